@@ -1,0 +1,18 @@
+"""detent: a durable state-machine runtime for AI agents.
+
+The map, from the ground up; imports point down only:
+
+    errors      whose move it is when something is wrong
+    core        pure: Machine, Run, Contract, and advance(machine, run, event) -> (run, commands, taken)
+    define      ways to write and to see a Machine
+    effects     the doors to the outside: shell, python, http, files, child
+    host        drives runs: journal, timers, recovery; the seven verbs
+    agents      notebook, coding, assistant: machines with their views
+    surfaces    command line, server, MCP: parse, call one verb, render
+    testing     for your own tests: scripted effects, virtual clock, crash-anywhere
+
+This front door gives the core's nouns and imports no host and no I/O.
+"""
+
+from detent.core import *  # noqa: F403
+from detent.core import __all__ as __all__

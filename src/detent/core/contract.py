@@ -1,0 +1,89 @@
+"""A contract: one attempt at one action, and the machine of its life.
+
+CONTRACT is the whole law: seven statuses, nine moves. A retry is a new contract with the same key.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from detent.core.machine import Machine, table
+from detent.core.question import Answer, Question
+from detent.core.status import TERMINAL, Status
+
+Deed = Literal["none", "possible", "done"]
+
+
+CONTRACT = Machine(
+    name="contract",
+    initial="pending",
+    transitions=table("""
+        pending  start    running
+        running  succeed  completed
+        running  fail     failed
+        running  reject   rejected
+        running  suspend  waiting
+        running  cancel   cancelled
+        waiting  resume   running
+        waiting  cancel   cancelled
+        waiting  timeout  cancelled
+    """),
+    ends={status.value: status for status in TERMINAL},
+)
+MOVES = {(Status(row.source), row.on): Status(row.target) for row in CONTRACT.transitions}
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why something did not work, as data."""
+
+    type: str
+    message: str = ""
+    data: dict[str, Any] = {}
+
+    def matches(self, kind: str) -> bool:
+        """Whether `kind` names this error, one of its parents, or the cause inside a failed branch."""
+        if kind == "*":
+            return True
+        types = [self.type, *self.data.get("causes", ())]
+        return any(t == kind or t.startswith(kind + ".") for t in types)
+
+
+class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One attempt at one action; `deed` says whether the outside world may already have felt it."""
+
+    id: str
+    action: str
+    effect: str
+    status: Status = Status.PENDING
+    deed: Deed = "none"
+    kind: str = "pure"
+    input: dict[str, Any] = {}
+    key: str = ""
+    scope: str = "global"
+    call_hash: str = ""
+    attempt: int = 1
+    lane: str = ""
+    timeout_s: float = 0.0
+    settle_s: float = 0.0
+    repeat: str = ""  # why this identical deed is wanted again
+    supersedes: str = ""
+    question: Question | None = None
+    answers: tuple[Answer, ...] = ()
+    approved: str = ""  # the call hash people said yes to
+    created_at: float = 0.0
+    moved_at: float = 0.0
+    due_at: float = 0.0  # PENDING: not before
+    expires_at: float = 0.0  # WAITING: not after
+    is_adrift: bool = False  # its state was left; it drives nothing, but must still be settled
+    result: Any = None
+    error: Failure | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return not self.status.is_terminal
+
+    @property
+    def is_irreversible(self) -> bool:
+        """Whether doing it twice would be wrong."""
+        return self.kind == "irreversible"

@@ -1,0 +1,111 @@
+"""Effects: the declared doors to the outside world.
+
+An effect knows one world and nothing of machines or journals: it takes a contract, touches the world once and
+says how it went. It may raise anything; the host turns that into data. What it must declare honestly is its
+`kind`, because that decides what happens after a crash.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, overload
+
+import msgspec
+
+from detent.core.contract import Contract
+from detent.core.question import Question
+from detent.errors import DefinitionError
+
+Kind = Literal["pure", "idempotent", "irreversible"]
+Scope = Literal["global", "session", "run"]
+
+TIMEOUT_S = 60.0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How one attempt went: a result, and what should follow from it."""
+
+    result: Any = None
+    raises: str = ""  # the event this result means to the machine, for example "COMPLETE_STEP"
+    patch: dict[str, Any] = {}  # values for the run's context, journalled with the result
+    usage: dict[str, float] = {}  # tokens and cost_usd, counted against the run's limits
+    question: Question | None = None  # not finished: wait for this answer first
+
+
+class EffectFailed(Exception):
+    """The tool itself reported an error, so nothing irreversible happened; `type` is one of the error types."""
+
+    def __init__(self, message: str, type: str = "tool_failure", result: Any = None) -> None:
+        super().__init__(message)
+        self.type = type
+        self.result = result
+
+
+class OutcomeUnknown(Exception):
+    """The call left and no answer came back: nobody knows whether it happened."""
+
+
+Perform = Callable[[Contract], Awaitable[Outcome | Mapping[str, Any] | None]]
+Reconcile = Callable[[Contract], Awaitable[Outcome | None]]
+
+
+class Declared(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run must know of an effect; pinned into its journal when it starts."""
+
+    kind: Kind = "irreversible"
+    timeout_s: float = TIMEOUT_S
+    scope: Scope = "global"
+    settle_s: float = -1.0  # how long a request may still be in flight after its caller died; -1: timeout_s
+
+    @property
+    def settle(self) -> float:
+        """Seconds to hold back before anybody judges what happened."""
+        return self.timeout_s if self.settle_s < 0 else self.settle_s
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """A named door: what it declares, how to go through it, and how to find out whether somebody did.
+
+    `reconcile` answers an Outcome (it happened, this is the result), raises EffectFailed (it did not happen) or
+    returns None (it cannot tell).
+    """
+
+    name: str
+    perform: Perform
+    declared: Declared = Declared()
+    reconcile: Reconcile | None = None
+    about: str = ""
+
+
+@overload
+def effect(name: Callable[..., Any], /) -> Effect: ...
+@overload
+def effect(
+    name: str = "",
+    /,
+    *,
+    kind: Kind = "irreversible",
+    timeout_s: float = TIMEOUT_S,
+    scope: Scope = "global",
+    settle_s: float = -1.0,
+    reconcile: Reconcile | None = None,
+) -> Callable[[Callable[..., Any]], Effect]: ...
+def effect(
+    name: str | Callable[..., Any] = "",
+    /,
+    *,
+    kind: Kind = "irreversible",
+    timeout_s: float = TIMEOUT_S,
+    scope: Scope = "global",
+    settle_s: float = -1.0,
+    reconcile: Reconcile | None = None,
+) -> Effect | Callable[[Callable[..., Any]], Effect]:
+    """Declare an async function of a contract as an effect; undeclared means irreversible, the careful default."""
+    if kind not in ("pure", "idempotent", "irreversible"):
+        raise DefinitionError(f"kind `{kind}` is not one of pure, idempotent, irreversible")
+
+    def declare(perform: Callable[..., Any]) -> Effect:
+        called = name if isinstance(name, str) and name else perform.__name__
+        about = (perform.__doc__ or "").strip().partition("\n")[0]
+        declared = Declared(kind=kind, timeout_s=float(timeout_s), scope=scope, settle_s=float(settle_s))
+        return Effect(called, perform, declared, reconcile, about)
+
+    return declare(name) if callable(name) else declare

@@ -1,0 +1,60 @@
+"""The three events: past tense, journalled, the only inputs of a run.
+
+Time, answers, results and their order enter a run only through these. Signals whose name begins with `@` are the
+host's own: `@wake` (a timer is due), `@cancel`, `@hold` and `@release` (pause), `@migrate`.
+"""
+
+from typing import Any
+
+import msgspec
+
+from detent.core.contract import Failure
+from detent.core.effect import Declared
+from detent.core.question import Question
+
+WAKE, CANCEL, HOLD, RELEASE, MIGRATE = "@wake", "@cancel", "@hold", "@release", "@migrate"
+
+
+class Started(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event", tag="started"):
+    """A run began, pinned to a machine and to what its effects declared."""
+
+    machine: str
+    input: dict[str, Any] = {}
+    effects: dict[str, Declared] = {}
+    by: str = ""
+    session: str = ""
+    source: str = ""  # where the definition came from, to find its effects again
+    parent: str = ""  # "run_id contract_id" of the contract this run carries out
+    fork: dict[str, Any] | None = None  # {run_id, seq, checkpoint, run}: begin as that run was
+    at: float = 0.0
+    id: str = ""
+
+
+class Signalled(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event", tag="signalled"):
+    """Somebody outside said that something happened."""
+
+    name: str
+    data: dict[str, Any] = {}
+    by: str = ""
+    at: float = 0.0
+    id: str = ""
+
+
+class ContractMoved(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event", tag="moved"):
+    """A contract made one of its nine moves; `resume` carries the answer as its result."""
+
+    contract_id: str
+    trigger: str
+    result: Any = None
+    error: Failure | None = None
+    question: Question | None = None
+    raises: str = ""
+    patch: dict[str, Any] = {}
+    usage: dict[str, float] = {}
+    deed: str = ""  # what is known of the outside world, when the move alone does not say it
+    actor: str = ""
+    at: float = 0.0
+    id: str = ""
+
+
+Event = Started | Signalled | ContractMoved

@@ -1,0 +1,38 @@
+"""A question put to a person (or to the outside) before a contract goes on.
+
+The question holds the exact resolved call; the answer is bound to its hash, so changed arguments need a new answer.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+Reason = Literal["approval", "form", "outcome_unknown", "callback", "event", "timer"]
+
+
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a WAITING contract waits for, and who may answer."""
+
+    text: str = ""
+    reason: Reason = "approval"
+    schema: dict[str, Any] = {}  # JSON Schema of a form's data
+    approvers: tuple[str, ...] = ()  # empty: anybody but the run itself
+    quorum: int = 1
+    separate: bool = False  # whoever started the run may not answer
+    expires_s: float = 0.0  # 0: waits for ever
+    data: dict[str, Any] = {}  # what the asker knows, shown with the question
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What somebody said to a question, journalled as it was given."""
+
+    approved: bool | None = None
+    by: str = ""
+    channel: str = ""
+    comment: str = ""
+    args: dict[str, Any] | None = None  # approve with these arguments instead
+    patch: dict[str, Any] = {}  # values for the run's context
+    call_hash: str = ""  # the call the person saw; must be the one that waits
+    data: Any = None  # a form's data
+    outcome: Literal["", "happened", "not_happened", "give_up"] = ""  # for reason outcome_unknown
+    result: Any = None  # with happened: what it gave

@@ -1,0 +1,109 @@
+"""A run: the fold of its events, and nothing else.
+
+Status is derived. History is not here: it is in the journal, told by `trace()`; a run holds only what the next
+event needs, so its size does not grow with its age.
+"""
+
+from typing import Any
+
+import msgspec
+
+from detent.core.contract import Contract, Failure
+from detent.core.effect import Declared
+from detent.core.events import Signalled
+from detent.core.status import Status
+
+
+class Lane(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of work inside a state; the state itself is the lane named ""."""
+
+    path: str = ""
+    position: int = 0
+    item: Any = None
+    writes: dict[str, Any] = {}  # context values of this branch, merged when the branches join
+    is_failed: bool = False
+    is_ended: bool = False
+    error: Failure | None = None
+    spawned: int = 0  # children begun, where this lane stands on branches
+    items: tuple[Any, ...] = ()  # what `each` gave
+    results: dict[str, Any] = {}  # this branch's own
+
+
+class Run(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where one run of a machine stands."""
+
+    id: str
+    machine: str = ""
+    state: str = ""
+    seq: int = 0
+    at: float = 0.0
+    started_at: float = 0.0
+    entered_at: float = 0.0
+    transitions: int = 0
+    by: str = ""
+    session: str = ""
+    parent: str = ""
+    source: str = ""
+    context: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
+    local: dict[str, Any] = {}
+    results: dict[str, Any] = {}
+    answers: dict[str, Any] = {}  # latest answer by action
+    contracts: tuple[Contract, ...] = ()  # open ones
+    lanes: tuple[Lane, ...] = ()
+    inbox: tuple[Signalled, ...] = ()
+    event: Signalled | None = None
+    error: Failure | None = None
+    failures: dict[str, int] = {}  # by state: consecutive failed executions
+    visits: dict[str, int] = {}
+    counts: dict[str, int] = {}  # contracts made, by state/action
+    usage: dict[str, float] = {}
+    effects: dict[str, Declared] = {}
+    recent: tuple[str, ...] = ()  # ids of the latest events that had one
+    ending: Status | None = None  # wanted end, while something is still open
+    ended: Status | None = None
+    output: Any = None
+    is_held: bool = False
+    held_by: str = ""
+    is_business_failure: bool = False  # an action of this execution answered success: false
+    limits_hit: int = 0
+    state_deadline: float = 0.0
+    deadline: float = 0.0
+
+    @property
+    def status(self) -> Status:
+        """One of seven, derived from what is open."""
+        if self.ended is not None:
+            return self.ended
+        if not self.seq:
+            return Status.PENDING
+        if not self.is_held or self.ending:
+            for contract in self.contracts:
+                if contract.status is not Status.WAITING:
+                    return Status.RUNNING
+        elif any(contract.status is Status.RUNNING for contract in self.contracts):
+            return Status.RUNNING
+        return Status.WAITING
+
+    @property
+    def waiting(self) -> tuple[Contract, ...]:
+        """The contracts that wait for an answer from a person."""
+        return tuple(c for c in self.contracts if c.status is Status.WAITING and c.question and c.question.reason in ASKED)
+
+    @property
+    def wake_at(self) -> float:
+        """When the next timer is due; 0: never."""
+        times = [c.due_at if c.status is Status.PENDING else c.expires_at for c in self.contracts
+                 if c.status is not Status.RUNNING]  # fmt: skip
+        times += [self.state_deadline, self.deadline]
+        return min((t for t in times if t), default=0.0)
+
+    def contract(self, contract_id: str) -> Contract | None:
+        """The open contract of that id."""
+        for contract in self.contracts:
+            if contract.id == contract_id:
+                return contract
+        return None
+
+
+ASKED = ("approval", "form", "outcome_unknown")

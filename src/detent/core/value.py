@@ -1,0 +1,92 @@
+"""Plain JSON values: the only data that enters a machine, a journal or an expression.
+
+Everything from outside passes `plain()` once; after that values are treated as immutable and shared freely.
+"""
+
+import hashlib
+import math
+from typing import Any
+
+import msgspec
+
+from detent.errors import Refused
+
+DEPTH_MAX = 64
+NODES_MAX = 500_000
+TEXT_MAX = 16 * 1024 * 1024
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def canonical(value: Any) -> bytes:
+    """JSON with sorted keys and no blanks: equal values give equal bytes."""
+    return _encode(value)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical JSON, in hex."""
+    return hashlib.sha256(_encode(value)).hexdigest()
+
+
+def plain(value: Any, what: str = "value") -> Any:
+    """Return `value` as plain JSON data, or say exactly what in it is not."""
+    kind = type(value)
+    if kind is str:
+        return _text(value, what)
+    if value is None or kind is bool or kind is int:
+        return value
+    return _Walk(what).plain(value, what, 0)
+
+
+def _text(value: str, where: str) -> str:
+    if len(value) > TEXT_MAX:
+        raise Refused(f"{where} has {len(value):,} characters; at most {TEXT_MAX:,} are kept")
+    if value.isascii():
+        return value
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
+
+
+class _Walk:
+    """One pass over a value with a budget, so that a hostile one ends in a sentence and not in a hang."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.left = NODES_MAX
+
+    def plain(self, value: Any, where: str, depth: int) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise Refused(f"{self.what} has more than {NODES_MAX:,} parts")
+        if depth > DEPTH_MAX:
+            raise Refused(f"{where} is nested deeper than {DEPTH_MAX} levels")
+        if isinstance(value, str):
+            return _text(str(value), where)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return self._whole(int(value), where)
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                raise Refused(f"{where} is {value}; JSON has no such number, use null or a text")
+            return float(value)
+        if isinstance(value, dict):
+            return {self._key(k, where): self.plain(v, f"{where}.{k}", depth + 1) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.plain(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
+        raise Refused(f"{where} is a {type(value).__name__}; only JSON values are kept")
+
+    @staticmethod
+    def _whole(value: int, where: str) -> int:
+        if value.bit_length() > 4096:
+            raise Refused(f"{where} is a whole number of more than 4,096 bits")
+        return value
+
+    @staticmethod
+    def _key(key: Any, where: str) -> str:
+        if not isinstance(key, str):
+            raise Refused(f"{where} has the key {key!r}; keys must be text")
+        return _text(key, where)

@@ -1,0 +1,213 @@
+"""Programs of this machine: started in a session of their own, never outliving a cancelled caller, found after a crash.
+
+Each process carries marks in its environment, which its descendants inherit: `DETENT_CONTRACT` and `DETENT_KEY` (the
+contract's idempotency key) and `DETENT_CALL` (which call of which detent process started it). Through them
+`kill_leftovers` finds on Linux what a crashed detent left running. It spares what another living detent is doing.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from detent.effects.capture import Pipe
+
+GRACE_S = 1.0  # between the polite and the final signal
+LINGER_S = 0.5  # how long output may still come once the process itself has ended
+REAP_S = 5.0
+POLL_S = 0.02
+
+_numbers = itertools.count(1)
+_live: set[str] = set()  # the calls of this process that are at work now
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """How a process ended: its exit code (minus the signal's number if one ended it) and what it wrote."""
+
+    exit: int
+    stdout: str
+    stderr: str
+    is_cut: bool
+
+
+async def run(argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, key: str) -> Finished:
+    """Run a program to its end; if the caller is cancelled, its whole process group is killed first.
+
+    A background process that it leaves behind is left alone: we wait a moment for its output and then let go of it.
+    """
+    with _output() as stdout, _output() as stderr, _call() as call:
+        with _source(stdin) as source:
+            child = subprocess.Popen(  # noqa: ASYNC220, S603  # nothing to await: no moment in which a cancel loses the child
+                argv,
+                env={**env, **_marks(key, call)},
+                cwd=cwd,
+                stdin=source,
+                stdout=stdout.writer,
+                stderr=stderr.writer,
+                start_new_session=True,
+            )
+        stdout.release()
+        stderr.release()
+        try:
+            await _exited(child)
+            child.wait()
+            await _ended(stdout, stderr)
+        except BaseException:
+            await _kill(child)
+            raise
+        is_cut = stdout.capture.is_cut or stderr.capture.is_cut
+        return Finished(child.returncode, stdout.capture.text(), stderr.capture.text(), is_cut)
+
+
+@contextlib.contextmanager
+def _output() -> Iterator[Pipe]:
+    pipe = Pipe()
+    try:
+        yield pipe
+    finally:
+        pipe.close()
+
+
+@contextlib.contextmanager
+def _call() -> Iterator[str]:
+    call = f"{_identity(os.getpid())}/{next(_numbers)}"
+    _live.add(call)
+    try:
+        yield call
+    finally:
+        _live.discard(call)
+
+
+@contextlib.contextmanager
+def _source(text: str | None) -> Iterator[int | IO[bytes]]:
+    """Standard input: nothing, or a file in memory (a pipe would need a writer, and the program may never read)."""
+    if text is None:
+        yield subprocess.DEVNULL
+        return
+    with os.fdopen(os.memfd_create("stdin"), "w+b") if sys.platform == "linux" else tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.seek(0)
+        yield file
+
+
+def _marks(key: str, call: str) -> dict[str, str]:
+    return {"DETENT_CONTRACT": key, "DETENT_KEY": key, "DETENT_CALL": call} if key else {"DETENT_CALL": call}
+
+
+async def _exited(child: subprocess.Popen[bytes]) -> None:
+    """Return when the process has ended; it is not reaped yet, so its number is still its own."""
+    try:
+        if sys.platform != "linux":
+            raise OSError
+        fd = os.pidfd_open(child.pid)
+    except OSError:  # another system, or a very old kernel
+        while child.poll() is None:
+            await asyncio.sleep(POLL_S)
+        return
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(fd, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(fd)
+        os.close(fd)
+
+
+async def _ended(*pipes: Pipe) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_S):
+            for pipe in pipes:
+                await pipe.ended.wait()
+    for pipe in pipes:
+        pipe.rest()
+
+
+async def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End a process group: politely, then surely; a second cancel only shortens the politeness."""
+    try:
+        _signal_group(child.pid, signal.SIGTERM)
+        async with asyncio.timeout(GRACE_S):
+            await _exited(child)
+            while child.poll() is None or _signal_group(child.pid, 0):
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        pass
+    finally:
+        _signal_group(child.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(REAP_S)  # blocks for a moment only: nobody survives that signal
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Signal a process group; whether there was one."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def kill_leftovers(key: str) -> int:
+    """Kill what an interrupted contract of this key left running on this machine; how many processes that were.
+
+    Blocks until they are gone (a few seconds at most); on systems without /proc it finds nothing. A process that took
+    the marks out of its environment and left its process group cannot be found.
+    """
+    seen: set[int] = set()
+    begun = time.monotonic()
+    while found := set(_leftovers(key)):
+        waited_s = time.monotonic() - begun
+        if waited_s > GRACE_S + REAP_S:
+            break
+        for pid in found if waited_s > GRACE_S else found - seen:
+            _end_leftover(pid, signal.SIGKILL if waited_s > GRACE_S else signal.SIGTERM)
+        seen |= found
+        time.sleep(POLL_S)
+    return len(seen)
+
+
+def _leftovers(key: str) -> Iterator[int]:
+    if not key:
+        return
+    for entry in Path("/proc").glob("[0-9]*"):
+        pid = int(entry.name)
+        with contextlib.suppress(OSError):  # it ended meanwhile, or it is not ours to look into
+            marks = (entry / "environ").read_bytes().split(b"\0")
+            if f"DETENT_CONTRACT={key}".encode() in marks and pid != os.getpid() and not _is_at_work(marks):
+                yield pid
+
+
+def _is_at_work(marks: list[bytes]) -> bool:
+    """Whether the call that started a process still runs, here or in another living detent."""
+    call = next((mark[12:].decode() for mark in marks if mark.startswith(b"DETENT_CALL=")), "")
+    owner = call.partition("/")[0]
+    if owner == _identity(os.getpid()):
+        return call in _live
+    return owner == _identity(int(owner.partition("-")[0] or 0))
+
+
+def _end_leftover(pid: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        group = os.getpgid(pid)
+        if group != os.getpgrp():
+            os.killpg(group, number)
+        os.kill(pid, number)
+
+
+def _identity(pid: int) -> str:
+    """A process's number and the tick it was started at: two processes may share the first, never both."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return f"{pid}-gone"
+    return f"{pid}-{stat.rpartition(')')[2].split()[19]}"

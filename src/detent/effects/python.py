@@ -1,0 +1,134 @@
+"""The effect `python`: one call of a Python function.
+
+    function  "module:name"; the name may be dotted (`module:Class.method`), no part of it private
+    args      a mapping of keyword arguments or a list of positional ones
+
+An async function is awaited on the event loop; any other runs in a thread of its own. Nothing can stop such a thread:
+after a timeout or a cancel it runs on, so what becomes of its deed is unknown, and an irreversible contract must then
+be settled by a person. The thread does not keep the process alive.
+
+The module is found as by `import`; whoever starts detent decides what is on `sys.path`.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import importlib
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from detent.core.contract import Contract
+from detent.core.effect import EffectFailed, Outcome, OutcomeUnknown, effect
+from detent.core.value import plain
+from detent.effects.arguments import Arguments, invalid
+from detent.errors import Refused
+
+TIMEOUT_S = 600.0
+
+
+@effect("python", kind="irreversible", timeout_s=TIMEOUT_S)
+async def python(contract: Contract) -> Outcome:
+    """Call a Python function."""
+    given = Arguments("python", contract.input, "function args")
+    name = given.text("function")
+    positional, named = _arguments(given)
+    function = await in_thread(_find, name)
+    _check_signature(name, function, positional, named)
+    try:
+        if inspect.iscoroutinefunction(function):
+            result = await function(*positional, **named)
+        else:
+            result = await in_thread(function, *positional, **named)
+            if inspect.isawaitable(result):
+                result = await result
+    except SystemExit as error:  # a function may end itself, not the host
+        raise RuntimeError(f"`{name}` asked to exit with {error.code!r}") from error
+    return _outcome(contract, name, result)
+
+
+def _arguments(given: Arguments) -> tuple[list[Any], dict[str, Any]]:
+    args = given.any("args", {})
+    if isinstance(args, list):
+        return args, {}
+    if isinstance(args, dict):
+        return [], args
+    raise given.mistyped("args", args, "a mapping of keyword arguments or a list of positional ones")
+
+
+def _find(name: str) -> Callable[..., Any]:
+    """The function of that name, or a refusal that says at which part the search ended."""
+    module, colon, path = name.partition(":")
+    parts = [*module.split("."), *path.split(".")]
+    if not colon or not all(part.isidentifier() for part in parts):
+        raise invalid(f'`function` of `python` must be like "module:name"; this is {name!r}')
+    if any(part.startswith("_") for part in parts):
+        raise invalid(f"`{name}` has a private part (a name that begins with an underscore)")
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:  # importing runs somebody else's code
+        raise invalid(f"importing `{module}` failed: {type(error).__name__}: {error}") from error
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            raise invalid(f"`{name}`: there is no `{part}` in it") from error
+    if not callable(found):
+        raise invalid(f"`{name}` is a {type(found).__name__}, not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def _check_signature(name: str, function: Callable[..., Any], args: list[Any], named: dict[str, Any]) -> None:
+    """Refuse arguments that do not fit before anything runs; some built-ins do not say what they take."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        return
+    try:
+        signature.bind(*args, **named)
+    except TypeError as error:
+        raise invalid(f"`{name}{signature}` does not fit these `args`: {error}") from error
+
+
+async def in_thread(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Call a blocking function off the loop, in a thread that a cancelled caller leaves behind.
+
+    Not `asyncio.to_thread`: a call that never returns would occupy one of its few threads and hang the exit.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result((result, error))
+
+    def call() -> None:
+        result, failed = None, None
+        try:
+            result = context.run(function, *args, **named)
+        except BaseException as error:  # noqa: BLE001  # it is raised again where it is awaited
+            failed = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, failed)
+
+    threading.Thread(target=call, name="detent python effect", daemon=True).start()
+    result, error = await done
+    if error is None:
+        return result
+    if isinstance(error, Exception | SystemExit) and not isinstance(error, StopIteration):
+        raise error
+    raise RuntimeError(f"it ended with {type(error).__name__}: {error}") from error
+
+
+def _outcome(contract: Contract, name: str, result: Any) -> Outcome:
+    if isinstance(result, Outcome):
+        return result
+    try:
+        return Outcome(plain(result, "the result"))
+    except Refused as error:
+        message = f"`{name}` ran to its end, but {error}"
+        if contract.is_irreversible:  # it did happen, so it must not count as a failure that may be tried again
+            raise OutcomeUnknown(message) from error
+        raise EffectFailed(message, type="validation_error") from error

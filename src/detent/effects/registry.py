@@ -1,0 +1,81 @@
+"""Where effects come from: a table of the built-in ones, and the entry points of installed plugins.
+
+The table holds names, not imports, so that knowing an effect's name costs nothing.
+"""
+
+import importlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from detent.core.effect import Effect
+from detent.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "detent.effects"
+
+BUILTIN = {
+    "shell": "detent.effects.shell:shell",
+    "python": "detent.effects.python:python",
+    "http": "detent.effects.http:http",
+    "files": "detent.effects.files:files",
+    "files.write": "detent.effects.files:write",
+    "files.read": "detent.effects.files:read",
+    "files.append": "detent.effects.files:append",
+}
+TAKEN = {*BUILTIN, "child"}  # a child run is started by the host, which brings that effect itself
+
+
+def builtin() -> dict[str, Effect]:
+    """The effects that come with detent, by name."""
+    return {name: _named(place) for name, place in BUILTIN.items()}
+
+
+def _named(place: str) -> Effect:
+    module, _, name = place.partition(":")
+    found: Effect = getattr(importlib.import_module(module), name)
+    return found
+
+
+def discover() -> dict[str, Effect]:
+    """The effects of installed plugins (entry points of the group `detent.effects`), by name.
+
+    An entry point is an Effect, or a callable that returns several. A plugin that cannot be loaded, or that takes a
+    name somebody else has, is an error that names it: an effect must never be another one than its author thinks.
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415  # reading packages' metadata loads a mail parser
+
+    effects: dict[str, Effect] = {}
+    owner: dict[str, str] = {}
+    for point in entry_points(group=GROUP):
+        plugin = _title(point)
+        for found in _offered(point, plugin):
+            if found.name in TAKEN:
+                raise DefinitionError(f"it offers the effect `{found.name}`, but detent has its own", plugin)
+            if found.name in effects:
+                raise DefinitionError(f"it offers the effect `{found.name}`, as does {owner[found.name]}", plugin)
+            effects[found.name], owner[found.name] = found, plugin
+    return effects
+
+
+def _title(point: "EntryPoint") -> str:
+    package = f" of package `{point.dist.name}`" if point.dist is not None else ""
+    return f"plugin `{point.name}`{package} ({point.value})"
+
+
+def _offered(point: "EntryPoint", plugin: str) -> list[Effect]:
+    try:
+        offer: Any = point.load()
+        if not isinstance(offer, Effect) and callable(offer):
+            offer = offer()
+        if isinstance(offer, Effect):
+            return [offer]
+        effects = list(offer) if isinstance(offer, Iterable) else [offer]
+    except Exception as error:  # a plugin is somebody else's code: it may fail in any way
+        raise DefinitionError(f"it cannot be loaded: {type(error).__name__}: {error}", plugin) from error
+    for found in effects:
+        if not isinstance(found, Effect):
+            way_out = "an entry point must be an Effect (made with `@effect`) or a function that returns some"
+            raise DefinitionError(f"it offers a {type(found).__name__}; {way_out}", plugin)
+    return effects

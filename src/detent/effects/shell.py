@@ -1,0 +1,95 @@
+"""The effect `shell`: one program with its arguments, never a command line that a shell would take apart.
+
+    argv     the program and its arguments, each passed on exactly as it is
+    env      further environment variables
+    cwd      the folder to run in; the current one by default
+    stdin    text to read; by default there is nothing to read
+    timeout  seconds; then the program and its whole process group are killed
+
+The result is `{exit, stdout, stderr, success, truncated}`. An exit code other than 0 is a result with `success: false`,
+not an error: the program ran. Of stdout and stderr 256 KiB each are kept, from both ends.
+
+The program does not inherit our environment, where secrets live: only the variables in INHERITED, those of LC_*, what
+`env` gives, and the marks by which recovery finds leftovers (see `process`).
+"""
+
+import asyncio
+import errno
+import os
+from typing import Any
+
+from detent.core.contract import Contract
+from detent.core.effect import EffectFailed, Outcome, effect
+from detent.effects import process
+from detent.effects.arguments import Arguments, invalid
+from detent.effects.process import kill_leftovers
+
+INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")
+TIMEOUT_S = 600.0
+
+
+async def sweep(contract: Contract) -> None:
+    """Kill what an interrupted attempt left running; how far it had come nobody can tell."""
+    await asyncio.to_thread(kill_leftovers, contract.key)
+
+
+@effect("shell", kind="irreversible", timeout_s=TIMEOUT_S, settle_s=0.0, reconcile=sweep)
+async def shell(contract: Contract) -> Outcome:
+    """Run a program with its arguments and wait for its end."""
+    given = Arguments("shell", contract.input, "argv env cwd stdin timeout")
+    argv, env, cwd, timeout_s = _argv(given), _environment(given), _folder(given), given.seconds("timeout")
+    stdin = given.text("stdin") if "stdin" in given else None
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            finished = await process.run(argv, env, cwd, stdin, contract.key)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        message = f"`{argv[0]}` had not ended after {timeout_s:g} s; it and its process group were killed"
+        raise TimeoutError(message) from error
+    except (OSError, ValueError) as error:
+        raise _not_started(argv[0], error) from error
+    return Outcome(
+        {
+            "exit": finished.exit,
+            "stdout": finished.stdout,
+            "stderr": finished.stderr,
+            "success": finished.exit == 0,
+            "truncated": finished.is_cut,
+        }
+    )
+
+
+def _argv(given: Arguments) -> list[str]:
+    argv: Any = given.any("argv")
+    if isinstance(argv, str):
+        way_out = 'write a list, one item per argument, for example ["ls", "-l"]; for a pipeline: ["sh", "-c", "…"]'
+        raise invalid(f"`argv` of `shell` is a text, and no shell takes it apart; {way_out}")
+    if not isinstance(argv, list) or not argv or argv[0] == "":
+        raise invalid('`argv` of `shell` must be a list that begins with a program, for example ["ls", "-l"]')
+    for position, argument in enumerate(argv):
+        if not isinstance(argument, str):
+            raise given.mistyped(f"argv[{position}]", argument, "text; write it in quotes")
+    return argv
+
+
+def _environment(given: Arguments) -> dict[str, str]:
+    mine = {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
+    return mine | given.texts("env")
+
+
+def _folder(given: Arguments) -> str:
+    cwd = given.text("cwd", ".")
+    if "\0" in cwd or not os.path.isdir(cwd):  # noqa: PTH112
+        raise invalid(f"`cwd` of `shell`: there is no folder {cwd!r}")
+    return cwd
+
+
+def _not_started(program: str, error: Exception) -> EffectFailed:
+    """Why the program could not even be started: evidence that nothing happened."""
+    if isinstance(error, FileNotFoundError):
+        return EffectFailed(f"there is no program `{program}`", type="tool_failure.not_found")
+    if isinstance(error, OSError) and error.errno not in (errno.EACCES, errno.ENOEXEC, errno.E2BIG):
+        return EffectFailed(f"`{program}` could not be started: {error.strerror}")
+    problem = error.strerror if isinstance(error, OSError) else str(error)
+    return invalid(f"`{program}` cannot be run: {problem}")

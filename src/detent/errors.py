@@ -1,0 +1,64 @@
+"""Every exception detent raises, split by whose move it is.
+
+    DetentError
+    ├─ DefinitionError   author: this machine cannot be built        (where, problem)
+    ├─ ExpressionError   author: an expression failed on these values (caught by the engine, becomes data)
+    ├─ Refused           caller: not now                             → HTTP 409, CLI exit 2
+    │  ├─ EventRefused       state, event, what it would accept
+    │  ├─ NotWaiting         the contract has no open question
+    │  └─ Unknown            no such run, contract, machine, effect  → HTTP 404
+    ├─ ReplayError       operator: journal and definition disagree
+    └─ JournalError      operator: storage
+
+A failing effect is not here: its failure is data (`{"type", "message"}`) on a FAILED contract.
+"""
+
+from collections.abc import Iterable
+
+
+class DetentError(Exception):
+    """The root of everything detent raises on purpose."""
+
+
+class DefinitionError(DetentError):
+    """The author's move: this definition cannot be built; the message says where and what would be right."""
+
+    def __init__(self, problem: str, where: str = "") -> None:
+        super().__init__(f"{where}: {problem}" if where else problem)
+        self.problem = problem
+        self.where = where
+
+
+class ExpressionError(DetentError):
+    """An expression met values it cannot work with; the engine turns this into the error `expression_error`."""
+
+
+class Refused(DetentError):
+    """The caller's move: nothing was changed, and the message says what would be accepted."""
+
+
+class EventRefused(Refused):
+    """This event is not accepted in this state."""
+
+    def __init__(self, state: str, event: str, accepts: Iterable[str]) -> None:
+        self.state = state
+        self.event = event
+        self.accepts = tuple(accepts)
+        wanted = ", ".join(self.accepts) or "nothing: it has ended or is at work"
+        super().__init__(f"`{event}` is not accepted in state `{state}`; accepted now: {wanted}")
+
+
+class NotWaiting(Refused):
+    """This contract has no open question (it was never asked, or somebody answered first)."""
+
+
+class Unknown(Refused):
+    """There is no run, contract, machine or effect of that name."""
+
+
+class ReplayError(DetentError):
+    """The operator's move: the journal does not replay to what it says."""
+
+
+class JournalError(DetentError):
+    """The operator's move: the storage failed; what was acknowledged before is whole."""

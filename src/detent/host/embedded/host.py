@@ -1,0 +1,402 @@
+"""The embedded host: runs driven by asyncio over one SQLite journal in one process.
+
+The one rule: fold, write, and only when the write is on disk, act.
+"""
+
+import asyncio
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from detent.core.commands import Abort, Ask, Finish, Perform
+from detent.core.contract import Contract
+from detent.core.effect import Effect, EffectFailed
+from detent.core.engine import advance
+from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, ContractMoved, Event, Signalled, Started
+from detent.core.history import Entry
+from detent.core.machine import Machine
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.core.value import plain
+from detent.errors import JournalError, Refused, ReplayError, Unknown
+from detent.host.embedded.attempt import Attempts
+from detent.host.embedded.claim import Claims
+from detent.host.embedded.clock import Clock, SystemClock
+from detent.host.embedded.journal import Batch, Journal, genesis
+from detent.host.embedded.live import Live, load
+from detent.host.embedded.recovery import recover_run
+from detent.host.embedded.timer import Timers
+from detent.host.embedded.writer import InlineWriter, Writer
+from detent.host.port import Summary
+
+LIVE_MAX = 2000
+FindEffects = Callable[[str], Mapping[str, Effect]]
+
+
+class EmbeddedHost:
+    """Drives every run of one journal; use it as an async context manager."""
+
+    def __init__(
+        self,
+        home: Path,
+        effects: Mapping[str, Effect] | Sequence[Effect] = (),
+        *,
+        clock: Clock | None = None,
+        find_effects: FindEffects | None = None,
+        sync: str = "full",
+        is_inline: bool = False,
+        live_max: int = LIVE_MAX,
+        grace_s: float = 5.0,
+    ) -> None:
+        self.home = home
+        self.clock: Clock = clock or SystemClock()
+        given = effects.values() if isinstance(effects, Mapping) else effects
+        self.effects = {effect.name: effect for effect in given}
+        self._find_effects = find_effects
+        self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
+        self._live: OrderedDict[str, Live] = OrderedDict()
+        self._watchers: dict[str, set[asyncio.Event]] = {}
+        self.problems: dict[str, str] = {}
+        self.is_closing = False
+
+    async def __aenter__(self) -> "EmbeddedHost":
+        path = self.home / "journal.db"
+        self._written = Journal(path, is_writer=True, sync=self._sync)
+        self.journal = Journal(path)
+        self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
+        self._next_no = self.journal.next_no()
+        self.claims = Claims(self.journal)
+        self.timers = Timers(self)
+        self.attempts = Attempts(self)
+        self._tasks = asyncio.TaskGroup()
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let what is at work finish for a moment, write everything, and let go of the journal."""
+        if self.is_closing:
+            return
+        self.is_closing = True
+        self.timers.close()
+        await self.attempts.close(self._grace_s)
+        await self._tasks.__aexit__(None, None, None)
+        await self._writer.close()
+        self.journal.close()
+        self._written.close()
+
+    # the seven verbs
+
+    async def start(
+        self,
+        machine: Machine,
+        input: Mapping[str, Any] | None = None,
+        *,
+        run_id: str = "",
+        by: str = "",
+        session: str = "",
+        source: str = "",
+        parent: str = "",
+        fork: dict[str, Any] | None = None,
+    ) -> Run:
+        """Begin a run; the same `run_id` twice gives the run that is already there."""
+        if run_id and (run_id in self._live or self.journal.record(run_id)):
+            return self.load(run_id).run
+        run_id = run_id or new_run_id()
+        if not all(ch.isalnum() or ch in "-_.~" for ch in run_id) or len(run_id) > 100:
+            raise Refused(f"{run_id!r} is not a run id: letters, digits, `-`, `_`, `.`, at most 100")
+        live = Live(self._next_no, machine, Run(id=run_id), genesis(run_id), is_new=True)
+        if source and self._find_effects:
+            live.effects = dict(self._find_effects(source))
+        declared = self._declared(machine, live)
+        event = Started(machine=machine.digest, input=plain(dict(input or {}), "input"), effects=declared, by=by, session=session,
+                        source=source, parent=parent, fork=fork, at=self.clock.now())  # fmt: skip
+        self._next_no += 1
+        self._live[run_id] = live
+        try:
+            return await self._tell(live, event)
+        except BaseException:
+            if live.is_new:
+                self._live.pop(run_id, None)
+            raise
+
+    async def signal(self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = "") -> Run:
+        """Tell a run that something happened; a signal with an id counts once."""
+        if name.startswith("@"):
+            raise Refused(f"`{name}`: names that begin with @ are detent's own")
+        live = self.load(run_id)
+        if id and self.journal.has_event(live.no, id):
+            return live.run
+        return await self._tell(live, Signalled(name, plain(dict(data or {}), "data"), by, self.clock.now(), id))
+
+    async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any]) -> Run:
+        """Answer a waiting contract's question; whoever is first wins."""
+        live = self.load(run_id)
+        contract = live.run.contract(contract_id)
+        if contract is not None and contract.question is not None and contract.question.reason == "callback":
+            raise Refused(f"`{contract_id}` waits for {contract.question.data.get('run_id', 'another run')}, not for a person")
+        said = plain(dict(answer), "answer")
+        return await self._tell(live, ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now()))
+
+    async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
+        """Stop a run and everything it has under way."""
+        live = self.load(run_id)
+        data = {"reason": reason} if reason else {}
+        return await self._tell(live, Signalled(CANCEL, data, by, self.clock.now()))
+
+    async def show(self, run_id: str) -> Run:
+        """Where a run stands."""
+        return self.load(run_id).run
+
+    async def list(self, *, status: Sequence[Status] = (), name: str = "", limit: int = 100, before: int = 0) -> Sequence[Summary]:
+        """The runs, newest first."""
+        return [record.summary for record in self.journal.runs(status, name, limit, before)]
+
+    async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
+        """The run's events as they come, until it ends."""
+        from detent.host.embedded.reader import entries  # only watchers need it
+
+        bell = asyncio.Event()
+        self._watchers.setdefault(run_id, set()).add(bell)
+        try:
+            while True:
+                bell.clear()
+                for entry in entries(self.journal, run_id, after):
+                    after = entry.seq
+                    yield entry
+                    if entry.run.ended is not None and after >= self._seq(run_id):
+                        return
+                if self._seq(run_id) == after and self._ended(run_id):
+                    return
+                await bell.wait()
+        finally:
+            self._watchers[run_id].remove(bell)
+
+    # beside the verbs
+
+    async def settled(self, run_id: str) -> Run:
+        """Return when the run has ended or can only be moved from outside."""
+        live = self.load(run_id)
+        while live.run.status is Status.RUNNING or live.unwritten:
+            waiter = asyncio.get_running_loop().create_future()
+            live.waiters.append(waiter)
+            await waiter
+        return live.run
+
+    async def hold(self, run_id: str, *, by: str = "") -> Run:
+        """Pause: what is at work goes on, nothing new begins."""
+        return await self._tell(self.load(run_id), Signalled(HOLD, {}, by, self.clock.now()))
+
+    async def release(self, run_id: str, *, by: str = "") -> Run:
+        """Go on after `hold`."""
+        return await self._tell(self.load(run_id), Signalled(RELEASE, {}, by, self.clock.now()))
+
+    async def migrate(self, run_id: str, machine: Machine, *, state: str = "", by: str = "") -> Run:
+        """Let a waiting run go on under another machine."""
+        live = self.load(run_id)
+        data = {"machine": machine.digest} | ({"state": state} if state else {})
+        before, live.machine = live.machine, machine
+        try:
+            return await self._tell(live, Signalled(MIGRATE, data, by, self.clock.now()), machine)
+        except Refused:
+            live.machine = before
+            raise
+
+    async def recover(self, run_id: str = "") -> tuple[str, ...]:
+        """Take up what the last process left behind; returns the runs that had something under way."""
+        taken_up = []
+        for one in [run_id] if run_id else self.journal.unattended():
+            try:
+                live = self.load(one)
+            except (JournalError, ReplayError):
+                if run_id:
+                    raise
+                continue  # a damaged run must not keep the others from going on
+            if recover_run(self, live):
+                taken_up.append(one)
+        for child in self.journal.ended_children():
+            run = self.load(child).run
+            self.attempts.hand_up(run)
+        self.timers.load()
+        return tuple(taken_up)
+
+    # the engine room
+
+    async def _tell(self, live: Live, event: Event, machine: Machine | None = None) -> Run:
+        done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+        self.fold(live, event, done, machine)
+        return await done
+
+    def fold(self, live: Live, event: Event, done: "asyncio.Future[Run] | None" = None, machine: Machine | None = None) -> None:
+        """Fold an event and what follows from it at once, hand it to the writer, and act when it is on disk."""
+        if self.is_closing and not self.attempts.is_draining:
+            raise JournalError("this host is closing")
+        batch = Batch(live)
+        batch.machine = machine
+        performs: deque[Contract] = deque()
+        aborts: deque[str] = deque()
+        todo = deque([event])
+        wake_at = live.run.wake_at
+        while todo:
+            event = todo.popleft()
+            run, commands, _ = advance(live.machine, live.run, event)
+            if run is live.run:
+                continue
+            before = live.run
+            live.write(batch, event, run)
+            self.claims.follow(batch, before, run, event)
+            for command in commands:
+                if isinstance(command, (Perform, Ask)):
+                    contract = run.contract(command.contract_id)
+                    refusal = self.claims.take(batch, run, contract, self.clock.now()) if contract else None
+                    if refusal is not None:
+                        todo.append(refusal)
+                    elif contract is not None and isinstance(command, Perform):
+                        performs.append(contract)
+                        live.dispatched.add(contract.id)
+                elif isinstance(command, Abort):
+                    aborts.append(command.contract_id)
+        run = live.run
+        if not batch.events:
+            if done is not None:
+                done.set_result(run)
+            return
+        live.seal(batch)
+        live.unwritten += 1
+        if run.wake_at != wake_at:
+            self.timers.set(run.id, run.wake_at)
+
+        def written(error: JournalError | None) -> None:
+            if error is None:
+                self.claims.wrote(batch)
+            self._written_back(live, run, performs, aborts, done, error)
+
+        self._writer.submit(batch, written)
+
+    def _written_back(self, live: Live, run: Run, performs: deque[Contract], aborts: deque[str],
+                      done: "asyncio.Future[Run] | None", error: JournalError | None) -> None:  # fmt: skip
+        live.unwritten -= 1
+        if error is not None:
+            self._stop(live, error)
+            if done is not None and not done.done():
+                done.set_exception(error)
+            return
+        for contract_id in aborts:
+            self.attempts.abort(live, contract_id)
+        for contract in performs:
+            self.attempts.begin(live, contract)
+        if done is not None and not done.done():
+            done.set_result(run)
+        if run.ended is not None and run.parent:
+            self.attempts.hand_up(run)
+        for bell in self._watchers.get(run.id, ()):
+            bell.set()
+        if live.waiters and (live.run.status is not Status.RUNNING and not live.unwritten):
+            self._wake_waiters(live)
+        if len(self._live) > self._live_max:
+            self._evict()
+
+    def _stop(self, live: Live, error: JournalError) -> None:
+        """The journal could not take an event of this run: forget what is only in memory; disk is the truth."""
+        self._live.pop(live.run.id, None)
+        self.claims.forget(live.run.id)
+        for task in live.tasks.values():
+            task.cancel()
+        for waiter in live.waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+        live.waiters.clear()
+
+    def _wake_waiters(self, live: Live) -> None:
+        for waiter in live.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        live.waiters.clear()
+
+    def _evict(self) -> None:
+        """Waiting runs need not be in memory: drop the ones touched longest ago."""
+        for run_id, live in tuple(self._live.items())[: max(1, self._live_max // 4)]:
+            if not (live.tasks or live.unwritten or live.waiters):
+                del self._live[run_id]
+
+    def load(self, run_id: str) -> Live:
+        """The run, read from the journal if it is not in memory."""
+        live = self._live.get(run_id)
+        if live is None:
+            live = load(self.journal, run_id)
+            self._live[run_id] = live
+        else:
+            self._live.move_to_end(run_id)
+        return live
+
+    def live(self, run_id: str) -> Live | None:
+        """The run, if it is in memory."""
+        return self._live.get(run_id)
+
+    def all_live(self) -> tuple[Live, ...]:
+        """Every run in memory."""
+        return tuple(self._live.values())
+
+    def report(self, run_id: str, error: Exception) -> None:
+        """Something went wrong with one run while nobody was asking; the others go on."""
+        self.problems[run_id] = str(error)
+
+    def child_machine(self, live: Live, contract: Contract) -> Machine:
+        """The machine a child contract names: its JSON inline, or a digest the journal knows."""
+        given = contract.input.get("machine")
+        if isinstance(given, dict):
+            try:
+                return msgspec.convert(given, Machine)
+            except msgspec.ValidationError as error:
+                raise EffectFailed(f"the child's machine is not one: {error}", "validation_error") from None
+        return self.journal.machine(str(given))
+
+    def spawn(self, live: Live, contract_id: str, work: Any) -> None:
+        """Give a coroutine an owner."""
+        task = self._tasks.create_task(work)
+        live.tasks[contract_id] = task
+
+        def gone(_: object) -> None:
+            if live.tasks.get(contract_id) is task:
+                del live.tasks[contract_id]
+                live.dispatched.discard(contract_id)
+
+        task.add_done_callback(gone)
+
+    def effect(self, live: Live, name: str) -> Effect | None:
+        """The effect of that name: the run's own file first, then the host's."""
+        if live.effects is None:
+            live.effects = {}
+            if live.run.source and self._find_effects:
+                live.effects = dict(self._find_effects(live.run.source))
+        return live.effects.get(name) or self.effects.get(name)
+
+    def _declared(self, machine: Machine, live: Live) -> dict[str, Any]:
+        names = machine.chart.effects
+        known = {**self.effects, **(live.effects or {})}
+        if "*" in names:
+            return {name: effect.declared for name, effect in known.items()}
+        missing = [name for name in names if name not in known and name not in ("ask", "wait", "child")]
+        if missing:
+            raise Unknown(f"there is no effect `{missing[0]}`; known: {', '.join(sorted(known)) or 'none'}")
+        return {name: known[name].declared for name in names if name in known}
+
+    def _seq(self, run_id: str) -> int:
+        record = self.journal.record(run_id)
+        return record.summary.seq if record else 0
+
+    def _ended(self, run_id: str) -> bool:
+        record = self.journal.record(run_id)
+        return record is not None and record.summary.status.is_terminal
+
+
+def new_run_id() -> str:
+    """Short enough to type, random enough to be alone."""
+    return secrets.token_hex(6)
+

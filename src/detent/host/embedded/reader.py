@@ -1,0 +1,96 @@
+"""Reading a journal without holding it: always possible, also while another process writes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from detent.core.engine import advance
+from detent.core.events import Event
+from detent.core.history import Entry
+from detent.core.machine import Machine
+from detent.core.run import Run
+from detent.errors import JournalError, Refused, ReplayError, Unknown
+from detent.host.embedded.journal import Journal, Record, genesis
+from detent.host.embedded.live import load, replay
+
+
+class Proof(NamedTuple):
+    """What verifying a run found."""
+
+    run_id: str
+    events: int
+    checkpoint: str
+    problem: str
+
+
+def find(journal: Journal, name: str) -> Record:
+    """A run by its id, an unambiguous beginning of it, or `last`."""
+    if name == "last":
+        newest = [r for r in journal.runs(limit=50) if not r.summary.parent]
+        if not newest:
+            raise Unknown("there are no runs yet")
+        return newest[0]
+    exact = journal.record(name)
+    if exact is not None:
+        return exact
+    found = journal.find(name)
+    top = [r for r in found if not r.summary.parent] or found
+    if len(top) == 1:
+        return top[0]
+    if not top:
+        raise Unknown(f"there is no run `{name}`; `detent list` shows them")
+    raise Refused(f"`{name}` fits several runs: {', '.join(r.summary.run_id for r in top[:5])}")
+
+
+def entries(journal: Journal, run_id: str, after: int = 0, upto: int = 0) -> Iterator[Entry]:
+    """A run's events with what each led to, from the first after `after`."""
+    record = journal.record(run_id)
+    if record is None:
+        raise Unknown(f"there is no run {run_id}")
+    run, head, seq, machine = _base(journal, record, after)
+    for seq, event, run, taken, machine in _told(journal, record, run, head, seq, machine, upto):
+        if seq > after:
+            yield Entry(seq, event, taken, run)
+
+
+def _base(journal: Journal, record: Record, after: int) -> tuple[Run, bytes, int, Machine | None]:
+    """Where to begin folding: the snapshot if it is not past what is asked for."""
+    cached = journal.snapshot(record.no)
+    if cached is not None and cached[0] <= after:
+        live = load(journal, record.summary.run_id, upto=after)
+        return live.run, live.head, live.run.seq, live.machine
+    return Run(id=record.summary.run_id), genesis(record.summary.run_id), 0, None
+
+
+def _told(journal: Journal, record: Record, run: Run, head: bytes, seq: int, machine: Machine | None,
+          upto: int) -> Iterator[tuple[int, Event, Run, tuple, Machine]]:  # type: ignore[type-arg]  # fmt: skip
+    before = run
+    for seq, event, after, head, machine in replay(journal, record.no, run, head, seq, machine, upto):  # noqa: B007
+        _, _, taken = advance(machine, before, event)
+        before = after
+        yield seq, event, after, taken, machine
+
+
+def verify(journal: Journal, run_id: str) -> Proof:
+    """Replay a whole run from its first event and check every hash and what the list says of it."""
+    record = journal.record(run_id)
+    if record is None:
+        raise Unknown(f"there is no run {run_id}")
+    seq, head, run = 0, genesis(run_id), Run(id=run_id)
+    try:
+        for seq, _, run, head, _ in replay(journal, record.no, run, head, 0):  # noqa: B007
+            pass
+    except (JournalError, ReplayError) as error:
+        return Proof(run_id, seq, head.hex(), str(error))
+    said = record.summary
+    if (seq, head, run.state, run.status) != (said.seq, record.head, said.state, said.status):
+        return Proof(run_id, seq, head.hex(), f"the list says {said.status.value} in `{said.state}` at {said.seq}")
+    return Proof(run_id, seq, head.hex(), "")
+
+
+def open_journal(home: Path) -> Journal:
+    """The journal of a home for reading."""
+    path = home / "journal.db"
+    if not path.exists():
+        raise Unknown(f"there is no journal in {home} yet; `detent run FILE` makes one")
+    return Journal(path)

@@ -1,0 +1,70 @@
+"""Durable timers: one alarm for the soonest of all; the times themselves are in the journal."""
+
+import heapq
+from typing import TYPE_CHECKING
+
+from detent.core.events import WAKE, Signalled
+from detent.errors import DetentError, EventRefused
+from detent.host.embedded.clock import Alarm
+
+if TYPE_CHECKING:
+    from detent.host.embedded.host import EmbeddedHost
+
+
+class Timers:
+    """Wakes runs when they asked to be woken."""
+
+    def __init__(self, host: "EmbeddedHost") -> None:
+        self._host = host
+        self._times: dict[str, float] = {}
+        self._heap: list[tuple[float, str]] = []
+        self._alarm: Alarm | None = None
+        self._alarm_at = 0.0
+
+    def load(self) -> None:
+        """Read every timer the journal knows."""
+        for at, run_id in self._host.journal.timers():
+            self.set(run_id, at)
+
+    def set(self, run_id: str, at: float) -> None:
+        """Wake that run at that time; 0: no more."""
+        if not at:
+            self._times.pop(run_id, None)
+            return
+        self._times[run_id] = at
+        heapq.heappush(self._heap, (at, run_id))
+        if self._alarm is None or at < self._alarm_at:
+            self._arm()
+
+    def close(self) -> None:
+        """Ring no more."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm, self._heap = None, []
+
+    def _arm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._heap:
+            self._alarm_at = self._heap[0][0]
+            self._alarm = self._host.clock.call_at(self._alarm_at, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        now = self._host.clock.now()
+        while self._heap and self._heap[0][0] <= now:
+            at, run_id = heapq.heappop(self._heap)
+            if self._times.get(run_id) == at:
+                del self._times[run_id]
+                self._wake(run_id, now)
+        self._arm()
+
+    def _wake(self, run_id: str, now: float) -> None:
+        try:
+            live = self._host.load(run_id)
+            self._host.fold(live, Signalled(WAKE, at=now))
+        except EventRefused:
+            return  # it ended in the meantime
+        except DetentError as error:
+            self._host.report(run_id, error)

@@ -1,0 +1,71 @@
+"""What every test stands on: a fresh event loop with a wall limit for async tests, and hypothesis profiles.
+
+There is no async plugin: a test written as a coroutine is run by `asyncio.run`, so nothing leaks from one
+test's loop into the next. Async fixtures are not supported on purpose: a test opens what it needs with
+`async with`.
+"""
+
+import asyncio
+import functools
+import inspect
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import hypothesis
+import pytest
+
+LIMIT_S = 60.0
+
+hypothesis.settings.register_profile("dev", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, database=None)
+hypothesis.settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev")
+)
+
+# The caller's own journal and language must not reach a test, nor a process that a test starts.
+for name in ("DETENT_HOME", "DETENT_LANG"):
+    os.environ.pop(name, None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test; leave every other test to pytest."""
+    test = pyfuncitem.obj
+    limit_s = limit_of(pyfuncitem)
+    given = getattr(test, "hypothesis", None)
+    if given is not None and inspect.iscoroutinefunction(given.inner_test):
+        given.inner_test = blocking(given.inner_test, limit_s)  # the limit is then for each example
+        return None
+    if not inspect.iscoroutinefunction(test):
+        return None
+    wanted = inspect.signature(test).parameters
+    blocking(test, limit_s)(**{name: pyfuncitem.funcargs[name] for name in wanted})
+    return True
+
+
+def limit_of(test: pytest.Function) -> float:
+    """The seconds a test may take: its nearest `limit` marker, or the default."""
+    marker = test.get_closest_marker("limit")
+    return LIMIT_S if marker is None else float(marker.args[0])
+
+
+def blocking(test: Callable[..., Awaitable[None]], limit_s: float) -> Callable[..., None]:
+    """The same test as a plain function: a new event loop, and an end to waiting."""
+
+    async def within(arguments: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(limit_s) as limit:
+                await test(**arguments)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise AssertionError(
+                f"not done after {limit_s:g} s; raise it with @pytest.mark.limit(…)"
+            ) from error
+
+    @functools.wraps(test)
+    def run(**arguments: Any) -> None:
+        asyncio.run(within(arguments))
+
+    return run

@@ -1,0 +1,157 @@
+"""The laws of the layout, checked on whatever modules exist.
+
+import-linter reads what is written; the fresh interpreters below see what is loaded. Each catches
+what the other misses.
+"""
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SRC = ROOT / "src"
+
+MODULE_LINES_MAX = 450
+FUNCTION_LINES_MAX = 60
+FRONT_DOOR_MODULES_MAX = 60
+
+# Each exception names its reason, as "module" or "module:function".
+LONG_ALLOWED: dict[str, str] = {}
+
+VAGUE = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
+
+NOT_IN_FRONT_DOOR = {"asyncio", "sqlite3", "socket", "jinja2", "yaml", "click", "rich"}
+NOT_IN_CORE = NOT_IN_FRONT_DOOR | {
+    "threading",
+    "time",
+    "random",
+    "os",
+    "pathlib",
+    "subprocess",
+    "logging",
+}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SRC).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(path): path for path in sorted(SRC.rglob("*.py"))}
+PACKAGES = [name for name, path in FILES.items() if path.name == "__init__.py"]
+CORE = [name for name in FILES if name == "detent.core" or name.startswith("detent.core.")]
+
+each_module = pytest.mark.parametrize("name", FILES)
+each_package = pytest.mark.parametrize("name", PACKAGES)
+
+
+def parsed(name: str) -> ast.Module:
+    return ast.parse(FILES[name].read_text(encoding="utf-8"))
+
+
+def loaded_by(module: str) -> set[str]:
+    """The modules in a fresh interpreter after importing one."""
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def floor() -> set[str]:
+    """What the interpreter and msgspec load by themselves."""
+    return loaded_by("msgspec")
+
+
+def test_imports_point_down_only() -> None:
+    lint = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([lint, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_front_door_loads_no_machinery(floor: set[str]) -> None:
+    loaded = loaded_by("detent") - floor
+    assert not loaded & NOT_IN_FRONT_DOOR
+    assert len(loaded) <= FRONT_DOOR_MODULES_MAX, sorted(loaded)
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_a_core_module_alone_loads_nothing_impure(name: str, floor: set[str]) -> None:
+    assert not (loaded_by(name) - floor) & NOT_IN_CORE
+
+
+def exported(tree: ast.Module) -> list[str]:
+    """The names that a package's `__init__` imports or defines, private ones left out."""
+    names: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module not in (None, "__future__"):
+            for alias in node.names:
+                # The front door takes over everything that the core lists.
+                starred = importlib.import_module(str(node.module)).__all__ if alias.name == "*" else []
+                names += starred or [alias.asname or alias.name]
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.append(node.name)
+    return [name for name in names if not name.startswith("_")]
+
+
+@each_package
+def test_a_package_lists_exactly_what_it_re_exports(name: str) -> None:
+    package = importlib.import_module(name)
+    listed = list(getattr(package, "__all__", []))
+    assert sorted(listed) == sorted(exported(parsed(name)))
+    assert [missing for missing in listed if not hasattr(package, missing)] == []
+
+
+@each_package
+def test_no_module_hides_behind_a_re_exported_name(name: str) -> None:
+    own = {path.stem for path in FILES[name].parent.iterdir()}
+    hidden = own & set(exported(parsed(name)))
+    assert not hidden, "a module of that name becomes unreachable through the package"
+
+
+@each_module
+def test_a_module_opens_with_a_sentence(name: str) -> None:
+    docstring = ast.get_docstring(parsed(name))
+    assert docstring, f"{name} has no docstring"
+    first_line = docstring.splitlines()[0]
+    assert re.fullmatch(r"([^\sa-z]|detent\b).*[.!?]", first_line), f"not a sentence: {first_line!r}"
+
+
+@each_module
+def test_a_module_is_named_by_a_noun_with_a_reason_to_exist(name: str) -> None:
+    parts = name.split(".")
+    assert not VAGUE & set(parts)
+    assert [part for part in parts if part.startswith("_") and part != "__main__"] == []
+
+
+def too_long() -> Iterator[tuple[str, int]]:
+    for name, path in FILES.items():
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        if lines > MODULE_LINES_MAX:
+            yield name, lines
+        for node in ast.walk(parsed(name)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > FUNCTION_LINES_MAX:
+                    yield f"{name}:{node.name}", lines
+
+
+def test_modules_and_functions_fit_on_a_few_screens() -> None:
+    found = dict(too_long())
+    excess = {what: lines for what, lines in found.items() if what not in LONG_ALLOWED}
+    assert not excess, f"more than {MODULE_LINES_MAX} (module) or {FUNCTION_LINES_MAX} (function) lines"
+    assert not set(LONG_ALLOWED) - set(found), "no longer long: take them off the list"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda path: path.name)
+def test_a_lock_is_hashed_and_names_no_address(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert "://" not in text
+    assert text.count("==") > 0
+    assert all("--hash=sha256:" in pin for pin in re.split(r"\n(?=\w)", text)[1:])
