@@ -194,7 +194,7 @@ def test_a_test_says_yes_or_no(source: str, value: bool) -> None:
         ("missing | items", []),
         ("'ab' | list", ["a", "b"]),
         ("{'b': [1, 2.0], 'a': 'é'} | tojson", '{"a":"é","b":[1,2.0]}'),
-        ('\'{"a": [1, null]}\' | fromjson', {"a": [1, None]}),
+        ("'{\"a\": [1, null]}' | fromjson", {"a": [1, None]}),
         ("rows | map(attribute='b.c')", ["x", "y", None]),
         ("rows | map(attribute='b.c', default='-')", ["x", "y", "-"]),
         ("[[1, 2], [3]] | map(attribute='0')", [1, 3]),
@@ -202,6 +202,7 @@ def test_a_test_says_yes_or_no(source: str, value: bool) -> None:
         ("rows | selectattr('a', 'in', [1, 2]) | map(attribute='a')", [1, 2]),
         ("rows | selectattr('b') | length", 2),
         ("rows | rejectattr('b') | length", 1),
+        ("rows | selectattr('b', 'true') | length", 0),
         ("rows | selectattr('b', 'defined') | length", 2),
         ("rows | rejectattr('a', 'odd') | map(attribute='a')", [2]),
         ("context | get('name')", "Ada Lovelace"),
@@ -296,8 +297,8 @@ REFUSED_AT_LOAD = {
     "x|map(attribute='a.__class__')": "private",
     "x|selectattr('_a')": "private",
     "x|get('__class__')": "private",
-    "＿＿class＿＿": "private",
-    "x.＿class": "private",
+    "＿＿class＿＿": "Invalid character in identifier",
+    "x['＿class']": "private",
     "x|ｕpper": "unknown filter",
     "namespace()": "calls are not allowed; use a filter such as `| length`",
     "range(10**9)": "calls are not allowed",
@@ -328,7 +329,7 @@ REFUSED_AT_LOAD = {
     "a == {{ b }}": "inside one `{{ }}`",
     "{{ {{ }} }}": "inside one `{{ }}`",
     "{{ a": "not closed",
-    "{{ 'a }}": "not closed",
+    "{{ 'a }}": "unexpected char",
     "{{ a }": "not closed",
     "{{- a -}}": "trim",
     "{{+a}}": "trim",
@@ -352,7 +353,8 @@ REFUSED_AT_LOAD = {
     "[" * 20_000: "longer than 4,000 characters",
     "[" * 3_000: "nested",
     "(" * 3_000: "nested",
-    "{" * 3_000: "nested",
+    "{" * 3_000: "not closed",
+    " a < {" + "{" * 3_000: "nested",
     "{'a':" * 600: "nested",
     "a[" * 1_500: "nested",
     "x|default(" * 300: "nested",
@@ -367,7 +369,7 @@ REFUSED_AT_LOAD = {
     "1" + "**1" * 1_300: "nested",
     "x" + "|upper" * 600: "nested",
     "x" + "|d(x" * 45 + ")" * 45: "nested",
-    "a if b " * 500: "nested",
+    "a" + " if b" * 500: "nested",
     "(-" * 41 + "a" + ")" * 41: "nested",
     "(not not not not " * 35 + "a" + ")" * 35: "nested",
 }
@@ -416,9 +418,9 @@ def test_braces_that_open_nothing_are_text(text: str) -> None:
     [
         "a" + ".b" * 1_900,
         " or ".join(["x == 'a'"] * 300),
-        " and ".join(["attempt"] * 500),
+        " and ".join(["attempt"] * 300),
         "'a'" + "~'a'" * 900,
-        "1" + " < 2" * 1_000,
+        "1" + "<2" * 1_500,
         "[" + "1," * 1_900 + "]",
         "(" * 40 + "attempt" + ")" * 40,
         "[" * 40 + "attempt" + "]" * 40,
@@ -469,7 +471,7 @@ FAILS_AT_RUN = {
     "many + many": "100,000 items",
     "many | map(attribute='x') + many": "100,000 items",
     "many | selectattr('x', 'in', many)": "too much work",
-    "many | selectattr('0', 'eq', many)": "",
+    "many | map(attribute=big)": "too much work",
     "[" + "many," * 200 + "] == [" + "copy," * 200 + "]": "too much work",
     "[" + "big|upper," * 40 + "]": "too much work",
     "1.5 | round(10**9)": "at most 30 digits",
@@ -528,9 +530,6 @@ def test_values_it_cannot_work_with_fail_in_words(source: str, problem: str) -> 
         "thing": object(),
         "tower": deep(100_000),
     }
-    if not problem:
-        compile_condition(source)(scope)
-        return
     with pytest.raises(ExpressionError) as failed:
         compile_template("{{ " + source + " }}")(scope)
     assert problem in str(failed.value)
@@ -595,12 +594,12 @@ values = st.recursive(
     max_leaves=6,
 )
 
-# The shared subset, by kind of value. By design detent differs from Jinja2 outside it, so it leaves out:
-# booleans where numbers are (true == 1, true + 1, `is number`, ordering), null as distinct from undefined (missing paths
-# stand only where both agree), text made from null, booleans and containers (~ and join), repetition and formatting
-# (* and % on text and lists), ordering of lists, tuples, case-insensitive sort/unique/min/max, truncate,
+# The shared subset, by kind of value. detent differs from Jinja2 by design, and this leaves out: booleans where
+# numbers are (true == 1, true + 1, order, `is number`), null where undefined differs from it (missing paths stand only
+# where both agree), text made from null, booleans and containers (~, join), repetition and formatting (* and % on text
+# and lists), order of lists, attributes of Python objects (d.keys), case-blind sort, unique, min and max, truncate,
 # and powers with other exponents than small whole numbers.
-NUMBERS = ["i", "f", "d.n", "l[0]", "0", "1", "2", "3.5", "-1", "10"]
+NUMBERS = ["i", "f", "d.n", "l[0]", "0", "1", "2", "3.5", "(-1)", "10"]
 TEXTS = ["s", "d.s", "d['s']", "''", "'a'", "'B c'"]
 LISTS = ["l", "d.l", "[1, 2, 3]", "[]", "[i, f, 1]", "l[1:]"]
 ANY = ["x", "y", "d.x", "n", "d"]
@@ -620,7 +619,7 @@ def grow(depth: int) -> dict[str, st.SearchStrategy[str]]:
     """Source of each kind; `wild` may be of any kind, so that failing alike is compared too."""
     if depth == 0:
         kinds = {"number": leaf(NUMBERS), "text": leaf(TEXTS), "list": leaf(LISTS)}
-        kinds["truth"] = leaf(["b", "true", "false", "i > 0", "s == 'a'"])
+        kinds["truth"] = leaf(["b", "true", "false", "(i > 0)", "(s == 'a')"])
         kinds["wild"] = st.one_of(*kinds.values(), leaf(ANY))
         return kinds
     kinds = grow(depth - 1)
@@ -680,7 +679,6 @@ def grow(depth: int) -> dict[str, st.SearchStrategy[str]]:
     grown["wild"] = st.one_of(
         *grown.values(),
         wild,
-        leaf(MISSING),
         mix("(", wild, leaf([" and ", " or "]), wild, ")"),
         mix("(", wild, " if ", wild, " else ", wild, ")"),
         mix("(", leaf(MISSING), "|default(", wild, "))"),
@@ -715,7 +713,7 @@ scopes = st.fixed_dictionaries(
     }
 )
 
-JINJA = Environment(undefined=ChainableUndefined)
+JINJA = Environment(undefined=ChainableUndefined)  # noqa: S701 - expressions, not pages
 
 
 def by_jinja(source: str, scope: dict[str, Any]) -> Any:
@@ -723,12 +721,12 @@ def by_jinja(source: str, scope: dict[str, Any]) -> Any:
 
 
 @settings(max_examples=1_000, deadline=None, suppress_health_check=list(HealthCheck))
-@given(source=grow(2)["wild"], scope=scopes)
+@given(source=grow(2)["wild"] | leaf(MISSING), scope=scopes)
 def test_the_shared_subset_means_what_it_means_in_jinja2(source: str, scope: dict[str, Any]) -> None:
     before = json.dumps(scope)
     try:
         expected = by_jinja(source, scope)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - Jinja2 lets every kind of error out
         with pytest.raises(ExpressionError):
             pytest.fail(f"jinja: {error!r}, detent: {evaluate(source, scope)!r}")
         return

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from detent.core.expression import compile_condition, compile_template, is_constant
-from detent.core.history import Taken
+from detent.core.taken import Taken
 from detent.core.machine import Action, Machine, Transition
 from detent.errors import DefinitionError
 

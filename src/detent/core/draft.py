@@ -13,7 +13,7 @@ from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.events import Event
 from detent.core.expression import names
-from detent.core.history import Taken
+from detent.core.taken import Taken
 from detent.core.machine import Machine
 from detent.core.run import ASKED, Lane, Run
 from detent.core.status import Status

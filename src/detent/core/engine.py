@@ -15,7 +15,7 @@ from detent.core.commands import Command
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.draft import INBOX_MAX, Draft
 from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, WAKE, ContractMoved, Event, Signalled, Started
-from detent.core.history import Taken
+from detent.core.taken import Taken
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status

@@ -79,10 +79,20 @@ def compile_condition(source: str) -> Evaluate:
 
 def compile_template(value: Any) -> Evaluate:
     """Compile a JSON value with `{{ }}` in its texts; an expression that is a whole text keeps its type."""
-    step = _template(value, 0)
+    try:
+        step = _template(value, 0)
+    except RecursionError:
+        raise DefinitionError(_TOO_DEEP) from None
     if step is None:
         return lambda _scope: value
-    return lambda scope: step(scope, [WORK_MAX])
+
+    def evaluate(scope: Scope) -> Any:
+        try:
+            return step(scope, [WORK_MAX])
+        except RecursionError:
+            raise ExpressionError("nested too deeply") from None
+
+    return evaluate
 
 
 def is_constant(value: Any) -> bool:
@@ -132,9 +142,7 @@ def _inner(source: str) -> str:
         return source
     pieces = list(_pieces(source.strip()))
     if len(pieces) != 1:
-        raise DefinitionError(
-            f"`{_shown(source)}`: a condition is one expression; write it all inside one `{{{{ }}}}`"
-        )
+        raise DefinitionError(f"`{_shown(source)}`: a condition is one expression; write it all inside one `{{{{ }}}}`")
     return pieces[0][1]
 
 
@@ -612,10 +620,10 @@ def _filter(node: Any, depth: int) -> Step:
 
     def filtered(scope: Scope, work: Work) -> Any:
         value = subject(scope, work)
-        result = apply(value, scope, work)
+        result = bounded(apply(value, scope, work))
         if result is not value:
             charge(work, size(result))
-        return bounded(result)
+        return result
 
     return filtered
 
@@ -660,6 +668,8 @@ def _application(
         takes.replace(parameters=offered).bind(None, *arguments, **keywords)
     except TypeError as error:
         raise DefinitionError(f"{noun} `{node.name}`: {error}") from None
+    if not (arguments or keywords or "work" in takes.parameters):
+        return lambda value, _scope, _work: call(value)
     if "work" in takes.parameters:
         keywords["work"] = lambda _scope, work: work
 

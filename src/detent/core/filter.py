@@ -20,7 +20,7 @@ DEPTH_MAX = 64
 PRECISION_MAX = 30
 
 # The units one evaluation may spend: a character costs one, an item of a list or mapping ten.
-WORK_MAX = 20_000_000
+WORK_MAX = 10_000_000
 ITEM_COST = 10
 Work = list[int]
 
@@ -97,10 +97,11 @@ def look(value: Any, key: Any) -> Any:
     return MISSING
 
 
-def dig(value: Any, path: Any, default: Any = None) -> Any:
+def dig(value: Any, path: Any, default: Any = None, *, work: Work) -> Any:
     """The value at a dotted path; a part made of digits is an index."""
     if not isinstance(path, str):
         raise ExpressionError(f"an attribute is named by text, not {kind(path)}")
+    charge(work, len(path))
     for part in path.split("."):
         is_index = part.isdecimal() and len(part) < len(str(ITEMS_MAX)) and not isinstance(value, dict)
         value = look(value, int(part) if is_index else part)
@@ -312,7 +313,7 @@ def _sum(value: Any, attribute: Any = None, start: Any = 0, *, work: Work) -> An
     total = number(start)
     # Not sum(): since Python 3.12 it rounds differently, and a replay must not depend on the version.
     for item in _items(value, work):
-        total += number(item if attribute is None else dig(item, attribute))
+        total += number(item if attribute is None else dig(item, attribute, work=work))
     return total
 
 
@@ -333,7 +334,7 @@ def _max(value: Any, *, work: Work) -> Any:
 
 def _sort(value: Any, reverse: Any = False, *, attribute: Any = None, work: Work) -> list[Any]:
     items = _items(value, work)
-    ranks = _ranked(items if attribute is None else [dig(item, attribute) for item in items], work)
+    ranks = _ranked(items if attribute is None else [dig(item, attribute, work=work) for item in items], work)
     order = sorted(range(len(items)), key=ranks.__getitem__, reverse=bool(reverse))
     return [items[at] for at in order]
 
@@ -385,23 +386,23 @@ def _get(value: Any, key: Any, default: Any = None) -> Any:
 
 
 def _map(value: Any, *, attribute: Any, default: Any = None, work: Work) -> list[Any]:
-    return [dig(item, attribute, default) for item in _items(value, work)]
+    return [dig(item, attribute, default, work=work) for item in _items(value, work)]
 
 
-def _selectattr(value: Any, name: Any, test: Any = "true", *operand: Any, work: Work) -> list[Any]:
+def _selectattr(value: Any, name: Any, test: Any = None, *operand: Any, work: Work) -> list[Any]:
     return [item for item in _items(value, work) if _passes(item, name, test, operand, work)]
 
 
-def _rejectattr(value: Any, name: Any, test: Any = "true", *operand: Any, work: Work) -> list[Any]:
+def _rejectattr(value: Any, name: Any, test: Any = None, *operand: Any, work: Work) -> list[Any]:
     return [item for item in _items(value, work) if not _passes(item, name, test, operand, work)]
 
 
 def _passes(item: Any, name: Any, test: Any, operand: tuple[Any, ...], work: Work) -> bool:
-    found = dig(item, name, MISSING)
+    found = dig(item, name, MISSING, work=work)
     if test in ("defined", "undefined"):
         return (found is not MISSING) is (test == "defined")
     found = None if found is MISSING else found
-    if not operand and test == "true":
+    if test is None:
         return bool(found)
     passes = TESTS.get(test) if isinstance(test, str) else None
     if passes is None:
@@ -438,7 +439,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "count": _length,
     "lower": lambda value: scalar_text(value).lower(),
     "upper": lambda value: scalar_text(value).upper(),
-    "trim": lambda value, characters=None: scalar_text(value).strip(characters),
+    "trim": lambda value: scalar_text(value).strip(),
     "title": _title,
     "capitalize": lambda value: scalar_text(value).capitalize(),
     "join": _join,

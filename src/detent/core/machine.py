@@ -129,8 +129,8 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
 
     @cached_property
     def digest(self) -> str:
-        """The machine's identity."""
-        return digest(self)
+        """The machine's identity: SHA-256 of its canonical JSON with whole floats written as integers (5.0 is 5)."""
+        return digest(_whole(msgspec.to_builtins(self)))
 
     @cached_property
     def states(self) -> tuple[str, ...]:
@@ -165,6 +165,15 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
             return msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError as error:
             raise DefinitionError(str(error), "machine") from None
+
+
+def _whole(value: Any) -> Any:
+    """Numbers as JSON compares them, so that a machine and its reading from JSON have one identity."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _whole(inner) for key, inner in value.items()}
+    return [_whole(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def table(text: str) -> tuple[Transition, ...]:
@@ -237,6 +246,8 @@ def _check_branches(action: Action, where: str, depth: int) -> None:
         raise DefinitionError("an action has branches exactly when its effect is `branches`", place)
     if (action.effect == "wait") != (action.wait is not None):
         raise DefinitionError("an action has a wait exactly when its effect is `wait`", place)
+    if action.wait is not None and not (action.wait.events or action.wait.duration_s):
+        raise DefinitionError("a wait needs events or a duration, else nothing would ever end it", place)
     if action.each and len(action.branches) != 1:
         raise DefinitionError("`each` needs exactly one branch, which is done for every item", place)
     if isinstance(action.join, int) and (action.join < 1 or (not action.each and action.join > len(action.branches))):

@@ -31,6 +31,10 @@ _numbers = itertools.count(1)
 _live: set[str] = set()  # the calls of this process that are at work now
 
 
+class NotStarted(Exception):
+    """The program could not even be started; the cause says why."""
+
+
 class Finished(msgspec.Struct, frozen=True):
     """How a process ended: its exit code (minus the signal's number if one ended it) and what it wrote."""
 
@@ -46,16 +50,7 @@ async def run(argv: list[str], env: dict[str, str], cwd: str, stdin: str | None,
     A background process that it leaves behind is left alone: we wait a moment for its output and then let go of it.
     """
     with _output() as stdout, _output() as stderr, _call() as call:
-        with _source(stdin) as source:
-            child = subprocess.Popen(  # noqa: ASYNC220, S603  # nothing to await: no moment in which a cancel loses the child
-                argv,
-                env={**env, **_marks(key, call)},
-                cwd=cwd,
-                stdin=source,
-                stdout=stdout.writer,
-                stderr=stderr.writer,
-                start_new_session=True,
-            )
+        child = _start(argv, {**env, **_marks(key, call)}, cwd, stdin, stdout.writer, stderr.writer)
         stdout.release()
         stderr.release()
         try:
@@ -67,6 +62,19 @@ async def run(argv: list[str], env: dict[str, str], cwd: str, stdin: str | None,
             raise
         is_cut = stdout.capture.is_cut or stderr.capture.is_cut
         return Finished(child.returncode, stdout.capture.text(), stderr.capture.text(), is_cut)
+
+
+def _start(
+    argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, out: int, err: int
+) -> subprocess.Popen[bytes]:
+    # Not asyncio's own way: that one awaits in the middle, and a cancel at that moment would lose the process group.
+    try:
+        with _source(stdin) as source:
+            return subprocess.Popen(  # noqa: S603
+                argv, env=env, cwd=cwd, stdin=source, stdout=out, stderr=err, start_new_session=True
+            )
+    except (OSError, ValueError) as error:
+        raise NotStarted from error
 
 
 @contextlib.contextmanager
@@ -105,13 +113,15 @@ def _marks(key: str, call: str) -> dict[str, str]:
 
 
 async def _exited(child: subprocess.Popen[bytes]) -> None:
-    """Return when the process has ended; it is not reaped yet, so its number is still its own."""
+    """Return when the process has ended."""
+    if child.returncode is not None:
+        return
     try:
         if sys.platform != "linux":
             raise OSError
         fd = os.pidfd_open(child.pid)
     except OSError:  # another system, or a very old kernel
-        while child.poll() is None:
+        while child.poll() is None:  # noqa: ASYNC110  # there is nothing that would set an event
             await asyncio.sleep(POLL_S)
         return
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
@@ -138,7 +148,7 @@ async def _kill(child: subprocess.Popen[bytes]) -> None:
         _signal_group(child.pid, signal.SIGTERM)
         async with asyncio.timeout(GRACE_S):
             await _exited(child)
-            while child.poll() is None or _signal_group(child.pid, 0):
+            while child.poll() is None or _signal_group(child.pid, 0):  # noqa: ASYNC110  # nobody tells us
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
         pass
@@ -181,7 +191,7 @@ def _leftovers(key: str) -> Iterator[int]:
         return
     for entry in Path("/proc").glob("[0-9]*"):
         pid = int(entry.name)
-        with contextlib.suppress(OSError):  # it ended meanwhile, or it is not ours to look into
+        with contextlib.suppress(OSError, ValueError):  # it ended meanwhile, or it is not ours to look into
             marks = (entry / "environ").read_bytes().split(b"\0")
             if f"DETENT_CONTRACT={key}".encode() in marks and pid != os.getpid() and not _is_at_work(marks):
                 yield pid
@@ -210,4 +220,5 @@ def _identity(pid: int) -> str:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return f"{pid}-gone"
-    return f"{pid}-{stat.rpartition(')')[2].split()[19]}"
+    state, *fields = stat.rpartition(")")[2].split()
+    return f"{pid}-gone" if state in "ZX" else f"{pid}-{fields[18]}"

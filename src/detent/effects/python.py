@@ -67,7 +67,7 @@ def _find(name: str) -> Callable[..., Any]:
         raise invalid(f"`{name}` has a private part (a name that begins with an underscore)")
     try:
         found: Any = importlib.import_module(module)
-    except Exception as error:  # importing runs somebody else's code
+    except (Exception, SystemExit) as error:  # importing runs somebody else's code
         raise invalid(f"importing `{module}` failed: {type(error).__name__}: {error}") from error
     for part in path.split("."):
         try:

@@ -39,6 +39,8 @@ async def shell(contract: Contract) -> Outcome:
     given = Arguments("shell", contract.input, "argv env cwd stdin timeout")
     argv, env, cwd, timeout_s = _argv(given), _environment(given), _folder(given), given.seconds("timeout")
     stdin = given.text("stdin") if "stdin" in given else None
+    if not contract.is_irreversible:  # after a crash it is simply run again, beside what may be left of the first time
+        await sweep(contract)
     try:
         async with asyncio.timeout(timeout_s) as limit:
             finished = await process.run(argv, env, cwd, stdin, contract.key)
@@ -47,8 +49,8 @@ async def shell(contract: Contract) -> Outcome:
             raise
         message = f"`{argv[0]}` had not ended after {timeout_s:g} s; it and its process group were killed"
         raise TimeoutError(message) from error
-    except (OSError, ValueError) as error:
-        raise _not_started(argv[0], error) from error
+    except process.NotStarted as error:
+        raise _not_started(argv[0], error.__cause__) from error
     return Outcome(
         {
             "exit": finished.exit,
@@ -80,12 +82,12 @@ def _environment(given: Arguments) -> dict[str, str]:
 
 def _folder(given: Arguments) -> str:
     cwd = given.text("cwd", ".")
-    if "\0" in cwd or not os.path.isdir(cwd):  # noqa: PTH112
+    if "\0" in cwd or not os.path.isdir(cwd):
         raise invalid(f"`cwd` of `shell`: there is no folder {cwd!r}")
     return cwd
 
 
-def _not_started(program: str, error: Exception) -> EffectFailed:
+def _not_started(program: str, error: BaseException | None) -> EffectFailed:
     """Why the program could not even be started: evidence that nothing happened."""
     if isinstance(error, FileNotFoundError):
         return EffectFailed(f"there is no program `{program}`", type="tool_failure.not_found")

@@ -5,6 +5,7 @@ effect's probe, and without an answer from it to a question.
 """
 
 import asyncio
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ class Attempts:
     def __init__(self, host: "EmbeddedHost") -> None:
         self._host = host
         self._aborted: set[tuple[str, str]] = set()
+        self._begun: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self.is_draining = False
 
     def begin(self, live: Live, contract: Contract) -> None:
@@ -39,17 +41,28 @@ class Attempts:
         current = live.run.contract(contract.id)
         if current is None or current.status is not Status.RUNNING or self._host.is_closing:
             return
+        if current.is_adrift:
+            self._never_left(live, contract.id)
+            return
         self._host.spawn(live, contract.id, self._attempt(live, current))
 
     def abort(self, live: Live, contract_id: str) -> None:
         """Stop a contract's effect, or the child run it waits for."""
         task = live.tasks.get(contract_id)
         if task is not None:
-            self._aborted.add((live.run.id, contract_id))
             task.cancel()
+            if task in self._begun:
+                self._aborted.add((live.run.id, contract_id))
+            else:
+                self._never_left(live, contract_id)
         child = child_id(live.run.id, contract_id)
         if self._host.journal.record(child) is not None:
             self._host.spawn(live, f"{contract_id} child", self._cancel_child(child))
+
+    def _never_left(self, live: Live, contract_id: str) -> None:
+        """Stopped before the effect was called: that is known, and nothing is in doubt."""
+        error = Failure("cancelled", "stopped before it began")
+        self._tell(live, ContractMoved(contract_id, "cancel", error=error, deed="none"))
 
     async def close(self, grace_s: float) -> None:
         """Hold every run that has something under way, let it finish for a moment, then stop it."""
@@ -60,7 +73,7 @@ class Attempts:
                 self._host.fold(live, Signalled(HOLD, {"reason": "shutdown"}, "host", self._host.clock.now()))
         tasks = [task for live in busy for task in live.tasks.values()]
         if tasks and grace_s > 0:
-            await asyncio.wait(tasks, timeout=grace_s)
+            await asyncio.wait(tasks, timeout=None if grace_s == float("inf") else grace_s)
         self.is_draining = False
         for task in tasks:
             task.cancel()
@@ -68,6 +81,9 @@ class Attempts:
             await asyncio.wait(tasks)
 
     async def _attempt(self, live: Live, contract: Contract) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._begun.add(task)
         effect = self._host.effect(live, contract.effect)
         if contract.effect == "child":
             effect = Effect("child", lambda c: self._child(live, c))

@@ -79,13 +79,13 @@ class EmbeddedHost:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        """Let what is at work finish for a moment, write everything, and let go of the journal."""
+    async def close(self, grace_s: float | None = None) -> None:
+        """Let what is at work finish for a while, write everything, and let go of the journal."""
         if self.is_closing:
             return
         self.is_closing = True
         self.timers.close()
-        await self.attempts.close(self._grace_s)
+        await self.attempts.close(self._grace_s if grace_s is None else grace_s)
         await self._tasks.__aexit__(None, None, None)
         await self._writer.close()
         self.journal.close()
@@ -135,20 +135,24 @@ class EmbeddedHost:
             return live.run
         return await self._tell(live, Signalled(name, plain(dict(data or {}), "data"), by, self.clock.now(), id))
 
-    async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any]) -> Run:
+    async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], *, id: str = "") -> Run:
         """Answer a waiting contract's question; whoever is first wins."""
         live = self.load(run_id)
+        if id and self.journal.has_event(live.no, id):
+            return live.run
         contract = live.run.contract(contract_id)
         if contract is not None and contract.question is not None and contract.question.reason == "callback":
             raise Refused(f"`{contract_id}` waits for {contract.question.data.get('run_id', 'another run')}, not for a person")
         said = plain(dict(answer), "answer")
-        return await self._tell(live, ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now()))
+        return await self._tell(live, ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now(), id=id))
 
-    async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
+    async def cancel(self, run_id: str, *, by: str = "", reason: str = "", id: str = "") -> Run:
         """Stop a run and everything it has under way."""
         live = self.load(run_id)
+        if id and self.journal.has_event(live.no, id):
+            return live.run
         data = {"reason": reason} if reason else {}
-        return await self._tell(live, Signalled(CANCEL, data, by, self.clock.now()))
+        return await self._tell(live, Signalled(CANCEL, data, by, self.clock.now(), id))
 
     async def show(self, run_id: str) -> Run:
         """Where a run stands."""
@@ -184,7 +188,7 @@ class EmbeddedHost:
         """Return when the run has ended or can only be moved from outside."""
         live = self.load(run_id)
         while live.run.status is Status.RUNNING or live.unwritten:
-            waiter = asyncio.get_running_loop().create_future()
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             live.waiters.append(waiter)
             await waiter
         return live.run
@@ -245,7 +249,12 @@ class EmbeddedHost:
         wake_at = live.run.wake_at
         while todo:
             event = todo.popleft()
-            run, commands, _ = advance(live.machine, live.run, event)
+            try:
+                run, commands, _ = advance(live.machine, live.run, event)
+            except Refused:
+                if not batch.events:
+                    raise
+                continue  # what the first event led to has closed this contract already
             if run is live.run:
                 continue
             before = live.run

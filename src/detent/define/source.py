@@ -1,0 +1,177 @@
+"""A definition file and what it gives: a machine, the effects that come with it, and where both were found.
+
+`FILE.py`, `FILE.py:NAME` or `FILE.json`; one reader per suffix. Loading a Python file runs it, with its folder first on
+`sys.path`, as `python FILE.py` would; the folder stays there so that the `python` effect finds the modules beside it.
+"""
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, NamedTuple
+
+from detent.core.contract import CONTRACT
+from detent.core.effect import Effect
+from detent.core.machine import Machine, did_you_mean
+from detent.errors import DefinitionError
+
+SOURCE_MAX = 4 * 1024 * 1024
+
+
+class Definition(NamedTuple):
+    """What a file gives; `source` finds the same effects again in a later process."""
+
+    machine: Machine
+    effects: dict[str, Effect]
+    source: str
+
+
+Reader = Callable[[Path, str], Definition]  # the file, and the name behind the colon
+
+
+def load(spec: str | Path) -> Definition:
+    """Read a definition from `FILE` or `FILE:NAME`."""
+    path, name = _split(str(spec))
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        known = ", ".join(suffix for suffix in READERS if suffix not in (".yaml", ".yml"))
+        raise DefinitionError(f"a definition is a file of one of the kinds {known}", str(path))
+    _check_file(path)
+    return reader(path.resolve(), name)
+
+
+def find_effects(source: str, warn: Callable[[str], object] = lambda _: None) -> dict[str, Effect]:
+    """The effects of a run begun by an earlier process; none, and a warning, when its file is gone or broken now."""
+    try:
+        path, _ = _split(source)
+        if path.suffix.lower() != ".py":
+            return {}
+        _check_file(path)
+        return _effects(path.resolve(), _module(path.resolve()))
+    except DefinitionError as error:
+        warn(f"the effects of this run cannot be loaded: {error}")
+        return {}
+
+
+def _split(spec: str) -> tuple[Path, str]:
+    file, colon, name = spec.rpartition(":")
+    if colon and file and name.isidentifier() and not Path(spec).exists():
+        return Path(file), name
+    return Path(spec), ""
+
+
+def _check_file(path: Path) -> None:
+    try:
+        if path.is_dir():
+            raise DefinitionError("this is a folder; name the file in it", str(path))
+        if not path.exists():
+            raise DefinitionError("there is no such file", str(path))
+        if not path.is_file():
+            raise DefinitionError("this is not a plain file", str(path))
+        if path.stat().st_size > SOURCE_MAX:
+            raise DefinitionError(f"the file has more than {SOURCE_MAX:,} bytes", str(path))
+        with path.open("rb"):
+            pass
+    except (OSError, ValueError) as error:
+        raise DefinitionError(f"it cannot be read: {getattr(error, 'strerror', None) or error}", str(path)) from None
+
+
+def _from_python(path: Path, name: str) -> Definition:
+    module = _module(path)
+    found = {key: value for key, value in vars(module).items() if isinstance(value, Machine) and value is not CONTRACT}
+    if name:
+        if name not in found:
+            names = ", ".join(found) or "none"
+            raise DefinitionError(
+                f"there is no machine `{name}` in it{did_you_mean(name, found)}; found: {names}", str(path)
+            )
+        return Definition(found[name], _effects(path, module), f"{path}:{name}")
+    distinct = {machine.digest: key for key, machine in found.items()}
+    if not distinct:
+        raise DefinitionError(
+            "there is no machine in it; give it one, `NAME = Machine(…)`, at the top level", str(path)
+        )
+    if len(distinct) > 1:
+        way_out = f"name one, as in {path.name}:{next(iter(found))}"
+        raise DefinitionError(f"there are several machines in it: {', '.join(found)}; {way_out}", str(path))
+    return Definition(next(iter(found.values())), _effects(path, module), str(path))
+
+
+def _from_json(path: Path, name: str) -> Definition:
+    if name:
+        raise DefinitionError("a JSON file holds one machine and no names", f"{path}:{name}")
+    try:
+        return Definition(Machine.from_json(path.read_bytes()), {}, str(path))
+    except (DefinitionError, UnicodeDecodeError) as error:
+        raise DefinitionError(str(error), str(path)) from None
+
+
+def _from_yaml(path: Path, name: str) -> Definition:
+    where = f"{path}:{name}" if name else str(path)
+    raise DefinitionError("YAML is not supported by this version; write the machine as .py or .json", where)
+
+
+READERS: dict[str, Reader] = {".py": _from_python, ".json": _from_json, ".yaml": _from_yaml, ".yml": _from_yaml}
+
+
+class _Loader(SourceFileLoader):
+    """Compiles what is in the file now: a cached bytecode file may be of the same second and size, but another text."""
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
+        return self.source_to_code(self.get_data(self.path), self.path)  # type: ignore[no-any-return,attr-defined,unused-ignore]
+
+
+_loaded: dict[Path, tuple[tuple[int, int], ModuleType]] = {}
+
+
+def _module(path: Path) -> ModuleType:
+    """The file, executed once for each of its versions."""
+    stat = path.stat()
+    version = stat.st_mtime_ns, stat.st_size
+    if path in _loaded and _loaded[path][0] == version:
+        return _loaded[path][1]
+    name = f"detent_definition_{hashlib.sha256(str(path).encode(errors='surrogateescape')).hexdigest()[:12]}"
+    if (folder := str(path.parent)) not in sys.path:
+        sys.path.insert(0, folder)
+    loader = _Loader(name, str(path))
+    module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(path)))
+    module.__file__ = str(path)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # the file is somebody else's code: it may fail in any way
+        sys.modules.pop(name)
+        if before is not None:
+            sys.modules[name] = before
+        raise _broken(path, error) from error
+    _loaded[path] = version, module
+    return module
+
+
+def _broken(path: Path, error: BaseException) -> DefinitionError:
+    """What went wrong while the file was executed, with the line of the file it came from."""
+    if isinstance(error, SyntaxError) and error.lineno:
+        where = f"{error.filename or path}:{error.lineno}:{error.offset or 1}"
+        return DefinitionError(f"syntax error: {error.msg}", where)
+    where, trail = str(path), error.__traceback__
+    while trail is not None:
+        if trail.tb_frame.f_code.co_filename == str(path):
+            where = f"{path}:{trail.tb_lineno}"
+        trail = trail.tb_next
+    if isinstance(error, DefinitionError):
+        return DefinitionError(str(error), where)
+    problem = f"it exits with {error.code!r}" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+    return DefinitionError(f"{problem}; the file runs when it is loaded, so this must not happen", where)
+
+
+def _effects(path: Path, module: ModuleType) -> dict[str, Effect]:
+    effects: dict[str, Effect] = {}
+    values: dict[str, Any] = vars(module)
+    for key, value in values.items():
+        if isinstance(value, Effect) and effects.setdefault(value.name, value) is not value:
+            raise DefinitionError(f"two effects are called `{value.name}`; the second is `{key}`", str(path))
+    return effects

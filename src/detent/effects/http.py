@@ -1,0 +1,206 @@
+"""The effect `http`: one request, and an honest word about whether it left.
+
+    method   GET by default
+    url      http or https
+    headers  a mapping; `Idempotency-Key: <the contract's key>` is added unless it is there
+    json     a value to send as JSON, or
+    body     a text to send as it is
+    timeout  seconds for the whole exchange
+    follow   true: follow redirects
+
+The result is `{status, headers, json or text, success, truncated}`; any answer is a result, and `success` means 2xx.
+Of the body 1 MiB is kept; a `note` says so if there was more.
+
+What counts as evidence: the transport tells us when the first byte of the request goes out. Trouble before that is a
+failure, since nothing happened. Trouble after that is OutcomeUnknown for POST, PUT, PATCH, DELETE and whatever else may
+change something, and a plain failure for GET, HEAD and OPTIONS, which change nothing.
+
+Each call opens its own connection: a kept one may be closed by the server just as a request is written to it, and then
+nobody knows whether it arrived. What is costly, the TLS settings, is made once.
+"""
+
+import asyncio
+import codecs
+import functools
+import re
+import string
+import urllib.parse
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from detent.core.contract import Contract
+from detent.core.effect import EffectFailed, Outcome, OutcomeUnknown, effect
+from detent.core.value import plain
+from detent.effects.arguments import Arguments, invalid
+from detent.errors import Refused
+
+if TYPE_CHECKING:
+    import ssl
+
+    import httpx2
+
+SAFE = ("GET", "HEAD", "OPTIONS")
+BODY_BYTES_MAX = 1024 * 1024
+CONNECT_S = 10.0
+TIMEOUT_S = 60.0
+
+
+@effect("http", kind="irreversible", timeout_s=TIMEOUT_S)
+async def http(contract: Contract) -> Outcome:
+    """Send one HTTP request and take the answer."""
+    given = Arguments("http", contract.input, "method url headers json body timeout follow")
+    timeout_s = given.seconds("timeout")
+    exchange = Exchange(_library(), given, contract.key)
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            return await exchange.perform()
+    except TimeoutError as error:
+        if not limit.expired():
+            raise exchange.failure(str(error) or "timed out", "tool_failure") from error
+        raise exchange.failure(f"no answer within {timeout_s:g} s", "timeout.action") from error
+
+
+def _library() -> Any:
+    """httpx2, which is an extra and takes a while to load."""
+    try:
+        import httpx2  # noqa: PLC0415
+    except ImportError as error:
+        message = "`http` needs the package httpx2: pip install 'detent[client]'"
+        raise EffectFailed(message, type="tool_failure.not_found") from error
+    return httpx2
+
+
+@functools.cache
+def _tls() -> "ssl.SSLContext":
+    context: ssl.SSLContext = _library().create_ssl_context()
+    return context
+
+
+class Exchange:
+    """One request on its way, and what is known of it."""
+
+    def __init__(self, library: Any, given: Arguments, key: str) -> None:
+        self.library = library
+        self.method = _method(given)
+        self.url = self._url(given.text("url"))
+        self.follow = given.flag("follow")
+        self.content = _content(given)
+        self.headers = _headers(given, key)
+        self.has_left = False
+        self.stream: Any = None
+
+    def _url(self, text: str) -> "httpx2.URL":
+        try:
+            parts = urllib.parse.urlsplit(text)
+            if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"\s", parts.netloc):
+                raise invalid("`url` of `http` must begin with http:// or https:// and name a host")
+            _ = parts.port  # out of range is an error, which the library would only notice on its way
+            url: httpx2.URL = self.library.URL(text)
+        except (self.library.InvalidURL, ValueError) as error:
+            raise invalid(f"`url` of `http` is not one: {error}") from error
+        return url
+
+    async def perform(self) -> Outcome:
+        """Send it, take the answer, and translate every kind of trouble."""
+        library = self.library
+        limits = library.Timeout(None, connect=CONNECT_S)  # the whole exchange is limited outside
+        try:
+            async with library.AsyncClient(verify=_tls(), timeout=limits, follow_redirects=self.follow) as client:
+                sending = client.stream(
+                    self.method,
+                    self.url,
+                    headers=self.headers,
+                    content=self.content,
+                    extensions={"trace": self._trace},
+                )
+                async with sending as response:
+                    return await _answer(response)
+        except library.TimeoutException as error:
+            raise self.failure("could not connect in time", "timeout.action") from error
+        except (library.HTTPError, library.InvalidURL, library.StreamError) as error:
+            raise self.failure(str(error) or type(error).__name__, "tool_failure") from error
+        except UnicodeEncodeError as error:
+            raise invalid(f"a header of `http` has a character that HTTP cannot carry: {error.reason}") from error
+
+    async def _trace(self, event: str, info: dict[str, Any]) -> None:
+        if event.endswith("send_request_headers.started"):
+            self.has_left = True
+        elif event.endswith("connect_tcp.complete"):
+            self.stream = info["return_value"]
+        elif event.endswith("start_tls.failed"):
+            await self.stream.aclose()  # the library forgets it if the cause is a cancel
+        elif event.endswith("send_request_headers.failed"):
+            # Our own side refused to write such headers; on a first request that means that none was sent.
+            self.has_left = type(info["exception"]).__name__ != "LocalProtocolError"
+
+    def failure(self, problem: str, type: str) -> Exception:
+        """The exception that says what is known: nothing happened, or nobody knows."""
+        where = f"{self.method} {self.url.scheme}://{self.url.netloc.decode().rpartition('@')[2]}"
+        if self.has_left and self.method not in SAFE:
+            return OutcomeUnknown(f"{where}: {problem}; the request had been sent")
+        return EffectFailed(f"{where}: {problem}", type=type)
+
+
+def _method(given: Arguments) -> str:
+    method = given.text("method", "GET").upper()
+    if not re.fullmatch(r"[A-Z]{1,20}", method):
+        raise invalid("`method` of `http` must be a word such as GET or POST")
+    return method
+
+
+def _content(given: Arguments) -> bytes | None:
+    if "json" in given and "body" in given:
+        raise invalid("`http` takes `json` or `body`, not both")
+    if "json" in given:
+        return msgspec.json.encode(given.any("json"))
+    return given.text("body").encode() if "body" in given else None
+
+
+def _headers(given: Arguments, key: str) -> dict[str, str]:
+    headers = given.texts("headers")
+    names = {name.lower() for name in headers}
+    extra = {}
+    if key and "idempotency-key" not in names:
+        # A key may be in any language and a header may not; what is plain stays as it is.
+        extra["Idempotency-Key"] = urllib.parse.quote(key, safe=string.printable[:95])
+    if "json" in given and "content-type" not in names:
+        extra["Content-Type"] = "application/json"
+    return headers | extra
+
+
+async def _answer(response: "httpx2.Response") -> Outcome:
+    body, is_cut = await _body(response)
+    result: dict[str, Any] = {
+        "status": response.status_code,
+        "headers": dict(response.headers),
+        "success": response.is_success,
+        "truncated": is_cut,
+    }
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not is_cut and (kind == "application/json" or kind.endswith("+json")):
+        try:
+            return Outcome(result | {"json": plain(msgspec.json.decode(body))})
+        except (msgspec.DecodeError, RecursionError, Refused):
+            result["note"] = "the body calls itself JSON and is not"
+    elif is_cut:
+        result["note"] = f"only the first {BODY_BYTES_MAX:,} bytes of the body are kept"
+    return Outcome(result | {"text": _text(body, response.charset_encoding)})
+
+
+async def _body(response: "httpx2.Response") -> tuple[bytes, bool]:
+    """The body, and whether there was more than is kept."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            return bytes(body[:BODY_BYTES_MAX]), True
+    return bytes(body), False
+
+
+def _text(body: bytes, encoding: str | None) -> str:
+    try:
+        decoder = codecs.getincrementaldecoder(encoding or "utf-8")("replace")
+    except LookupError:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    return decoder.decode(body, final=len(body) < BODY_BYTES_MAX)

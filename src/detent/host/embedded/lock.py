@@ -1,0 +1,65 @@
+"""One writing process per journal: a kernel file lock, which death of any kind lets go of."""
+
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from detent.errors import JournalError
+
+
+class Lock:
+    """The right to write one journal."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / "lock"
+        self._file: int | None = None
+
+    def take(self) -> bool:
+        """Take the lock if it is free."""
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise JournalError(f"cannot use {self._path.parent} as a home: {error.strerror}") from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        os.truncate(file, 0)
+        os.pwrite(file, json.dumps({"pid": os.getpid(), "since": time.time()}).encode(), 0)
+        self._file = file
+        return True
+
+    def free(self) -> None:
+        """Let others write."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def holder(home: Path) -> dict[str, Any]:
+    """Who says to hold the lock: pid and since when; empty if nobody ever did."""
+    try:
+        found = json.loads((home / "lock").read_text() or "{}")
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_held(home: Path) -> bool:
+    """Whether some process writes this journal now."""
+    try:
+        file = os.open(home / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False

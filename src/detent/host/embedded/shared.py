@@ -1,0 +1,159 @@
+"""A host that several processes can open: the first holds the journal, the others hand it their verbs.
+
+When the holder goes away, by exit or by SIGKILL, one of the others takes the journal over and goes on. Verbs carry
+ids, so one that was handed over in the moment of a crash is not done twice.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from detent.core.effect import Effect
+from detent.core.machine import Machine
+from detent.core.run import Run
+from detent.errors import JournalError
+from detent.host.embedded.door import Door, DoorClosed, Knock, run_of
+from detent.host.embedded.host import EmbeddedHost, FindEffects, new_run_id
+from detent.host.embedded.lock import Lock, holder
+
+PATIENCE_S = 10.0
+PAUSE_S = 0.02
+
+
+class SharedHost:
+    """The verbs, done here or by the process that holds the journal."""
+
+    def __init__(self, home: Path, effects: Mapping[str, Effect] | Sequence[Effect], find_effects: FindEffects | None) -> None:
+        self._home, self._effects, self._find_effects = home, effects, find_effects
+        self._lock = Lock(home)
+        self._host: EmbeddedHost | None = None
+        self._door: Door | None = None
+        self._knock: Knock | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def is_holder(self) -> bool:
+        """Whether this process holds the journal."""
+        return self._host is not None
+
+    async def open(self) -> None:
+        """Take the journal, or find the process that has it."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + PATIENCE_S
+        while not self._lock.take():
+            try:
+                self._knock = await Knock.open(self._home)
+                return
+            except DoorClosed:
+                if loop.time() > until:
+                    pid = holder(self._home).get("pid", "?")
+                    raise JournalError(f"process {pid} holds {self._home} but does not answer") from None
+                await asyncio.sleep(PAUSE_S)
+        self._host = EmbeddedHost(self._home, self._effects, find_effects=self._find_effects)
+        try:
+            await self._host.__aenter__()
+        except BaseException:
+            self._host = None
+            self._lock.free()
+            raise
+        self._door = Door(self._host, self._home)
+        await self._door.open()
+
+    async def close(self, *, is_hurried: bool = False) -> None:
+        """Let go; what other processes have under way here may finish first, unless we are in a hurry."""
+        if self._host is not None:
+            await self._host.close(None if is_hurried else float("inf"))
+            self._lock.free()
+            if self._door is not None:
+                await self._door.close()
+            self._host = None
+        if self._knock is not None:
+            self._knock.close()
+
+    async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", **given: Any) -> Run:
+        """Begin a run."""
+        return await self._run("start", machine=machine, input=dict(input or {}), run_id=run_id or new_run_id(), **given)
+
+    async def signal(self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = "") -> Run:
+        """Tell a run that something happened."""
+        return await self._run("signal", run_id=run_id, name=name, data=dict(data or {}), id=id or _mark(), by=by)
+
+    async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any]) -> Run:
+        """Answer a waiting contract's question."""
+        return await self._run("answer", run_id=run_id, contract_id=contract_id, answer=dict(answer), id=_mark())
+
+    async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
+        """Stop a run."""
+        return await self._run("cancel", run_id=run_id, by=by, reason=reason, id=_mark())
+
+    async def hold(self, run_id: str, *, by: str = "") -> Run:
+        """Pause a run."""
+        return await self._run("hold", run_id=run_id, by=by)
+
+    async def release(self, run_id: str, *, by: str = "") -> Run:
+        """Go on after a pause."""
+        return await self._run("release", run_id=run_id, by=by)
+
+    async def migrate(self, run_id: str, machine: Machine, *, state: str = "", by: str = "") -> Run:
+        """Let a waiting run go on under another machine."""
+        return await self._run("migrate", run_id=run_id, machine=machine, state=state, by=by)
+
+    async def settled(self, run_id: str) -> Run:
+        """Return when the run has ended or can only be moved from outside."""
+        return await self._run("settled", run_id=run_id)
+
+    async def recover(self, run_id: str = "") -> tuple[str, ...]:
+        """Take up what was left behind; a holder that is alive has done so already."""
+        return tuple(await self._do("recover", run_id=run_id))
+
+    async def _run(self, verb: str, **given: Any) -> Run:
+        result = await self._do(verb, **given)
+        return result if isinstance(result, Run) else run_of(result)
+
+    async def _do(self, verb: str, **given: Any) -> Any:
+        while True:
+            if self._host is not None:
+                return await getattr(self._host, verb)(**given)
+            knock = self._knock
+            try:
+                assert knock is not None
+                sent = {k: msgspec.to_builtins(v) for k, v in given.items()}
+                return await knock.ask(verb, **sent)
+            except DoorClosed:
+                await self._reopen(knock)
+
+    async def _reopen(self, knock: Knock | None) -> None:
+        """The holder is gone: find the next one, or become it and take up what it left."""
+        async with self._opening:
+            if self._knock is not knock or self._host is not None:
+                return
+            if knock is not None:
+                knock.close()
+            self._knock = None
+            await self.open()
+            if self._host is not None:
+                await self._host.recover()
+
+
+@asynccontextmanager
+async def open_host(
+    home: Path, effects: Mapping[str, Effect] | Sequence[Effect] = (), find_effects: FindEffects | None = None
+) -> AsyncIterator[SharedHost]:
+    """A host on a journal that other processes may be using too."""
+    host = SharedHost(home, effects, find_effects)
+    await host.open()
+    is_hurried = True
+    try:
+        yield host
+        is_hurried = False
+    finally:
+        await host.close(is_hurried=is_hurried)
+
+
+def _mark() -> str:
+    return secrets.token_hex(8)

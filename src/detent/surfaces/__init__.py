@@ -1,0 +1,1 @@
+"""Surfaces: command line, server, MCP. Each parses, calls one verb and renders; the rules are further down."""

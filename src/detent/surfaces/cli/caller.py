@@ -1,0 +1,130 @@
+"""The caller of one command: where its journal is, who they are, and how they want to be spoken to."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Optional
+
+import click
+
+from detent.surfaces.cli.text import visible
+from detent.surfaces.language import _
+
+if TYPE_CHECKING:
+    from detent.host.embedded.journal import Journal, Record
+    from detent.host.embedded.shared import SharedHost
+
+DEFAULT_HOME = ".detent"
+
+
+def emit(value: Mapping[str, Any]) -> None:
+    """One JSON object on one line of stdout, plain."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=True, default=str) + "\n")
+    sys.stdout.flush()
+
+
+def has_colour(stream: Any) -> bool:
+    """Whether this stream is a terminal whose user wants colours."""
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") != "dumb"
+    return wanted and bool(stream.isatty())
+
+
+def shown(text: str, colour: str = "", *, stream: Any = None) -> None:
+    """One line, by default on stderr; whatever could act on the terminal is made visible first."""
+    out = sys.stderr if stream is None else stream
+    text = visible(text, keep="\n")
+    if colour and has_colour(out):
+        text = click.style(text, dim=True) if colour == "dim" else click.style(text, fg=colour)
+    out.write(text + "\n")
+    out.flush()
+
+
+class Caller:
+    """What every command needs to know of its surroundings."""
+
+    current: ClassVar[Optional["Caller"]] = None  # whose command an interruption interrupts
+
+    def __init__(self, home: str | None, is_json: bool) -> None:
+        self.home = Path(home or os.environ.get("DETENT_HOME") or DEFAULT_HOME)
+        self.is_json = is_json
+        self.interrupted = ""
+        self.is_driven_elsewhere = False
+        self._home_option = home
+        self._journal: Journal | None = None
+        self._warned: set[str] = set()
+        Caller.current = self
+
+    def say(self, text: str = "", colour: str = "") -> None:
+        """A line of the answer, for people."""
+        if not self.is_json:
+            shown(text, colour, stream=sys.stdout)
+
+    def note(self, text: str, colour: str = "") -> None:
+        """A line beside the answer, for people."""
+        if not self.is_json:
+            shown(text, colour)
+
+    def warn(self, text: str) -> None:
+        """Something the caller should know whatever they asked for; once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            shown(_("Warning: {message}", message=visible(text)), "yellow")
+
+    def command(self, verb: str, *words: str) -> str:
+        """A command line the caller can paste."""
+        home = ["--home", self._home_option] if self._home_option else []
+        return visible(shlex.join(["detent", *home, verb, *words]))
+
+    @property
+    def journal(self) -> "Journal":
+        """The journal, read-only."""
+        from detent.host.embedded.reader import open_journal
+
+        if self._journal is None:
+            self._journal = open_journal(self.home)
+        return self._journal
+
+    def find(self, name: str) -> "Record":
+        """A run by its id, an unambiguous beginning of it, or `last`."""
+        from detent.host.embedded.reader import find
+
+        return find(self.journal, name)
+
+    def has_journal(self) -> bool:
+        """Whether anything was ever written here."""
+        return (self.home / "journal.db").exists()
+
+    @asynccontextmanager
+    async def host(self) -> "AsyncIterator[SharedHost]":
+        """A host that drives runs, here or in the process that has the journal."""
+        from detent.define import find_effects
+        from detent.effects import builtin, discover
+        from detent.host.embedded.shared import open_host
+
+        effects = {**builtin(), **discover()}
+        async with open_host(self.home, effects, lambda source: find_effects(source, self.warn)) as host:
+            self.is_driven_elsewhere = not host.is_holder
+            yield host
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+
+def user() -> str:
+    """The name of whoever is at the keyboard."""
+    for name in ("USER", "LOGNAME"):
+        if found := os.environ.get(name):
+            return found
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -1,0 +1,161 @@
+"""Staying with a run until it ends or only a person or a signal can move it, telling what happens meanwhile."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.errors import DetentError
+from detent.surfaces.cli.caller import Caller, has_colour
+from detent.surfaces.cli.story import Follower, Narrator
+from detent.surfaces.cli.text import clock, duration, visible
+from detent.surfaces.cli.view import children, is_for_people
+from detent.surfaces.language import _
+
+if TYPE_CHECKING:
+    from detent.host.embedded.shared import SharedHost
+
+PAUSE_S = 0.05
+OVERDUE_S = 5.0  # how long to wait for a timer that should have rung already
+
+
+@asynccontextmanager
+async def telling(caller: Caller, run_id: str, after: int = 0) -> AsyncIterator[None]:
+    """Tell a run's events while the block is at work, and the last of them when it is done."""
+    if caller.is_json:
+        yield
+        return
+    follower, narrator = Follower(caller.journal, run_id, after), Narrator()
+    with LiveLine(narrator) as live:
+
+        def tell() -> None:
+            for entry in follower.news():
+                for line, colour in narrator.lines(entry):
+                    live.line(caller, line, colour)
+
+        async def keep_telling() -> None:
+            while True:
+                tell()
+                await asyncio.sleep(PAUSE_S)
+
+        task = asyncio.create_task(keep_telling())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            tell()
+
+
+class LiveLine:
+    """On a terminal, one line at the bottom that says what is under way and for how long."""
+
+    def __init__(self, narrator: Narrator) -> None:
+        self._narrator = narrator
+        self._live: Any = None
+
+    def __enter__(self) -> "LiveLine":
+        if has_colour(sys.stderr):
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(stderr=True, highlight=False, markup=False)
+            self._live = Live(console=console, transient=True, refresh_per_second=8, get_renderable=self._drawn)
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def line(self, caller: Caller, text: str, colour: str) -> None:
+        """A line above the live one."""
+        if self._live is None:
+            caller.note(text, colour)
+        else:
+            self._live.console.print(visible(text), style=colour or None)
+
+    def _drawn(self) -> Any:
+        from rich.spinner import Spinner
+
+        at_work = [f"{name} {duration(max(0.0, time.time() - at))}" for name, _effect, at in self._narrator.at_work]
+        return Spinner("dots", text=", ".join(at_work)) if at_work else ""
+
+
+async def drive(caller: Caller, host: "SharedHost", run_id: str, after: int = 0) -> Run:
+    """Stay with a run; on Ctrl-C say at once that it is being put down."""
+    async with telling(caller, run_id, after):
+        try:
+            return await _settled(caller, host, run_id)
+        except asyncio.CancelledError:
+            caller.interrupted = run_id
+            if host.is_holder:
+                caller.note(_("Stopping: what is at work may finish for a moment; Ctrl-C again stops at once."))
+            raise
+
+
+async def _settled(caller: Caller, host: "SharedHost", run_id: str) -> Run:
+    """Return when the run has ended or waits for somebody, its child runs and its timers included."""
+    is_told = False
+    while True:
+        run = await host.settled(run_id)
+        if run.ended is not None:
+            return run
+        is_overdue = bool(run.wake_at) and run.wake_at <= time.time()
+        inner = children(run)
+        if inner and not run.is_held:
+            ended = [(await _settled(caller, host, child)).ended for child in inner]
+            if not any(ended) or not await _moved(caller, run, OVERDUE_S):
+                return run
+        elif is_overdue:
+            if not await _moved(caller, run, OVERDUE_S):
+                return run
+        elif is_for_people(run) or not run.wake_at:
+            return run
+        else:
+            if not is_told:
+                caller.note(_("  sleeps until {clock}; Ctrl-C is safe", clock=clock(run.wake_at)), "dim")
+            is_told = True
+            await _moved(caller, run)
+
+
+async def _moved(caller: Caller, run: Run, limit_s: float = float("inf")) -> bool:
+    """Wait for the next event of a run; false when none came."""
+    until = time.monotonic() + limit_s
+    while time.monotonic() < until:
+        record = caller.journal.record(run.id)
+        if record is not None and record.summary.seq > run.seq:
+            return True
+        await asyncio.sleep(PAUSE_S)
+    return False
+
+
+async def take_up(caller: Caller, host: "SharedHost") -> list[str]:
+    """Put everything back to work that the last process left: at work, asleep, or held by its going away."""
+    found = list(await host.recover())
+    found += [run_id for _at, run_id in caller.journal.timers()]
+    for record in caller.journal.runs([Status.WAITING], limit=10_000):
+        summary = record.summary
+        if summary.waiting or summary.wake_at or summary.run_id in found:
+            continue
+        if is_held_by_host(caller, summary.run_id):
+            await host.recover(summary.run_id)
+            found.append(summary.run_id)
+    return list(dict.fromkeys(found))
+
+
+def is_held_by_host(caller: Caller, run_id: str) -> bool:
+    """Whether a process that went away put the run down."""
+    from detent.host.embedded.live import load
+
+    try:
+        run = load(caller.journal, run_id).run
+    except DetentError:
+        return False
+    return run.is_held and run.held_by == "host"

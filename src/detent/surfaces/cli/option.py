@@ -1,0 +1,103 @@
+"""What commands share: the decorator that makes one, and the reading of values from words."""
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from detent.surfaces.cli.caller import Caller, user
+from detent.surfaces.cli.program import summaries
+from detent.surfaces.language import _
+
+
+def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command of a function that takes the caller and returns an exit code; `--home` and `--json` come with it."""
+
+    def made(function: Callable[..., Any]) -> click.Command:
+        params = [*reversed(getattr(function, "__click_params__", []))]
+        params.append(click.Option(["--home"], metavar="FOLDER", help=_("Where the journal is.")))
+        params.append(click.Option(["--json", "is_json"], is_flag=True, help=_("Answer in JSON.")))
+
+        def call(home: str | None, is_json: bool, **given: Any) -> int:
+            context = click.get_current_context()
+            caller = Caller(home or (context.parent.params.get("home") if context.parent else None), is_json)
+            try:
+                if inspect.iscoroutinefunction(function):
+                    import asyncio
+
+                    return int(asyncio.run(function(caller, **given)))
+                return int(function(caller, **given))
+            finally:
+                caller.close()
+
+        settings = {"help_option_names": ["-h", "--help"]}
+        return click.Command(name, callback=call, params=params, help=summaries()[name], context_settings=settings)
+
+    return made
+
+
+def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """The ids of runs that begin like this."""
+    caller = Caller(ctx.params.get("home"), is_json=True)
+    try:
+        return [record.summary.run_id for record in caller.journal.find(incomplete)]
+    except Exception:  # a Tab key must never print an error
+        return []
+    finally:
+        caller.close()
+
+
+run_argument = click.argument("run", metavar="RUN", shell_complete=_complete)
+contract_argument = click.argument("contract", metavar="[CONTRACT]", default="")
+by_option = click.option("--by", default=user, metavar="NAME", help=_("Who says so; by default the system's user name."))
+comment_option = click.option("--comment", default="", metavar="TEXT", help=_("Why; kept in the journal."))
+
+
+def parsed(text: str, name: str) -> Any:
+    """A JSON value given as text, as `@FILE`, or as `@-` for standard input."""
+    if text.startswith("@"):
+        try:
+            text = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            raise click.UsageError(_("{name}: {problem}", name=name, problem=str(error))) from None
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        problem = str(error) if isinstance(error, ValueError) else "nested too deeply"
+        raise click.UsageError(_("{name} is not JSON: {problem}", name=name, problem=problem)) from None
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def parsed_object(text: str, name: str) -> dict[str, Any]:
+    """A JSON object; nothing when left out."""
+    value = parsed(text, name) if text else {}
+    if not isinstance(value, dict):
+        raise click.UsageError(_("{name} must be a JSON object, like {example}", name=name, example='{"key": "value"}'))
+    return value
+
+
+def assigned(pairs: tuple[str, ...], into: dict[str, Any]) -> dict[str, Any]:
+    """Apply `--set key=value`: dots go deeper, a value that is JSON is taken as such, else it is text."""
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        path = key.split(".")
+        if not equals or not all(part.isidentifier() for part in path):
+            raise click.UsageError(_("--set takes key=value, not `{given}`", given=pair))
+        try:
+            value = json.loads(text, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            value = text
+        here = into
+        for part in path[:-1]:
+            here = here.setdefault(part, {})
+            if not isinstance(here, dict):
+                raise click.UsageError(_("--set {key}: `{part}` is not an object", key=key, part=part))
+        here[path[-1]] = value
+    return into

@@ -1,0 +1,162 @@
+"""The program `detent`: finds the command, runs it, and turns whatever happens into words and an exit code.
+
+A command's module is imported when the command is used: `--help` loads click and nothing else.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from detent.surfaces.language import _
+
+# 0 completed, 1 failed, 2 usage, definition or refused, 3 waiting, 4 rejected or cancelled
+FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
+DEBUG = "DETENT_DEBUG"
+
+COMMANDS = {
+    "run": "start",
+    "validate": "start",
+    "signal": "control",
+    "approve": "answering",
+    "reject": "answering",
+    "answer": "answering",
+    "cancel": "control",
+    "pause": "control",
+    "resume": "control",
+    "fork": "control",
+    "migrate": "control",
+    "show": "reading",
+    "log": "reading",
+    "list": "reading",
+    "watch": "reading",
+    "doctor": "health",
+    "completion": "about",
+    "version": "about",
+}
+
+
+def summaries() -> dict[str, str]:
+    """One line per command, known without importing it."""
+    return {
+        "run": _("Start a run and stay with it until it ends or waits."),
+        "validate": _("Say whether a definition file is sound."),
+        "signal": _("Tell a run that something happened."),
+        "approve": _("Answer yes to a question."),
+        "reject": _("Answer no to a question."),
+        "answer": _("Fill in a form, or say what became of a deed."),
+        "cancel": _("Stop a run and everything it has under way."),
+        "pause": _("Let a run begin nothing new."),
+        "resume": _("Go on after a crash, an interruption or a pause."),
+        "fork": _("Begin a new run where another one was."),
+        "migrate": _("Let a waiting run go on under another machine."),
+        "show": _("Show where a run stands."),
+        "log": _("Show what happened in a run, event by event."),
+        "list": _("List the runs, newest first."),
+        "watch": _("Follow a run's events until it ends."),
+        "doctor": _("Check this installation and its journal."),
+        "completion": _("Print the completion script for a shell."),
+        "version": _("Print the version."),
+    }
+
+
+class Program(click.Group):
+    """A group whose commands are loaded by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of their use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module that has the command."""
+        module = COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        found: dict[str, click.Command] = importlib.import_module(f"detent.surfaces.cli.{module}").COMMANDS
+        return found[cmd_name]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing any."""
+        with formatter.section(_("Commands")):
+            formatter.write_dl(list(summaries().items()))
+
+
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"detent {version('detent')}")
+        ctx.exit()
+
+
+def program() -> Program:
+    """The whole command line."""
+    version = click.Option(
+        ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version, help=_("Print the version.")
+    )
+    home = click.Option(["--home"], metavar="FOLDER", help=_("Where the journal is (else $DETENT_HOME, else .detent here)."))
+    about = _("A durable state-machine runtime for AI agents: kill it at any byte, nothing is lost.")
+    more = _("RUN is an id, the unambiguous beginning of one, or `last`. Every command takes --json.")
+    return Program(
+        "detent", params=[home, version], help=about, epilog=more, context_settings={"help_option_names": ["-h", "--help"]}
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line says; returns the exit code."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter must not end a run
+    try:
+        code = _called(given)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough
+        return FAILED
+
+
+def _called(given: list[str]) -> int:
+    is_json = "--json" in given
+    try:
+        code = program().main(given, prog_name="detent", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.NoSuchOption as error:
+        return _mistake(error, is_json)
+    except click.ClickException as error:
+        return _mistake(error, is_json)
+    except click.Abort:
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except KeyboardInterrupt:
+        from detent.surfaces.cli.trouble import interrupted
+
+        return interrupted(is_json)
+    except BaseException as error:
+        if isinstance(error, (SystemExit, GeneratorExit)):
+            raise
+        from detent.surfaces.cli.trouble import told
+
+        return told(error, is_json)
+
+
+def _mistake(error: click.ClickException, is_json: bool) -> int:
+    """A command line that cannot be meant as it is written."""
+    context: Any = getattr(error, "ctx", None)
+    message = error.format_message()
+    if is_json:
+        from detent.surfaces.cli.trouble import failure
+
+        failure("usage", message)
+    elif isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(message, err=True)
+    else:
+        click.echo(_("Error: {message}", message=message), err=True)
+        path = context.command_path if context else "detent"
+        click.echo(_("`{command} --help` says how it is used.", command=path), err=True)
+    return MISTAKE

@@ -1,0 +1,168 @@
+"""The story of a run: its events as they are journalled, each with what it led to, as lines."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from detent.core.engine import advance
+from detent.core.events import ContractMoved, Event, Signalled, Started
+from detent.core.history import Entry, Taken
+from detent.core.machine import Machine
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.errors import Unknown
+from detent.host.embedded.journal import Journal, genesis
+from detent.host.embedded.live import load, replay
+from detent.surfaces.cli.text import brief, duration, visible
+from detent.surfaces.language import _
+
+
+class Follower:
+    """Reads a run's new events whenever it is asked, also while another process writes them."""
+
+    def __init__(self, journal: Journal, run_id: str, after: int = 0) -> None:
+        self._journal = journal
+        self._version = -1
+        self._run, self._head, self._seq = Run(id=run_id), genesis(run_id), 0
+        self._machine: Machine | None = None
+        record = journal.record(run_id)
+        self._no = record.no if record else 0
+        if record is not None and 0 < after:
+            live = load(journal, run_id, upto=min(after, record.summary.seq))
+            self._run, self._head, self._seq, self._machine = live.run, live.head, live.run.seq, live.machine
+
+    @property
+    def run(self) -> Run:
+        """The run as of the last event told."""
+        return self._run
+
+    def news(self) -> Iterator[Entry]:
+        """What has been written since the last call."""
+        version = self._journal.data_version()
+        if version == self._version:
+            return
+        if not self._no:
+            record = self._journal.record(self._run.id)
+            if record is None:
+                return
+            self._no = record.no
+        told = replay(self._journal, self._no, self._run, self._head, self._seq, self._machine)
+        for seq, event, run, head, machine in told:
+            _run, _commands, taken = advance(machine, self._run, event)
+            self._run, self._head, self._seq, self._machine = run, head, seq, machine
+            yield Entry(seq, event, taken, run)
+        self._version = version
+
+
+class Narrator:
+    """Turns events into the few lines a person follows while a run is at work."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[float, str]] = {}
+
+    @property
+    def at_work(self) -> list[tuple[str, str, float]]:
+        """What is under way: contract, effect, since when."""
+        return [(contract_id, effect, at) for contract_id, (at, effect) in self._since.items()]
+
+    def lines(self, entry: Entry) -> Iterator[tuple[str, str]]:
+        """Lines with their colour."""
+        event = entry.event
+        if isinstance(event, Started):
+            yield _("run {run_id} started in `{state}`", run_id=entry.run.id, state=entry.run.state), "dim"
+        ends = {t.subject: t for t in entry.taken if t.kind == "contract"}  # only where each contract came to rest
+        for taken in entry.taken:
+            if taken.kind == "contract":
+                if ends.get(taken.subject) is taken:
+                    yield from self._moved(entry, taken)
+            elif taken.kind == "transition":
+                yield _transition(taken), ""
+            elif taken.kind == "caught":
+                yield _caught(taken), "yellow"
+            elif taken.kind == "log":
+                yield f"  {brief(taken.value, 500)}", ""
+            elif taken.kind in ("note", "dropped"):
+                yield f"  {visible(taken.subject)}: {brief(taken.value, 500)}", "dim"
+
+    def _moved(self, entry: Entry, taken: Taken) -> Iterator[tuple[str, str]]:
+        name, at = visible(taken.subject), entry.event.at
+        contract = entry.run.contract(taken.subject)
+        begun = self._since.pop(taken.subject, None)
+        spent = _(" after {time}", time=duration(max(0.0, at - begun[0]))) if begun else ""
+        effect = visible(contract.effect) if contract else begun[1] if begun else ""
+        match Status(taken.target):
+            case Status.RUNNING:
+                self._since[taken.subject] = at, effect
+                yield _("  {name}: {effect} began", name=name, effect=effect), "dim"
+            case Status.WAITING:
+                yield _("  {name} waits", name=name), "dim"
+            case Status.COMPLETED:
+                yield _("  {name} completed{spent}", name=name, spent=spent), "green"
+            case Status.FAILED:
+                yield _("  {name} failed{spent}: {problem}", name=name, spent=spent, problem=_problem(entry)), "red"
+            case Status.REJECTED:
+                yield _("  {name} rejected: {problem}", name=name, problem=_problem(entry)), "yellow"
+            case Status.CANCELLED:
+                yield _("  {name} cancelled{spent}", name=name, spent=spent), "yellow"
+
+
+def _problem(entry: Entry) -> str:
+    error = entry.event.error if isinstance(entry.event, ContractMoved) and entry.event.error else entry.run.error
+    return brief(error.message or error.type, 500) if error else ""
+
+
+def _transition(taken: Taken) -> str:
+    way = f"{visible(taken.source)} → {visible(taken.target)}"
+    return _("{way} on {event}", way=way, event=visible(taken.event)) if taken.event else way
+
+
+def _caught(taken: Taken) -> str:
+    problem = brief(taken.subject or taken.event, 500)
+    return _("  {type} is caught: {problem}", type=visible(taken.event), problem=problem)
+
+
+def headline(event: Event) -> str:
+    """What an event says, on one line."""
+    if isinstance(event, Started):
+        by = _(" by {name}", name=visible(event.by)) if event.by else ""
+        return _("started{by}, input {value}", by=by, value=brief(event.input))
+    by = (event.by if isinstance(event, Signalled) else event.actor) or ""
+    said = _(" by {name}", name=visible(by)) if by else ""
+    if isinstance(event, Signalled):
+        value = f" {brief(event.data)}" if event.data else ""
+        return _("signal {name}{by}{value}", name=visible(event.name), by=said, value=value)
+    value = f" {brief(event.result)}" if event.result is not None else ""
+    return f"{visible(event.contract_id)} {visible(event.trigger)}{said}{value}"
+
+
+def consequences(entry: Entry) -> Iterator[str]:
+    """Everything an event led to, conditions and values included."""
+    for taken in entry.taken:
+        match taken.kind:
+            case "transition":
+                yield _transition(taken)
+            case "contract":
+                yield f"{visible(taken.subject)}: {taken.source} → {taken.target} ({visible(taken.event)})"
+            case "condition":
+                seen = brief(taken.values, 300)
+                value = _("cannot be computed: {problem}", problem=visible(taken.event)) if taken.value is None else taken.value
+                yield _("if {condition}: {value}  with {values}", condition=visible(taken.subject), value=value, values=seen)
+            case "caught":
+                yield _caught(taken).strip()
+            case "set":
+                yield f"{visible(taken.subject)} = {brief(taken.value, 300)}"
+            case _:
+                yield f"{taken.kind} {visible(taken.subject)}: {brief(taken.value, 500)}"
+
+
+def record_of(entry: Entry) -> dict[str, Any]:
+    """One event for machines."""
+    return {
+        "seq": entry.seq,
+        "at": entry.event.at,
+        "event": msgspec.to_builtins(entry.event),
+        "taken": msgspec.to_builtins(entry.taken),
+        "state": entry.run.state,
+        "status": entry.run.status.value,
+    }

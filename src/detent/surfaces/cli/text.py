@@ -1,0 +1,117 @@
+"""Making values readable and harmless: an approval screen must not be forged by what it shows.
+
+Whatever could move the cursor, turn the writing around or hide itself is written as an escape.
+"""
+
+import json
+import time
+import unicodedata
+from typing import Any
+
+from detent.core.status import Status
+from detent.surfaces.language import _
+
+HIDDEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters by category, blank to the eye
+HIDING = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+CALL_MAX = 20_000
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """The text with every character that is not plainly visible written as an escape; `keep` is left as it is."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(ch if ch in keep else _shown(ch) for ch in text)
+
+
+def _shown(ch: str) -> str:
+    if " " <= ch < "\x7f":
+        return ch
+    code = ord(ch)
+    if code < 0x20:
+        return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(ch) or chr(0x2400 + code)  # ␛ and its like
+    if ch == "\x7f":
+        return "\u2421"
+    category = unicodedata.category(ch)
+    is_blank = category == "Zs" and ch != "\u3000"  # the ideographic space is as wide as it looks
+    is_selector = 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
+    if category in HIDING or is_blank or is_selector or ch in HIDDEN:
+        return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    return ch
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """A value as JSON text in which nothing is hidden; still JSON, and the same value."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    return "".join(ch if ch == "\n" else _escaped(ch) for ch in text)
+
+
+def _escaped(ch: str) -> str:
+    """One character of a JSON text, where control characters below space are escaped already."""
+    if " " <= ch < "\x7f" or (ch > "\x9f" and _shown(ch) == ch):
+        return ch
+    return json.dumps(ch)[1:-1]
+
+
+def call_lines(call: dict[str, Any]) -> list[str]:
+    """The exact call, one line per piece; a very long one says how much is left out."""
+    text = f"{visible(str(call.get('effect', '')))} {as_json(call.get('input'), indent=2)}"
+    lines = text[:CALL_MAX].split("\n")
+    if len(text) > CALL_MAX:
+        lines.append(_("… {count} more characters are NOT shown here; --json shows all", count=len(text) - CALL_MAX))
+    return lines
+
+
+def brief(value: Any, width: int = 100) -> str:
+    """A value on one short line."""
+    text = visible(value) if isinstance(value, str) else as_json(value)
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def columns(rows: list[list[str]]) -> list[str]:
+    """Rows as aligned lines; wide letters count twice."""
+    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)] if rows else []
+    return ["  ".join(c + " " * (w - _width(c)) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(ch) in "WF" else 1 for ch in text)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in one or two figures."""
+    if seconds < 1:
+        return _("{count} ms", count=round(seconds * 1000))
+    if seconds < 60:
+        return _("{count} s", count=f"{seconds:.1f}".removesuffix(".0"))
+    if seconds < 3600:
+        return _("{count} min", count=int(seconds // 60))
+    if seconds < 48 * 3600:
+        return _("{count} h", count=int(seconds // 3600))
+    return _("{count} d", count=int(seconds // 86400))
+
+
+def when(at: float, now: float | None = None) -> str:
+    """A time as seen from now."""
+    apart = (time.time() if now is None else now) - at
+    if abs(apart) < 1:
+        return _("just now")
+    return _("{time} ago", time=duration(apart)) if apart > 0 else _("in {time}", time=duration(-apart))
+
+
+def clock(at: float) -> str:
+    """A time of the day, with the date when it is not today."""
+    then, today = time.localtime(at), time.localtime()
+    return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M:%S", then)
+
+
+def status_word(status: Status) -> str:
+    """A status in the reader's language."""
+    return {
+        Status.PENDING: _("pending"),
+        Status.RUNNING: _("running"),
+        Status.WAITING: _("waiting"),
+        Status.COMPLETED: _("completed"),
+        Status.FAILED: _("failed"),
+        Status.REJECTED: _("rejected"),
+        Status.CANCELLED: _("cancelled"),
+    }[status]

@@ -1,0 +1,105 @@
+"""What went wrong, in one line for a person or one object for a machine; never a traceback for a user's mistake."""
+
+import os
+import sys
+from typing import Any
+
+from detent.errors import (
+    DefinitionError,
+    DetentError,
+    EventRefused,
+    JournalError,
+    NotWaiting,
+    Refused,
+    ReplayError,
+    Unknown,
+)
+from detent.surfaces.cli.caller import Caller, emit, shown
+from detent.surfaces.cli.program import DEBUG, FAILED, INTERRUPTED, MISTAKE
+from detent.surfaces.cli.text import visible
+from detent.surfaces.language import _
+
+TYPES: list[tuple[type[BaseException], str, int]] = [
+    (DefinitionError, "definition_error", MISTAKE),
+    (EventRefused, "event_refused", MISTAKE),
+    (NotWaiting, "not_waiting", MISTAKE),
+    (Unknown, "unknown", MISTAKE),
+    (Refused, "refused", MISTAKE),
+    (ReplayError, "replay_error", FAILED),
+    (JournalError, "journal_error", FAILED),
+    (DetentError, "error", FAILED),
+    (OSError, "os_error", MISTAKE),
+]
+EMPTY: dict[str, Any] = {
+    "ok": False,
+    "run_id": None,
+    "machine": None,
+    "state": None,
+    "status": None,
+    "waiting": [],
+    "output": None,
+    "error": None,
+    "checkpoint": None,
+    "cost": 0.0,
+}
+
+
+def failure(kind: str, message: str, **known: Any) -> None:
+    """The envelope of something that did not work."""
+    emit({**EMPTY, **known, "ok": False, "error": {"type": kind, "message": message}})
+
+
+def told(error: BaseException, is_json: bool) -> int:
+    """Say what happened; returns the exit code."""
+    error = _cause(error)
+    if os.environ.get(DEBUG):
+        import traceback
+
+        traceback.print_exception(error)
+    for kind, name, code in TYPES:
+        if isinstance(error, kind):
+            message = _os_message(error) if isinstance(error, OSError) else str(error)
+            if is_json:
+                failure(name, message)
+            else:
+                shown(_("Error: {message}", message=visible(message)), "red")
+            return code
+    message = f"{type(error).__name__}: {error}"
+    if is_json:
+        failure("internal_error", message)
+    else:
+        shown(_("Unexpected: {message}", message=visible(message)), "red")
+    if not os.environ.get(DEBUG):
+        shown(_("This is a fault of detent; {name}=1 shows where. The journal is whole.", name=DEBUG))
+    return FAILED
+
+
+def interrupted(is_json: bool) -> int:
+    """Ctrl-C: nothing is lost, and how to go on."""
+    caller = Caller.current
+    run_id = caller.interrupted if caller is not None else ""
+    if caller is None or not run_id:
+        message = _("interrupted")
+    elif caller.is_driven_elsewhere:
+        message = _("The run goes on in another process; see it with: {command}", command=caller.command("watch", run_id))
+    else:
+        message = _("The run is safe. Go on with: {command}", command=caller.command("resume", run_id))
+    if is_json:
+        failure("interrupted", message, run_id=run_id or None)
+    else:
+        shown(message)
+    sys.stdout.flush()
+    return INTERRUPTED
+
+
+def _cause(error: BaseException) -> BaseException:
+    """A group of one is that one."""
+    while isinstance(error, BaseExceptionGroup):
+        known = error.subgroup(DetentError)
+        error = (known or error).exceptions[0]
+    return error
+
+
+def _os_message(error: OSError) -> str:
+    words = error.strerror or str(error)
+    return f"{error.filename}: {words}" if error.filename else words

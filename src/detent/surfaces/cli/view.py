@@ -1,0 +1,165 @@
+"""Views of a run: the envelope for machines, and the same for people."""
+
+import time
+from typing import Any
+
+import msgspec
+
+from detent.core.run import ASKED, Run
+from detent.core.status import Status
+from detent.errors import DetentError
+from detent.host.embedded.live import load, question_of
+from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.text import brief, call_lines, clock, status_word, visible, when
+from detent.surfaces.language import _
+
+CODES = {
+    Status.COMPLETED: 0,
+    Status.FAILED: 1,
+    Status.WAITING: 3,
+    Status.RUNNING: 3,
+    Status.PENDING: 3,
+    Status.REJECTED: 4,
+    Status.CANCELLED: 4,
+}
+COLOURS = {Status.COMPLETED: "green", Status.FAILED: "red", Status.REJECTED: "red", Status.WAITING: "yellow"}
+DEPTH_MAX = 8
+
+
+class Standing:
+    """Where a run stands, read from the journal: the run, its machine's name, and what it waits for."""
+
+    def __init__(self, caller: Caller, run_id: str) -> None:
+        live = load(caller.journal, run_id)
+        self.caller = caller
+        self.run: Run = live.run
+        self.machine = live.machine
+        self.checkpoint = live.head.hex()
+        self.accepts = () if self.run.ended or self.run.ending else live.machine.accepts(self.run.state)
+        self.questions = questions(caller, self.run)
+
+    @property
+    def code(self) -> int:
+        """The exit code this status means."""
+        return CODES[self.run.status]
+
+    def envelope(self, ok: bool) -> dict[str, Any]:
+        """The run for machines."""
+        run = self.run
+        return {
+            "ok": ok,
+            "run_id": run.id,
+            "machine": self.machine.name,
+            "state": run.state,
+            "status": run.status.value,
+            "waiting": self.questions,
+            "output": run.output,
+            "error": None if run.error is None or run.ended is Status.COMPLETED else msgspec.to_builtins(run.error),
+            "checkpoint": self.checkpoint,
+            "cost": run.usage.get("cost_usd", 0.0),
+            "accepts": list(self.accepts),
+            "paused": run.is_held,
+            "wake_at": run.wake_at or None,
+        }
+
+    def give(self, code: int | None = None) -> int:
+        """Show the run in the way the caller wants it; returns the exit code."""
+        code = self.code if code is None else code
+        if self.caller.is_json:
+            emit(self.envelope(ok=code in (0, 3)))
+        else:
+            self.tell()
+        return code
+
+    def tell(self) -> None:
+        """The run for people."""
+        run, say = self.run, self.caller.say
+        word = _("paused") if run.is_held and run.status is Status.WAITING else status_word(run.status)
+        say(f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})", COLOURS.get(run.status, ""))
+        if run.error is not None and run.ended is not Status.COMPLETED:
+            say(f"  {visible(run.error.type)}: {visible(run.error.message)}", "red")
+        if run.ended is Status.COMPLETED and run.output not in (None, {}):
+            say(_("  output: {value}", value=brief(run.output, 2000)))
+        for question in self.questions:
+            ask(self.caller, question)
+        if run.is_held and run.ended is None:
+            say(_("  go on: {command}", command=self.caller.command("resume", run.id)))
+        elif run.status is Status.WAITING and not self.questions:
+            self._tell_wait()
+        elif run.status is Status.RUNNING:
+            say(_("  at work; if nobody drives it: {command}", command=self.caller.command("resume", run.id)))
+
+    def _tell_wait(self) -> None:
+        run, say = self.run, self.caller.say
+        if self.accepts:
+            say(_("  waits for a signal: {events}", events=", ".join(self.accepts)))
+            say(_("  tell it: {command}", command=self.caller.command("signal", run.id, self.accepts[0])))
+        if run.wake_at:
+            say(_("  wakes at {clock} ({when})", clock=clock(run.wake_at), when=when(run.wake_at)))
+
+
+def questions(caller: Caller, run: Run, depth: int = 0) -> list[dict[str, Any]]:
+    """Every open question of a run and of the child runs it waits for, each with the run it belongs to."""
+    found = [{"run_id": run.id, **msgspec.to_builtins(question_of(c))} for c in run.waiting]
+    for child in children(run):
+        if depth < DEPTH_MAX:
+            try:
+                found += questions(caller, load(caller.journal, child).run, depth + 1)
+            except DetentError:
+                continue  # the child is not there yet
+    return found
+
+
+def children(run: Run) -> list[str]:
+    """The runs this one waits for."""
+    waiting = [c.question for c in run.contracts if c.status is Status.WAITING and c.question]
+    return [str(q.data.get("run_id", "")) for q in waiting if q.reason == "callback"]
+
+
+def is_for_people(run: Run) -> bool:
+    """Whether only a person or a signal can move the run."""
+    if run.is_held or not run.contracts:
+        return True
+    reasons = [c.question.reason for c in run.contracts if c.status is Status.WAITING and c.question]
+    return any(reason == "event" or reason in ASKED for reason in reasons)
+
+
+def ask(caller: Caller, question: dict[str, Any]) -> None:
+    """Put a question to a person: the exact call, and the commands that answer it."""
+    run_id, contract_id, reason = question["run_id"], question["contract_id"], question["reason"]
+    say = caller.say
+    say()
+    for line in question["question"].split("\n"):
+        say(f"  │ {visible(line)}", "yellow")
+    rows = [(_("contract"), f"{visible(contract_id)}  ({when(question['since'])})")]
+    lines = call_lines(question["call"])
+    rows += [(_("call") if not i else "", line) for i, line in enumerate(lines)]
+    if question.get("call_hash"):
+        rows.append((_("hash"), question["call_hash"][:16]))
+    if question.get("approvers"):
+        rows.append((_("approvers"), visible(", ".join(question["approvers"]))))
+    if question.get("quorum"):
+        done = len(question.get("approved_by", ()))
+        rows.append((_("needed"), _("{done} of {count} have approved", done=done, count=question["quorum"])))
+    if question.get("schema"):
+        rows.append((_("form"), brief(question["schema"], 2000)))
+    if question.get("expires_at"):
+        rows.append((_("expires"), when(question["expires_at"], time.time())))
+    for name, value in rows:
+        say(f"  {name:<10} {value}")
+    say()
+    for command in _ways(caller, run_id, contract_id, reason):
+        say(f"    {command}", "cyan")
+
+
+def _ways(caller: Caller, run_id: str, contract_id: str, reason: str) -> list[str]:
+    words = (run_id, contract_id)
+    if reason == "outcome_unknown":
+        return [
+            caller.command("answer", *words, "--outcome", "happened", "--result", "JSON"),
+            caller.command("answer", *words, "--outcome", "not-happened"),
+            caller.command("answer", *words, "--outcome", "give-up"),
+        ]
+    if reason == "form":
+        return [caller.command("answer", *words, "--data", "JSON"), caller.command("reject", *words)]
+    return [caller.command("approve", *words), caller.command("reject", *words)]

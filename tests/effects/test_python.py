@@ -1,0 +1,194 @@
+"""The effect `python` against real functions in a real module."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detent.core.contract import Contract
+from detent.core.effect import EffectFailed, Outcome, OutcomeUnknown
+from detent.effects.python import python
+
+SOURCE = """
+import asyncio, contextvars, functools, sys, threading
+from detent.core.effect import EffectFailed, Outcome
+
+release = threading.Event()
+started = threading.Event()
+word = contextvars.ContextVar("word", default="unset")
+number = 5
+
+def add(a, b=1): return a + b
+def where(): return threading.current_thread().name
+async def later(a):
+    await asyncio.sleep(0)
+    return [a, threading.current_thread().name]
+def soon(a): return later(a)
+def boom(): raise KeyError("ünï")
+def leave(): sys.exit(3)
+async def leave_later(): sys.exit(4)
+def stop(): raise StopIteration
+def interrupt(): raise KeyboardInterrupt
+def failed(): raise EffectFailed("the tool says no", type="tool_failure.exit")
+def outcome(): return Outcome({"x": 1}, raises="DONE")
+def alien(): return {"a": [object()]}
+def infinite(): return float("nan")
+def hang():
+    started.set()
+    release.wait(60)
+def said(): return word.get()
+def _private(): return 1
+class Tool:
+    @staticmethod
+    def use(x): return {"used": x, "pair": (1, 2)}
+    def __call__(self): return 1
+    class _Hidden:
+        @staticmethod
+        def use(): return 1
+tool = Tool()
+partial = functools.partial(add, 40)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module that can be imported by name."""
+    name = "effect_functions"
+    (tmp_path / f"{name}.py").write_text(SOURCE, encoding="utf-8")
+    (tmp_path / "effect_broken.py").write_text("raise RuntimeError('no database')\n", encoding="utf-8")
+    (tmp_path / "effect_exits.py").write_text("raise SystemExit(1)\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield name
+    for loaded in (name, "effect_broken", "effect_exits"):
+        sys.modules.pop(loaded, None)
+
+
+async def call(function: str, args: Any = None, kind: str = "irreversible") -> Any:
+    given = {"function": function} if args is None else {"function": function, "args": args}
+    outcome = await python.perform(Contract("a/b/1", "b", "python", kind=kind, input=given, key="python:x"))
+    assert isinstance(outcome, Outcome)
+    return outcome.result
+
+
+async def test_a_function_is_called_by_name_with_its_arguments(module: str) -> None:
+    assert await call(f"{module}:add", {"a": 1, "b": 2}) == 3
+    assert await call(f"{module}:add", [1, 2]) == 3
+    assert await call(f"{module}:add", {"a": "x", "b": "y"}) == "xy"
+    assert await call(f"{module}:Tool.use", [7]) == {"used": 7, "pair": [1, 2]}
+    assert await call(f"{module}:tool") == 1
+    assert await call(f"{module}:partial", [2]) == 42
+    assert await call("json:dumps", [[1]]) == "[1]"
+
+
+async def test_a_plain_function_runs_off_the_loop_and_an_async_one_on_it(module: str) -> None:
+    here = threading.current_thread().name
+    assert await call(f"{module}:where") != here
+    assert await call(f"{module}:later", [1]) == [1, here]
+    assert await call(f"{module}:soon", [1]) == [1, here]
+
+
+async def test_the_context_of_the_caller_is_seen_in_the_thread(module: str) -> None:
+    await call(f"{module}:where")
+    sys.modules[module].word.set("seen")
+    assert await call(f"{module}:said") == "seen"
+
+
+async def test_an_outcome_is_passed_through(module: str) -> None:
+    contract = Contract("a/b/1", "b", "python", input={"function": f"{module}:outcome"})
+    assert await python.perform(contract) == Outcome({"x": 1}, raises="DONE")
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "problem"),
+    [
+        ("add", None, "must be like"),
+        ("effect_functions.add", None, "must be like"),
+        ("effect_functions:", None, "must be like"),
+        ("effect_functions:add()", None, "must be like"),
+        ("..x:add", None, "must be like"),
+        ("effect_functions:_private", None, "private"),
+        ("effect_functions:Tool._Hidden.use", None, "private"),
+        ("effect_functions:add.__globals__", None, "private"),
+        ("no_such_module_here:f", None, "importing `no_such_module_here` failed: ModuleNotFoundError"),
+        ("effect_broken:f", None, "RuntimeError: no database"),
+        ("effect_exits:f", None, "SystemExit"),
+        ("effect_functions:nothing", None, "there is no `nothing`"),
+        ("effect_functions:number", None, "is a int, not a function"),
+        ("effect_functions:add", {"c": 1}, "does not fit these `args`"),
+        ("effect_functions:add", [], "does not fit these `args`"),
+        ("effect_functions:add", "text", "keyword arguments"),
+    ],
+)
+async def test_what_cannot_be_called_is_refused(module: str, function: str, args: Any, problem: str) -> None:
+    with pytest.raises(EffectFailed, match=problem) as caught:
+        await call(function, args)
+    assert caught.value.type == "validation_error"
+
+
+async def test_what_a_function_raises_goes_on(module: str) -> None:
+    with pytest.raises(KeyError, match="ünï"):
+        await call(f"{module}:boom")
+    with pytest.raises(EffectFailed) as caught:
+        await call(f"{module}:failed")
+    assert caught.value.type == "tool_failure.exit"
+
+
+@pytest.mark.parametrize("name", ["leave", "leave_later", "stop", "interrupt"])
+async def test_a_function_cannot_end_the_host(module: str, name: str) -> None:
+    with pytest.raises(RuntimeError):
+        await call(f"{module}:{name}")
+
+
+@pytest.mark.parametrize("name", ["alien", "infinite"])
+async def test_a_result_that_is_no_json_is_a_failure(module: str, name: str) -> None:
+    with pytest.raises(EffectFailed, match="ran to its end") as caught:
+        await call(f"{module}:{name}", kind="idempotent")
+    assert caught.value.type == "validation_error"
+
+
+async def test_an_irreversible_deed_with_an_unusable_result_may_not_be_tried_again(module: str) -> None:
+    with pytest.raises(OutcomeUnknown, match=r"ran to its end, but the result\.a\[0\] is a object"):
+        await call(f"{module}:alien")
+
+
+async def test_a_cancel_does_not_wait_for_a_thread_that_cannot_be_stopped(module: str) -> None:
+    await call(f"{module}:add", [1])
+    functions = sys.modules[module]
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await call(f"{module}:hang")
+    assert functions.started.is_set()
+    functions.release.set()
+
+
+def test_a_thread_that_never_ends_does_not_keep_the_process_alive(module: str, tmp_path: Path) -> None:
+    code = (
+        "import asyncio\n"
+        "from detent.core.contract import Contract\n"
+        "from detent.effects.python import python\n"
+        "given = {'function': 'time:sleep', 'args': [300]}\n"
+        "async def main():\n"
+        "    try:\n"
+        "        await asyncio.wait_for(python.perform(Contract('a', 'b', 'python', input=given)), 0.05)\n"
+        "    except TimeoutError:\n"
+        "        print('late')\n"
+        "asyncio.run(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "late\n", "")
+
+
+def test_it_declares_what_it_is() -> None:
+    assert (python.name, python.declared.kind, python.declared.timeout_s) == ("python", "irreversible", 600.0)
