@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.core import lane
+from detent.core import attempt
 from detent.core.contract import Contract, Failure
 from detent.core.draft import Draft
 from detent.core.events import ContractMoved
 from detent.core.question import Answer, Question
 from detent.core.schema import problems
+from detent.core.status import Status
 from detent.core.value import digest
 from detent.errors import NotWaiting, Refused
 
@@ -21,9 +22,16 @@ from detent.errors import NotWaiting, Refused
 def suspended(draft: Draft, contract: Contract, event: ContractMoved, actor: str) -> None:
     """RUNNING → WAITING: the effect, the policy or a doubt asks first."""
     question = event.question or Question()
-    expires = draft.at + question.expires_s if question.expires_s else 0.0
-    deed = event.deed or contract.deed
-    draft.move(contract, "suspend", actor, question=question, deed=deed, expires_at=expires)
+    draft.move(
+        contract,
+        "suspend",
+        actor,
+        question=question,
+        deed=event.deed or contract.deed,
+        call_hash=contract.call_hash or digest([contract.effect, contract.input]),
+        expires_at=attempt.expiry(draft, question),
+        answers=(),
+    )
 
 
 def resumed(draft: Draft, contract: Contract, event: ContractMoved, actor: str) -> None:
@@ -33,20 +41,20 @@ def resumed(draft: Draft, contract: Contract, event: ContractMoved, actor: str) 
         _called_back(draft, contract, event, actor)
         return
     if question.reason in ("event", "timer"):
-        raise NotWaiting(f"`{contract.id}` waits for {'a signal' if question.reason == 'event' else 'a time'}, not for an answer")
+        awaited = "a signal" if question.reason == "event" else "a time"
+        raise NotWaiting(f"`{contract.id}` waits for {awaited}, not for an answer")
     said = _answer(event.result)
-    if event.error is None:
+    actor = said.by or actor
+    is_void = said.approved is False and event.error is not None  # the host's own no: the key is taken
+    if not is_void:
         _check_speaker(draft, contract, question, said)
-    if question.reason == "outcome_unknown":
+    if question.reason == "outcome_unknown" and not is_void:
         _settled(draft, contract, said, actor)
     elif said.approved is False:
         _rejected(draft, contract, said, event, actor)
-    elif question.reason == "form":
-        _filled(draft, contract, question, said, actor)
-    elif said.approved is not True:
-        raise Refused("say `approved: true` or `approved: false`")
     else:
-        _approved(draft, contract, question, said, actor)
+        _check_consent(draft, contract, question, said)
+        _agreed(draft, contract, question, said, actor)
 
 
 def _answer(result: Any) -> Answer:
@@ -58,83 +66,108 @@ def _answer(result: Any) -> Answer:
 
 def _check_speaker(draft: Draft, contract: Contract, question: Question, said: Answer) -> None:
     if said.call_hash and said.call_hash != contract.call_hash:
-        raise Refused(f"the answer was given to another call; `{contract.id}` now waits with hash {contract.call_hash[:12]}")
+        now = contract.call_hash[:12]
+        raise Refused(f"the answer was given to another call; `{contract.id}` now waits with hash {now}")
     if question.approvers and said.by not in question.approvers:
         raise Refused(f"`{said.by or 'nobody'}` may not answer; approvers: {', '.join(question.approvers)}")
+    if (question.separate or question.quorum > 1) and not said.by:
+        raise Refused("say who you are (`by`): this question is not for just anybody")
     if question.separate and said.by == draft.get("by"):
         raise Refused(f"`{said.by}` started this run and may not also answer it")
-    if said.approved and any(earlier.by == said.by for earlier in contract.answers):
+
+
+def _check_consent(draft: Draft, contract: Contract, question: Question, said: Answer) -> None:
+    if question.reason == "form":
+        found = problems(question.schema, said.data)
+        if found:
+            raise Refused("; ".join(found))
+    elif said.approved is not True:
+        raise Refused("say `approved: true` or `approved: false`")
+    if contract.is_adrift:
+        raise Refused(f"the run has moved on from `{contract.id}`; only `approved: false` is left to say")
+    if question.quorum > 1 and any(earlier.by == said.by for earlier in contract.answers):
         raise Refused(f"`{said.by}` has already approved; {question.quorum} different people are needed")
+    if draft.held and contract.effect != "ask":
+        raise Refused("the run is held and begins nothing new; release it first")
 
 
-def _approved(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
-    answers = (*contract.answers, said)
-    if said.args is None and len(answers) < question.quorum:
+def _agreed(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
+    is_edited = contract.effect != "ask" and said.args is not None and said.args != contract.input
+    answers = (said,) if is_edited else (*contract.answers, said)
+    if not is_edited and len(answers) < question.quorum:
         draft.contracts[contract.id] = replace(contract, answers=answers)
         draft.say("note", subject=contract.id, value=f"{said.by}: yes ({len(answers)} of {question.quorum})")
         return
-    _keep(draft, contract, said)
-    running = draft.move(contract, "resume", said.by or actor, answers=answers, approved=contract.call_hash, expires_at=0.0)
-    if said.args is not None and said.args != contract.input:
-        _superseded(draft, running, said)
-    elif contract.effect == "ask":
+    if is_edited:
+        _superseded(draft, contract, question, said, actor)
+        return
+    for one in answers:
+        _keep(draft, contract, one)
+    running = draft.move(contract, "resume", actor, answers=answers, approved=contract.call_hash, expires_at=0.0)
+    if contract.effect == "ask":
         result = {"approved": True, "by": said.by, "comment": said.comment, "data": said.data}
-        lane.finished(draft, draft.move(running, "succeed", said.by or actor, result=result, deed="done"))
+        attempt.finished(draft, draft.move(running, "succeed", actor, result=result, deed="done"))
     else:
-        lane.perform(draft, running)
+        attempt.perform(draft, running)
 
 
-def _superseded(draft: Draft, contract: Contract, said: Answer) -> None:
-    """Edited arguments make a new contract, already approved for them; the old one is rejected."""
-    draft.move(contract, "reject", said.by, error=Failure("approval_rejected", "superseded"))
-    name, _, count = contract.id.rpartition("/")
-    draft.put("counts", name, int(count) + 1)
+def _superseded(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
+    """Edited arguments make a new contract, approved by the editor alone; the old one is rejected."""
+    work = draft.work(contract)
+    running = draft.move(contract, "resume", actor, answers=(*contract.answers, said), expires_at=0.0)
+    draft.move(running, "reject", actor, error=Failure("approval_rejected", "superseded"))
     args = said.args or {}
-    call_hash = digest([contract.effect, args])
+    new_id = draft.number(contract.id.rpartition("/")[0])
     key = contract.key
-    if contract.is_irreversible and key.startswith(f"{contract.effect}:"):
-        key = f"{contract.effect}:{digest(args)}"
-    new = replace(contract, id=f"{name}/{int(count) + 1}", input=args, call_hash=call_hash, approved=call_hash, key=key,
-                  supersedes=contract.id, created_at=draft.at, status=contract.status.PENDING, deed="none")  # fmt: skip
-    draft.contracts[new.id] = new
-    lane.perform(draft, draft.move(new, "start", said.by))
+    if contract.is_irreversible and work.key is None:
+        key = attempt.deed_key(draft.run.id, new_id, contract.effect, args, contract.repeat)
+    call_hash = digest([contract.effect, args])
+    is_enough = question.quorum <= 1
+    if is_enough:
+        _keep(draft, contract, said)
+    new = replace(
+        contract,
+        id=new_id,
+        status=Status.PENDING,
+        input=args,
+        key=key,
+        call_hash=call_hash,
+        approved=call_hash if is_enough else "",
+        answers=(said,),
+        supersedes=contract.id,
+        created_at=draft.at,
+        expires_at=0.0,
+    )
+    draft.contracts[new_id] = new
+    attempt.start(draft, new, work)
 
 
 def _rejected(draft: Draft, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
     _keep(draft, contract, said)
-    running = draft.move(contract, "resume", said.by or actor, answers=(*contract.answers, said), expires_at=0.0)
+    running = draft.move(contract, "resume", actor, answers=(*contract.answers, said), expires_at=0.0)
     who = f"{said.by or 'somebody'} said no" + (f": {said.comment}" if said.comment else "")
     error = event.error or Failure("approval_rejected", who)
-    lane.finished(draft, draft.move(running, "reject", said.by or actor, error=error, result=said.result))
-
-
-def _filled(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
-    found = problems(question.schema, said.data)
-    if found:
-        raise Refused("; ".join(found))
-    _keep(draft, contract, said)
-    running = draft.move(contract, "resume", said.by or actor, answers=(*contract.answers, said), expires_at=0.0)
-    if contract.effect == "ask":
-        result = {"approved": True, "by": said.by, "comment": said.comment, "data": said.data}
-        lane.finished(draft, draft.move(running, "succeed", said.by or actor, result=result, deed="done"))
-    else:
-        lane.perform(draft, running)
+    attempt.finished(draft, draft.move(running, "reject", actor, error=error, result=said.result))
 
 
 def _settled(draft: Draft, contract: Contract, said: Answer, actor: str) -> None:
     """Somebody found out what nobody knew."""
+    answers = (*contract.answers, said)
     if said.outcome == "happened":
-        running = draft.move(contract, "resume", said.by or actor, answers=(*contract.answers, said))
-        lane.finished(draft, draft.move(running, "succeed", said.by or actor, result=said.result, deed="done"))
+        _keep(draft, contract, said)
+        running = draft.move(contract, "resume", actor, answers=answers, expires_at=0.0)
+        attempt.finished(draft, draft.move(running, "succeed", actor, result=said.result, deed="done"))
     elif said.outcome == "not_happened" and contract.is_adrift:
         cancelled = Failure("cancelled", "it did not happen")
-        draft.move(contract, "cancel", said.by or actor, error=cancelled, deed="none")
+        draft.move(contract, "cancel", actor, answers=answers, error=cancelled, deed="none", expires_at=0.0)
     elif said.outcome == "not_happened":
-        running = draft.move(contract, "resume", said.by or actor, answers=(*contract.answers, said), deed="none")
-        lane.perform(draft, running)
+        _keep(draft, contract, said)
+        attempt.perform(draft, draft.move(contract, "resume", actor, answers=answers, deed="none", expires_at=0.0))
     elif said.outcome == "give_up":
-        error = Failure("tool_failure.unknown_outcome", f"{said.by or 'somebody'} gave up: it may or may not have happened")
-        lane.finished(draft, draft.move(contract, "cancel", said.by or actor, error=error))
+        _keep(draft, contract, said)
+        unknown = f"{said.by or 'somebody'} gave up: it may or may not have happened"
+        error = Failure("tool_failure.unknown_outcome", unknown)
+        attempt.finished(draft, draft.move(contract, "cancel", actor, answers=answers, error=error, expires_at=0.0))
     else:
         raise Refused("say `outcome`: happened (with `result`), not_happened (run it) or give_up")
 
@@ -142,26 +175,37 @@ def _settled(draft: Draft, contract: Contract, said: Answer, actor: str) -> None
 def _called_back(draft: Draft, contract: Contract, event: ContractMoved, actor: str) -> None:
     running = draft.move(contract, "resume", actor, expires_at=0.0)
     if event.error is not None:
-        lane.finished(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
+        attempt.finished(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
     else:
-        for name, value in event.patch.items():
-            draft.assign(contract.lane if contract.lane in draft.lanes else "", name, value)
-        lane.finished(draft, draft.move(running, "succeed", actor, result=event.result, deed="done"))
+        attempt.succeeded(draft, running, event, actor)
 
 
 def expired(draft: Draft, contract: Contract) -> None:
     """Nobody answered, or the time of a sleep is over."""
     reason = contract.question.reason if contract.question else "approval"
     if reason == "timer":
+        attempt.slept(draft, contract)
+    elif reason == "callback" and contract.is_irreversible and contract.deed == "possible":
+        # Silence after an irreversible call is not failure: only somebody who looks can say what happened.
         running = draft.move(contract, "resume", "timer", expires_at=0.0)
-        lane.finished(draft, draft.move(running, "succeed", "timer", result={"slept": True}, deed="done"))
-        return
-    kind = {"event": "timeout.event", "approval": "timeout.approval", "form": "timeout.approval"}.get(reason, "timeout")
-    error = Failure(kind, f"`{contract.action}` waited until its time was over")
-    lane.finished(draft, draft.move(contract, "timeout", "timer", error=error, expires_at=0.0))
+        doubt = Question(f"`{contract.effect}` was called and never answered. Did it happen?", "outcome_unknown")
+        draft.move(running, "suspend", "timer", question=doubt)
+    else:
+        error = Failure(EXPIRED.get(reason, "timeout"), f"`{contract.action}` waited until its time was over")
+        attempt.finished(draft, draft.move(contract, "timeout", "timer", error=error, expires_at=0.0))
+
+
+EXPIRED = {
+    "event": "timeout.event",
+    "approval": "timeout.approval",
+    "form": "timeout.approval",
+    "outcome_unknown": "tool_failure.unknown_outcome",
+    "callback": "timeout.action",
+}
 
 
 def _keep(draft: Draft, contract: Contract, said: Answer) -> None:
     draft.put("answers", contract.action, msgspec.to_builtins(said))
-    for name, value in said.patch.items():
-        draft.assign(contract.lane if contract.lane in draft.lanes else "", name, value)
+    if not contract.is_adrift:
+        for name, value in said.patch.items():
+            draft.write(contract.lane, name, value)

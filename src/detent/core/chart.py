@@ -1,14 +1,40 @@
 """A machine made ready for the engine: lookups by state, and every expression compiled to a closure."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from detent.core.expression import compile_condition, compile_template, is_constant
+from detent.core.check import OWN_EFFECTS
+from detent.core.expression import compile_condition, compile_template, is_constant, names
 from detent.core.taken import Taken
-from detent.core.machine import Action, Machine, Transition
 from detent.errors import DefinitionError
 
+if TYPE_CHECKING:
+    from detent.core.machine import Action, Machine, Transition
+
 Evaluate = Callable[[Mapping[str, Any]], Any]
+
+
+class Condition:
+    """A compiled condition that also knows which values it reads, to be able to explain itself."""
+
+    __slots__ = ("evaluate", "reads", "source")
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.evaluate = compile_condition(source)
+        self.reads = tuple((name, tuple(name.split("."))) for name in sorted(names(source)))
+
+    def seen(self, scope: Mapping[str, Any]) -> dict[str, Any]:
+        """The values it looks at; big ones are only hinted at."""
+        found = {}
+        for name, keys in self.reads:
+            value: Any = scope
+            for key in keys:
+                value = value.get(key) if isinstance(value, Mapping) else None
+            is_small = value is None or isinstance(value, int | float) or (isinstance(value, str) and len(value) <= 200)
+            found[name] = value if is_small else "…"
+        return found
 
 
 class Row:
@@ -16,46 +42,61 @@ class Row:
 
     __slots__ = ("row", "then", "when")
 
-    def __init__(self, row: Transition) -> None:
+    def __init__(self, row: "Transition") -> None:
         self.row = row
-        self.when = compile_condition(row.when) if row.when else None
+        self.when = Condition(row.when) if row.when else None
         self.then = tuple(Work(action) for action in row.then)
 
 
 class Work:
     """An action with its expressions compiled."""
 
-    __slots__ = ("action", "ask", "branches", "duration", "each", "effect", "input", "key", "matches", "repeat",
-                 "timeout", "when")  # fmt: skip
+    __slots__ = ("action", "ask", "branches", "choice", "duration", "each", "effect", "input", "is_fixed", "key",
+                 "matches", "repeat", "timeout", "when")  # fmt: skip
 
-    def __init__(self, action: Action) -> None:
+    def __init__(self, action: "Action") -> None:
         self.action = action
         self.input = compile_template(action.input)
         self.effect = None if is_constant(action.effect) else compile_template(action.effect)
-        self.when = compile_condition(action.when) if action.when else None
+        self.when = Condition(action.when) if action.when else None
+        self.choice = Condition(_text(action.input["condition"])) if action.effect == "choose" else None
         self.key = compile_template(action.key) if action.key else None
         self.repeat = compile_template(action.repeat) if action.repeat else None
         self.each = compile_template(action.each) if action.each else None
         self.ask = None if action.ask is None or is_constant(action.ask.text) else compile_template(action.ask.text)
         wait = action.wait
-        self.matches = tuple((a.event, compile_condition(a.match) if a.match else None) for a in wait.events) if wait else ()
+        events = wait.events if wait else ()
+        self.matches = tuple((e.event, Condition(e.match) if e.match else None) for e in events)
         self.duration = compile_template(wait.duration_s) if wait and wait.duration_s else None
         self.timeout = compile_template(wait.timeout_s) if wait and wait.timeout_s else None
         self.branches = tuple((b.name, tuple(Work(a) for a in b.actions)) for b in action.branches)
+        # Whether opening its contract reads nothing: then the engine need not build a scope.
+        self.is_fixed = is_constant(action.input) and not any((self.effect, self.key, self.repeat, self.ask))
 
 
 class Place:
     """A state: its work, what it accepts, and the ways out in the order they are tried."""
 
-    __slots__ = ("accepts", "caught", "is_idle", "net", "plain", "settled", "signals", "status", "work")
+    __slots__ = (
+        "accepts",
+        "caught",
+        "is_idle",
+        "local",
+        "net",
+        "plain",
+        "settled",
+        "signals",
+        "status",
+        "timeout_s",
+        "work",
+    )
 
-    def __init__(self, machine: Machine, state: str) -> None:
+    def __init__(self, machine: "Machine", state: str, rows: list[Row], starred: list[Row]) -> None:
         self.status = machine.ends.get(state)
-        self.work = tuple(_compiled(machine, state))
-        rows = sorted((r for r in machine.transitions if r.source == state), key=lambda r: -r.priority)
-        starred = sorted((r for r in machine.transitions if r.source == "*"), key=lambda r: -r.priority)
-        everywhere = [] if self.status else starred
-        every = [Row(r) for r in (*rows, *everywhere)]
+        self.local = machine.local.get(state, {})
+        self.timeout_s = machine.timeouts_s.get(state, 0.0)
+        self.work = tuple(_works(machine, state))
+        every = rows if self.status else [*rows, *starred]
         self.signals: dict[str, list[Row]] = {}
         for way in every:
             if way.row.on:
@@ -63,10 +104,11 @@ class Place:
         self.settled = [way for way in every if not way.row.on and not way.row.error]
         self.caught = [way for way in every if way.row.error not in ("", "*")]
         self.net = [way for way in every if way.row.error == "*"]
-        waits = [name for work in _waits(self.work) for name, _ in work.matches]
-        self.accepts = tuple(dict.fromkeys([*self.signals, *waits]))
-        self.is_idle = not (self.work or self.settled or self.status or machine.local.get(state)
-                            or machine.timeouts_s.get(state))  # fmt: skip
+        awaited = [name for work in _waits(self.work) for name, _ in work.matches]
+        self.accepts = tuple(dict.fromkeys([*self.signals, *awaited]))
+        self.is_idle = bool(self.signals) and not (
+            self.work or self.settled or self.status or self.local or self.timeout_s
+        )
         self.plain: dict[str, tuple[str, tuple[Taken, ...]]] = {}  # filled by the chart: the engine's fast road
 
 
@@ -75,35 +117,58 @@ class Chart:
 
     __slots__ = ("effects", "has_limits", "keeps", "machine", "output", "places")
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: "Machine") -> None:
         self.machine = machine
-        self.places = {state: Place(machine, state) for state in machine.states}
-        self.output = compile_template(machine.output) if machine.output is not None else None
+        rows = _rows(machine)
+        starred = rows.pop("*", [])
+        self.places = {state: Place(machine, state, rows.get(state, []), starred) for state in machine.states}
+        with _located(f"machine `{machine.name}`, output"):
+            self.output = compile_template(machine.output) if machine.output is not None else None
         self.keeps = frozenset(machine.keeps)
-        limits = machine.limits
-        self.has_limits = bool(limits.max_transitions or limits.max_visits)
+        self.has_limits = bool(machine.limits.max_transitions or machine.limits.max_visits)
         self.effects = _effects(machine)
+        if not self.has_limits:
+            self._pave()
+
+    def _pave(self) -> None:
+        """Find the signals that only change the state."""
         for state, place in self.places.items():
-            if not self.has_limits:
-                self._pave(state, place)
-
-    def _pave(self, state: str, place: Place) -> None:
-        for event, ways in place.signals.items():
-            row = ways[0].row
-            simple = len(ways) == 1 and not (ways[0].when or row.then or row.is_kill)
-            if simple and self.places[row.target].is_idle:
-                place.plain[event] = (row.target, (Taken("transition", state, event, row.target),))
+            for event, ways in place.signals.items():
+                row = ways[0].row
+                is_simple = not (ways[0].when or row.then or row.is_kill)
+                if is_simple and self.places[row.target].is_idle:
+                    place.plain[event] = (row.target, (Taken("transition", state, event, row.target),))
 
 
-def _compiled(machine: Machine, state: str) -> Iterable[Work]:
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Say where a bad expression stands."""
+    try:
+        yield
+    except DefinitionError as error:
+        raise DefinitionError(error.problem, where) from None
+
+
+def _rows(machine: "Machine") -> dict[str, list[Row]]:
+    rows: dict[str, list[Row]] = {}
+    for row in sorted(machine.transitions, key=lambda r: -r.priority):
+        with _located(f"machine `{machine.name}`, `{row.source}` → `{row.target}`"):
+            rows.setdefault(row.source, []).append(Row(row))
+    return rows
+
+
+def _works(machine: "Machine", state: str) -> Iterator[Work]:
     for action in machine.work.get(state, ()):
-        try:
+        with _located(f"machine `{machine.name}`, state `{state}`, action `{action.id}`"):
             yield Work(action)
-        except DefinitionError as error:
-            raise DefinitionError(str(error), f"machine `{machine.name}`, state `{state}`, action `{action.id}`") from None
 
 
-def _waits(work: Iterable[Work]) -> Iterable[Work]:
+def _text(condition: Any) -> str:
+    """A `choose` may say true or false outright."""
+    return condition if isinstance(condition, str) else str(bool(condition)).lower()
+
+
+def _waits(work: Iterable[Work]) -> Iterator[Work]:
     for one in work:
         if one.matches:
             yield one
@@ -111,15 +176,14 @@ def _waits(work: Iterable[Work]) -> Iterable[Work]:
             yield from _waits(inner)
 
 
-def _effects(machine: Machine) -> tuple[str, ...]:
-    """The names of the effects this machine calls; one that is an expression counts as `*`."""
+def _effects(machine: "Machine") -> tuple[str, ...]:
+    """The names of the host's effects this machine calls; one that is an expression counts as `*`."""
 
-    def walk(actions: Iterable[Action]) -> Iterable[str]:
+    def walk(actions: Iterable["Action"]) -> Iterator[str]:
         for action in actions:
-            if action.branches:
-                for branch in action.branches:
-                    yield from walk(branch.actions)
-            elif action.effect not in ("set", "log", "choose", "wait"):
+            for branch in action.branches:
+                yield from walk(branch.actions)
+            if action.effect not in OWN_EFFECTS:
                 yield action.effect if is_constant(action.effect) else "*"
 
     return tuple(dict.fromkeys(name for actions in machine.work.values() for name in walk(actions)))

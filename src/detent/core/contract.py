@@ -12,6 +12,7 @@ from detent.core.question import Answer, Question
 from detent.core.status import TERMINAL, Status
 
 Deed = Literal["none", "possible", "done"]
+ASKED = frozenset({"approval", "form", "outcome_unknown"})  # what people answer; the rest is answered by events
 
 
 CONTRACT = Machine(
@@ -82,6 +83,18 @@ class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
     def is_open(self) -> bool:
         """Whether it has not ended."""
         return not self.status.is_terminal
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether it waits for an answer from a person."""
+        return self.status is Status.WAITING and self.question is not None and self.question.reason in ASKED
+
+    @property
+    def alarm_at(self) -> float:
+        """When its timer is due: the start of a pending one, the end of a wait; 0: never."""
+        if self.status is Status.RUNNING:
+            return 0.0
+        return self.due_at if self.status is Status.PENDING else self.expires_at
 
     @property
     def is_irreversible(self) -> bool:

@@ -4,23 +4,18 @@ Building one checks it; a Machine that exists is sound. Its identity is the dige
 a digest cannot be changed by editing a file.
 """
 
-import re
-from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
+from detent.core.chart import Chart
+from detent.core.check import check
+from detent.core.check import did_you_mean as did_you_mean  # noqa: PLC0414 - who writes machines looks here
 from detent.core.question import Question
 from detent.core.status import Status
 from detent.core.value import digest
 from detent.errors import DefinitionError
-
-if TYPE_CHECKING:
-    from detent.core.chart import Chart
-
-OWN_EFFECTS = frozenset({"set", "log", "choose", "wait", "branches"})  # what the engine does by itself
-_EFFECT_NAME = re.compile(r"[\w.:/@+-]{1,200}\Z")
 
 
 class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,7 +54,8 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     """One piece of work: which effect, with what, and under which care.
 
     `effect` may be one of the engine's own: `set` and `log` (input: name and value, message), `choose` (evaluates
-    `condition`), `wait`, and `branches` (several lines of work at once, or one per item of `each`).
+    the input's `condition`), `wait`, `ask` (only the question), and `branches` (several lines of work at once, or one
+    per item of `each`).
     """
 
     id: str
@@ -125,7 +121,8 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     version: str = ""
 
     def __post_init__(self) -> None:
-        _check(self)
+        check(self)
+        _ = self.chart  # compiles every expression, so that a bad one is found now
 
     @cached_property
     def digest(self) -> str:
@@ -142,10 +139,8 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
         return tuple(state for state in dict.fromkeys(named) if state != "*")
 
     @cached_property
-    def chart(self) -> "Chart":
+    def chart(self) -> Chart:
         """The machine made ready for the engine."""
-        from detent.core.chart import Chart  # the chart is made of machines: importing it above would be a circle
-
         return Chart(self)
 
     def accepts(self, state: str) -> tuple[str, ...]:
@@ -187,107 +182,9 @@ def table(text: str) -> tuple[Transition, ...]:
         parts = head.split()
         if not parts:
             continue
-        if len(parts) != 3:
+        if len(parts) != 3 or parts[1] == "!":
             raise DefinitionError(f"`{line.strip()}` is not a row of `source EVENT target`", f"table row {number}")
         source, on, target = parts
         error, on = (on[1:], "") if on.startswith("!") else ("", "" if on == "-" else on)
         rows.append(Transition(source=source, target=target, on=on, error=error, when=when.strip()))
     return tuple(rows)
-
-
-def _check(machine: Machine) -> None:
-    where = f"machine `{machine.name}`"
-    if not isinstance(machine.initial, str) or not machine.initial:
-        raise DefinitionError("a machine has exactly one initial state, given as its name", where)
-    sources = {row.source for row in machine.transitions}
-    known = {machine.initial, *sources, *machine.work, *machine.ends}
-    if machine.initial not in sources | machine.work.keys() | machine.ends.keys():
-        raise DefinitionError(f"the initial state `{machine.initial}` appears nowhere else", where)
-    for name in (machine.name, *known - {"*"}, *(row.target for row in machine.transitions)):
-        _identifier(name, "name", where)
-    for row in machine.transitions:
-        _check_transition(row, known, where)
-    for state, actions in machine.work.items():
-        _check_actions(actions, f"{where}, state `{state}`", 0)
-    _check_idle_cycles(machine, where)
-    _ = machine.chart  # compiles every expression, so that a bad one is found now and not at three in the morning
-
-
-def _check_transition(row: Transition, known: set[str], where: str) -> None:
-    if row.target not in known:
-        raise DefinitionError(
-            f"`{row.source}` leads to `{row.target}`, which has no transition, no work and is not an end"
-            f"{did_you_mean(row.target, known)}",
-            where,
-        )
-    if row.on:
-        _identifier(row.on, "event", where)
-    if any(action.effect not in ("set", "log") for action in row.then):
-        raise DefinitionError(f"`{row.source}` → `{row.target}`: on the way only `set` and `log` are possible", where)
-
-
-def _check_actions(actions: Iterable[Action], where: str, depth: int) -> None:
-    if depth > 8:
-        raise DefinitionError("branches are nested deeper than 8", where)
-    seen: set[str] = set()
-    for action in actions:
-        _identifier(action.id, "action id", where)
-        if action.id in seen:
-            raise DefinitionError(f"the action id `{action.id}` is used twice", where)
-        seen.add(action.id)
-        if not action.effect or ("{{" not in action.effect and not _EFFECT_NAME.match(action.effect)):
-            raise DefinitionError(f"action `{action.id}` names the effect {action.effect!r}", where)
-        _check_branches(action, where, depth)
-
-
-def _check_branches(action: Action, where: str, depth: int) -> None:
-    place = f"{where}, action `{action.id}`"
-    if (action.effect == "branches") != bool(action.branches):
-        raise DefinitionError("an action has branches exactly when its effect is `branches`", place)
-    if (action.effect == "wait") != (action.wait is not None):
-        raise DefinitionError("an action has a wait exactly when its effect is `wait`", place)
-    if action.wait is not None and not (action.wait.events or action.wait.duration_s):
-        raise DefinitionError("a wait needs events or a duration, else nothing would ever end it", place)
-    if action.each and len(action.branches) != 1:
-        raise DefinitionError("`each` needs exactly one branch, which is done for every item", place)
-    if isinstance(action.join, int) and (action.join < 1 or (not action.each and action.join > len(action.branches))):
-        raise DefinitionError(f"join {action.join} can never be reached", place)
-    for branch in action.branches:
-        _check_actions(branch.actions, place, depth + 1)
-
-
-def _check_idle_cycles(machine: Machine, where: str) -> None:
-    """A circle of states that need no event and do no work would spin for ever."""
-    idle: dict[str, list[str]] = {}
-    for row in machine.transitions:
-        if not (row.on or row.error or row.then or machine.work.get(row.source)):
-            idle.setdefault(row.source, []).append(row.target)
-    done: set[str] = set()
-    for start in idle:
-        trail: dict[str, None] = {}
-        stack = [(start, False)]
-        while stack:
-            state, left = stack.pop()
-            if left:
-                trail.pop(state)
-                done.add(state)
-            elif state in trail:
-                circle = " → ".join([*list(trail)[list(trail).index(state) :], state])
-                raise DefinitionError(f"{circle} is a circle that needs no event and does no work", where)
-            elif state in idle and state not in done:
-                trail[state] = None
-                stack.append((state, True))
-                stack += [(target, False) for target in idle[state]]
-
-
-def _identifier(name: object, what: str, where: str) -> None:
-    if not isinstance(name, str) or not name.isidentifier() or len(name) > 100:
-        raise DefinitionError(f"{what} {name!r} is not an identifier (letters, digits, `_`)", where)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """", did you mean `x`?" for the closest known name, or nothing."""
-    import difflib  # only needed when something is already wrong
-
-    close = difflib.get_close_matches(name, [k for k in known if isinstance(k, str)], n=1)
-    return f"; did you mean `{close[0]}`?" if close else ""

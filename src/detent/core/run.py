@@ -1,7 +1,7 @@
 """A run: the fold of its events, and nothing else.
 
-Status is derived. History is not here: it is in the journal, told by `trace()`; a run holds only what the next
-event needs, so its size does not grow with its age.
+Status is derived. History is not here: it is in the journal, told by `trace()`; a run holds only what the next event
+needs, so its size does not grow with its age.
 """
 
 from typing import Any
@@ -12,6 +12,8 @@ from detent.core.contract import Contract, Failure
 from detent.core.effect import Declared
 from detent.core.events import Signalled
 from detent.core.status import Status
+
+NEVER = float("inf")
 
 
 class Lane(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -25,6 +27,8 @@ class Lane(msgspec.Struct, frozen=True, omit_defaults=True):
     is_ended: bool = False
     error: Failure | None = None
     spawned: int = 0  # children begun, where this lane stands on branches
+    done: int = 0  # of them, how many have ended well
+    lost: int = 0  # and how many failed
     items: tuple[Any, ...] = ()  # what `each` gave
     results: dict[str, Any] = {}  # this branch's own
 
@@ -65,6 +69,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     output: Any = None
     is_held: bool = False
     held_by: str = ""
+    raised: str = ""  # the event an effect of this state has raised; chooses the row when the work is done
     is_business_failure: bool = False  # an action of this execution answered success: false
     limits_hit: int = 0
     state_deadline: float = 0.0
@@ -88,15 +93,15 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def waiting(self) -> tuple[Contract, ...]:
         """The contracts that wait for an answer from a person."""
-        return tuple(c for c in self.contracts if c.status is Status.WAITING and c.question and c.question.reason in ASKED)
+        return tuple(c for c in self.contracts if c.is_asking)
 
     @property
     def wake_at(self) -> float:
         """When the next timer is due; 0: never."""
-        times = [c.due_at if c.status is Status.PENDING else c.expires_at for c in self.contracts
-                 if c.status is not Status.RUNNING]  # fmt: skip
-        times += [self.state_deadline, self.deadline]
-        return min((t for t in times if t), default=0.0)
+        soonest = min(self.state_deadline or NEVER, self.deadline or NEVER)
+        for contract in self.contracts:
+            soonest = min(soonest, contract.alarm_at or NEVER)
+        return 0.0 if soonest == NEVER else soonest
 
     def contract(self, contract_id: str) -> Contract | None:
         """The open contract of that id."""
@@ -104,6 +109,3 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
             if contract.id == contract_id:
                 return contract
         return None
-
-
-ASKED = ("approval", "form", "outcome_unknown")

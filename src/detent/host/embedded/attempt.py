@@ -5,26 +5,59 @@ effect's probe, and without an answer from it to a question.
 """
 
 import asyncio
-import weakref
+import functools
+import hashlib
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from detent.core.contract import Contract, Failure
-from detent.core.effect import Effect, EffectFailed, Outcome, OutcomeUnknown
+from detent.core.effect import Declared, Effect, EffectFailed, Outcome, OutcomeUnknown
 from detent.core.events import HOLD, ContractMoved, Signalled
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
-from detent.errors import DetentError, NotWaiting, Refused
+from detent.errors import DetentError, JournalError, NotWaiting, Refused
+from detent.host.embedded.clock import Clock
 from detent.host.embedded.live import Live
-from detent.host.embedded.secret import Secrets
+from detent.host.embedded.secret import Secrets, named
 
 if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost
 
-FAILURES: dict[type[BaseException], str] = {TimeoutError: "timeout.action"}
+MESSAGE_MAX = 10_000
+PROBE_TIMEOUT_S = 60.0
+RUN_ID_MAX = 100
+_CHILD_MARK = " child"
+
+
+async def _nobody(contract: Contract) -> Outcome:
+    raise EffectFailed(f"`{contract.effect}` is done by the host itself")
+
+
+# A child run's id is computed from its contract: begun twice, it is the same run.
+CHILD = Effect("child", _nobody, Declared(kind="idempotent", scope="run", settle_s=0.0))
+
+
+# The line went dead with the call on it. A refused connection is not among them: nothing left.
+LOST = (OutcomeUnknown, TimeoutError, ConnectionError, EOFError)
+
+Work = Callable[..., Coroutine[Any, Any, None]]
+
+
+def _owned(work: Work) -> Work:
+    """A defect of ours ends one contract, not the host and every run in it."""
+
+    @functools.wraps(work)
+    async def guarded(self: "Attempts", live: Live, contract: Contract | str, *args: Any, **named: Any) -> None:
+        try:
+            await work(self, live, contract, *args, **named)
+        except Exception as error:
+            self.broke(live, contract if isinstance(contract, str) else contract.id, error)
+
+    return guarded
 
 
 class Attempts:
@@ -32,161 +65,209 @@ class Attempts:
 
     def __init__(self, host: "EmbeddedHost") -> None:
         self._host = host
+        self._called: set[tuple[str, str]] = set()  # effects that have been called and not come back
         self._aborted: set[tuple[str, str]] = set()
-        self._begun: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self.is_draining = False
+        self._may_begin = True
 
-    def begin(self, live: Live, contract: Contract) -> None:
+    def begin(self, live: Live, contract_id: str) -> None:
         """Carry out a contract whose start is on disk."""
-        current = live.run.contract(contract.id)
-        if current is None or current.status is not Status.RUNNING or self._host.is_closing:
-            return
-        if current.is_adrift:
-            self._never_left(live, contract.id)
-            return
-        self._host.spawn(live, contract.id, self._attempt(live, current))
+        contract = live.run.contract(contract_id)
+        if contract is None or contract.status is not Status.RUNNING or not self._may_begin:
+            live.dispatched.discard(contract_id)
+        elif contract.is_adrift:
+            self._never_left(live, contract_id)
+        else:
+            self._host.spawn(live, contract_id, self._attempt(live, contract))
 
     def abort(self, live: Live, contract_id: str) -> None:
-        """Stop a contract's effect, or the child run it waits for."""
+        """Stop a contract's effect, or the child run it waits for; a doubt being settled goes on."""
         task = live.tasks.get(contract_id)
         if task is not None:
-            task.cancel()
-            if task in self._begun:
+            if (live.run.id, contract_id) in self._called:
                 self._aborted.add((live.run.id, contract_id))
-            else:
+                task.cancel()
+            elif contract_id in live.dispatched:
+                task.cancel()
                 self._never_left(live, contract_id)
         child = child_id(live.run.id, contract_id)
-        if self._host.journal.record(child) is not None:
-            self._host.spawn(live, f"{contract_id} child", self._cancel_child(child))
+        if self._host.live(child) is not None or self._host.journal.record(child) is not None:
+            mark = f"{contract_id}{_CHILD_MARK}"
+            self._host.spawn(live, mark, self._cancel_child(live, mark, child))
 
     def _never_left(self, live: Live, contract_id: str) -> None:
         """Stopped before the effect was called: that is known, and nothing is in doubt."""
+        live.dispatched.discard(contract_id)
+        live.tasks.pop(contract_id, None)
         error = Failure("cancelled", "stopped before it began")
-        self._tell(live, ContractMoved(contract_id, "cancel", error=error, deed="none"))
+        self._tell(live, ContractMoved(contract_id, "cancel", error=error, deed="none", at=self._host.clock.now()))
 
     async def close(self, grace_s: float) -> None:
         """Hold every run that has something under way, let it finish for a moment, then stop it."""
-        busy = [live for live in self._host.all_live() if live.tasks]
         self.is_draining = True
-        for live in busy:
-            if live.run.ended is None and not live.run.is_held:
+        for live in self._to_hold():
+            try:
                 self._host.fold(live, Signalled(HOLD, {"reason": "shutdown"}, "host", self._host.clock.now()))
-        tasks = [task for live in busy for task in live.tasks.values()]
-        if tasks and grace_s > 0:
-            await asyncio.wait(tasks, timeout=None if grace_s == float("inf") else grace_s)
-        self.is_draining = False
+            except DetentError as error:
+                self._host.report(live.run.id, error)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + grace_s
+        while grace_s > 0:
+            await self._host.flush()
+            at_work = [task for live in self._host.all_live() for mark, task in live.tasks.items()
+                       if mark in live.dispatched or mark.endswith(_CHILD_MARK)]  # fmt: skip
+            left = until - loop.time()
+            if not at_work or left <= 0:
+                break
+            await asyncio.wait(at_work, timeout=None if until == float("inf") else left, return_when=asyncio.FIRST_COMPLETED)
+        self._may_begin = False
+        tasks = [task for live in self._host.all_live() for task in live.tasks.values()]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        self.is_draining = False
 
+    def _to_hold(self) -> list[Live]:
+        """The runs with something under way, and those that hear of it when it is done."""
+        found: dict[str, Live] = {}
+        for live in self._host.all_live():
+            while (live.tasks or live.unwritten or found) and live.run.id not in found:
+                if not (live.tasks or live.unwritten or any(other.run.parent.startswith(f"{live.run.id} ") for other in found.values())):
+                    break
+                found[live.run.id] = live
+                above = live.run.parent.partition(" ")[0]
+                if not above:
+                    break
+                try:
+                    live = self._host.load(above)  # noqa: PLW2901
+                except DetentError:
+                    break
+        return [live for live in found.values() if live.run.ended is None and not live.run.is_held]
+
+    def broke(self, live: Live, contract_id: str, error: Exception) -> None:
+        """Carrying out a contract went wrong on our side: end it, so that its run does not wait for ever."""
+        self._host.report(live.run.id, error)
+        live.dispatched.discard(contract_id)
+        live.tasks.pop(contract_id, None)
+        contract = live.run.contract(contract_id)
+        if isinstance(error, JournalError) or contract is None or contract.status is not Status.RUNNING:
+            return  # the journal has the last word, and it is with `recover`
+        at = self._host.clock.now()
+        moved = _doubtful(contract) if contract.is_irreversible else _failed(contract, "engine_error", told(error), at)
+        try:
+            self._host.fold(live, replace(moved, at=at))
+        except DetentError as problem:
+            self._host.report(live.run.id, problem)
+
+    @_owned
     async def _attempt(self, live: Live, contract: Contract) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._begun.add(task)
+        """Call the effect, then say what came of it."""
+        mark = (live.run.id, contract.id)
         effect = self._host.effect(live, contract.effect)
         if contract.effect == "child":
             effect = Effect("child", lambda c: self._child(live, c))
-        if effect is None:
-            known = Failure("tool_failure.not_found", f"there is no effect `{contract.effect}` here")
-            self._tell(live, ContractMoved(contract.id, "fail", error=known))
-            return
-        secrets = Secrets()
+        secrets = Secrets(frozenset() if contract.effect == "child" else named(live.machine, contract.action))
+        self._called.add(mark)
         try:
-            moved = await self._call(live, effect, contract, secrets)
+            moved = await self._call(effect, contract, secrets)
         except asyncio.CancelledError:
-            if (live.run.id, contract.id) not in self._aborted:
+            if mark not in self._aborted:
                 raise  # the host is closing: the contract stays as it is and is recovered later
-            self._aborted.discard((live.run.id, contract.id))
             moved = None
+        finally:
+            self._called.discard(mark)
+            self._aborted.discard(mark)
+            live.dispatched.discard(contract.id)
+            live.tasks.pop(contract.id, None)
         if moved is None:
-            await self.doubt(live, contract.id, effect)
+            self._host.spawn(live, contract.id, self.doubt(live, contract.id, effect))
         else:
             self._tell(live, secrets.hidden(moved))
 
-    async def _call(self, live: Live, effect: Effect, contract: Contract, secrets: Secrets) -> ContractMoved | None:
-        """Call the effect; None when nobody knows whether it happened."""
-        may_doubt = contract.is_irreversible
-        task = asyncio.current_task()
-        is_late = False
-
-        def late() -> None:
-            nonlocal is_late
-            is_late = True
-            if task is not None:
-                task.cancel()
-
+    async def _call(self, effect: Effect | None, contract: Contract, secrets: Secrets) -> ContractMoved | None:
+        """What calling the effect comes to; None when nobody knows whether it happened."""
         clock = self._host.clock
-        alarm = clock.call_at(clock.now() + contract.timeout_s, late) if contract.timeout_s else None
+        if effect is None:
+            return _failed(contract, "tool_failure.not_found", f"there is no effect `{contract.effect}` here", clock.now())
+        limit = _Limit(clock, contract.timeout_s)
         try:
-            given = contract if not secrets.find(contract.input) else replace(contract, input=secrets.resolve(contract.input))
+            given = contract
+            if contract.input and secrets.find(contract.input):
+                given = replace(contract, input=secrets.resolve(contract.input))
             outcome = await effect.perform(given)
-            return moved_by(contract, outcome)
+            return moved_by(contract, outcome, clock.now())
         except asyncio.CancelledError:
-            if not is_late:
+            if limit.is_from_outside:
                 raise
-            if task is not None:
-                task.uncancel()
-            if may_doubt:
-                return None
+            if not limit.is_over:  # the effect has cancelled itself
+                problem = f"`{contract.effect}` broke off by itself"
+                return None if contract.is_irreversible else _failed(contract, "tool_failure.exception", problem, clock.now())
             problem = f"`{contract.effect}` took longer than {contract.timeout_s:g} s"
-            return ContractMoved(contract.id, "fail", error=Failure("timeout.action", problem))
-        except OutcomeUnknown as error:
-            if may_doubt:
-                return None
-            return ContractMoved(contract.id, "fail", error=Failure("tool_failure.unknown_outcome", str(error)))
+            return None if contract.is_irreversible else _failed(contract, "timeout.action", problem, clock.now())
+        except ConnectionRefusedError as error:
+            return _failed(contract, "tool_failure.exception", told(error), clock.now())
+        except LOST as error:
+            kinds = {TimeoutError: "timeout.action", OutcomeUnknown: "tool_failure.unknown_outcome"}
+            kind = next((name for type_, name in kinds.items() if isinstance(error, type_)), "tool_failure.exception")
+            return None if contract.is_irreversible else _failed(contract, kind, told(error), clock.now())
         except EffectFailed as error:
-            result = plain(error.result) if error.result is not None else None
-            return ContractMoved(contract.id, "fail", error=Failure(error.type, str(error)), result=result)
-        except TimeoutError as error:
-            if may_doubt:
-                return None
-            return ContractMoved(contract.id, "fail", error=Failure("timeout.action", str(error) or "timed out"))
-        except Exception as error:  # effects may fail in any way; the machine decides what that means
-            failure = Failure("tool_failure.exception", f"{type(error).__name__}: {error}")
-            return ContractMoved(contract.id, "fail", error=failure)
+            return _failed(contract, error.type, str(error), clock.now(), error.result)
+        except (Exception, SystemExit) as error:  # effects may fail in any way; the machine decides what that means
+            if contract.effect == "child" and isinstance(error, JournalError):
+                raise  # not the child's failure but ours; `recover` starts it again
+            return _failed(contract, "tool_failure.exception", told(error), clock.now())
         finally:
-            if alarm is not None:
-                alarm.cancel()
+            limit.cancel()
 
+    @_owned
     async def doubt(self, live: Live, contract_id: str, effect: Effect | None, is_crash: bool = False) -> None:
         """Nobody knows whether it happened: wait until nothing can be in flight, ask the probe, then a person."""
-        contract = live.run.contract(contract_id)
-        if contract is None or contract.status is not Status.RUNNING:
-            return
-        await self._host.clock.sleep_until(contract.moved_at + contract.settle_s)
-        effect = effect or self._host.effect(live, contract.effect)
-        if effect is not None and effect.reconcile is not None:
-            found = await self._probe(effect, contract, is_crash)
-            if found is not None:
-                for moved in found:
-                    self._tell(live, moved)
+        try:
+            contract = live.run.contract(contract_id)
+            if contract is None or contract.status is not Status.RUNNING:
                 return
-        question = Question(
-            f"`{contract.effect}` may already have happened. Did it?",
-            "outcome_unknown",
-            data={"choices": ["happened", "not_happened", "give_up"], "key": contract.key},
-        )
-        self._tell(live, ContractMoved(contract_id, "suspend", question=question, deed="possible", actor="recovery"))
+            await self._host.clock.sleep_until(_settled_at(contract, self._host.clock.now()))
+            effect = effect or self._host.effect(live, contract.effect)
+            contract = live.run.contract(contract_id) or contract  # its run may have moved on meanwhile
+            secrets = Secrets(named(live.machine, contract.action))
+            found = await self._probe(effect, contract, is_crash, secrets) if effect is not None and effect.reconcile else None
+        finally:
+            live.tasks.pop(contract_id, None)
+        at = self._host.clock.now()
+        first, *follow = [replace(moved, at=at) for moved in found or [_doubtful(contract)]]
+        self._tell(live, first, follow)
 
-    async def _probe(self, effect: Effect, contract: Contract, is_crash: bool) -> list[ContractMoved] | None:
+    async def _probe(self, effect: Effect, contract: Contract, is_crash: bool, secrets: Secrets) -> list[ContractMoved] | None:
+        """What the effect's probe says; None when it cannot tell, breaks, or takes too long."""
         assert effect.reconcile is not None
-        secrets = Secrets()
+        limit = _Limit(self._host.clock, contract.timeout_s or PROBE_TIMEOUT_S)
         try:
             given = replace(contract, input=secrets.resolve(contract.input)) if secrets.find(contract.input) else contract
+        except EffectFailed:
+            limit.cancel()
+            return None  # without its secrets the probe cannot ask; that says nothing about the deed
+        try:
             outcome = await effect.reconcile(given)
             if outcome is None:
                 return None
-            return [secrets.hidden(replace(moved_by(contract, outcome), actor="probe"))]
+            return [secrets.hidden(replace(moved_by(contract, outcome, 0.0), actor="probe"))]
         except EffectFailed as error:
+            cause = f"it did not happen: {error}"[:MESSAGE_MAX]
             if contract.is_adrift:
-                return [ContractMoved(contract.id, "cancel", error=Failure("cancelled", str(error)), actor="probe", deed="none")]
+                moved = ContractMoved(contract.id, "cancel", error=Failure("cancelled", cause), actor="probe", deed="none")
+                return [secrets.hidden(moved)]
             if not is_crash:
-                failure = Failure("timeout.action", f"it did not happen: {error}")
-                return [ContractMoved(contract.id, "fail", error=failure, actor="probe")]
+                return [secrets.hidden(ContractMoved(contract.id, "fail", error=Failure("timeout.action", cause), actor="probe"))]
             return run_again(contract, "probe")
-        except Exception:
+        except asyncio.CancelledError:
+            if limit.is_from_outside:
+                raise
+            return None
+        except (Exception, SystemExit):
             return None  # a probe that breaks cannot tell
+        finally:
+            limit.cancel()
 
     async def _child(self, live: Live, contract: Contract) -> Outcome:
         """Start (or find again) the run this contract stands for, and wait for it to call back."""
@@ -204,11 +285,14 @@ class Attempts:
         )
         return Outcome(question=Question(f"waits for run {run_id}", "callback", data={"run_id": run_id}))
 
-    async def _cancel_child(self, run_id: str) -> None:
+    @_owned
+    async def _cancel_child(self, live: Live, mark: str, run_id: str) -> None:
         try:
             await self._host.cancel(run_id, by="parent")
         except Refused:
             return  # it has ended already
+        finally:
+            live.tasks.pop(mark, None)
 
     def hand_up(self, run: Run) -> None:
         """A child run has ended: give its parent what came of it."""
@@ -226,21 +310,108 @@ class Attempts:
             cause = run.error.message if run.error else ""
             error = Failure(kind, f"run {run.id} ended as {run.ended.value if run.ended else '?'}: {cause}", {"run_id": run.id})
         result = {"run_id": run.id, "output": run.output, "state": run.state}
-        self._tell(live, ContractMoved(contract_id, "resume", result=result, error=error, actor="child"))
-
-    def _tell(self, live: Live, moved: ContractMoved) -> None:
         try:
-            self._host.fold(live, replace(moved, at=self._host.clock.now()))
+            self._tell(live, ContractMoved(contract_id, "resume", result=result, error=error, actor="child", at=self._host.clock.now()))
+        except DetentError as problem:
+            self._host.report(parent_id, problem)  # `recover` hands it up again
+
+    def _tell(self, live: Live, moved: ContractMoved, follow: Sequence[ContractMoved] = ()) -> None:
+        try:
+            self._host.fold(live, moved, follow=follow)
         except NotWaiting:
             return  # it was ended in the meantime; a late result changes nothing
         except Refused as error:
-            failure = Failure("validation_error", str(error))
-            self._host.fold(live, ContractMoved(moved.contract_id, "fail", error=failure, at=self._host.clock.now()))
+            contract = live.run.contract(moved.contract_id)
+            if contract is None or contract.status is not Status.RUNNING:
+                self._host.report(live.run.id, error)
+                return
+            self._host.fold(live, _failed_to_keep(contract, moved, error))
         contract = live.run.contract(moved.contract_id)
-        if contract and contract.question and contract.question.reason == "callback":
-            child = self._host.live(str(contract.question.data.get("run_id")))
-            if child is not None and child.run.ended is not None and not child.unwritten:
-                self.hand_up(child.run)
+        if contract is not None and contract.question is not None and contract.question.reason == "callback":
+            self._hand_up_again(str(contract.question.data.get("run_id")))
+
+    def _hand_up_again(self, run_id: str) -> None:
+        """A child that ended before its parent began to wait has called in vain."""
+        try:
+            child = self._host.load(run_id)
+        except DetentError:
+            return  # not a run of ours: somebody else will call back
+        if child.run.ended is not None and not child.unwritten:
+            self.hand_up(child.run)
+
+
+class _Limit:
+    """A contract's time limit: cancels the current task when it is over."""
+
+    __slots__ = ("_alarm", "_clock", "_task", "_until", "is_over")
+
+    def __init__(self, clock: Clock, timeout_s: float) -> None:
+        self.is_over = False
+        self._task = asyncio.current_task()
+        self._clock = clock
+        self._until = clock.now() + timeout_s
+        self._alarm = clock.call_at(self._until, self._ring) if timeout_s else None
+
+    @property
+    def is_from_outside(self) -> bool:
+        """Whether somebody other than this limit has cancelled the task."""
+        return self._task is not None and self._task.cancelling() > self.is_over
+
+    def _ring(self) -> None:
+        if self._clock.now() < self._until:  # far-away alarms ring early
+            self._alarm = self._clock.call_at(self._until, self._ring)
+            return
+        self.is_over = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def cancel(self) -> None:
+        """The call came back."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self.is_over and self._task is not None:
+            self._task.uncancel()
+
+
+def _failed(contract: Contract, kind: str, message: str, at: float, result: Any = None) -> ContractMoved:
+    try:
+        result, message = plain(result), plain(message[:MESSAGE_MAX])
+    except Refused as error:
+        result, message = None, f"{message[:200]} (and its result could not be kept: {error})"
+    return ContractMoved(contract.id, "fail", error=Failure(kind, message), result=result, at=at)
+
+
+def _failed_to_keep(contract: Contract | None, moved: ContractMoved, error: Refused) -> ContractMoved:
+    """The engine could not take what an effect gave: an irreversible deed has happened all the same."""
+    if contract is not None and contract.is_irreversible and moved.trigger == "succeed":
+        return ContractMoved(moved.contract_id, "succeed", result={"not_kept": str(error)}, at=moved.at)
+    return ContractMoved(moved.contract_id, "fail", error=Failure("validation_error", str(error)), at=moved.at)
+
+
+def told(error: BaseException) -> str:
+    """An exception as a sentence, whatever its own `__str__` does."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception as problem:
+        return f"{type(error).__name__} (and it cannot say more: {type(problem).__name__})"
+
+
+def _settled_at(contract: Contract, now: float) -> float:
+    """When nothing of a call can be in flight any more.
+
+    Its caller gave up now at the latest; if it died long ago, then when the call's own time was over.
+    """
+    given_up = min(now, contract.moved_at + contract.timeout_s) if contract.timeout_s else now
+    return given_up + contract.settle_s
+
+
+def _doubtful(contract: Contract) -> ContractMoved:
+    question = Question(
+        f"`{contract.effect}` may already have happened. Did it?",
+        "outcome_unknown",
+        data={"choices": ["happened", "not_happened", "give_up"], "key": contract.key},
+    )
+    return ContractMoved(contract.id, "suspend", question=question, deed="possible", actor="recovery")
 
 
 def run_again(contract: Contract, actor: str) -> list[ContractMoved]:
@@ -252,22 +423,27 @@ def run_again(contract: Contract, actor: str) -> list[ContractMoved]:
     ]
 
 
-def moved_by(contract: Contract, outcome: Any) -> ContractMoved:
+def moved_by(contract: Contract, outcome: Any, at: float) -> ContractMoved:
     """What an effect returned, as the event it means."""
-    if not isinstance(outcome, Outcome):
-        return ContractMoved(contract.id, "succeed", result=plain(outcome, "result"))
-    if outcome.question is not None:
-        return ContractMoved(contract.id, "suspend", question=outcome.question, deed="none", usage=outcome.usage)
-    return ContractMoved(
-        contract.id,
-        "succeed",
-        result=plain(outcome.result, "result"),
-        raises=outcome.raises,
-        patch=plain(outcome.patch, "patch"),
-        usage=outcome.usage,
-    )
+    try:
+        if outcome is None or type(outcome) is not Outcome:
+            return ContractMoved(contract.id, "succeed", result=plain(outcome, "result"), at=at)
+        if outcome.question is not None:
+            return ContractMoved(contract.id, "suspend", question=outcome.question, deed="none", usage=outcome.usage, at=at)
+        result = plain(outcome.result, "result")
+        if not (outcome.raises or outcome.patch or outcome.usage):
+            return ContractMoved(contract.id, "succeed", result=result, at=at)
+        patch = plain(outcome.patch, "patch")
+        return ContractMoved(
+            contract.id, "succeed", result=result, raises=outcome.raises, patch=patch, usage=outcome.usage, at=at
+        )
+    except Refused as error:
+        return _failed_to_keep(contract, ContractMoved(contract.id, "succeed", at=at), error)
 
 
 def child_id(run_id: str, contract_id: str) -> str:
     """The id of the run a contract starts: the same every time it is tried."""
-    return f"{run_id}.{contract_id.replace('/', '.')}"[:100]
+    full = f"{run_id}.{contract_id.replace('/', '.')}"
+    if len(full) <= RUN_ID_MAX:
+        return full
+    return f"{full[: RUN_ID_MAX - 33]}~{hashlib.sha256(full.encode()).hexdigest()[:32]}"

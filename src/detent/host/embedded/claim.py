@@ -8,6 +8,7 @@ from detent.core.contract import Contract, Failure
 from detent.core.events import ContractMoved, Event
 from detent.core.run import Run
 from detent.core.status import Status
+from detent.host.embedded.clock import Clock
 from detent.host.embedded.journal import Batch, Claim, Journal
 
 
@@ -18,10 +19,12 @@ class Claims:
         self._journal = journal
         self._fresh: dict[tuple[str, str], Claim | None] = {}
 
-    def take(self, batch: Batch, run: Run, contract: Contract, at: float) -> ContractMoved | None:
+    def take(self, batch: Batch, run: Run, contract_id: str, clock: Clock) -> ContractMoved | None:
         """Claim a contract's key; the event that ends the contract when it is taken already."""
-        if not contract.is_irreversible or contract.effect in ("ask", "wait"):
+        contract = run.contract(contract_id)
+        if contract is None or contract.kind != "irreversible" or contract.effect in ("ask", "wait"):
             return None
+        at = clock.now()
         place = _place(run, contract)
         held = self.holder(*place)
         claim = Claim(*place, run.id, contract.id, contract.call_hash, "open", None, at)
@@ -35,11 +38,8 @@ class Claims:
 
     def follow(self, batch: Batch, before: Run, run: Run, event: Event) -> None:
         """Free or seal the keys of contracts this event has ended."""
-        if not before.contracts:
-            return
-        still = {c.id for c in run.contracts}
         for contract in before.contracts:
-            if contract.is_irreversible and contract.id not in still:
+            if contract.kind == "irreversible" and run.contract(contract.id) is None:
                 self._ended(batch, run, contract, event)
 
     def holder(self, scope: str, key: str) -> Claim | None:

@@ -5,14 +5,14 @@ The one rule: fold, write, and only when the write is on disk, act.
 
 import asyncio
 import secrets
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from detent.core.commands import Abort, Ask, Finish, Perform
+from detent.core.commands import Abort, Ask, Perform, Wake
 from detent.core.contract import Contract
 from detent.core.effect import Effect, EffectFailed
 from detent.core.engine import advance
@@ -22,18 +22,19 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
-from detent.errors import JournalError, Refused, ReplayError, Unknown
-from detent.host.embedded.attempt import Attempts
+from detent.errors import DetentError, JournalError, Refused, Unknown
+from detent.host.embedded.attempt import CHILD, Attempts
 from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock, SystemClock
-from detent.host.embedded.journal import Batch, Journal, genesis
+from detent.host.embedded.journal import Batch, Journal, genesis, sealed
 from detent.host.embedded.live import Live, load
-from detent.host.embedded.recovery import recover_run
+from detent.host.embedded.recovery import recover_child, recover_run
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Writer
 from detent.host.port import Summary
 
 LIVE_MAX = 2000
+NOTHING = Machine("nothing", "nothing", ends={"nothing": Status.COMPLETED})
 FindEffects = Callable[[str], Mapping[str, Effect]]
 
 
@@ -107,7 +108,7 @@ class EmbeddedHost:
     ) -> Run:
         """Begin a run; the same `run_id` twice gives the run that is already there."""
         if run_id and (run_id in self._live or self.journal.record(run_id)):
-            return self.load(run_id).run
+            return await self._on_disk(self.load(run_id))
         run_id = run_id or new_run_id()
         if not all(ch.isalnum() or ch in "-_.~" for ch in run_id) or len(run_id) > 100:
             raise Refused(f"{run_id!r} is not a run id: letters, digits, `-`, `_`, `.`, at most 100")
@@ -131,15 +132,15 @@ class EmbeddedHost:
         if name.startswith("@"):
             raise Refused(f"`{name}`: names that begin with @ are detent's own")
         live = self.load(run_id)
-        if id and self.journal.has_event(live.no, id):
-            return live.run
+        if id and self._has(live, id):
+            return await self._on_disk(live)
         return await self._tell(live, Signalled(name, plain(dict(data or {}), "data"), by, self.clock.now(), id))
 
     async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], *, id: str = "") -> Run:
         """Answer a waiting contract's question; whoever is first wins."""
         live = self.load(run_id)
-        if id and self.journal.has_event(live.no, id):
-            return live.run
+        if id and self._has(live, id):
+            return await self._on_disk(live)
         contract = live.run.contract(contract_id)
         if contract is not None and contract.question is not None and contract.question.reason == "callback":
             raise Refused(f"`{contract_id}` waits for {contract.question.data.get('run_id', 'another run')}, not for a person")
@@ -149,18 +150,20 @@ class EmbeddedHost:
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "", id: str = "") -> Run:
         """Stop a run and everything it has under way."""
         live = self.load(run_id)
-        if id and self.journal.has_event(live.no, id):
-            return live.run
+        if id and self._has(live, id):
+            return await self._on_disk(live)
         data = {"reason": reason} if reason else {}
         return await self._tell(live, Signalled(CANCEL, data, by, self.clock.now(), id))
 
     async def show(self, run_id: str) -> Run:
         """Where a run stands."""
-        return self.load(run_id).run
+        return await self._on_disk(self.load(run_id))
 
     async def list(self, *, status: Sequence[Status] = (), name: str = "", limit: int = 100, before: int = 0) -> Sequence[Summary]:
         """The runs, newest first."""
-        return [record.summary for record in self.journal.runs(status, name, limit, before)]
+        found = [record.summary for record in self.journal.runs(status, name, limit, before)]
+        self.problems.update(self.journal.damaged)
+        return found
 
     async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
         """The run's events as they come, until it ends."""
@@ -217,103 +220,141 @@ class EmbeddedHost:
         taken_up = []
         for one in [run_id] if run_id else self.journal.unattended():
             try:
-                live = self.load(one)
-            except (JournalError, ReplayError):
+                if recover_run(self, self.load(one)):
+                    taken_up.append(one)
+            except DetentError as error:
                 if run_id:
                     raise
-                continue  # a damaged run must not keep the others from going on
-            if recover_run(self, live):
-                taken_up.append(one)
-        for child in self.journal.ended_children():
-            run = self.load(child).run
-            self.attempts.hand_up(run)
+                self.report(one, error)  # a damaged run must not keep the others from going on
+        for child, parent, has_ended in self.journal.children():
+            try:
+                recover_child(self, child, parent, has_ended)
+            except DetentError as error:
+                self.report(child, error)
         self.timers.load()
         return tuple(taken_up)
 
     # the engine room
+
+    def _has(self, live: Live, event_id: str) -> bool:
+        return event_id in live.ids or self.journal.has_event(live.no, event_id)
+
+    async def _on_disk(self, live: Live) -> Run:
+        """The run as it stands now, when that is on disk."""
+        run = live.run
+        if live.unwritten:
+            done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+            self._writer.submit(Batch(live), lambda error: _settle(done, run, error))
+            await done
+        return run
+
+    async def flush(self) -> None:
+        """Return when everything handed to the writer so far is on disk, or has failed to get there."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        owner = Live(0, NOTHING, Run(id=""), b"")
+        self._writer.submit(Batch(owner), lambda _: None if done.done() else done.set_result(None))
+        await done
 
     async def _tell(self, live: Live, event: Event, machine: Machine | None = None) -> Run:
         done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
         self.fold(live, event, done, machine)
         return await done
 
-    def fold(self, live: Live, event: Event, done: "asyncio.Future[Run] | None" = None, machine: Machine | None = None) -> None:
+    def fold(
+        self,
+        live: Live,
+        event: Event,
+        done: "asyncio.Future[Run] | None" = None,
+        machine: Machine | None = None,
+        follow: Sequence[Event] = (),
+    ) -> None:
         """Fold an event and what follows from it at once, hand it to the writer, and act when it is on disk."""
         if self.is_closing and not self.attempts.is_draining:
             raise JournalError("this host is closing")
+        if live.is_broken:
+            raise JournalError(f"an earlier event of run {live.run.id} could not be written")
         batch = Batch(live)
         batch.machine = machine
-        performs: deque[Contract] = deque()
-        aborts: deque[str] = deque()
-        todo = deque([event])
-        wake_at = live.run.wake_at
-        while todo:
-            event = todo.popleft()
+        performs: list[str] = []
+        aborts: list[str] = []
+        todo: list[Event] = [event, *follow]
+        for event in todo:
+            before = live.run
             try:
-                run, commands, _ = advance(live.machine, live.run, event)
+                body, event = sealed(event)  # noqa: PLW2901  # what is folded is what a replay will read
+                run, commands, _ = advance(live.machine, before, event)
             except Refused:
                 if not batch.events:
                     raise
                 continue  # what the first event led to has closed this contract already
-            if run is live.run:
+            if run is before:
                 continue
-            before = live.run
-            live.write(batch, event, run)
-            self.claims.follow(batch, before, run, event)
+            live.write(batch, event, body, run)
+            if event.id:
+                live.ids.add(event.id)
+            if before.contracts:
+                self.claims.follow(batch, before, run, event)
             for command in commands:
-                if isinstance(command, (Perform, Ask)):
-                    contract = run.contract(command.contract_id)
-                    refusal = self.claims.take(batch, run, contract, self.clock.now()) if contract else None
+                kind = type(command)
+                if kind is Perform or kind is Ask:
+                    refusal = self.claims.take(batch, run, command.contract_id, self.clock)  # type: ignore[union-attr]
                     if refusal is not None:
                         todo.append(refusal)
-                    elif contract is not None and isinstance(command, Perform):
-                        performs.append(contract)
-                        live.dispatched.add(contract.id)
-                elif isinstance(command, Abort):
-                    aborts.append(command.contract_id)
+                    elif kind is Perform:
+                        performs.append(command.contract_id)  # type: ignore[union-attr]
+                elif kind is Abort:
+                    aborts.append(command.contract_id)  # type: ignore[union-attr]
+                elif kind is Wake:
+                    self.timers.set(run.id, command.at)  # type: ignore[union-attr]
         run = live.run
         if not batch.events:
-            if done is not None:
+            if done is not None and live.unwritten:
+                self._writer.submit(batch, lambda error: _settle(done, run, error))  # said before, but not yet on disk
+            elif done is not None:
                 done.set_result(run)
             return
+        live.dispatched.update(performs)
         live.seal(batch)
         live.unwritten += 1
-        if run.wake_at != wake_at:
-            self.timers.set(run.id, run.wake_at)
 
         def written(error: JournalError | None) -> None:
-            if error is None:
+            live.unwritten -= 1
+            if live.ids:
+                live.ids.difference_update([row[2] for row in batch.events if row[2]])
+            if error is not None:
+                self._stop(live, error)
+                if done is not None and not done.done():
+                    done.set_exception(error)
+                return
+            if batch.claims or batch.freed:
                 self.claims.wrote(batch)
-            self._written_back(live, run, performs, aborts, done, error)
+            for contract_id in aborts:
+                self.attempts.abort(live, contract_id)
+            for contract_id in performs:
+                self.attempts.begin(live, contract_id)
+            if done is not None and not done.done():
+                done.set_result(run)
+            self._after(live, run)
 
         self._writer.submit(batch, written)
 
-    def _written_back(self, live: Live, run: Run, performs: deque[Contract], aborts: deque[str],
-                      done: "asyncio.Future[Run] | None", error: JournalError | None) -> None:  # fmt: skip
-        live.unwritten -= 1
-        if error is not None:
-            self._stop(live, error)
-            if done is not None and not done.done():
-                done.set_exception(error)
-            return
-        for contract_id in aborts:
-            self.attempts.abort(live, contract_id)
-        for contract in performs:
-            self.attempts.begin(live, contract)
-        if done is not None and not done.done():
-            done.set_result(run)
+    def _after(self, live: Live, run: Run) -> None:
+        """An event is on disk and acted upon: tell whoever is waiting for that."""
         if run.ended is not None and run.parent:
             self.attempts.hand_up(run)
-        for bell in self._watchers.get(run.id, ()):
-            bell.set()
-        if live.waiters and (live.run.status is not Status.RUNNING and not live.unwritten):
+        if self._watchers:
+            for bell in self._watchers.get(run.id, ()):
+                bell.set()
+        if live.waiters and not live.unwritten and live.run.status is not Status.RUNNING:
             self._wake_waiters(live)
         if len(self._live) > self._live_max:
             self._evict()
 
     def _stop(self, live: Live, error: JournalError) -> None:
         """The journal could not take an event of this run: forget what is only in memory; disk is the truth."""
-        self._live.pop(live.run.id, None)
+        live.is_broken = True
+        if self._live.get(live.run.id) is live:
+            del self._live[live.run.id]
         self.claims.forget(live.run.id)
         for task in live.tasks.values():
             task.cancel()
@@ -371,13 +412,6 @@ class EmbeddedHost:
         task = self._tasks.create_task(work)
         live.tasks[contract_id] = task
 
-        def gone(_: object) -> None:
-            if live.tasks.get(contract_id) is task:
-                del live.tasks[contract_id]
-                live.dispatched.discard(contract_id)
-
-        task.add_done_callback(gone)
-
     def effect(self, live: Live, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""
         if live.effects is None:
@@ -388,10 +422,10 @@ class EmbeddedHost:
 
     def _declared(self, machine: Machine, live: Live) -> dict[str, Any]:
         names = machine.chart.effects
-        known = {**self.effects, **(live.effects or {})}
+        known = {**self.effects, **(live.effects or {}), "child": CHILD}
         if "*" in names:
             return {name: effect.declared for name, effect in known.items()}
-        missing = [name for name in names if name not in known and name not in ("ask", "wait", "child")]
+        missing = [name for name in names if name not in known and name not in ("ask", "wait")]
         if missing:
             raise Unknown(f"there is no effect `{missing[0]}`; known: {', '.join(sorted(known)) or 'none'}")
         return {name: known[name].declared for name in names if name in known}
@@ -403,6 +437,15 @@ class EmbeddedHost:
     def _ended(self, run_id: str) -> bool:
         record = self.journal.record(run_id)
         return record is not None and record.summary.status.is_terminal
+
+
+def _settle(done: "asyncio.Future[Run]", run: Run, error: JournalError | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(run)
+    else:
+        done.set_exception(error)
 
 
 def new_run_id() -> str:

@@ -5,22 +5,26 @@ caches of the fold, written in the same transaction. What `commit` has returned 
 """
 
 import hashlib
+import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from detent.core.events import MIGRATE, Event, Signalled
 from detent.core.machine import Machine
 from detent.core.status import Status
-from detent.errors import JournalError, Unknown
+from detent.errors import DefinitionError, JournalError, Refused, Unknown
 from detent.host.port import Summary
 
-VERSION = 1
-RECORD_MAX = 32 * 1024 * 1024
+RECORD_MAX = 32 * 1024 * 1024  # bytes of one event
+PAGE = 256  # events read at once
+MACHINES_MAX = 100  # machines kept ready
 
+# Version 1, for ever; a new file is made of it and then of every migration, so there is only one road to a schema.
 SCHEMA = """
 create table machines (digest text primary key, name text not null, body blob not null) without rowid;
 create table runs (
@@ -40,11 +44,13 @@ create table runs (
     session text not null,
     parent text not null,
     source text not null,
-    cost_usd real not null
+    cost_usd real not null,
+    held_by text not null default ''
 );
 create index runs_by_status on runs (status, no);
 create index runs_by_wake on runs (wake_at) where wake_at is not null;
 create index runs_by_parent on runs (parent) where parent <> '';
+create index runs_by_holder on runs (held_by) where held_by <> '';
 create table events (run integer not null, seq integer not null, id text, body blob not null, hash blob not null);
 create unique index events_in_order on events (run, seq);
 create unique index events_once on events (run, id) where id is not null;
@@ -55,7 +61,8 @@ create table claims (
 ) without rowid;
 """
 
-MIGRATIONS: dict[int, str] = {}  # from version n to n + 1
+MIGRATIONS: dict[int, str] = {}  # from version n to n + 1, n counting from 1 without gaps
+VERSION = 1 + len(MIGRATIONS)
 
 INSERT_EVENT = "insert into events (run, seq, id, body, hash) values (?, ?, ?, ?, ?)"
 INSERT_RUN = (
@@ -64,7 +71,7 @@ INSERT_RUN = (
 )
 UPDATE_RUN = (
     "update runs set machine = ?, state = ?, status = ?, seq = ?, head = ?, updated_at = ?, wake_at = ?, waiting = ?,"
-    " cost_usd = ? where no = ?"
+    " cost_usd = ?, held_by = ? where no = ?"
 )
 KEEP_SNAPSHOT = "insert or replace into snapshots (run, seq, engine, body) values (?, ?, ?, ?)"
 KEEP_MACHINE = "insert or ignore into machines (digest, name, body) values (?, ?, ?)"
@@ -102,12 +109,18 @@ class Claim(NamedTuple):
     at: float
 
 
+class Owner(Protocol):
+    """Whose events a batch holds."""
+
+    is_broken: bool
+
+
 class Batch:
     """Everything one run writes in one transaction."""
 
     __slots__ = ("claims", "events", "freed", "insert", "machine", "owner", "snapshot", "update")
 
-    def __init__(self, owner: object) -> None:
+    def __init__(self, owner: Owner) -> None:
         self.owner = owner  # once one of an owner's batches has failed, none of its later ones may be written
         self.events: list[tuple[int, int, str | None, bytes, bytes]] = []
         self.machine: Machine | None = None
@@ -120,6 +133,17 @@ class Batch:
 
 _event = msgspec.json.Decoder(Event)  # type: ignore[var-annotated]
 encode = msgspec.json.Encoder().encode
+
+
+def sealed(event: Event) -> tuple[bytes, Event]:
+    """An event as bytes, and as those bytes will be read again: what cannot come back must not go in."""
+    try:
+        body = encode(event)
+        if len(body) > RECORD_MAX:
+            raise Refused(f"this is {len(body):,} bytes as one event; at most {RECORD_MAX:,} are kept")
+        return body, _event.decode(body)
+    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise Refused(f"this cannot be kept: {error}") from None
 
 
 def chain(head: bytes, body: bytes) -> bytes:
@@ -135,49 +159,83 @@ def genesis(run_id: str) -> bytes:
 class Journal:
     """One connection to the file; a writing one is owned by one thread of one process."""
 
-    def __init__(self, path: Path, *, is_writer: bool = False, sync: str = "full") -> None:
+    def __init__(
+        self, path: Path, *, is_writer: bool = False, sync: str = "full", migrations: Mapping[int, str] = MIGRATIONS
+    ) -> None:
         self.path = path
+        self.version = 1 + len(migrations)
+        self.events_read = 0
+        self.damaged: dict[str, str] = {}  # rows of the list that make no sense, by run id
+        self._machines: OrderedDict[str, Machine] = OrderedDict()
         try:
             if is_writer:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
-                path.chmod(0o600)
-                self._db.execute("pragma journal_mode = wal")
-                self._db.execute(f"pragma synchronous = {'full' if sync == 'full' else 'off'}")
-                self._migrate()
-            else:
-                uri = f"{path.absolute().as_uri()}?mode=ro"
-                self._db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
-                self._check_version()
-        except sqlite3.Error as error:
+                _make(path)
+            elif path.stat().st_size == 0:
+                raise JournalError(_EMPTY.format(path))
+            self._db = self._writing(sync, migrations) if is_writer else self._reading()
+        except (sqlite3.Error, OSError) as error:
             raise JournalError(f"cannot open the journal {path}: {error}") from None
 
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
 
-    def _migrate(self) -> None:
-        version = self._check_version()
-        self._db.execute("begin immediate")
+    def _writing(self, sync: str, migrations: Mapping[int, str]) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=5.0)
         try:
-            if version == 0:
-                for statement in SCHEMA.split(";"):
-                    self._db.execute(statement)
-                version = VERSION
-            while version < VERSION:
-                for statement in MIGRATIONS[version].split(";"):
-                    self._db.execute(statement)
-                version += 1
-            self._db.execute(f"pragma user_version = {version}")
-            self._db.execute("commit")
+            self._check_version(db)
+            db.execute("pragma journal_mode = wal")
+            db.execute(f"pragma synchronous = {'full' if sync == 'full' else 'off'}")
+            self._migrate(db, migrations)
         except BaseException:
-            self._db.execute("rollback")
+            db.close()
+            raise
+        return db
+
+    def _reading(self) -> sqlite3.Connection:
+        address = f"{self.path.absolute().as_uri()}?mode=ro"
+        try:
+            return self._looking(address)
+        except sqlite3.OperationalError:
+            log = self.path.with_name(self.path.name + "-wal")
+            if os.access(self.path.parent, os.W_OK) and not _is_read_only(self.path.parent):
+                raise
+            if log.exists() and log.stat().st_size:
+                raise
+            # Nobody can be writing in a folder nobody can write to, and SQLite need not make its files there.
+            return self._looking(f"{address}&immutable=1")
+
+    def _looking(self, address: str) -> sqlite3.Connection:
+        db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
+        try:
+            self._check_version(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _migrate(self, db: sqlite3.Connection, migrations: Mapping[int, str]) -> None:
+        version = self._check_version(db)
+        if version == self.version:
+            return
+        db.execute("begin immediate")
+        try:
+            while version < self.version:
+                for statement in (migrations[version] if version else SCHEMA).split(";"):
+                    db.execute(statement)
+                version += 1
+            db.execute(f"pragma user_version = {version}")
+            db.execute("commit")
+        except BaseException:
+            _roll_back(db)
             raise
 
-    def _check_version(self) -> int:
-        version = int(self._db.execute("pragma user_version").fetchone()[0])
-        if version > VERSION:
-            raise JournalError(f"{self.path} was written by a newer detent (schema {version}, this one knows {VERSION})")
+    def _check_version(self, db: sqlite3.Connection) -> int:
+        version = int(db.execute("pragma user_version").fetchone()[0])
+        if version > self.version:
+            raise JournalError(
+                f"{self.path} was written by a newer detent (schema {version}, this one knows {self.version})"
+            )
         return version
 
     def commit(self, batches: Sequence[Batch]) -> None:
@@ -199,10 +257,15 @@ class Journal:
             db.executemany(UPDATE_RUN, [batch.update for batch in batches if batch.update])
             db.executemany(KEEP_SNAPSHOT, [batch.snapshot for batch in batches if batch.snapshot])
             db.execute("commit")
+        except JournalError:
+            _roll_back(db)
+            raise
         except sqlite3.Error as error:
-            if db.in_transaction:
-                db.execute("rollback")
+            _roll_back(db)
             raise JournalError(_explained(error, self.path)) from None
+        except Exception as error:  # a value SQLite cannot take must not end the thread that writes for everybody
+            _roll_back(db)
+            raise JournalError(f"{self.path}: {type(error).__name__}: {error}") from error
 
     def _take(self, claim: Claim) -> None:
         result = None if claim.result is None else encode(claim.result)
@@ -217,10 +280,22 @@ class Journal:
 
     def machine(self, digest: str) -> Machine:
         """A machine by its digest."""
+        known = self._machines.get(digest)
+        if known is not None:
+            return known
         row = self._one("select body from machines where digest = ?", (digest,))
         if row is None:
             raise Unknown(f"there is no machine {digest[:12]} in {self.path}")
-        return Machine.from_json(row[0])
+        try:
+            machine = Machine.from_json(row[0])
+        except (DefinitionError, TypeError, UnicodeDecodeError) as error:
+            raise JournalError(f"machine {digest[:12]} in {self.path} is damaged: {error}") from None
+        if machine.digest != digest:
+            raise JournalError(f"machine {digest[:12]} in {self.path} is damaged: it is {machine.digest[:12]} now")
+        self._machines[digest] = machine
+        if len(self._machines) > MACHINES_MAX:
+            self._machines.popitem(last=False)
+        return machine
 
     def has_event(self, no: int, event_id: str) -> bool:
         """Whether the run has an event of that id."""
@@ -234,12 +309,19 @@ class Journal:
     def find(self, prefix: str) -> list[Record]:
         """The runs whose id begins like this, newest first; at most ten."""
         like = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        return [_record(r) for r in self._all(f"{SUMMARY} where run_id like ? escape '\\' order by no desc limit 10", (like,))]
+        query = f"{SUMMARY} where run_id like ? escape '\\' order by parent <> '', no desc limit 10"
+        return [_record(row) for row in self._all(query, (like,))]
+
+    def newest(self) -> Record | None:
+        """The run started last that is nobody's child."""
+        row = self._one(f"{SUMMARY} where parent = '' order by no desc limit 1", ())
+        return None if row is None else _record(row)
 
     def runs(self, status: Iterable[Status] = (), name: str = "", limit: int = 100, before: int = 0) -> list[Record]:
         """Runs, newest first."""
         wanted = [s.value for s in status]
-        where, values = [], [*wanted]
+        where: list[str] = []
+        values: list[str | int] = [*wanted]
         if wanted:
             where.append(f"status in ({', '.join('?' * len(wanted))})")
         if name:
@@ -247,26 +329,38 @@ class Journal:
             values.append(name)
         if before:
             where.append("no < ?")
-            values.append(str(before))
+            values.append(before)
         clause = f" where {' and '.join(where)}" if where else ""
-        return [_record(row) for row in self._all(f"{SUMMARY}{clause} order by no desc limit ?", (*values, limit))]
+        found = []
+        for row in self._all(f"{SUMMARY}{clause} order by no desc limit ?", (*values, limit)):
+            try:
+                found.append(_record(row))
+            except JournalError as error:
+                self.damaged[str(row[0])] = str(error)  # one bad row must not hide the others
+        return found
 
     def timers(self) -> list[tuple[float, str]]:
         """Every run that wants to be woken, soonest first."""
         return self._all("select wake_at, run_id from runs where wake_at is not null order by wake_at", ())
 
     def unattended(self) -> list[str]:
-        """The runs that were at work when the last writer stopped, oldest first."""
-        return [r[0] for r in self._all("select run_id from runs where status in ('running', 'pending') order by no", ())]
-
-    def ended_children(self) -> list[str]:
-        """Ended runs whose parent still waits for something."""
+        """The runs that were at work, or paused by their host, when the last writer stopped, oldest first."""
         query = (
-            "select child.run_id from runs child join runs parent on parent.run_id = substr(child.parent, 1,"
-            " instr(child.parent, ' ') - 1) where child.parent <> '' and parent.status in ('waiting', 'running')"
-            " and child.status in ('completed', 'failed', 'rejected', 'cancelled') order by child.no"
+            "select run_id, no from runs where status in ('running', 'pending')"
+            " union select run_id, no from runs where held_by = 'host' order by no"
         )
         return [row[0] for row in self._all(query, ())]
+
+    def children(self) -> list[tuple[str, str, bool]]:
+        """Runs that a parent may still have to hear of, or to end: (run id, "parent contract", has it ended)."""
+        query = (
+            "select child.run_id, child.parent, child.status in ('completed', 'failed', 'rejected', 'cancelled')"
+            " from runs child left join runs parent on parent.run_id = substr(child.parent, 1,"
+            " instr(child.parent, ' ') - 1) where child.parent <> ''"
+            " and (child.status in ('pending', 'running', 'waiting') or parent.status in ('waiting', 'running'))"
+            " order by child.no"
+        )
+        return [(row[0], row[1], bool(row[2])) for row in self._all(query, ())]
 
     def next_no(self) -> int:
         """The number for the next run."""
@@ -274,14 +368,37 @@ class Journal:
         return int(row[0]) if row else 1
 
     def events(self, no: int, after: int = 0, upto: int = 0) -> Iterator[tuple[int, Event, bytes, bytes]]:
-        """A run's events as (seq, event, body, hash)."""
-        query = "select seq, body, hash from events where run = ? and seq > ? and seq <= ? order by seq"
+        """A run's events as (seq, event, body, hash).
+
+        They are read a page at a time: a query left open would show every other reader of this connection an old
+        journal for as long as somebody looks at this run.
+        """
+        query = "select seq, body, hash from events where run = ? and seq > ? and seq <= ? order by seq limit ?"
         seq = after
+        while True:
+            try:
+                page = self._db.execute(query, (no, seq, upto or 2**62, PAGE)).fetchall()
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                raise JournalError(f"run {self._name(no)} is damaged after event {seq}: {error}") from None
+            for number, body, hashed in page:
+                try:
+                    event = _event.decode(body)
+                    if not (isinstance(body, bytes) and isinstance(hashed, bytes)):
+                        raise TypeError("its row holds text instead of bytes")
+                except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
+                    raise JournalError(f"run {self._name(no)} is damaged at event {number}: {error}") from None
+                seq = number
+                self.events_read += 1
+                yield number, event, body, hashed
+            if len(page) < PAGE:
+                return
+
+    def _name(self, no: int) -> str:
         try:
-            for seq, body, hashed in self._db.execute(query, (no, after, upto or 2**62)):
-                yield seq, _event.decode(body), body, hashed
-        except (sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
-            raise JournalError(f"run no. {no} is damaged after event {seq}: {error}") from None
+            row = self._db.execute("select run_id from runs where no = ?", (no,)).fetchone()
+        except sqlite3.Error:
+            row = None
+        return str(row[0]) if row else f"no. {no}"
 
     def snapshot(self, no: int) -> tuple[int, str, bytes] | None:
         """The latest cached fold of a run, if any: (seq, engine, body)."""
@@ -328,12 +445,59 @@ def migrated_to(event: Event) -> str:
 
 
 def _record(row: Any) -> Record:
-    summary = Summary(
-        run_id=row[0], name=row[1], machine=row[2], state=row[3], status=Status(row[4]), seq=row[5],
-        started_at=row[6], updated_at=row[7], wake_at=row[8] or 0.0, waiting=tuple(msgspec.json.decode(row[9])),
-        by=row[10], session=row[11], parent=row[12], cost_usd=row[13], checkpoint=row[14].hex(), source=row[15],
-    )  # fmt: skip
+    try:
+        summary = Summary(
+            run_id=row[0], name=row[1], machine=row[2], state=row[3], status=Status(row[4]), seq=row[5],
+            started_at=row[6], updated_at=row[7], wake_at=row[8] or 0.0, waiting=tuple(msgspec.json.decode(row[9])),
+            by=row[10], session=row[11], parent=row[12], cost_usd=row[13], checkpoint=row[14].hex(), source=row[15],
+            no=row[16],
+        )  # fmt: skip
+    except (ValueError, TypeError, AttributeError, msgspec.MsgspecError) as error:
+        raise JournalError(f"run {row[0]} is damaged: its entry in the list makes no sense ({error})") from None
     return Record(row[16], summary, row[14])
+
+
+_EMPTY = "{} is empty: it was cut off, for a journal is never made empty; put back a copy, or remove it to begin anew"
+
+
+def _make(path: Path) -> None:
+    """Make the file whole and under another name first, so that an empty one always means damage."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists():
+        if path.stat().st_size == 0:
+            raise JournalError(_EMPTY.format(path))
+        return
+    new = path.with_name(f"{path.name}-new-{os.getpid()}")
+    new.unlink(missing_ok=True)
+    os.close(os.open(new, os.O_CREAT | os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        db = sqlite3.connect(new, isolation_level=None)
+        try:
+            db.executescript(f"begin; {SCHEMA} pragma user_version = 1; commit;")
+        finally:
+            db.close()
+        os.link(new, path)  # unlike a rename, never over a journal somebody else has made meanwhile
+    except FileExistsError:
+        return
+    finally:
+        new.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _is_read_only(folder: Path) -> bool:
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
+def _roll_back(db: sqlite3.Connection) -> None:
+    try:
+        if db.in_transaction:
+            db.execute("rollback")
+    except sqlite3.Error:
+        return  # SQLite has rolled back by itself, or will when the file is next opened
 
 
 def _explained(error: sqlite3.Error, path: Path) -> str:

@@ -10,11 +10,14 @@ from detent.core.engine import advance
 from detent.core.events import Event
 from detent.core.machine import Machine
 from detent.core.run import Run
+from detent.core.status import Status
 from detent.errors import DetentError, JournalError, ReplayError, Unknown
 from detent.host.embedded.journal import Batch, Journal, chain, encode, genesis, migrated_to
 
 ENGINE = "1"  # changes when the fold's meaning does: older snapshots are then ignored
 SNAPSHOT_EVERY = 100
+
+STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, and this is asked at every event
 
 _run = msgspec.json.Decoder(Run)
 
@@ -22,7 +25,7 @@ _run = msgspec.json.Decoder(Run)
 class Live:
     """One run that this process is driving."""
 
-    __slots__ = ("__weakref__", "dispatched", "effects", "head", "is_new", "machine", "no", "run", "since", "tasks", "unwritten",
+    __slots__ = ("__weakref__", "dispatched", "effects", "head", "ids", "is_broken", "is_new", "machine", "no", "run", "since", "tasks", "unwritten",
                  "waiters")  # fmt: skip
 
     def __init__(self, no: int, machine: Machine, run: Run, head: bytes, since: int = 0, is_new: bool = False) -> None:
@@ -32,15 +35,16 @@ class Live:
         self.head = head
         self.since = since  # events since the last snapshot
         self.is_new = is_new
+        self.is_broken = False  # a write failed: what is here is ahead of the disk and must not go on
         self.unwritten = 0  # batches not yet on disk
+        self.ids: set[str] = set()  # of the events in them
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.waiters: list[asyncio.Future[None]] = []
         self.effects: dict[str, Any] | None = None
         self.dispatched: set[str] = set()  # begun by this process, or about to be
 
-    def write(self, batch: Batch, event: Event, run: Run) -> None:
+    def write(self, batch: Batch, event: Event, body: bytes, run: Run) -> None:
         """Add one accepted event to a batch."""
-        body = encode(event)
         self.head = chain(self.head, body)
         batch.events.append((self.no, run.seq, event.id or None, body, self.head))
         self.run = run
@@ -54,15 +58,21 @@ class Live:
         if self.is_new:
             self.is_new = False
             batch.machine = self.machine
-            batch.insert = (self.no, run.id, self.machine.name, run.machine, run.state, run.status.value, run.seq, self.head,
+            batch.insert = (self.no, run.id, self.machine.name, run.machine, run.state, STATUS_TEXT[run.status], run.seq, self.head,
                             run.started_at, run.at, run.wake_at or None, waiting, run.by, run.session, run.parent, run.source,
                             cost)  # fmt: skip
         else:
-            batch.update = (run.machine, run.state, run.status.value, run.seq, self.head, run.at, run.wake_at or None, waiting,
-                            cost, self.no)  # fmt: skip
+            batch.update = (run.machine, run.state, STATUS_TEXT[run.status], run.seq, self.head, run.at, run.wake_at or None, waiting,
+                            cost, run.held_by if run.is_held else "", self.no)  # fmt: skip
         if self.since >= SNAPSHOT_EVERY:
-            batch.snapshot = (self.no, run.seq, ENGINE, encode(run))
+            body = encode(run)
+            batch.snapshot = (self.no, run.seq, engine(self.head, body), body)
             self.since = 0
+
+
+def engine(head: bytes, body: bytes) -> str:
+    """What a snapshot is signed with: the fold's meaning, the event it was taken after, and its own bytes."""
+    return f"{ENGINE}:{chain(head, body).hex()}"
 
 
 def _waiting(run: Run) -> str:
@@ -103,14 +113,15 @@ def load(journal: Journal, run_id: str, upto: int = 0) -> Live:
         raise Unknown(f"there is no run {run_id}")
     run, head, seq, machine = Run(id=run_id), genesis(run_id), 0, None
     cached = journal.snapshot(record.no)
-    if cached is not None and cached[1] == ENGINE and cached[0] <= (upto or record.summary.seq):
+    if cached is not None and cached[0] <= (upto or record.summary.seq):
         found = journal.hash_at(record.no, cached[0])
-        try:
-            run, seq = _run.decode(cached[2]), cached[0]
-            machine = journal.machine(run.machine)
-            head = found or b""
-        except (msgspec.MsgspecError, Unknown):
-            run, seq = Run(id=run_id), 0
+        if found is not None and cached[1] == engine(found, cached[2]):
+            try:
+                run, seq = _run.decode(cached[2]), cached[0]
+                machine = journal.machine(run.machine)
+                head = found
+            except (msgspec.MsgspecError, Unknown):
+                run, seq = Run(id=run_id), 0
     folded = 0
     for seq, event, run, head, machine in replay(journal, record.no, run, head, seq, machine, upto):  # noqa: B007
         folded += 1
@@ -126,10 +137,13 @@ def replay(journal: Journal, no: int, run: Run, head: bytes, seq: int, machine: 
             raise JournalError(f"run {run.id} is damaged: event {seq + 1} is missing")
         if chain(head, body) != hashed:
             raise JournalError(f"run {run.id} is damaged at event {number}: its hash does not follow from the one before")
-        if machine is None:
-            machine = journal.machine(getattr(event, "machine", ""))
-        elif digest := migrated_to(event):
-            machine = journal.machine(digest)
+        try:
+            if machine is None:
+                machine = journal.machine(getattr(event, "machine", ""))
+            elif digest := migrated_to(event):
+                machine = journal.machine(digest)
+        except Unknown as error:
+            raise JournalError(f"run {run.id} is damaged at event {number}: {error}") from None
         try:
             run, _, _ = advance(machine, run, event)
         except DetentError as error:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from detent.core.events import RELEASE, Signalled
+from detent.core.events import CANCEL, RELEASE, Signalled
 from detent.core.status import Status
+from detent.errors import DetentError
 from detent.host.embedded.attempt import run_again
 from detent.host.embedded.live import Live
 
@@ -21,9 +22,6 @@ def recover_run(host: "EmbeddedHost", live: Live) -> bool:
     """Put a run nobody drives back to work; whether there was anything to do."""
     found = False
     now = host.clock.now()
-    if live.run.is_held and live.run.held_by == "host":
-        host.fold(live, Signalled(RELEASE, {}, "host", now))
-        found = True
     for contract in live.run.contracts:
         if contract.status is not Status.RUNNING or contract.id in live.tasks or live.run.contract(contract.id) is None:
             continue
@@ -33,6 +31,26 @@ def recover_run(host: "EmbeddedHost", live: Live) -> bool:
         if contract.is_irreversible and contract.deed == "possible":
             host.spawn(live, contract.id, host.attempts.doubt(live, contract.id, None, is_crash=True))
         else:
-            for moved in run_again(contract, "recovery"):
-                host.fold(live, replace(moved, at=now))
+            again = [replace(moved, at=now) for moved in run_again(contract, "recovery")]
+            host.fold(live, again[0], follow=again[1:])  # both or neither: alone, the first would ask a person
+    if live.run.is_held and live.run.held_by == "host" and live.run.ended is None:
+        host.fold(live, Signalled(RELEASE, {}, "host", now))
+        found = True
     return found
+
+
+def recover_child(host: "EmbeddedHost", run_id: str, parent: str, has_ended: bool) -> None:
+    """Bring a child run and its parent together again: hand up what came of it, or end what nobody waits for."""
+    parent_id, _, contract_id = parent.partition(" ")
+    try:
+        above = host.load(parent_id).run
+    except DetentError:
+        return  # the parent is damaged: its child is left as it is until somebody has looked
+    contract = above.contract(contract_id)
+    if has_ended:
+        if contract is not None and contract.status is Status.WAITING:
+            host.attempts.hand_up(host.load(run_id).run)
+    elif contract is None:
+        live = host.load(run_id)
+        if live.run.ended is None and live.run.ending is None:
+            host.fold(live, Signalled(CANCEL, {"reason": "nobody waits for it"}, "parent", host.clock.now()))

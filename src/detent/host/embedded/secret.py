@@ -1,9 +1,15 @@
 """Secrets: named in a definition as `{"secret": "NAME"}`, read from the environment only when an effect is called.
 
-The journal holds the name. A value that comes back in a result or an error is hidden again before anything is kept.
+The journal holds the name. A value that comes back in a result, a question or an error is hidden again before anything
+is kept. Only a name that stands in the action's own definition is read: the same words in a run's data, which may come
+from a model or from the network, stay data.
 """
 
+import json
 import os
+import urllib.parse
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -11,6 +17,7 @@ from msgspec.structs import replace
 
 from detent.core.effect import EffectFailed
 from detent.core.events import ContractMoved
+from detent.core.machine import Action, Machine
 
 HIDDEN = "•••"
 LENGTH_MIN = 4  # hiding shorter values would damage ordinary text
@@ -19,13 +26,16 @@ LENGTH_MIN = 4  # hiding shorter values would damage ordinary text
 class Secrets:
     """The secrets one attempt has used."""
 
-    def __init__(self) -> None:
-        self._values: list[str] = []
+    def __init__(self, known: frozenset[str] = frozenset()) -> None:
+        self._known = known
+        self._values: set[str] = set()
 
     def find(self, value: Any) -> bool:
-        """Whether a value names a secret anywhere."""
+        """Whether a value names a secret of the definition anywhere."""
+        if not self._known:
+            return False
         if isinstance(value, dict):
-            return _is_reference(value) or any(self.find(v) for v in value.values())
+            return self._is_mine(value) or any(self.find(v) for v in value.values())
         return isinstance(value, list) and any(self.find(v) for v in value)
 
     def resolve(self, value: Any) -> Any:
@@ -34,27 +44,89 @@ class Secrets:
             return [self.resolve(v) for v in value]
         if not isinstance(value, dict):
             return value
-        if not _is_reference(value):
+        if not self._is_mine(value):
             return {k: self.resolve(v) for k, v in value.items()}
         found = os.environ.get(value["secret"])
         if found is None:
             raise EffectFailed(f"the secret `{value['secret']}` is not set in the environment", "validation_error")
-        self._values.append(found)
+        self._values.add(found)
         return f"{value.get('prefix', '')}{found}"
 
     def hidden(self, moved: ContractMoved) -> ContractMoved:
         """The event without any secret in it."""
-        values = [v for v in self._values if len(v) >= LENGTH_MIN]
-        if not values:
+        forms = {form for value in self._values if len(value) >= LENGTH_MIN for form in _forms(value)}
+        if not forms:
             return moved
-        error = moved.error
-        if error is not None:
-            error = msgspec.convert(_hide(msgspec.to_builtins(error), values), type(error))
-        return replace(moved, result=_hide(moved.result, values), patch=_hide(moved.patch, values), error=error)
+        longest_first = sorted(forms, key=len, reverse=True)
+        plain = msgspec.to_builtins(moved)
+        kept = {name: plain[name] for name in ("contract_id", "trigger", "event") if name in plain}
+        hidden = _hide({k: v for k, v in plain.items() if k not in kept}, longest_first)
+        try:
+            return msgspec.convert({**hidden, **kept}, ContractMoved)
+        except msgspec.ValidationError:
+            return replace(moved, result=_hide(moved.result, longest_first), patch={}, usage={}, question=None)
+
+    def _is_mine(self, value: dict[str, Any]) -> bool:
+        return _is_reference(value) and value["secret"] in self._known
+
+
+@lru_cache(maxsize=1000)
+def _named(digest: str, action: str, machine: "_Held") -> frozenset[str]:
+    return frozenset(name for one in _actions(machine.machine) if one.id == action for name in _references(one.input))
+
+
+class _Held:
+    """A machine as an argument that a cache does not compare."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held)
+
+
+def named(machine: Machine, action: str) -> frozenset[str]:
+    """The secrets that the definition of an action names."""
+    return _named(machine.digest, action, _Held(machine))
+
+
+def _actions(machine: Machine) -> Iterator[Action]:
+    def walk(actions: Iterable[Action]) -> Iterator[Action]:
+        for action in actions:
+            yield action
+            for branch in action.branches:
+                yield from walk(branch.actions)
+
+    for actions in machine.work.values():
+        yield from walk(actions)
+
+
+def _references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if _is_reference(value):
+            yield value["secret"]
+        for inner in value.values():
+            yield from _references(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _references(inner)
 
 
 def _is_reference(value: dict[str, Any]) -> bool:
     return isinstance(value.get("secret"), str) and set(value) <= {"secret", "prefix"}
+
+
+def _forms(value: str) -> Iterable[str]:
+    """A secret as it may come back: as it is, inside JSON, inside a Python repr, inside an address."""
+    yield value
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield repr(value)[1:-1]
+    yield urllib.parse.quote(value, safe="")
+    yield urllib.parse.quote_plus(value)
 
 
 def _hide(value: Any, secrets: list[str]) -> Any:

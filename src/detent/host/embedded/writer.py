@@ -21,7 +21,6 @@ class Writer:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._loop = asyncio.get_running_loop()
-        self._broken: list[object] = []
         self._queue: queue.SimpleQueue[tuple[Batch, Done] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="detent-writer", daemon=True)
         self._thread.start()
@@ -57,28 +56,34 @@ class Writer:
                 return
 
     def _commit(self, group: list[tuple[Batch, Done]]) -> list[tuple[Done, JournalError | None]]:
-        try:
-            if self._broken:
-                raise JournalError("an earlier write failed")
-            self._journal.commit([batch for batch, _ in group])
-        except JournalError:
-            return [(done, self._alone(batch)) for batch, done in group]  # one bad batch must not fail the others
-        return [(done, None) for _, done in group]
+        if not any(batch.owner.is_broken for batch, _ in group):
+            try:
+                self._journal.commit([batch for batch, _ in group])
+                return [(done, None) for _, done in group]
+            except JournalError:
+                pass  # one bad batch must not fail the others
+        return [(done, written(self._journal, batch)) for batch, done in group]
 
-    def _alone(self, batch: Batch) -> JournalError | None:
-        if any(batch.owner is broken for broken in self._broken):
-            return JournalError("an earlier event of this run could not be written")
-        try:
-            self._journal.commit([batch])
-        except JournalError as error:
-            self._broken.append(batch.owner)
-            return error
-        return None
+
+def written(journal: Journal, batch: Batch) -> JournalError | None:
+    """Write one batch; once one of an owner's batches has failed, none of its later ones may be written."""
+    if batch.owner.is_broken:
+        return JournalError("an earlier event of this run could not be written")
+    try:
+        journal.commit([batch])
+    except JournalError as error:
+        batch.owner.is_broken = True
+        return error
+    return None
 
 
 def _report(results: list[tuple[Done, JournalError | None]]) -> None:
     for done, error in results:
-        done(error)
+        try:
+            done(error)
+        except Exception as problem:  # whoever comes next in the group must hear of its own write
+            told = {"message": "a run could not go on after its event was written", "exception": problem}
+            asyncio.get_running_loop().call_exception_handler(told)
 
 
 class InlineWriter:
@@ -90,12 +95,7 @@ class InlineWriter:
 
     def submit(self, batch: Batch, done: Done) -> None:
         """Write now, call back in the loop's next round."""
-        try:
-            self._journal.commit([batch])
-        except JournalError as error:
-            self._loop.call_soon(done, error)
-        else:
-            self._loop.call_soon(done, None)
+        self._loop.call_soon(done, written(self._journal, batch))
 
     async def close(self) -> None:
         """Nothing is ever left over."""

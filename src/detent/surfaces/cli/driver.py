@@ -69,7 +69,9 @@ class LiveLine:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -142,9 +144,7 @@ async def take_up(caller: Caller, host: "SharedHost") -> list[str]:
     found += [run_id for _at, run_id in caller.journal.timers()]
     for record in caller.journal.runs([Status.WAITING], limit=10_000):
         summary = record.summary
-        if summary.waiting or summary.wake_at or summary.run_id in found:
-            continue
-        if is_held_by_host(caller, summary.run_id):
+        if summary.run_id not in found and is_held_by_host(caller, summary.run_id):
             await host.recover(summary.run_id)
             found.append(summary.run_id)
     return list(dict.fromkeys(found))

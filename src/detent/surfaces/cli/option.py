@@ -15,7 +15,7 @@ from detent.surfaces.language import _
 
 
 def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command of a function that takes the caller and returns an exit code; `--home` and `--json` come with it."""
+    """Make a command of a function that takes the caller and returns an exit code; adds `--home` and `--json`."""
 
     def made(function: Callable[..., Any]) -> click.Command:
         params = [*reversed(getattr(function, "__click_params__", []))]
@@ -45,7 +45,7 @@ def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     caller = Caller(ctx.params.get("home"), is_json=True)
     try:
         return [record.summary.run_id for record in caller.journal.find(incomplete)]
-    except Exception:  # a Tab key must never print an error
+    except Exception:  # noqa: BLE001  # a Tab key must never print an error
         return []
     finally:
         caller.close()
@@ -53,7 +53,9 @@ def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
 
 run_argument = click.argument("run", metavar="RUN", shell_complete=_complete)
 contract_argument = click.argument("contract", metavar="[CONTRACT]", default="")
-by_option = click.option("--by", default=user, metavar="NAME", help=_("Who says so; by default the system's user name."))
+by_option = click.option(
+    "--by", default=user, metavar="NAME", help=_("Who says so; by default the system's user name.")
+)
 comment_option = click.option("--comment", default="", metavar="TEXT", help=_("Why; kept in the journal."))
 
 
@@ -63,7 +65,7 @@ def parsed(text: str, name: str) -> Any:
         try:
             text = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError, ValueError) as error:
-            raise click.UsageError(_("{name}: {problem}", name=name, problem=str(error))) from None
+            raise click.UsageError(f"{name}: {error}") from None
     try:
         return json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:

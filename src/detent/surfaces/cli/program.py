@@ -66,11 +66,11 @@ def summaries() -> dict[str, str]:
 class Program(click.Group):
     """A group whose commands are loaded by name."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The commands in the order of their use."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the module that has the command."""
         module = COMMANDS.get(cmd_name)
         if module is None:
@@ -78,7 +78,7 @@ class Program(click.Group):
         found: dict[str, click.Command] = importlib.import_module(f"detent.surfaces.cli.{module}").COMMANDS
         return found[cmd_name]
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The list of commands, without importing any."""
         with formatter.section(_("Commands")):
             formatter.write_dl(list(summaries().items()))
@@ -97,11 +97,17 @@ def program() -> Program:
     version = click.Option(
         ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version, help=_("Print the version.")
     )
-    home = click.Option(["--home"], metavar="FOLDER", help=_("Where the journal is (else $DETENT_HOME, else .detent here)."))
+    home = click.Option(
+        ["--home"], metavar="FOLDER", help=_("Where the journal is (else $DETENT_HOME, else .detent here).")
+    )
     about = _("A durable state-machine runtime for AI agents: kill it at any byte, nothing is lost.")
     more = _("RUN is an id, the unambiguous beginning of one, or `last`. Every command takes --json.")
     return Program(
-        "detent", params=[home, version], help=about, epilog=more, context_settings={"help_option_names": ["-h", "--help"]}
+        "detent",
+        params=[home, version],
+        help=about,
+        epilog=more,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
 
 

@@ -11,7 +11,6 @@ from detent.core.history import Entry, Taken
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.errors import Unknown
 from detent.host.embedded.journal import Journal, genesis
 from detent.host.embedded.live import load, replay
 from detent.surfaces.cli.text import brief, duration, visible
@@ -28,7 +27,7 @@ class Follower:
         self._machine: Machine | None = None
         record = journal.record(run_id)
         self._no = record.no if record else 0
-        if record is not None and 0 < after:
+        if record is not None and after > 0:
             live = load(journal, run_id, upto=min(after, record.summary.seq))
             self._run, self._head, self._seq, self._machine = live.run, live.head, live.run.seq, live.machine
 
@@ -146,8 +145,14 @@ def consequences(entry: Entry) -> Iterator[str]:
                 yield f"{visible(taken.subject)}: {taken.source} → {taken.target} ({visible(taken.event)})"
             case "condition":
                 seen = brief(taken.values, 300)
-                value = _("cannot be computed: {problem}", problem=visible(taken.event)) if taken.value is None else taken.value
-                yield _("if {condition}: {value}  with {values}", condition=visible(taken.subject), value=value, values=seen)
+                value = (
+                    _("cannot be computed: {problem}", problem=visible(taken.event))
+                    if taken.value is None
+                    else taken.value
+                )
+                yield _(
+                    "if {condition}: {value}  with {values}", condition=visible(taken.subject), value=value, values=seen
+                )
             case "caught":
                 yield _caught(taken).strip()
             case "set":

@@ -70,7 +70,12 @@ def brief(value: Any, width: int = 100) -> str:
 def columns(rows: list[list[str]]) -> list[str]:
     """Rows as aligned lines; wide letters count twice."""
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)] if rows else []
-    return ["  ".join(c + " " * (w - _width(c)) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return ["  ".join(padded(c, w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def padded(text: str, width: int) -> str:
+    """The text with blanks up to a width."""
+    return text + " " * (width - _width(text))
 
 
 def _width(text: str) -> int:

@@ -70,7 +70,9 @@ def told(error: BaseException, is_json: bool) -> int:
     else:
         shown(_("Unexpected: {message}", message=visible(message)), "red")
     if not os.environ.get(DEBUG):
-        shown(_("This is a fault of detent; {name}=1 shows where. The journal is whole.", name=DEBUG))
+        shown(
+            _("This is a fault of detent; {name}=1 shows where. What was acknowledged is in the journal.", name=DEBUG)
+        )
     return FAILED
 
 
@@ -81,7 +83,9 @@ def interrupted(is_json: bool) -> int:
     if caller is None or not run_id:
         message = _("interrupted")
     elif caller.is_driven_elsewhere:
-        message = _("The run goes on in another process; see it with: {command}", command=caller.command("watch", run_id))
+        message = _(
+            "The run goes on in another process; see it with: {command}", command=caller.command("watch", run_id)
+        )
     else:
         message = _("The run is safe. Go on with: {command}", command=caller.command("resume", run_id))
     if is_json:

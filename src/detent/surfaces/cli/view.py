@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from detent.core.run import ASKED, Run
+from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError
 from detent.host.embedded.live import load, question_of
 from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.text import brief, call_lines, clock, status_word, visible, when
+from detent.surfaces.cli.text import brief, call_lines, clock, padded, status_word, visible, when
 from detent.surfaces.language import _
 
 CODES = {
@@ -75,7 +75,10 @@ class Standing:
         """The run for people."""
         run, say = self.run, self.caller.say
         word = _("paused") if run.is_held and run.status is Status.WAITING else status_word(run.status)
-        say(f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})", COLOURS.get(run.status, ""))
+        say(
+            f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})",
+            COLOURS.get(run.status, ""),
+        )
         if run.error is not None and run.ended is not Status.COMPLETED:
             say(f"  {visible(run.error.type)}: {visible(run.error.message)}", "red")
         if run.ended is Status.COMPLETED and run.output not in (None, {}):
@@ -118,10 +121,9 @@ def children(run: Run) -> list[str]:
 
 def is_for_people(run: Run) -> bool:
     """Whether only a person or a signal can move the run."""
-    if run.is_held or not run.contracts:
+    if run.is_held or run.waiting or not run.contracts:
         return True
-    reasons = [c.question.reason for c in run.contracts if c.status is Status.WAITING and c.question]
-    return any(reason == "event" or reason in ASKED for reason in reasons)
+    return any(c.status is Status.WAITING and c.question and c.question.reason == "event" for c in run.contracts)
 
 
 def ask(caller: Caller, question: dict[str, Any]) -> None:
@@ -146,7 +148,7 @@ def ask(caller: Caller, question: dict[str, Any]) -> None:
     if question.get("expires_at"):
         rows.append((_("expires"), when(question["expires_at"], time.time())))
     for name, value in rows:
-        say(f"  {name:<10} {value}")
+        say(f"  {padded(name, 10)} {value}")
     say()
     for command in _ways(caller, run_id, contract_id, reason):
         say(f"    {command}", "cyan")

@@ -1,0 +1,31 @@
+"""`./run bench [GROUP] [--json]`: measure, print a table or a list, exit 1 if a bar is missed."""
+
+import json
+import sys
+
+from bench.engine import GROUPS
+
+
+def main(argv: list[str]) -> int:
+    """Run the groups asked for."""
+    wanted = [word for word in argv if not word.startswith("-")]
+    unknown = [word for word in wanted if word not in GROUPS]
+    if unknown:
+        print(f"there is no group `{unknown[0]}`; groups: {', '.join(GROUPS)}", file=sys.stderr)
+        return 2
+    figures = []
+    for group, measure in GROUPS.items():
+        if not wanted or group in wanted:
+            for figure in measure():
+                figures.append(figure)
+                if "--json" not in argv:
+                    mark = "ok  " if figure.ok else "MISS"
+                    print(f"{mark} {figure.group:<11} {figure.name:<20} {figure.value:>12} {figure.unit:<9}"
+                          f" floor {figure.floor:>10}  ratio {figure.ratio:>6}  bar {figure.bar}", flush=True)  # fmt: skip
+    if "--json" in argv:
+        print(json.dumps([figure._asdict() for figure in figures], ensure_ascii=False))
+    return 0 if all(figure.ok for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

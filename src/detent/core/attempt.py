@@ -1,0 +1,261 @@
+"""Contracts from their first to their last move: opened, started, performed, ended, tried again.
+
+RUNNING is written down together with the deed "possible" before the host is told to perform, so a crash can never
+hide a call that has left. Whoever ends a contract calls `finished`, and its lane goes on from there.
+"""
+
+import hashlib
+from typing import Any
+
+from msgspec.structs import replace
+
+from detent.core.branch import ended, record
+from detent.core.chart import Work
+from detent.core.check import is_effect_name
+from detent.core.contract import Contract, Failure
+from detent.core.draft import Draft, told
+from detent.core.effect import Declared
+from detent.core.events import ContractMoved, Signalled
+from detent.core.machine import Retry
+from detent.core.question import Question
+from detent.core.status import Status
+from detent.core.value import digest
+from detent.errors import ExpressionError
+
+NEVER_RETRIED = (
+    "validation_error",
+    "approval_rejected",
+    "expression_error",
+    "budget_exceeded",
+    "loop_limit",
+    "cancelled",
+    "already_done",
+    "key_held",
+    "tool_failure.unknown_outcome",
+)
+UNDECLARED = Declared()
+# Effects every host has. A child run is named after its contract, so starting it twice starts it once.
+OWN_KINDS = {"wait": "pure", "ask": "pure", "child": "idempotent"}
+NOTHING: dict[str, Any] = {}
+
+
+def open_contract(draft: Draft, path: str, work: Work, before: Contract | None = None, due_at: float = 0.0) -> None:
+    """Make the contract for an action and bring it as far as it goes without the outside world."""
+    action = work.action
+    scope = NOTHING if work.is_fixed else draft.scope(path)
+    effect = action.effect if work.effect is None else _resolved(work.effect(scope))
+    is_edited = before is not None and bool(before.supersedes)  # then the person's arguments stand, not the author's
+    given = before.input if before is not None and is_edited else work.input(scope)
+    if not isinstance(given, dict):
+        given = {"value": given}
+    known: Declared = draft.get("effects").get(effect, UNDECLARED)
+    kind = action.kind or OWN_KINDS.get(effect) or known.kind
+    repeat = str(work.repeat(scope)) if work.repeat else ""
+    question = _question(work, scope, effect, repeat)
+    is_bound = kind == "irreversible" or (question is not None and effect != "wait")
+    call_hash = digest([effect, given]) if is_bound else ""
+    branch = path[1:].replace("/", ".") + "." if path else ""
+    contract_id = draft.number(f"{draft.state}/{branch}{action.id}")
+    is_same = before is not None and before.call_hash == call_hash and before.input == given
+    contract = Contract(
+        id=contract_id,
+        action=action.id,
+        effect=effect,
+        kind=kind,
+        input=given,
+        key=before.key if before and is_same else _key(draft, work, scope, contract_id, effect, kind, given, repeat),
+        scope=action.scope or known.scope,
+        call_hash=call_hash,
+        attempt=before.attempt + 1 if before else 1,
+        lane=path,
+        timeout_s=action.timeout_s or known.timeout_s,
+        settle_s=known.settle,
+        repeat=repeat,
+        supersedes=before.supersedes if before else "",
+        question=question,
+        approved=before.approved if before else "",
+        created_at=draft.at,
+        moved_at=draft.at,
+        due_at=due_at,
+    )
+    draft.contracts[contract_id] = contract
+    if not due_at and (not draft.held or effect in ("wait", "ask")):
+        start(draft, contract, work)
+
+
+def _resolved(effect: Any) -> str:
+    if not isinstance(effect, str) or not is_effect_name(effect):
+        raise ExpressionError(f"{effect!r} is not the name of an effect")
+    return effect
+
+
+def _key(draft: Draft, work: Work, scope: dict[str, Any], contract_id: str, effect: str, kind: str,
+         given: dict[str, Any], repeat: str) -> str:  # fmt: skip
+    """The idempotency key: what the author says, else what the deed is (irreversible) or where it stands (others)."""
+    if work.key is not None:
+        own = work.key(scope)
+        if own is None or own == "":
+            raise ExpressionError(f"the key of `{work.action.id}` is empty")
+        return f"{effect}:{own if isinstance(own, str) else digest(own)}"
+    if kind != "irreversible":
+        return f"{draft.run.id}/{contract_id}"
+    return deed_key(draft.run.id, contract_id, effect, given, repeat)
+
+
+def deed_key(run_id: str, contract_id: str, effect: str, given: dict[str, Any], repeat: str) -> str:
+    """The key of an irreversible deed: the same call has the same key everywhere, unless it is repeated on purpose."""
+    key = f"{effect}:{digest(given)}"
+    return f"{key}:{run_id}/{contract_id}" if repeat else key
+
+
+def _question(work: Work, scope: dict[str, Any], effect: str, repeat: str) -> Question | None:
+    asks = work.action.ask
+    if effect == "wait":
+        return Question(reason="timer" if work.duration else "event")
+    if asks is not None:
+        text = str(work.ask(scope)) if work.ask else asks.text
+        return replace(asks, text=text or f"May `{work.action.id}` do this?")
+    if repeat:
+        return Question(text=f"Do the same thing again? Reason given: {repeat}")
+    return None
+
+
+def start(draft: Draft, contract: Contract, work: Work) -> None:
+    """PENDING → RUNNING, and on to WAITING where a question comes first."""
+    running = draft.move(contract, "start", "engine", due_at=0.0)
+    question = contract.question
+    if question is None or (contract.approved and contract.approved == contract.call_hash):
+        perform(draft, running)
+    elif contract.effect == "wait":
+        _wait(draft, running, work)
+    else:
+        draft.move(running, "suspend", "engine", expires_at=expiry(draft, question))
+
+
+def expiry(draft: Draft, question: Question) -> float:
+    """Until when a question stands."""
+    return draft.at + question.expires_s if question.expires_s else 0.0
+
+
+def perform(draft: Draft, contract: Contract) -> None:
+    """Let the host carry it out; from the next commit on, the outside world may have felt it."""
+    if contract.is_irreversible:
+        for other in draft.contracts.values():
+            if other.key == contract.key and other.deed == "possible" and other.id != contract.id:
+                held = Failure(
+                    "key_held", f"the same deed is open in {other.id}", {"holder": {"contract_id": other.id}}
+                )
+                finished(draft, draft.move(contract, "reject", "engine", error=held))
+                return
+    draft.performing[contract.id] = contract.deed
+    draft.contracts[contract.id] = replace(contract, deed="possible", question=None)
+
+
+def _wait(draft: Draft, contract: Contract, work: Work) -> None:
+    """RUNNING → WAITING for a signal or a time; an early signal, or no time at all, ends it at once."""
+    seconds = work.duration or work.timeout
+    try:
+        length = _seconds(seconds(draft.scope(contract.lane))) if seconds else 0.0
+    except ExpressionError as error:
+        failure = Failure("expression_error", str(error))
+        finished(draft, draft.move(contract, "fail", "engine", error=failure))
+        return
+    waiting = draft.move(contract, "suspend", "engine", expires_at=draft.at + length if length else 0.0)
+    if work.duration and not length:
+        slept(draft, waiting)
+    for signal in draft.get("inbox") if work.matches else ():
+        if awaits(draft, waiting, signal):
+            draft.changes["inbox"] = tuple(s for s in draft.get("inbox") if s is not signal)
+            take_signal(draft, waiting, signal)
+            return
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e10:
+        raise ExpressionError(f"a time must be a number of seconds, not {value!r}")
+    return float(value)
+
+
+def awaits(draft: Draft, contract: Contract, signal: Signalled) -> bool:
+    """Whether this contract is a wait that takes that signal."""
+    if contract.effect != "wait" or contract.status is not Status.WAITING:
+        return False
+    conditions = [match for event, match in draft.work(contract).matches if event == signal.name]
+    if not conditions or None in conditions:
+        return bool(conditions)
+    scope = {**draft.scope(contract.lane), "event": told(signal)}
+    return any(draft.holds(match, scope) for match in conditions if match is not None)
+
+
+def take_signal(draft: Draft, contract: Contract, signal: Signalled) -> None:
+    """A wait got what it waited for."""
+    draft.changes["event"] = signal
+    running = draft.move(contract, "resume", signal.by or "signal", expires_at=0.0)
+    told_as = told(signal)
+    result = {"event": told_as.pop("name"), **told_as}
+    finished(draft, draft.move(running, "succeed", "engine", result=result, deed="done"))
+
+
+def slept(draft: Draft, contract: Contract) -> None:
+    """The time of a sleep is over."""
+    running = draft.move(contract, "resume", "timer", expires_at=0.0)
+    finished(draft, draft.move(running, "succeed", "timer", result={"slept": True}, deed="done"))
+
+
+def succeeded(draft: Draft, contract: Contract, event: ContractMoved, actor: str) -> None:
+    """RUNNING → COMPLETED, with what the effect wants to follow; one adrift has only its own end."""
+    done = draft.move(contract, "succeed", actor, result=event.result, deed="done")
+    if contract.is_adrift:
+        return
+    if event.raises:
+        draft.changes["raised"] = event.raises
+    for name, value in event.patch.items():
+        draft.write(contract.lane, name, value)
+    finished(draft, done)
+
+
+def finished(draft: Draft, contract: Contract) -> None:
+    """A contract has ended: keep what it gave and let its lane go on, try again, or fail."""
+    path = contract.lane
+    lane = draft.lanes.get(path)
+    if contract.is_adrift or lane is None:
+        return
+    if contract.status is Status.COMPLETED:
+        if isinstance(contract.result, dict) and contract.result.get("success") is False:
+            draft.changes["is_business_failure"] = True
+        record(draft, path, contract.action, contract.result)
+        draft.ready.append((path, lane.position + 1))
+        return
+    failure = contract.error or Failure("engine_error", f"{contract.id} ended as {contract.status.value}")
+    result: dict[str, Any] = {"success": False, "error": {"type": failure.type, "message": failure.message}}
+    if contract.result is not None:
+        result["result"] = contract.result
+    record(draft, path, contract.action, result)
+    work = draft.work(contract)
+    retry = work.action.retry
+    if retry is not None and _may_retry(retry, contract, failure):
+        _again(draft, contract, work, retry)
+    else:
+        ended(draft, path, failure)
+
+
+def _may_retry(retry: Retry, contract: Contract, failure: Failure) -> bool:
+    is_in_doubt = contract.is_irreversible and contract.deed == "possible" and contract.status is Status.CANCELLED
+    if contract.attempt > retry.limit or is_in_doubt or any(failure.matches(kind) for kind in NEVER_RETRIED):
+        return False
+    return not retry.on or any(failure.matches(kind) for kind in retry.on)
+
+
+def _again(draft: Draft, contract: Contract, work: Work, retry: Retry) -> None:
+    """The next attempt: same key, exponential delay, full jitter drawn from the run so that a replay agrees."""
+    try:
+        longest = min(retry.delay_s_max, retry.delay_s * retry.factor ** (contract.attempt - 1))
+    except OverflowError:
+        longest = retry.delay_s_max
+    drawn = hashlib.sha256(f"{draft.run.id}:{contract.id}".encode()).digest()
+    delay = longest * int.from_bytes(drawn[:4], "big") / 2**32
+    draft.say("note", subject=contract.id, value=f"attempt {contract.attempt + 1} in {delay:.3f} s")
+    try:
+        open_contract(draft, contract.lane, work, contract, draft.at + delay if delay else 0.0)
+    except ExpressionError as error:
+        ended(draft, contract.lane, Failure("expression_error", str(error)))

@@ -1,0 +1,184 @@
+"""Lines of work side by side: how branches begin, end, join again, and what is left behind.
+
+A branch writes to its own copy of the context; the values meet when the branches join.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from detent.core.chart import Work
+from detent.core.contract import Contract, Failure
+from detent.core.draft import Draft
+from detent.core.run import Lane
+from detent.core.status import Status
+from detent.errors import ExpressionError, Refused
+
+ITEMS_MAX = 10_000
+
+
+def record(draft: Draft, path: str, action: str, result: Any) -> None:
+    """Keep an action's latest result, with `success` filled in where the effect did not say."""
+    if not isinstance(result, dict):
+        result = {"success": True} if result is None else {"value": result, "success": True}
+    elif "success" not in result:
+        result = {**result, "success": True}
+    lane = draft.lanes.get(path)
+    if path and lane is not None:
+        draft.lanes[path] = replace(lane, results={**lane.results, action: result})
+    else:
+        draft.put("results", action, result)
+
+
+def begin(draft: Draft, path: str, work: Work) -> bool:
+    """Begin an action's branches; True when there is nothing to do."""
+    items: tuple[Any, ...] = ()
+    total = len(work.branches)
+    if work.each is not None:
+        found = work.each(draft.scope(path))
+        if not isinstance(found, list) or len(found) > ITEMS_MAX:
+            raise ExpressionError(f"`each` of `{work.action.id}` must be a list of at most {ITEMS_MAX:,} items")
+        items = tuple(found)
+        total = len(items)
+    if _needed(work, total) > total:
+        raise Refused(f"`{work.action.id}` needs {_needed(work, total)} branches to succeed and has {total}")
+    if not total:
+        record(draft, path, work.action.id, {"items": [], "failed": []})
+        return True
+    draft.lanes[path] = replace(draft.lanes[path], items=items, spawned=0, done=0, lost=0)
+    _spawn(draft, path, work)
+    return False
+
+
+def _needed(work: Work, total: int) -> int:
+    """How many branches must end well."""
+    join = work.action.join
+    if join == "all":
+        return total - min(work.action.tolerate, total)
+    return 1 if join == "any" else join
+
+
+def _total(lane: Lane, work: Work) -> int:
+    return len(lane.items) or len(work.branches)
+
+
+def _spawn(draft: Draft, path: str, work: Work) -> None:
+    """Begin as many branches as may go on at the same time."""
+    lane = draft.lanes[path]
+    upto = _total(lane, work)
+    if work.action.at_once:
+        upto = min(upto, lane.done + lane.lost + work.action.at_once)
+    if lane.spawned >= upto:
+        return
+    for index in range(lane.spawned, upto):
+        child = f"{path}/{work.action.id}.{index}"
+        draft.lanes[child] = Lane(path=child, item=lane.items[index] if lane.items else None)
+        draft.ready.append((child, 0))
+    draft.lanes[path] = replace(lane, spawned=upto)
+
+
+def ended(draft: Draft, path: str, failure: Failure | None) -> None:
+    """A lane has come to its end; the state settles, or the branches may join."""
+    if not path:
+        draft.settled, draft.failure = True, failure
+        return
+    draft.lanes[path] = replace(draft.lanes[path], is_ended=True, is_failed=failure is not None, error=failure)
+    above = path.rpartition("/")[0]
+    parent = draft.lanes[above]
+    is_lost = failure is not None
+    parent = replace(parent, done=parent.done + (not is_lost), lost=parent.lost + is_lost)
+    draft.lanes[above] = parent
+    _join(draft, above, parent)
+
+
+def _join(draft: Draft, path: str, parent: Lane) -> None:
+    """Look whether enough branches have ended, and go on if so."""
+    work = draft.works(path)[parent.position]
+    total = _total(parent, work)
+    need = _needed(work, total)
+    if work.action.join == "all":
+        is_over = parent.done + parent.lost == total
+        is_hopeless = parent.lost > work.action.tolerate and (is_over or work.action.fail_fast)
+    else:
+        is_over = parent.done >= need
+        is_hopeless = total - parent.lost < need
+    if not is_over and not is_hopeless:
+        _spawn(draft, path, work)
+        return
+    first = f"{path}/{work.action.id}."
+    children = [draft.lanes[f"{first}{index}"] for index in range(parent.spawned)]
+    leave(draft, path + "/")
+    if is_hopeless:
+        ended(draft, path, _branch_failure(work, next(c for c in children if c.is_failed)))
+    else:
+        _merge(draft, path, work, children, total)
+
+
+def _branch_failure(work: Work, first: Lane) -> Failure:
+    error = first.error or Failure("engine_error")
+    index = int(first.path.rpartition(".")[2])
+    name = f"item {index}" if work.each else work.branches[index][0]
+    causes = [error.type, *error.data.get("causes", ())]
+    message = f"branch `{name}` of `{work.action.id}`: {error.message or error.type}"
+    return Failure("branch_failed", message, {"branch": name, "causes": causes})
+
+
+def _merge(draft: Draft, path: str, work: Work, children: list[Lane], total: int) -> None:
+    """Bring the branches' values together in the order they were declared; two different values are an error."""
+    written: dict[str, Any] = {}
+    good = [c for c in children if c.is_ended and not c.is_failed]
+    for child in good:
+        for name, value in child.writes.items():
+            if name in written and written[name] != value:
+                problem = f"two branches of `{work.action.id}` set `{name}` to different values"
+                return ended(draft, path, Failure("validation_error", problem))
+            written[name] = value
+    for name, value in written.items():
+        draft.write(path, name, value)
+    gave = [_last(child) for child in children] + [None] * (total - len(children))
+    if work.each:
+        failed = [{"index": i, "error": c.error.type} for i, c in enumerate(children) if c.error is not None]
+        record(draft, path, work.action.id, {"items": gave, "failed": failed})
+    else:
+        for child in good:
+            for action, result in child.results.items():
+                record(draft, path, action, result)
+        names = {name: gave[index] for index, (name, _) in enumerate(work.branches)}
+        record(draft, path, work.action.id, {"branches": names})
+    lane = draft.lanes[path]
+    draft.lanes[path] = replace(lane, items=(), spawned=0, done=0, lost=0)
+    draft.ready.append((path, lane.position + 1))
+    return None
+
+
+def _last(lane: Lane) -> Any:
+    """What a branch gave: the result of its last action."""
+    return next(reversed(lane.results.values())) if lane.is_ended and lane.results else None
+
+
+def leave(draft: Draft, above: str = "", actor: str = "engine") -> None:
+    """Drop every lane whose path begins like this, stopping what they have under way."""
+    if not above:
+        draft.lanes.clear()
+        draft.ready.clear()
+    else:
+        for path in [p for p in draft.lanes if p.startswith(above)]:
+            del draft.lanes[path]
+    for contract in list(draft.contracts.values()):
+        if contract.lane.startswith(above) and not contract.is_adrift:
+            abandon(draft, contract, actor)
+
+
+def abandon(draft: Draft, contract: Contract, actor: str) -> None:
+    """End a contract nobody waits for any more; one that may have happened must still be settled."""
+    if contract.status is Status.PENDING:
+        contract = draft.move(contract, "start", actor)
+    deed = contract.deed
+    if contract.id in draft.performing:
+        deed = draft.performing.pop(contract.id)  # the host has not been told yet
+    elif contract.question.reason == "callback" if contract.question else deed == "possible":
+        draft.aborted.append(contract.id)
+    if contract.is_irreversible and deed == "possible":
+        draft.contracts[contract.id] = replace(contract, is_adrift=True)
+    else:
+        draft.move(contract, "cancel", actor, error=Failure("cancelled"), deed=deed)

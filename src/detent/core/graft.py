@@ -1,0 +1,140 @@
+"""Going on elsewhere: a fork begins as another run was, a migration goes on under another machine.
+
+Neither repeats what is done: lanes keep their places, and only what was open is opened again.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from detent.core import lane
+from detent.core.chart import Work
+from detent.core.contract import Contract
+from detent.core.draft import Draft
+from detent.core.effect import Declared
+from detent.core.events import Signalled, Started
+from detent.core.route import enter
+from detent.core.run import Lane, Run
+from detent.core.status import Status
+from detent.errors import EventRefused, Refused
+
+# A fork is a new run: it has these values of the old one, but limits, usage and deadlines of its own.
+KEPT = ("context", "variables", "local", "results", "answers", "failures", "counts", "event", "error", "inbox",
+        "raised", "is_business_failure")  # fmt: skip
+
+
+def fork(draft: Draft, event: Started) -> None:
+    """Begin as another run was: same place and values, its open contracts opened anew."""
+    source = event.fork or {}
+    try:
+        was = msgspec.convert(source.get("run"), Run)
+    except msgspec.ValidationError as error:
+        raise Refused(f"a fork needs the run it begins as: {error}") from None
+    if was.state not in draft.chart.places:
+        raise Refused(f"the machine has no state `{was.state}`, where run {source.get('run_id', was.id)} stood")
+    draft.changes.update({name: getattr(was, name) for name in KEPT})
+    draft.changes.update(
+        by=event.by or was.by,
+        session=event.session or was.session,
+        source=event.source or was.source,
+        entered_at=event.at,
+    )
+    draft.say("note", subject="fork", value=f"{source.get('run_id', was.id)} at {source.get('checkpoint', was.seq)}")
+    draft.state = was.state
+    timeout_s = draft.place.timeout_s
+    if was.ended is not None or was.ending is not None:
+        draft.ending = was.ended or was.ending
+        draft.changes["deadline"] = 0.0
+        return
+    draft.changes["state_deadline"] = event.at + timeout_s if timeout_s else 0.0
+    if was.machine != event.machine:
+        _resume_idle(draft) if not was.lanes else lane.begin(draft)
+        return
+    draft.lanes = {one.path: one for one in was.lanes}
+    open_lanes = dict.fromkeys(c.lane for c in was.contracts if not c.is_adrift)
+    draft.ready.extend((path, draft.lanes[path].position) for path in open_lanes if path in draft.lanes)
+
+
+def migrate(draft: Draft, event: Signalled) -> None:
+    """Go on under another machine; `draft.machine` is the new one."""
+    state = str(event.data.get("state") or draft.state)
+    _check(draft, event, state)
+    former, draft.state = draft.state, state
+    draft.say("note", subject="migrate", value=f"{draft.run.machine[:12]} → {draft.machine.digest[:12]}")
+    place, limits, run = draft.place, draft.machine.limits, draft.run
+    draft.lanes = _standing(draft, former)
+    draft.changes.update(
+        machine=draft.machine.digest,
+        effects={**run.effects, **_declared(event.data.get("effects"))},
+        variables={**draft.machine.variables, **run.variables},
+        local={**place.local, **run.local},
+        state_deadline=run.entered_at + place.timeout_s if place.timeout_s else 0.0,
+        deadline=run.started_at + limits.max_duration_s if limits.max_duration_s else 0.0,
+    )
+    if not draft.lanes:
+        _resume_idle(draft)
+
+
+def _check(draft: Draft, event: Signalled, state: str) -> None:
+    wanted = event.data.get("machine", draft.machine.digest)
+    if wanted != draft.machine.digest:
+        raise Refused(f"the run is to be migrated to machine {str(wanted)[:12]}, not {draft.machine.digest[:12]}")
+    if draft.ended is not None or draft.ending is not None:
+        raise EventRefused(draft.state, event.name, ())
+    if state not in draft.chart.places:
+        known = ", ".join(draft.machine.states)
+        raise Refused(f"the new machine has no state `{state}`; map it to one of {known}")
+    if any(c.status is Status.RUNNING for c in draft.contracts.values()):
+        raise Refused("a run can be migrated only while nothing of it is at work")
+
+
+def _standing(draft: Draft, former: str) -> dict[str, Lane]:
+    """The lanes with their positions in the new machine, found by the ids of the actions they stand on."""
+    stands: dict[str, Contract | str] = {c.lane: c for c in draft.contracts.values() if not c.is_adrift}
+    for path in draft.lanes:
+        above, _, part = path.rpartition("/")
+        if part:
+            stands[above] = part.rpartition(".")[0]
+    found = {}
+    for path, one in draft.lanes.items():
+        works = _works(draft, path)
+        if works is None:
+            raise Refused(
+                f"state `{draft.state}` of the new machine has no branch `{path[1:]}`, where `{former}` stands"
+            )
+        is_standing = path in stands and not one.is_ended
+        found[path] = replace(one, position=_position(draft, works, stands[path])) if is_standing else one
+    return found
+
+
+def _works(draft: Draft, path: str) -> tuple[Work, ...] | None:
+    """Like `draft.works`, but a lane may have no counterpart."""
+    try:
+        return draft.works(path)
+    except (StopIteration, IndexError):
+        return None
+
+
+def _position(draft: Draft, works: tuple[Work, ...], stands: Contract | str) -> int:
+    action = stands if isinstance(stands, str) else stands.action
+    for position, work in enumerate(works):
+        if work.action.id == action:
+            if not isinstance(stands, str) and work.effect is None and work.action.effect != stands.effect:
+                raise Refused(f"action `{action}` of the new machine is no longer `{stands.effect}`, which is waiting")
+            return position
+    raise Refused(f"state `{draft.state}` of the new machine has no action `{action}`, which is waiting")
+
+
+def _declared(given: Any) -> dict[str, Declared]:
+    try:
+        return msgspec.convert(given or {}, dict[str, Declared])
+    except msgspec.ValidationError as error:
+        raise Refused(f"the effects' declarations do not fit: {error}") from None
+
+
+def _resume_idle(draft: Draft) -> None:
+    """A run that only waited for a signal goes on waiting, unless nothing could ever move it."""
+    place = draft.place
+    if place.status is not None or not (place.signals or draft.get("state_deadline")):
+        enter(draft, draft.state)

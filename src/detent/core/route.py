@@ -1,0 +1,245 @@
+"""The way on: which transition is taken when a state's work is done, and how a run arrives and ends.
+
+Order after a failure: rows that name its type, rows open to failures, the last resort, and then the run fails.
+"""
+
+from typing import Any
+
+from detent.core import lane
+from detent.core.attempt import NEVER_RETRIED
+from detent.core.branch import leave
+from detent.core.chart import Row
+from detent.core.contract import Failure
+from detent.core.draft import Draft
+from detent.core.events import Signalled
+from detent.core.status import Status
+from detent.errors import ExpressionError, Refused
+
+CHAIN_MAX = 10_000  # transitions one event may lead to
+REJECTIONS = ("approval_rejected", "already_done", "key_held")
+LIMITS = ("loop_limit", "timeout.workflow", "budget_exceeded")  # caught once; the second time the run fails
+HARD_LIMITS = ("loop_limit", "timeout.workflow")  # and these only by a row that names them
+
+
+def rest(draft: Draft) -> None:
+    """Work and take transitions until the run needs something from outside."""
+    for _ in range(CHAIN_MAX):
+        if draft.ready:
+            lane.go_on(draft)
+        if draft.ended is None and draft.ending is not None:
+            _close(draft)
+            return
+        if draft.settled:
+            _settle(draft)
+        elif not _from_inbox(draft):
+            return
+    end(draft, Status.FAILED, Failure("loop_limit", f"one event led to {CHAIN_MAX:,} transitions"))
+    _close(draft)
+
+
+def take_signal(draft: Draft, event: Signalled) -> bool:
+    """Take the row for a signal; False when none is open to it."""
+    rows = draft.place.signals.get(event.name)
+    if not rows:
+        return False
+    before = draft.get("event")
+    draft.changes["event"] = event
+    way = _first(draft, rows)
+    if way is None:
+        draft.changes["event"] = before
+        return False
+    if draft.ended is not None:
+        _reopen(draft)
+    draft.changes["error"] = None
+    _take(draft, way, event.name)
+    return True
+
+
+def settle(draft: Draft, failure: Failure) -> None:
+    """Break off the work of the state with this failure; the rows decide what follows."""
+    leave(draft)
+    draft.settled, draft.failure = True, failure
+
+
+def _from_inbox(draft: Draft) -> bool:
+    if draft.ended is not None:
+        return False
+    for signal in draft.get("inbox"):
+        if take_signal(draft, signal):
+            draft.changes["inbox"] = tuple(s for s in draft.get("inbox") if s is not signal)
+            return True
+    return False
+
+
+def _settle(draft: Draft) -> None:
+    """The work of the state is done or failed: choose the way on."""
+    failure, raised = draft.failure, draft.get("raised")
+    draft.settled, draft.failure = False, None
+    if raised:
+        draft.changes["raised"] = ""
+    if failure is not None:
+        draft.cause = failure
+    if (failure is not None or draft.place.work) and draft.get("error") is not failure:
+        draft.changes["error"] = failure
+    way, event, stuck = _choose(draft, failure, raised)
+    if draft.place.work and (failure is None or failure.type not in LIMITS):
+        _count_attempt(draft, failure is not None or draft.get("is_business_failure"))
+    if way is not None:
+        _take(draft, way, event, stuck)
+    elif stuck is not None:
+        _fail(draft, stuck)
+    elif 0 < draft.get("state_deadline") <= draft.at:
+        draft.changes["state_deadline"] = 0.0
+        settle(draft, Failure("timeout.state", f"`{draft.state}` took too long"))
+    else:
+        draft.lanes.clear()  # the state waits for a signal
+
+
+def _count_attempt(draft: Draft, is_failed: bool) -> None:
+    if is_failed:
+        draft.put("failures", draft.state, draft.get("failures").get(draft.state, 0) + 1)
+    else:
+        draft.drop("failures", draft.state)
+
+
+def _choose(draft: Draft, failure: Failure | None, raised: str) -> tuple[Row | None, str, Failure | None]:
+    """The row to take, the event it is taken on, and the failure it is taken for."""
+    place = draft.place
+    if failure is not None:
+        return _catch(draft, failure), "", failure
+    if raised:
+        way = _first(draft, place.signals.get(raised, []))
+        if way is not None:
+            return way, raised, None
+        known = ", ".join(place.signals) or "none"
+        stuck = Failure("no_transition", f"`{draft.state}` raised `{raised}`; it has ways for: {known}")
+    else:
+        said = len(draft.taken)
+        way = _first(draft, place.settled)
+        if way is not None or place.signals or (draft.get("state_deadline") and not place.settled):
+            return way, "", None
+        broken = [t.event for t in draft.taken[said:] if t.kind == "condition" and t.value is None]
+        stuck = Failure("no_transition", f"nothing leads on from `{draft.state}`")
+        if broken:
+            stuck = Failure("expression_error", broken[0])
+    draft.changes["error"] = draft.cause = stuck
+    return _catch(draft, stuck, is_settled=True), "", stuck
+
+
+def _catch(draft: Draft, failure: Failure, is_settled: bool = False) -> Row | None:
+    place = draft.place
+    if failure.type in LIMITS:
+        draft.changes["limits_hit"] = draft.get("limits_hit") + 1
+        if draft.get("limits_hit") > 1:
+            return None
+    way = _first(draft, [w for w in place.caught if failure.matches(w.row.error)])
+    if way is None and not is_settled and failure.type not in HARD_LIMITS:
+        is_final = any(failure.matches(kind) for kind in NEVER_RETRIED)
+        way = _first(draft, [w for w in place.settled if w.row.even_failed and not (is_final and w.row.is_retry)])
+    if way is None and failure.type not in HARD_LIMITS:
+        way = _first(draft, place.net)
+    if way is not None and way.row.error:
+        draft.say("caught", source=draft.state, event=failure.type, target=way.row.target, subject=failure.message)
+    return way
+
+
+def _first(draft: Draft, rows: list[Row]) -> Row | None:
+    scope: dict[str, Any] | None = None
+    for way in rows:
+        if way.when is None:
+            return way
+        scope = scope or draft.scope()
+        if draft.holds(way.when, scope):
+            return way
+    return None
+
+
+def _take(draft: Draft, way: Row, event: str, failure: Failure | None = None) -> None:
+    row = way.row
+    leave(draft)
+    draft.say("transition", source=draft.state, event=event, target=row.target)
+    try:
+        for work in way.then:
+            lane.act(draft, "", work)
+    except (ExpressionError, Refused) as error:
+        _fail(draft, Failure("expression_error", f"{draft.state} → {row.target}: {error}"))
+        return
+    if row.is_kill:
+        draft.state = row.target
+        end(draft, Status.FAILED, draft.get("error"))
+        return
+    draft.changes["transitions"] = draft.get("transitions") + 1
+    enter(draft, row.target, is_limited=failure is None or failure.type not in LIMITS)
+
+
+def enter(draft: Draft, state: str, is_limited: bool = True) -> None:
+    """Arrive in a state and begin its work."""
+    is_new = state != draft.state
+    draft.state = state
+    place, changes, run = draft.place, draft.changes, draft.run
+    if is_new and (place.local or run.local or "local" in changes):
+        changes["local"] = place.local
+    changes["entered_at"] = draft.at
+    changes["is_business_failure"] = False
+    changes["state_deadline"] = draft.at + place.timeout_s if place.timeout_s else 0.0
+    if place.status is not None:
+        _arrive(draft, place.status)
+        return
+    over = _over_limit(draft, state) if draft.chart.has_limits else None
+    if over is not None and is_limited:
+        draft.settled, draft.failure = True, over
+    else:
+        lane.begin(draft)
+
+
+def _arrive(draft: Draft, status: Status) -> None:
+    """An end state: it may set and log, then the run is over."""
+    try:
+        for work in draft.place.work:
+            lane.act(draft, "", work)
+    except (ExpressionError, Refused) as error:
+        draft.say("note", subject=draft.state, value=f"skipped: {error}")
+    end(draft, status, None if status is Status.COMPLETED else draft.get("error") or draft.cause)
+
+
+def _over_limit(draft: Draft, state: str) -> Failure | None:
+    limits = draft.machine.limits
+    if limits.max_visits:
+        draft.put("visits", state, draft.get("visits").get(state, 0) + 1)
+        if draft.get("visits")[state] > limits.max_visits:
+            return Failure("loop_limit", f"`{state}` was entered more than {limits.max_visits} times")
+    if limits.max_transitions and draft.get("transitions") > limits.max_transitions:
+        return Failure("loop_limit", f"more than {limits.max_transitions} transitions")
+    return None
+
+
+def _fail(draft: Draft, failure: Failure) -> None:
+    """Nothing takes this error: the run ends."""
+    is_rejected = any(failure.matches(kind) for kind in REJECTIONS)
+    end(draft, Status.REJECTED if is_rejected else Status.FAILED, failure)
+
+
+def end(draft: Draft, status: Status, failure: Failure | None, actor: str = "engine") -> None:
+    """Wish the run ended; it is over when nothing of it is open any more."""
+    leave(draft, "", actor)
+    draft.settled = False
+    draft.ending = status
+    draft.changes.update(error=failure, state_deadline=0.0, deadline=0.0)
+
+
+def _close(draft: Draft) -> None:
+    if draft.contracts:
+        return
+    draft.ended, draft.ending, draft.held = draft.ending, None, False
+    draft.changes.update(inbox=(), held_by="")
+    try:
+        draft.changes["output"] = draft.chart.output(draft.scope()) if draft.chart.output else draft.get("context")
+    except ExpressionError as error:
+        draft.say("note", subject="output", value=f"not computed: {error}")
+
+
+def _reopen(draft: Draft) -> None:
+    """An end that can be left is left: the run lives again, with a new allowance of time."""
+    longest = draft.machine.limits.max_duration_s
+    draft.ended = draft.ending = None
+    draft.changes.update(output=None, deadline=draft.at + longest if longest else 0.0)

@@ -1,0 +1,128 @@
+"""Commands that answer a waiting contract: approve, reject, answer.
+
+An answer carries the hash of the call that was looked at here, so that it cannot be taken for another one.
+"""
+
+from typing import Any
+
+import click
+
+from detent.errors import NotWaiting, Refused
+from detent.surfaces.cli.caller import Caller
+from detent.surfaces.cli.driver import drive
+from detent.surfaces.cli.option import (
+    by_option,
+    comment_option,
+    contract_argument,
+    parsed,
+    parsed_object,
+    run_argument,
+    verb,
+)
+from detent.surfaces.cli.text import as_json, visible
+from detent.surfaces.cli.view import Standing
+from detent.surfaces.language import _
+
+OUTCOMES = {"happened": "happened", "not-happened": "not_happened", "give-up": "give_up"}
+
+
+@verb("approve")
+@run_argument
+@contract_argument
+@comment_option
+@click.option("--args", "edited", default="", metavar="JSON", help=_("Approve with these arguments instead."))
+@click.option("--patch", default="", metavar="JSON", help=_("Values for the run's context."))
+@by_option
+async def approve(caller: Caller, run: str, contract: str, comment: str, edited: str, patch: str, by: str) -> int:
+    """Answer yes."""
+    said: dict[str, Any] = {"approved": True, "comment": comment}
+    if edited:
+        said["args"] = parsed_object(edited, "--args")
+    if patch:
+        said["patch"] = parsed_object(patch, "--patch")
+    return await _answered(caller, run, contract, said, by)
+
+
+@verb("reject")
+@run_argument
+@contract_argument
+@comment_option
+@by_option
+async def reject(caller: Caller, run: str, contract: str, comment: str, by: str) -> int:
+    """Answer no."""
+    return await _answered(caller, run, contract, {"approved": False, "comment": comment}, by)
+
+
+@verb("answer")
+@run_argument
+@contract_argument
+@click.option("--data", default=None, metavar="JSON", help=_("What was filled in, for a form."))
+@click.option("--outcome", type=click.Choice(list(OUTCOMES)), help=_("What became of a deed nobody is sure about."))
+@click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened`: what it gave."))
+@comment_option
+@by_option
+async def answer(
+    caller: Caller, run: str, contract: str, data: str | None, outcome: str | None, result: str, comment: str, by: str
+) -> int:
+    """Fill in a form, or settle a doubt."""
+    if (data is None) == (outcome is None):
+        raise click.UsageError(_("give either --data or --outcome"))
+    if result and outcome != "happened":
+        raise click.UsageError(_("--result goes with --outcome happened"))
+    said: dict[str, Any] = {"comment": comment}
+    if data is not None:
+        said["data"] = parsed(data, "--data")
+    if outcome is not None:
+        said["outcome"] = OUTCOMES[outcome]
+    if result:
+        said["result"] = parsed(result, "--result")
+    return await _answered(caller, run, contract, said, by)
+
+
+async def _answered(caller: Caller, name: str, contract: str, said: dict[str, Any], by: str) -> int:
+    record = caller.find(name)
+    question = _chosen(Standing(caller, record.summary.run_id), contract)
+    _check_kind(caller, question, said)
+    said = {**said, "by": by, "channel": "cli", "call_hash": question["call_hash"]}
+    said = {key: value for key, value in said.items() if value != ""}
+    call = question["call"]
+    caller.note(f"{visible(question['contract_id'])}: {visible(call['effect'])} {as_json(call['input'])}", "dim")
+    run_id = record.summary.run_id
+    async with caller.host() as host:
+        await host.answer(question["run_id"], question["contract_id"], said)
+        await host.recover(run_id)
+        await drive(caller, host, run_id, record.summary.seq)
+        return Standing(caller, run_id).give()
+
+
+def _chosen(standing: Standing, contract: str) -> dict[str, Any]:
+    """The question that is meant: by contract, by action, or the only one there is."""
+    every = standing.questions
+    found = [q for q in every if contract in ("", q["contract_id"])] or [q for q in every if contract == q["action"]]
+    if len(found) == 1:
+        return found[0]
+    run_id = standing.run.id
+    listed = ", ".join(f"`{q['contract_id']}`" for q in every)
+    if not every:
+        raise NotWaiting(f"run {run_id} ({standing.run.status.value}) has no open question")
+    if not found:
+        raise NotWaiting(f"contract `{contract}` of run {run_id} has no open question; open: {listed}")
+    raise Refused(f"run {run_id} has {len(every)} open questions; say which one: {listed}")
+
+
+def _check_kind(caller: Caller, question: dict[str, Any], said: dict[str, Any]) -> None:
+    """Say which command would fit before the engine refuses the one that does not."""
+    reason, words = question["reason"], (question["run_id"], question["contract_id"])
+    if reason == "outcome_unknown" and "outcome" not in said:
+        fitting = caller.command("answer", *words, "--outcome", "|".join(OUTCOMES)).replace("'", "")
+        raise Refused(f"nobody knows whether `{words[1]}` has happened; say so: {fitting}")
+    if reason != "outcome_unknown" and "outcome" in said:
+        raise Refused(f"there is no doubt about `{words[1]}`: it has not been done yet; use approve, reject or --data")
+    if reason == "form" and said.get("approved"):
+        fitting = caller.command("answer", *words, "--data", "JSON")
+        raise Refused(f"`{words[1]}` asks for a form to be filled in: {fitting}")
+    if reason == "approval" and "data" in said:
+        raise Refused(f"`{words[1]}` asks for yes or no: {caller.command('approve', *words)}")
+
+
+COMMANDS = {"approve": approve, "reject": reject, "answer": answer}

@@ -1,0 +1,170 @@
+"""Commands that move a run from outside: signal, cancel, pause, resume, fork, migrate."""
+
+import click
+import msgspec
+
+from detent.define import load as load_definition
+from detent.errors import Refused, Unknown
+from detent.host.embedded.journal import Record
+from detent.host.embedded.live import load
+from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.driver import drive, take_up
+from detent.surfaces.cli.option import by_option, parsed_object, run_argument, verb
+from detent.surfaces.cli.view import Standing
+from detent.surfaces.language import _
+
+WORST_FIRST = (1, 3, 4, 0)
+CHECKPOINT_MIN = 6
+
+
+@verb("signal")
+@run_argument
+@click.argument("event", metavar="EVENT")
+@click.option("--data", default="", metavar="JSON", help=_("What comes with the signal, a JSON object."))
+@click.option("--id", "signal_id", default="", metavar="ID", help=_("A signal with an id counts once."))
+@by_option
+async def signal(caller: Caller, run: str, event: str, data: str, signal_id: str, by: str) -> int:
+    """Tell a run that something happened."""
+    given = parsed_object(data, "--data")
+    summary = caller.find(run).summary
+    async with caller.host() as host:
+        await host.signal(summary.run_id, event, given, id=signal_id, by=by)
+        await host.recover(summary.run_id)
+        await drive(caller, host, summary.run_id, summary.seq)
+        return Standing(caller, summary.run_id).give()
+
+
+@verb("cancel")
+@run_argument
+@click.option("--reason", default="", metavar="TEXT", help=_("Why; kept in the journal."))
+@by_option
+async def cancel(caller: Caller, run: str, reason: str, by: str) -> int:
+    """Stop a run."""
+    summary = caller.find(run).summary
+    async with caller.host() as host:
+        await host.cancel(summary.run_id, by=by, reason=reason)
+        await host.recover(summary.run_id)
+        await drive(caller, host, summary.run_id, summary.seq)
+        standing = Standing(caller, summary.run_id)
+        return standing.give(0 if standing.run.ended else None)
+
+
+@verb("pause")
+@run_argument
+@by_option
+async def pause(caller: Caller, run: str, by: str) -> int:
+    """Let a run begin nothing new; what is at work goes on."""
+    run_id = caller.find(run).summary.run_id
+    async with caller.host() as host:
+        if Standing(caller, run_id).run.is_held:
+            raise Refused(f"run {run_id} is paused already; `{caller.command('resume', run_id)}` lets it go on")
+        await host.hold(run_id, by=by)
+    return Standing(caller, run_id).give(0)
+
+
+@verb("resume")
+@click.argument("run", metavar="[RUN]", default="")
+@by_option
+async def resume(caller: Caller, run: str, by: str) -> int:
+    """Take up what an earlier process left; with RUN also end its pause."""
+    if run:
+        summary = caller.find(run).summary
+        if summary.status.is_terminal:
+            raise Refused(f"run {summary.run_id} has ended ({summary.status.value})")
+        async with caller.host() as host:
+            await host.recover(summary.run_id)
+            if Standing(caller, summary.run_id).run.is_held:
+                await host.release(summary.run_id, by=by)
+            await drive(caller, host, summary.run_id, summary.seq)
+            return Standing(caller, summary.run_id).give()
+    return await _resume_all(caller) if caller.has_journal() else _given(caller, [])
+
+
+async def _resume_all(caller: Caller) -> int:
+    before = {r.summary.run_id: r.summary.seq for r in caller.journal.runs(limit=10_000)}
+    async with caller.host() as host:
+        taken_up = await take_up(caller, host)
+        for run_id in taken_up:  # all of them are at work; this only waits for one after the other
+            await drive(caller, host, run_id, before.get(run_id, 0))
+        return _given(caller, [Standing(caller, run_id) for run_id in taken_up])
+
+
+def _given(caller: Caller, standings: list[Standing]) -> int:
+    codes = [standing.code for standing in standings]
+    code = next((c for c in WORST_FIRST if c in codes), 0)
+    if caller.is_json:
+        runs = [standing.envelope(ok=standing.code in (0, 3)) for standing in standings]
+        emit({"ok": code in (0, 3), "runs": runs, "error": None})
+        return code
+    for standing in standings:
+        standing.tell()
+    if not standings:
+        caller.say(_("nothing to take up"))
+    return code
+
+
+@verb("fork")
+@run_argument
+@click.option("--at", default="", metavar="CHECKPOINT|SEQ", help=_("After which event; by default the latest."))
+@click.option("--id", "run_id", default="", metavar="RUN", help=_("The new run's id."))
+@by_option
+async def fork(caller: Caller, run: str, at: str, run_id: str, by: str) -> int:
+    """Begin a new run as another one was after one of its events."""
+    record = caller.find(run)
+    if run_id and caller.journal.record(run_id):
+        raise Refused(f"there is a run {run_id} already; give the new one another id")
+    was = load(caller.journal, record.summary.run_id, upto=_seq(caller, record, at))
+    origin = {
+        "run_id": was.run.id,
+        "seq": was.run.seq,
+        "checkpoint": was.head.hex(),
+        "run": msgspec.to_builtins(was.run),
+    }
+    async with caller.host() as host:
+        begun = await host.start(was.machine, {}, run_id=run_id, by=by, source=was.run.source, fork=origin)
+        await drive(caller, host, begun.id)
+        return Standing(caller, begun.id).give()
+
+
+def _seq(caller: Caller, record: Record, at: str) -> int:
+    """The event that a number or the beginning of a checkpoint names."""
+    last = record.summary.seq
+    if not at:
+        return last
+    if at.isdecimal() and len(at) < 10:
+        if 1 <= int(at) <= last:
+            return int(at)
+        raise Unknown(f"run {record.summary.run_id} has the events 1 to {last}, not {at}")
+    if len(at) < CHECKPOINT_MIN:
+        raise Refused(f"`{at}` is too short for a checkpoint; give at least {CHECKPOINT_MIN} of its letters")
+    found = [
+        seq for seq, _event, _body, hashed in caller.journal.events(record.no) if hashed.hex().startswith(at.lower())
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Refused(f"`{at}` fits {len(found)} checkpoints of run {record.summary.run_id}; give more letters")
+    raise Unknown(f"run {record.summary.run_id} has no checkpoint `{at}`; `detent log` shows them")
+
+
+@verb("migrate")
+@run_argument
+@click.argument("file", metavar="FILE[:NAME]")
+@click.option("--state", default="", metavar="STATE", help=_("The state of the new machine to go on in."))
+@by_option
+async def migrate(caller: Caller, run: str, file: str, state: str, by: str) -> int:
+    """Let a waiting run go on under another machine."""
+    summary = caller.find(run).summary
+    definition = load_definition(file)
+    if definition.source != summary.source:
+        caller.warn(
+            f"the run's effects are still looked for in {summary.source or 'no file'}, not in {definition.source}"
+        )
+    async with caller.host() as host:
+        await host.migrate(summary.run_id, definition.machine, state=state, by=by)
+        await host.recover(summary.run_id)
+        await drive(caller, host, summary.run_id, summary.seq)
+        return Standing(caller, summary.run_id).give()
+
+
+COMMANDS = {"signal": signal, "cancel": cancel, "pause": pause, "resume": resume, "fork": fork, "migrate": migrate}

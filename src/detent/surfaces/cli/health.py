@@ -1,0 +1,226 @@
+"""The command doctor: what detent stands on here, and whether it is sound.
+
+`risk` is worth knowing but nothing is wrong; only a `problem` makes the exit code 1.
+"""
+
+import os
+import platform
+import shutil
+import sqlite3
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from detent.core.status import Status
+from detent.errors import DetentError
+from detent.host.embedded.journal import VERSION, Journal
+from detent.host.embedded.lock import holder, is_held
+from detent.host.embedded.reader import verify
+from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.option import verb
+from detent.surfaces.cli.text import status_word, visible, when
+from detent.surfaces.language import _
+
+DISK_MIN = 64 * 1024 * 1024
+DISK_LOW = 1024 * 1024 * 1024
+RUNS_MAX = 1_000_000
+COLOURS = {"ok": "green", "note": "dim", "risk": "yellow", "problem": "red"}
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    level: str  # ok, note, risk or problem
+    text: str
+
+
+@verb("doctor")
+@click.option("--deep", is_flag=True, help=_("Also replay every run and check every hash."))
+def doctor(caller: Caller, deep: bool) -> int:
+    """Check everything and say what was found."""
+    found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _disk(caller.home)]
+    found += [*_permissions(caller.home), _lock(caller.home), *_journal(caller, deep)]
+    code = 1 if any(finding.level == "problem" for finding in found) else 0
+    if caller.is_json:
+        checks = [finding._asdict() for finding in found]
+        emit({"ok": not code, "home": str(caller.home.absolute()), "checks": checks, "error": None})
+        return code
+    words = {"ok": _("ok"), "note": _("note"), "risk": _("low risk"), "problem": _("problem")}
+    for finding in found:
+        caller.say(f"{words[finding.level]}: {finding.name}: {finding.text}", COLOURS[finding.level])
+    return code
+
+
+def _python() -> Finding:
+    is_known = sys.version_info >= (3, 11)
+    return Finding(
+        "python", "ok" if is_known else "problem", f"{platform.python_version()} ({visible(sys.executable)})"
+    )
+
+
+def has_wal_reset_bug(version: tuple[int, ...]) -> bool:
+    """Whether this SQLite can lose pages when two connections write and checkpoint at the same instant.
+
+    https://sqlite.org/wal.html#walresetbug: 3.7.0 to 3.51.2; also repaired in 3.44.6 and 3.50.7.
+    """
+    if not (3, 7, 0) <= version < (3, 51, 3):
+        return False
+    return not (version[:2] == (3, 44) and version >= (3, 44, 6)) and not (
+        version[:2] == (3, 50) and version >= (3, 50, 7)
+    )
+
+
+def _sqlite(version: tuple[int, ...]) -> Finding:
+    number = ".".join(map(str, version))
+    if version < (3, 40):
+        return Finding("sqlite", "problem", _("{number}; detent needs 3.40 or newer", number=number))
+    if not has_wal_reset_bug(version):
+        return Finding("sqlite", "ok", number)
+    about = _(
+        "{number} has the WAL-reset bug (3.7.0 to 3.51.2, repaired too in 3.44.6 and 3.50.7): if two "
+        "connections write or checkpoint at the same instant, committed pages can be lost. detent has a single writing "
+        "connection in a single process, so this should not occur; keep other programs from writing the journal, or "
+        "use SQLite 3.51.3 or newer.",
+        number=number,
+    )
+    return Finding("sqlite", "risk", about)
+
+
+def _git() -> Finding:
+    path = shutil.which("git")
+    return Finding("git", "ok", path) if path else Finding("git", "note", _("not found; only coding runs need it"))
+
+
+def _kernel() -> Finding:
+    missing = [name for name in ("jupyter_client", "ipykernel") if find_spec(name) is None]
+    if not missing:
+        return Finding("kernel", "ok", _("a Jupyter kernel is installed"))
+    about = _(
+        "{names} not installed; only notebook runs need it: pip install 'detent[notebook]'", names=", ".join(missing)
+    )
+    return Finding("kernel", "note", about)
+
+
+def _existing(path: Path) -> Path:
+    path = path.absolute()
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path
+
+
+def _disk(home: Path) -> Finding:
+    free = shutil.disk_usage(_existing(home)).free
+    text = _("{count} MB free for {path}", count=free // 1_000_000, path=visible(str(home.absolute())))
+    return Finding("disk", "problem" if free < DISK_MIN else "risk" if free < DISK_LOW else "ok", text)
+
+
+def _permissions(home: Path) -> Iterator[Finding]:
+    if not home.exists():
+        place = _existing(home)
+        is_usable = os.access(place, os.W_OK | os.X_OK) and place.is_dir()
+        text = _("{path} is not there yet; the first run makes it", path=visible(str(home)))
+        if not is_usable:
+            text = _(
+                "{path} cannot be made: {place} is not writable", path=visible(str(home)), place=visible(str(place))
+            )
+        yield Finding("home", "ok" if is_usable else "problem", text)
+        return
+    if not home.is_dir():
+        yield Finding("home", "problem", _("{path} is not a folder", path=visible(str(home))))
+        return
+    problems = [*_open_to_others(home)]
+    if not os.access(home, os.W_OK | os.X_OK):
+        problems.append(_("{path} is not writable", path=visible(str(home))))
+    for problem in problems:
+        yield Finding("home", "problem", problem)
+    if not problems:
+        yield Finding("home", "ok", _("{path} is yours alone", path=visible(str(home))))
+
+
+def _open_to_others(home: Path) -> Iterator[str]:
+    """A private home keeps everything in it private; where it is open, each file must look after itself."""
+    places = [home, *(home / name for name in ("journal.db", "journal.db-wal", "journal.db-shm", "door", "lock"))]
+    for path in places:
+        try:
+            mode = stat.S_IMODE(path.lstat().st_mode)
+        except OSError:
+            continue
+        if path == home and not mode & 0o077:
+            return
+        if mode & 0o077:
+            wanted = "700" if path == home else "600"
+            yield _(
+                "others may use {path} (mode {mode}): chmod {wanted}",
+                path=visible(str(path)),
+                mode=f"{mode:o}",
+                wanted=wanted,
+            )
+
+
+def _lock(home: Path) -> Finding:
+    if not is_held(home):
+        return Finding("lock", "ok", _("nobody writes the journal now"))
+    found = holder(home)
+    since = when(float(found.get("since") or 0))
+    return Finding(
+        "lock", "ok", _("process {pid} writes the journal, since {when}", pid=found.get("pid", "?"), when=since)
+    )
+
+
+def _journal(caller: Caller, is_deep: bool) -> Iterator[Finding]:
+    if not caller.has_journal():
+        yield Finding("journal", "ok", _("no runs"))
+        return
+    try:
+        journal = caller.journal
+    except DetentError as error:
+        yield Finding("journal", "problem", visible(str(error)))
+        return
+    looks: list[Callable[[Journal], Iterator[Finding]]] = [_sound, _runs, *([_chains] if is_deep else [])]
+    for look in looks:
+        try:
+            yield from look(journal)
+        except DetentError as error:
+            yield Finding("journal", "problem", visible(str(error)))
+
+
+def _sound(journal: Journal) -> Iterator[Finding]:
+    problems = journal.check()
+    for problem in problems:
+        yield Finding("journal", "problem", visible(problem))
+    if not problems:
+        size = journal.path.stat().st_size
+        yield Finding("journal", "ok", _("sound, schema {version}, {count} kB", version=VERSION, count=size // 1000))
+
+
+def _runs(journal: Journal) -> Iterator[Finding]:
+    counts = {status: len(journal.runs([status], limit=RUNS_MAX)) for status in Status}
+    words = [f"{count} {status_word(status)}" for status, count in counts.items() if count]
+    yield Finding("runs", "ok", ", ".join(words) or _("no runs"))
+
+
+def _chains(journal: Journal) -> Iterator[Finding]:
+    is_whole, count = True, 0
+    for record in journal.runs(limit=RUNS_MAX):
+        proof = verify(journal, record.summary.run_id)
+        count += 1
+        if proof.problem:
+            is_whole = False
+            about = _(
+                "run {run_id}, after event {seq}: {problem}",
+                run_id=proof.run_id,
+                seq=proof.events,
+                problem=proof.problem,
+            )
+            yield Finding("chain", "problem", visible(about))
+    if is_whole:
+        yield Finding("chain", "ok", _("{count} runs replay to what the journal says", count=count))
+
+
+COMMANDS = {"doctor": doctor}

@@ -1,0 +1,141 @@
+"""Commands that only read: show, log, list, watch. They need nobody's leave and disturb nobody."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import click
+import msgspec
+
+from detent.core.history import Entry
+from detent.core.status import Status
+from detent.host.embedded.reader import entries, verify
+from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.driver import PAUSE_S
+from detent.surfaces.cli.option import run_argument, verb
+from detent.surfaces.cli.story import Follower, Narrator, consequences, headline, record_of
+from detent.surfaces.cli.text import brief, clock, columns, status_word, visible, when
+from detent.surfaces.cli.view import CODES, Standing
+from detent.surfaces.language import _
+
+
+@verb("show")
+@run_argument
+@click.option("--why", is_flag=True, help=_("Also say how it got there: what was tried, with which values."))
+def show(caller: Caller, run: str, why: bool) -> int:
+    """Show where a run stands."""
+    standing = Standing(caller, caller.find(run).summary.run_id)
+    story = _why(entries(caller.journal, standing.run.id)) if why else []
+    if caller.is_json:
+        told = {"why": [record_of(entry) for entry in story]} if why else {}
+        emit(standing.envelope(ok=True) | told)
+        return 0
+    standing.tell()
+    if standing.run.context and not standing.run.ended:
+        caller.say(_("  context: {value}", value=brief(standing.run.context, 2000)))
+    for entry in story:
+        _say_entry(caller, entry)
+    return 0
+
+
+def _why(every: Iterable[Entry]) -> list[Entry]:
+    """The events since the one that led into the present state, that one included."""
+    story: list[Entry] = []
+    for entry in every:
+        if any(taken.kind in ("transition", "caught") for taken in entry.taken) or entry.seq == 1:
+            story = []
+        story.append(entry)
+    return story
+
+
+@verb("log")
+@run_argument
+@click.option("--verify", "is_proof", is_flag=True, help=_("Replay the run and check every hash."))
+def log(caller: Caller, run: str, is_proof: bool) -> int:
+    """Show every event and what it led to."""
+    run_id = caller.find(run).summary.run_id
+    if is_proof:
+        return _proved(caller, run_id)
+    for entry in entries(caller.journal, run_id):
+        if caller.is_json:
+            emit(record_of(entry))
+        else:
+            _say_entry(caller, entry)
+    return 0
+
+
+def _say_entry(caller: Caller, entry: Entry) -> None:
+    caller.say(f"{entry.seq:>5}  {clock(entry.event.at)}  {headline(entry.event)}")
+    for line in consequences(entry):
+        caller.say(f"{'':>7}{line}", "dim")
+
+
+def _proved(caller: Caller, run_id: str) -> int:
+    proof = verify(caller.journal, run_id)
+    code = 1 if proof.problem else 0
+    if caller.is_json:
+        error = {"type": "replay_error", "message": proof.problem} if proof.problem else None
+        found = {"run_id": run_id, "events": proof.events, "checkpoint": proof.checkpoint}
+        emit({"ok": not code, **found, "error": error})
+    elif code:
+        caller.say(_("after event {seq}: {problem}", seq=proof.events, problem=visible(proof.problem)), "red")
+    else:
+        about = _(
+            "ok: {count} events replay to the same run; checkpoint {hash}", count=proof.events, hash=proof.checkpoint
+        )
+        caller.say(about, "green")
+    return code
+
+
+@verb("list")
+@click.option("--waiting", is_flag=True, help=_("Only those that wait."))
+@click.option(
+    "--status", type=click.Choice([s.value for s in Status]), multiple=True, help=_("Only those; may be repeated.")
+)
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help=_("At most so many."))
+def list_runs(caller: Caller, waiting: bool, status: tuple[str, ...], limit: int) -> int:
+    """List the runs, newest first."""
+    wanted = [Status(name) for name in dict.fromkeys((*status, *(["waiting"] if waiting else [])))]
+    runs = [r.summary for r in caller.journal.runs(wanted, limit=limit)] if caller.has_journal() else []
+    if caller.is_json:
+        emit({"ok": True, "runs": msgspec.to_builtins(runs), "error": None})
+        return 0
+    if not runs:
+        caller.say(_("no runs"))
+        return 0
+    rows = [[_("run"), _("machine"), _("state"), _("status"), _("changed"), _("question")]]
+    for summary in runs:
+        word = status_word(summary.status)
+        asked = brief(_first_question(summary.waiting), 60)
+        rows.append(
+            [summary.run_id, visible(summary.name), visible(summary.state), word, when(summary.updated_at), asked]
+        )
+    for line in columns(rows):
+        caller.say(line)
+    return 0
+
+
+def _first_question(waiting: tuple[dict[str, Any], ...]) -> str:
+    return str(waiting[0].get("question", "")) if waiting else ""
+
+
+@verb("watch")
+@run_argument
+@click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help=_("Begin after this event."))
+async def watch(caller: Caller, run: str, after: int) -> int:
+    """Follow a run until it ends, whoever drives it."""
+    run_id = caller.find(run).summary.run_id
+    follower, narrator = Follower(caller.journal, run_id, after), Narrator()
+    while True:
+        for entry in follower.news():
+            if caller.is_json:
+                emit(record_of(entry))
+            else:
+                for line, colour in narrator.lines(entry):
+                    caller.say(f"{clock(entry.event.at)}  {line}", colour)
+        if follower.run.ended is not None:
+            return CODES[follower.run.ended]
+        await asyncio.sleep(PAUSE_S)
+
+
+COMMANDS = {"show": show, "log": log, "list": list_runs, "watch": watch}

@@ -1,0 +1,74 @@
+"""Commands that take a definition file: run and validate."""
+
+import click
+
+from detent.define import Definition, load
+from detent.errors import DefinitionError, Refused
+from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.driver import drive
+from detent.surfaces.cli.option import assigned, by_option, parsed_object, verb
+from detent.surfaces.cli.text import visible
+from detent.surfaces.cli.view import Standing
+from detent.surfaces.language import _
+
+HOSTS_OWN = ("ask", "wait", "child", "*")
+
+
+@verb("run")
+@click.argument("file", metavar="FILE[:NAME]")
+@click.option("--input", "given", default="", metavar="JSON|@FILE", help=_("The run's input, a JSON object."))
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help=_("One value of the input; may be repeated."))
+@click.option("--id", "run_id", default="", metavar="RUN", help=_("The run's id; the same id twice is the same run."))
+@by_option
+async def run(caller: Caller, file: str, given: str, pairs: tuple[str, ...], run_id: str, by: str) -> int:
+    """Start a run and stay with it."""
+    values = assigned(pairs, parsed_object(given, "--input"))
+    definition = load(file)
+    known = caller.journal.record(run_id) if run_id and caller.has_journal() else None
+    if known is not None and known.summary.machine != definition.machine.digest:
+        raise Refused(f"there is a run {run_id} of another machine (`{known.summary.name}`); give this one another id")
+    async with caller.host() as host:
+        begun = await host.start(definition.machine, values, run_id=run_id, by=by, source=definition.source)
+        if known is not None:
+            caller.note(_("run {run_id} was already there; going on with it", run_id=run_id))
+            await host.recover(run_id)
+        await drive(caller, host, begun.id, known.summary.seq if known else 0)
+        return Standing(caller, begun.id).give()
+
+
+@verb("validate")
+@click.argument("file", metavar="FILE[:NAME]")
+def validate(caller: Caller, file: str) -> int:
+    """Load a definition and say what is wrong with it."""
+    definition = load(file)
+    machine = definition.machine
+    missing = _missing(definition)
+    if missing:
+        raise DefinitionError(f"there is no effect `{missing[0]}`", f"{definition.source}, machine `{machine.name}`")
+    if caller.is_json:
+        emit(
+            {
+                "ok": True,
+                "machine": machine.name,
+                "digest": machine.digest,
+                "states": list(machine.states),
+                "effects": sorted(definition.effects),
+                "source": definition.source,
+                "error": None,
+            }
+        )
+    else:
+        count = len(machine.states)
+        caller.say(_("ok: machine `{name}`, {count} states", name=visible(machine.name), count=count), "green")
+    return 0
+
+
+def _missing(definition: Definition) -> list[str]:
+    from detent.effects import builtin, discover
+
+    called = [name for name in definition.machine.chart.effects if name not in HOSTS_OWN]
+    known = {**builtin(), **discover(), **definition.effects} if called else {}
+    return [name for name in called if name not in known]
+
+
+COMMANDS = {"run": run, "validate": validate}

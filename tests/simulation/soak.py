@@ -1,0 +1,44 @@
+"""The long version of the crash tests: random histories and SIGKILL rounds for as long as you like.
+
+    ./run soak [MINUTES]
+"""
+
+import json
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.simulation.history import check
+from tests.simulation.sigkill import rounds
+
+HARM = ("duplicates", "missing", "lost", "unfinished", "broken")
+
+
+def main(minutes: float) -> int:
+    """Soak until the time is over or something breaks."""
+    until = time.monotonic() + minutes * 60
+    seed = random.randrange(2**31)
+    histories = kills = 0
+    while time.monotonic() < until:
+        for _ in range(200):
+            seed += 1
+            try:
+                check(seed)
+            except BaseException:
+                print(f"history {seed} broke a law: tests.simulation.history.check({seed}) tells it again")
+                raise
+        histories += 200
+        with tempfile.TemporaryDirectory(prefix="detent-soak-") as folder:
+            found = rounds(50, seed, Path(folder))
+        kills += int(str(found["killed"]))
+        if any(found[name] for name in HARM):
+            print(json.dumps(found))
+            return 1
+        print(f"{histories} histories, {kills} kills, nothing lost, nothing repeated", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else 10.0))

@@ -1,0 +1,22 @@
+"""Two hundred rounds of SIGKILL: nothing done twice, nothing lost."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.limit(280)
+def test_two_hundred_kills_lose_nothing_and_repeat_nothing() -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.simulation.sigkill", "200"], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["killed"] > 100, found
+    assert found["last_exit"] == 0, (found, done.stderr)
+    nothing = {"duplicates": [], "missing": [], "lost": [], "unfinished": [], "broken": []}
+    assert {name: found[name] for name in nothing} == nothing, found

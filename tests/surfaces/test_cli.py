@@ -1,0 +1,611 @@
+"""The command line, through the installed script: one story per verb, exit codes, envelopes, and what goes wrong."""
+
+import ast
+import json
+import os
+import pty
+import re
+import signal
+import string
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from detent.surfaces.cli.health import has_wal_reset_bug
+from detent.surfaces.cli.text import as_json, visible
+from detent.surfaces.language import CHINESE
+from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent, Done, ended, until
+
+SURFACES = Path(__file__).parents[2] / "src" / "detent" / "surfaces"
+ENVELOPE = {"ok", "run_id", "machine", "state", "status", "waiting", "output", "error", "checkpoint", "cost"}
+
+
+@pytest.fixture
+def detent(tmp_path: Path) -> Detent:
+    return Detent(tmp_path)
+
+
+def asked(detent: Detent, to: str = "ann") -> str:
+    """A run that waits for a yes."""
+    return str(detent("run", "flows.py:PLEA", "--set", f"to={to}", "--json", code=3).json["run_id"])
+
+
+# the verbs
+
+
+def test_run_starts_a_run_and_stays_until_it_ends(detent: Detent) -> None:
+    done = detent("run", "flows.py:QUICK", "--input", '{"text": "hello"}')
+    assert "completed" in done.out
+    assert '"text": "hello"' in done.out
+    assert "working → done" in done.err
+
+
+def test_run_takes_input_from_a_file_and_single_values(detent: Detent) -> None:
+    (detent.folder / "in.json").write_text('{"text": "file", "deep": {"a": 1}}')
+    done = detent("run", "flows.py:QUICK", "--input", "@in.json", "--set", "text=[1]", "--set", "deep.b=x", "--json")
+    assert done.json["output"] == {"text": [1]}
+    shown = detent("log", "last", "--json").out.splitlines()
+    assert json.loads(shown[0])["event"]["input"] == {"text": [1], "deep": {"a": 1, "b": "x"}}
+
+
+def test_the_same_run_id_twice_is_the_same_run(detent: Detent) -> None:
+    first = detent("run", "flows.py:PLEA", "--id", "mine", "--set", "to=x", "--json", code=3).json
+    again = detent("run", "flows.py:PLEA", "--id", "mine", "--set", "to=x", "--json", code=3).json
+    assert (first["run_id"], first["checkpoint"]) == (again["run_id"], again["checkpoint"])
+    assert "another machine" in detent("run", "flows.py:QUICK", "--id", "mine", code=2).err
+
+
+def test_a_failed_run_is_exit_code_1(detent: Detent) -> None:
+    done = detent("run", "flows.py:BREAKS", code=1)
+    assert "\x1b" not in done.out + done.err
+    assert "␛[31mbroken" in done.out
+    failed = detent("show", "last", "--json").json
+    assert (failed["status"], failed["error"]["type"]) == ("failed", "tool_failure")
+
+
+def test_signal_moves_a_run_and_drives_it_on(detent: Detent) -> None:
+    idle = detent("run", "flows.py:MAIL", "--set", "to=ann", code=3)
+    assert f"detent signal {idle.run_id} SEND" in idle.out
+    waiting = detent("signal", "last", "SEND", "--id", "one", "--json", code=3).json
+    assert waiting["state"] == "sending"
+    again = detent("signal", "last", "SEND", "--id", "one", "--json", code=3).json
+    assert again["checkpoint"] == waiting["checkpoint"]
+
+
+def test_a_waiting_run_shows_the_question_the_call_and_the_commands(detent: Detent) -> None:
+    done = detent("run", "flows.py:PLEA", "--set", "to=a\u202eb\u200bc\x1b[2J", code=3)
+    assert "Please?" in done.out
+    assert r'"to": "a\u202eb\u200bc\u001b[2J"' in done.out
+    assert f"detent approve {done.run_id} working/send/1" in done.out
+    assert f"detent reject {done.run_id} working/send/1" in done.out
+    assert not set("\u202e\u200b\x1b") & set(done.out + done.err)
+
+
+def test_approve_lets_the_deed_be_done(detent: Detent) -> None:
+    run_id = asked(detent)
+    assert not detent.has("sent")
+    done = detent("approve", run_id, "--comment", "fine", "--by", "bo", "--json").json
+    assert (done["ok"], done["status"]) == (True, "completed")
+    assert (detent.folder / "sent").read_text() == "ann\n"
+    answer = next(e for e in map(json.loads, detent("log", run_id, "--json").out.splitlines()) if e["seq"] == 2)
+    said = answer["event"]["result"]
+    assert (said["by"], said["comment"], said["channel"]) == ("bo", "fine", "cli")
+    assert said["call_hash"]
+
+
+def test_approve_with_other_arguments_and_values(detent: Detent) -> None:
+    run_id = asked(detent)
+    done = detent("approve", run_id, "--args", '{"to": "eve"}', "--patch", '{"note": "edited"}', "--json").json
+    assert (detent.folder / "sent").read_text() == "eve\n"
+    assert done["output"]["note"] == "edited"
+
+
+def test_reject_leaves_the_deed_undone(detent: Detent) -> None:
+    run_id = asked(detent)
+    done = detent("reject", run_id, "--comment", "no", code=4)
+    assert "kim said no: no" in done.out
+    assert not detent.has("sent")
+    assert "no open question" in detent("approve", run_id, code=2).err
+
+
+def test_a_rejection_may_lead_on(detent: Detent) -> None:
+    detent("run", "flows.py:MAIL", "--set", "to=ann", code=3)
+    detent("signal", "last", "SEND", code=3)
+    assert detent("reject", "last", "--json", code=3).json["state"] == "writing"
+
+
+def test_answer_fills_in_a_form(detent: Detent) -> None:
+    shown = detent("run", "flows.py:FORM", code=3).out
+    assert "--data JSON" in shown
+    assert "count" in detent("answer", "last", "--data", "{}", code=2).err
+    assert "form" in detent("approve", "last", code=2).err
+    assert detent("answer", "last", "--data", '{"count": 3}', "--json").json["output"] == {"count": 3}
+
+
+def test_cancel_stops_a_run(detent: Detent) -> None:
+    run_id = asked(detent)
+    done = detent("cancel", run_id, "--reason", "too late", "--json").json
+    assert (done["ok"], done["status"], done["error"]["message"]) == (True, "cancelled", "too late")
+    assert "accepted" in detent("cancel", run_id, code=2).err
+
+
+def test_pause_holds_a_run_and_resume_lets_it_go_on(detent: Detent) -> None:
+    detent("run", "flows.py:MAIL", "--set", "to=ann", code=3)
+    assert "paused" in detent("pause", "last").out
+    assert "paused already" in detent("pause", "last", code=2).err
+    assert detent("show", "last", "--json").json["paused"] is True
+    assert detent("resume", "last", "--json", code=3).json["paused"] is False
+
+
+def test_show_says_why(detent: Detent) -> None:
+    detent("run", "flows.py:MAIL", "--set", "to=ann", code=3)
+    detent("signal", "last", "SEND", code=3)
+    assert "writing → sending" in detent("show", "last", "--why").out
+    why = detent("show", "last", "--why", "--json").json
+    assert [entry["seq"] for entry in why["why"]] == [2]
+
+
+def test_log_tells_every_event_and_proves_it(detent: Detent) -> None:
+    detent("run", "flows.py:QUICK", "--set", "text=x")
+    lines = [json.loads(line) for line in detent("log", "last", "--json").out.splitlines()]
+    assert [line["seq"] for line in lines] == [1, 2]
+    assert lines[-1]["status"] == "completed"
+    assert "started by kim" in detent("log", "last").out
+    assert detent("log", "last", "--verify").out.startswith("ok: 2 events")
+    proof = detent("log", "last", "--verify", "--json").json
+    assert (proof["ok"], proof["events"], len(proof["checkpoint"])) == (True, 2, 64)
+
+
+def test_list_filters_by_status(detent: Detent) -> None:
+    assert detent("list").out == "no runs\n"
+    detent("run", "flows.py:QUICK")
+    run_id = asked(detent)
+    every = detent("list", "--json").json
+    assert (every["ok"], [run["status"] for run in every["runs"]]) == (True, ["waiting", "completed"])
+    assert [run["run_id"] for run in detent("list", "--waiting", "--json").json["runs"]] == [run_id]
+    assert len(detent("list", "--status", "failed", "--status", "completed", "--json").json["runs"]) == 1
+    assert len(detent("list", "--limit", "1", "--json").json["runs"]) == 1
+    assert "Please?" in detent("list").out
+
+
+def test_watch_follows_a_run_that_another_process_drives(detent: Detent) -> None:
+    with detent.going("run", "flows.py:STEADY") as driver:
+        until(lambda: detent.has("began"))
+        with detent.going("watch", "last") as watcher, detent.going("watch", "last", "--json") as machine:
+            assert watcher.stdout
+            while "began" not in watcher.stdout.readline():
+                pass
+            detent.touch("go")
+            told, entries = ended(watcher), ended(machine)
+        assert ended(driver).code == told.code == entries.code == 0
+    assert "working → done" in told.out
+    assert [json.loads(line)["seq"] for line in entries.out.splitlines()] == [1, 2]
+
+
+def test_a_second_process_hands_its_verb_to_the_first(detent: Detent) -> None:
+    with detent.going("run", "flows.py:STEADY", "--id", "long") as driver:
+        until(lambda: detent.has("began"))
+        run_id = asked(detent)
+        detent("approve", run_id)
+        assert "process" in detent("doctor", code=None).out
+        detent.touch("go")
+        assert ended(driver).code == 0
+
+
+def test_validate_says_ok_or_what_is_wrong(detent: Detent) -> None:
+    assert detent("validate", "flows.py:QUICK").out == "ok: machine `quick`, 2 states\n"
+    assert detent("validate", "flows.py:QUICK", "--json").json["states"] == ["working", "done"]
+    several = detent("validate", "flows.py", code=2).err
+    assert "QUICK, MAIL" in several
+    (detent.folder / "bad.py").write_text("x = 1\ny = (\n")
+    assert re.search(r"bad\.py:2:\d+: syntax error", detent("validate", "bad.py", code=2).err)
+    (detent.folder / "raises.py").write_text("x = 1\ny = x / 0\n")
+    assert "raises.py:2: ZeroDivisionError" in detent("validate", "raises.py", code=2).err
+    (detent.folder / "lost.py").write_text(
+        "from detent import *\nM = Machine('m', 'a', work={'a': (Action('x', 'nope'),)}, transitions=table('a - a'))\n"
+    )
+    assert "there is no effect `nope`" in detent("validate", "lost.py", code=2).err
+
+
+def test_a_machine_comes_from_json_too(detent: Detent) -> None:
+    machine = {
+        "name": "tiny",
+        "initial": "a",
+        "transitions": [{"source": "a", "target": "b", "on": "GO"}],
+        "ends": {"b": "completed"},
+    }
+    (detent.folder / "tiny.json").write_text(json.dumps(machine))
+    detent("run", "tiny.json", code=3)
+    assert detent("signal", "last", "GO", "--json").json["state"] == "b"
+    (detent.folder / "tiny.yaml").write_text("name: tiny\n")
+    assert "YAML is not supported by this version" in detent("run", "tiny.yaml", code=2).err
+
+
+def test_fork_begins_where_another_run_was(detent: Detent) -> None:
+    detent("run", "flows.py:MAIL", "--set", "to=ann", code=3)
+    first = detent("signal", "last", "SEND", "--json", code=3).json
+    log = [json.loads(line) for line in detent("log", "last", "--json").out.splitlines()]
+    forked = detent("fork", "last", "--at", "1", "--json", code=3).json
+    assert (forked["state"], forked["run_id"] == first["run_id"]) == ("writing", False)
+    again = detent("fork", first["run_id"], "--at", first["checkpoint"][:12], "--json", code=None).json
+    assert (again["state"], len(log)) == ("sending", 2)
+    assert "events 1 to 2" in detent("fork", first["run_id"], "--at", "9", code=2).err
+    assert "no checkpoint" in detent("fork", first["run_id"], "--at", "ffffffffff", code=2).err
+
+
+def test_migrate_goes_on_under_another_machine(detent: Detent) -> None:
+    detent("run", "flows.py:MAIL", "--set", "to=ann", code=3)
+    text = (
+        (detent.folder / "flows.py")
+        .read_text()
+        .replace("writing SEND sending", "writing SEND sending\\nwriting DROP done")
+    )
+    (detent.folder / "flows.py").write_text(text)
+    assert detent("migrate", "last", "flows.py:MAIL", "--json", code=3).json["accepts"] == ["SEND", "DROP"]
+    assert detent("signal", "last", "DROP", "--json").json["status"] == "completed"
+    assert "waiting" in detent("log", "last", "--verify", "--json").out or detent("log", "last", "--verify").code == 0
+
+
+def test_version_and_completion(detent: Detent) -> None:
+    assert detent("--version").out == detent("version").out
+    assert detent("version", "--json").json["version"]
+    for shell in ("bash", "zsh", "fish"):
+        assert "_DETENT_COMPLETE" in detent("completion", shell).out
+    asked(detent)
+    done = detent("app", code=None, _DETENT_COMPLETE="bash_complete", COMP_WORDS="detent app", COMP_CWORD="1")
+    assert "approve" in done.out
+
+
+# waiting for more than people
+
+
+def test_a_sleeping_run_is_driven_through_its_sleep(detent: Detent) -> None:
+    done = detent("run", "flows.py:NAP")
+    assert "sleeps until" in done.err
+
+
+def test_a_childs_question_is_answered_through_its_parent(detent: Detent) -> None:
+    parent = detent("run", "flows.py:CHILD", "--json", code=3).json
+    (question,) = parent["waiting"]
+    assert question["run_id"].startswith(f"{parent['run_id']}.")
+    assert detent("approve", parent["run_id"], "--json").json["status"] == "completed"
+
+
+# names of runs
+
+
+def test_a_run_is_found_by_prefix_and_last(detent: Detent) -> None:
+    for run_id in ("alpha-1", "alpha-2", "beta"):
+        detent("run", "flows.py:MAIL", "--id", run_id, "--set", "to=x", code=3)
+    assert detent("show", "b", "--json").json["run_id"] == "beta"
+    assert detent("show", "last", "--json").json["run_id"] == "beta"
+    assert detent("show", "alpha-1", "--json").json["run_id"] == "alpha-1"
+    ambiguous = detent("show", "alpha", code=2).err
+    assert "alpha-1" in ambiguous
+    assert "alpha-2" in ambiguous
+    assert "no run `zzz`" in detent("show", "zzz", code=2).err
+
+
+def test_two_open_questions_must_be_told_apart(detent: Detent) -> None:
+    detent("run", "flows.py:TWO", code=3)
+    refused = detent("approve", "last", code=2).err
+    assert "left/1" in refused
+    assert "right/1" in refused
+    contract = next(q["contract_id"] for q in detent("show", "last", "--json").json["waiting"] if q["action"] == "left")
+    assert len(detent("approve", "last", contract, "--json", code=3).json["waiting"]) == 1
+    assert "no open question; open:" in detent("approve", "last", contract, code=2).err
+    detent("approve", "last")
+
+
+# interruption and crash
+
+
+def test_ctrl_c_leaves_the_run_safe(detent: Detent) -> None:
+    with detent.going("run", "flows.py:STEADY", "--id", "long") as process:
+        until(lambda: detent.has("began"))
+        process.send_signal(signal.SIGINT)
+        assert process.stderr
+        while "Stopping" not in (line := process.stderr.readline()):
+            assert line, "it ended without a word"
+        process.send_signal(signal.SIGINT)
+        done = ended(process)
+    assert done.code == 130, done
+    assert "detent resume long" in done.err
+    assert "Traceback" not in done.err
+    detent.touch("go")
+    assert detent("resume", "long", "--json").json["status"] == "completed"
+
+
+def test_ctrl_c_lets_what_is_at_work_finish(detent: Detent) -> None:
+    with detent.going("run", "flows.py:SLOW", "--json") as process:
+        until(lambda: detent.has("began"))
+        process.send_signal(signal.SIGINT)
+        detent.touch("go")
+        done = ended(process)
+    assert (done.code, done.json["error"]["type"]) == (130, "interrupted")
+    assert set(done.json) >= ENVELOPE
+    after = detent("resume", "--json", code=None)
+    assert after.code == 0, after
+    assert detent("show", "last", "--json").json["status"] == "completed"
+
+
+def test_after_a_kill_an_irreversible_deed_becomes_a_question(detent: Detent) -> None:
+    with detent.going("run", "flows.py:SLOW") as process:
+        until(lambda: detent.has("began"))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert detent("show", "last", "--json").json["status"] == "running"
+    shown = detent("resume", "last", code=3)
+    assert "may already have happened" in shown.out
+    assert "--outcome not-happened" in shown.out
+    assert "--outcome" in detent("approve", "last", code=2).err
+    done = detent("answer", "last", "--outcome", "happened", "--result", '{"done": 1}', "--json").json
+    assert (done["status"], done["output"]) == ("completed", {})
+    assert detent("log", "last", "--verify").code == 0
+
+
+def test_after_a_kill_an_idempotent_deed_is_done_again(detent: Detent) -> None:
+    with detent.going("run", "flows.py:STEADY") as process:
+        until(lambda: detent.has("began"))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    detent.touch("go")
+    resumed = detent("resume", "--json").json
+    assert [run["status"] for run in resumed["runs"]] == ["completed"]
+    assert detent("resume").out == "nothing to take up\n"
+
+
+# machines read, people read
+
+
+def test_every_envelope_has_the_same_shape(detent: Detent) -> None:
+    run_id = asked(detent)
+    for done in (
+        detent("show", run_id, "--json"),
+        detent("reject", run_id, "--json", code=4),
+        detent("show", "nope", "--json", code=2),
+        detent("run", "nope.py", "--json", code=2),
+        detent("run", "--json", code=2),
+    ):
+        assert set(done.json) >= ENVELOPE
+        assert done.out.count("\n") == 1
+        assert done.err == ""
+    question = detent("list", "--json").json["runs"][0]
+    assert question["status"] == "rejected"
+
+
+def test_a_question_in_json_holds_the_exact_call(detent: Detent) -> None:
+    asked(detent)
+    (question,) = detent("show", "last", "--json").json["waiting"]
+    assert {"contract_id", "action", "question", "call", "call_hash", "run_id"} <= set(question)
+    assert question["call"] == {"effect": "mail.send", "input": {"to": "ann"}}
+
+
+def test_people_who_read_chinese_are_spoken_to_in_chinese(detent: Detent) -> None:
+    done = detent("run", "flows.py:PLEA", "--set", "to=ann", code=3, DETENT_LANG="zh")
+    assert "等待中" in done.out
+    assert "契约" in done.out
+    assert "启动一个运行" in detent("--help", LANG="zh_CN.UTF-8").out
+    assert "waiting" in detent("show", "last", DETENT_LANG="en", LANG="zh_CN.UTF-8").out
+    assert detent("show", "last", "--json", DETENT_LANG="zh").json["status"] == "waiting"
+
+
+def sentences() -> Iterator[str]:
+    for path in SURFACES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_":
+                assert isinstance(node.args[0], ast.Constant), f"{path}:{node.lineno}: not a plain sentence"
+                yield str(node.args[0].value)
+
+
+def fields(sentence: str) -> list[str]:
+    return sorted(name for _, name, _, _ in string.Formatter().parse(sentence) if name)
+
+
+def test_every_sentence_has_a_chinese_entry_with_the_same_values() -> None:
+    used = set(sentences())
+    assert used - set(CHINESE) == set()
+    assert set(CHINESE) - used == set(), "no longer used"
+    assert [english for english, chinese in CHINESE.items() if fields(english) != fields(chinese)] == []
+
+
+def on_a_terminal(detent: Detent, *argv: str, **env: str) -> str:
+    """What a command writes when it talks to a terminal."""
+    ours, theirs = pty.openpty()
+    environment = detent.env | {"TERM": "xterm-256color", **env}
+    process = subprocess.Popen(
+        [SCRIPT, *argv], cwd=detent.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    said = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            said += chunk
+    except OSError:  # Linux says that the other end is closed like this
+        pass
+    finally:
+        os.close(ours)
+    process.wait(DEADLINE_S)
+    return said.decode()
+
+
+def test_colours_are_for_terminals_whose_users_want_them(detent: Detent) -> None:
+    assert "\x1b" not in "".join(detent("run", "flows.py:QUICK")[1:])
+    assert "\x1b[" in on_a_terminal(detent, "run", "flows.py:QUICK")
+    assert "\x1b" not in on_a_terminal(detent, "run", "flows.py:QUICK", NO_COLOR="1")
+    assert "\x1b" not in on_a_terminal(detent, "run", "flows.py:QUICK", TERM="dumb")
+
+
+def test_nothing_hides_in_a_shown_text() -> None:
+    hostile = "a\x00\x07\x1b[1m\x7f\x9b\xa0\u00ad\u034f\u115f\u200d\u2028\u202e\u2066\u2800\u3164\ufe0f\ufeff\U000e0041b\nc\td"
+    for shown in (visible(hostile), as_json(hostile)):
+        assert all(ch.isprintable() for ch in shown)
+        assert not set(shown) & set("\u034f\u115f\u2800\u3164\ufe0f")
+    assert json.loads(as_json({"x": hostile})) == {"x": hostile}
+    assert visible("普通文字 naïve é") == "普通文字 naïve é"
+
+
+# the installation
+
+
+def test_doctor_looks_at_everything(detent: Detent) -> None:
+    detent("run", "flows.py:QUICK")
+    found = detent("doctor", "--deep", "--json").json
+    checks = {check["name"]: check["level"] for check in found["checks"]}
+    assert found["ok"] is True
+    assert {"python", "sqlite", "git", "kernel", "disk", "home", "lock", "journal", "runs", "chain"} <= set(checks)
+    assert checks["sqlite"] in ("ok", "risk")
+    (detent.folder / ".detent").chmod(0o755)
+    (detent.folder / ".detent" / "journal.db").chmod(0o644)
+    assert "chmod 700" in detent("doctor", code=1).out
+
+
+def test_doctor_names_a_damaged_run_and_its_event(detent: Detent) -> None:
+    run_id = detent("run", "flows.py:QUICK", "--json").json["run_id"]
+    change = "update events set body = replace(body, 'working', 'playing') where seq = 2"
+    change = "update events set hash = zeroblob(32) where seq = 2"
+    code = f"import sqlite3; db = sqlite3.connect('.detent/journal.db'); db.execute({change!r}); db.commit()"
+    subprocess.run([sys.executable, "-c", code], cwd=detent.folder, check=True)
+    assert f"run {run_id}, after event 1" in detent("doctor", "--deep", code=1).out
+    assert "after event 1" in detent("log", run_id, "--verify", code=1).out
+    assert detent("show", run_id, code=1).err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "is_affected"),
+    [
+        ((3, 6, 23), False),
+        ((3, 7, 0), True),
+        ((3, 40, 1), True),
+        ((3, 44, 5), True),
+        ((3, 44, 6), False),
+        ((3, 45, 0), True),
+        ((3, 50, 6), True),
+        ((3, 50, 7), False),
+        ((3, 51, 2), True),
+        ((3, 51, 3), False),
+        ((3, 52, 0), False),
+    ],
+)
+def test_the_versions_with_the_wal_reset_bug_are_known(version: tuple[int, ...], is_affected: bool) -> None:
+    assert has_wal_reset_bug(version) is is_affected
+
+
+def loaded(code: str) -> set[str]:
+    """The modules in a fresh interpreter after this."""
+    ending = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr));"
+    done = subprocess.run([sys.executable, "-c", ending + code], capture_output=True, text=True, check=False)
+    return set(done.stderr.split())
+
+
+def test_help_loads_no_machinery() -> None:
+    """Nothing that the front door `import detent` does not load by itself."""
+    helped = loaded("from detent.surfaces.cli import main; raise SystemExit(main(['--help']))")
+    assert "click" in helped
+    added = helped - loaded("import detent")
+    assert not added & {"asyncio", "sqlite3", "msgspec", "jinja2", "yaml", "rich", "importlib.metadata", "json"}
+    assert {name for name in added if name.startswith("detent.")} == {
+        "detent.surfaces",
+        "detent.surfaces.cli",
+        "detent.surfaces.cli.program",
+        "detent.surfaces.language",
+    }
+
+
+def test_home_is_an_option_a_variable_or_the_folder_here(detent: Detent) -> None:
+    detent("--home", "one", "run", "flows.py:QUICK")
+    detent("run", "flows.py:QUICK", "--home", "one")
+    detent("run", "flows.py:QUICK", DETENT_HOME="two")
+    assert not detent.has(".detent")
+    assert len(detent("list", "--home", "one", "--json", DETENT_HOME="two").json["runs"]) == 2
+    assert len(detent("list", "--json", DETENT_HOME="two").json["runs"]) == 1
+    assert "detent --home one approve" in detent("--home", "one", "run", "flows.py:PLEA", "--set", "to=x", code=3).out
+
+
+# mistakes
+
+MISTAKES = [
+    "",
+    "nonsense",
+    "--nonsense",
+    "run",
+    "run nowhere.py",
+    "run .",
+    "run flows.py",
+    "run flows.py:NOPE",
+    "run flows.txt",
+    "run broken.json",
+    "run binary.py",
+    "run exits.py",
+    "run flows.py:QUICK --input {",
+    "run flows.py:QUICK --input []",
+    "run flows.py:QUICK --input NaN",
+    "run flows.py:QUICK --input @nowhere",
+    "run flows.py:QUICK --set novalue",
+    "run flows.py:QUICK --set a=1 --set a.b=2",
+    "run flows.py:QUICK --id no/slash",
+    "run flows.py:QUICK --home flows.py",
+    "signal last",
+    "signal last GO",
+    "signal w NOPE",
+    "signal w @cancel",
+    "signal w SEND --data 7",
+    "approve w",
+    "approve last working/send/9",
+    "answer last",
+    "answer last --data 1 --outcome happened",
+    "answer last --outcome perhaps",
+    "reject nobody",
+    "cancel nobody",
+    "show nobody",
+    "show last --home nowhere",
+    "log nobody --verify",
+    "list --status odd",
+    "list --limit 0",
+    "watch nobody",
+    "resume nobody",
+    "fork last --at abc",
+    "migrate last nowhere.py",
+    "completion tcsh",
+]
+
+
+def test_a_mistake_is_told_in_a_line_and_never_a_traceback(detent: Detent) -> None:
+    detent("run", "flows.py:MAIL", "--id", "w", "--set", "to=x", code=3)
+    detent("run", "flows.py:PLEA", "--id", "asks", "--set", "to=x", code=3)
+    (detent.folder / "broken.json").write_text("{")
+    (detent.folder / "binary.py").write_bytes(b"\x00\xff\xfe")
+    (detent.folder / "exits.py").write_text("raise SystemExit(3)")
+    (detent.folder / "flows.txt").touch()
+    wrong: dict[str, Done] = {}
+    for mistake in MISTAKES:
+        done = detent(*mistake.split(), code=None)
+        lines = done.err.strip().count("\n") + 1
+        is_told = done.code == 2 and done.err and "Traceback" not in done.err and (lines <= 2 or not mistake)
+        if not is_told:
+            wrong[mistake] = done
+    assert not wrong
+
+
+def test_a_fault_of_our_own_says_how_to_see_more(detent: Detent) -> None:
+    detent("run", "flows.py:QUICK")
+    code = (
+        "import detent.surfaces.cli.reading as r, sys; from detent.surfaces.cli import main\n"
+        "def broken(*_): raise ZeroDivisionError('oh')\n"
+        "r.columns = broken; sys.exit(main(['list']))"
+    )
+
+    def run(**env: str) -> Done:
+        argv = [sys.executable, "-c", code]
+        done = subprocess.run(
+            argv, cwd=detent.folder, env=detent.env | env, capture_output=True, text=True, check=False
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    assert run().code == 1
+    assert "Traceback" not in run().err
+    assert "DETENT_DEBUG=1" in run().err
+    assert "Traceback" in run(DETENT_DEBUG="1").err
