@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import resource
 import sqlite3
 import subprocess
 import sys
@@ -113,9 +112,10 @@ def steps() -> Iterator[Figure]:
     raw = min(wall for (wall, _), _ in pairs) / length
     wall = min(wall for _, (wall, _) in pairs) / length
     cpu = min(cpu for _, (_, cpu) in pairs) / length
+    raw_cpu = min(cpu for (_, cpu), _ in pairs) / length
     ratio = wall / raw
     yield Figure("steps", "one run, wall", round(wall * 1e6, 1), "µs/step", round(raw * 1e6, 1), round(ratio, 2), "≤ 1.8× floor", ratio <= 1.8)
-    yield Figure("steps", "one run, CPU", round(cpu * 1e3, 4), "ms/step", 0.25, round(cpu * 1e3 / 0.25, 2), "≤ 0.25 ms", cpu <= 0.25e-3)
+    yield Figure("steps", "one run, CPU", round(cpu * 1e3, 4), "ms/step", round(raw_cpu * 1e3, 4), round(cpu / raw_cpu, 2), "≤ 0.25 ms", cpu <= 0.25e-3)
 
 
 def concurrent() -> Iterator[Figure]:
@@ -173,24 +173,16 @@ def opening() -> Iterator[Figure]:
 
 
 def memory() -> Iterator[Figure]:
-    """(e) memory of 10,000 waiting runs."""
-
-    async def ours() -> float:
-        with folder() as home:
-            async with EmbeddedHost(home, [noop], sync="off") as host:
-                before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-                for _ in range(10):
-                    await asyncio.gather(*(host.start(DOOR) for _ in range(1000)))
-                return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-
-    grown = asyncio.run(ours())
+    """(e) memory of 10,000 waiting runs, in a process of its own."""
+    counted = subprocess.run([sys.executable, "-m", "bench.memory"], capture_output=True, text=True, check=True)
+    grown = float(counted.stdout)
     yield Figure("memory", "10,000 waiting runs", round(grown, 1), "MB", 100, round(grown / 100, 2), "< 100 MB", grown < 100)
 
 
 def imports() -> Iterator[Figure]:
     """What the front door and the command line cost to open."""
     count = (
-        "import sys, msgspec; before = set(sys.modules); import detent; print(len(set(sys.modules) - before))"
+        "import sys, msgspec; before = set(sys.modules); from detent import advance; print(len(set(sys.modules) - before))"
     )
     loaded = int(subprocess.run([sys.executable, "-c", count], capture_output=True, text=True, check=True).stdout)
     yield Figure("import", "import detent", loaded, "modules", 60, round(loaded / 60, 2), "≤ 60", loaded <= 60)

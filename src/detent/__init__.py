@@ -11,8 +11,24 @@ The map, from the ground up; imports point down only:
     surfaces    command line, server, MCP: parse, call one verb, render
     testing     for your own tests: scripted effects, virtual clock, crash-anywhere
 
-This front door gives the core's nouns and imports no host and no I/O.
+This front door gives the core's nouns and imports no host and no I/O. It opens on first use: the command line lives
+behind it too, and `detent --help` must not pay for the engine.
 """
 
-from detent.core import *  # noqa: F403
-from detent.core import __all__ as __all__
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from detent.core import *  # noqa: F403
+    from detent.core import __all__ as __all__
+
+
+def __getattr__(name: str) -> Any:
+    core = import_module("detent.core")
+    if name in ("__all__", *core.__all__):
+        return getattr(core, name)
+    raise AttributeError(f"module 'detent' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *import_module("detent.core").__all__]

@@ -271,8 +271,7 @@ class _MortalHost(EmbeddedHost):
         if tasks:
             await asyncio.wait(tasks)
         await self._tasks.__aexit__(None, None, None)
-        self.journal.close()
-        self._written.close()
+        self.let_go()
 
 
 Operator = Callable[[World, Run, Contract], Mapping[str, Any] | None]

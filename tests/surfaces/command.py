@@ -17,9 +17,10 @@ DEADLINE_S = 30.0
 
 FLOWS = """
 import asyncio
+import json
 from pathlib import Path
 
-from detent import Action, Await, Branch, EffectFailed, Machine, Outcome, Question, Status, Wait, effect, table
+from detent import Action, Branch, EffectFailed, Machine, Question, Status, Wait, effect, table
 
 
 @effect("note", kind="pure")
@@ -55,7 +56,8 @@ def simple(name, *actions, **given):
     return Machine(name, "working", rows, work={"working": actions}, ends={"done": Status.COMPLETED}, **given)
 
 
-QUICK = simple("quick", Action("note", "note", {"text": "{{ context.text }}"}), output={"text": "{{ result.note.noted }}"})
+NOTE = Action("note", "note", {"text": "{{ context.text }}"})
+QUICK = simple("quick", NOTE, output={"text": "{{ result.note.noted }}"})
 MAIL = Machine(
     "mail",
     "writing",
@@ -74,8 +76,8 @@ SLOW = simple("slow", Action("slow", "slow"))
 STEADY = simple("steady", Action("steady", "steady"))
 NAP = simple("nap", Action("nap", "wait", wait=Wait(duration_s=0.2)))
 BREAKS = simple("breaks", Action("break", "break"))
-CHILD = simple("family", Action("child", "child", {"machine": QUICK and __import__("msgspec").to_builtins(PLEA),
-                                                 "input": {"to": "kid"}}))
+KID = simple("kid", Action("send", "mail.send", {"to": "kid"}, ask=Question("Please?")))
+CHILD = simple("family", Action("child", "child", {"machine": json.loads(KID.to_json())}))
 """
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core import attempt
-from detent.core.contract import Contract, Failure
+from detent.core.contract import Contract, Deed, Failure
 from detent.core.draft import Draft
 from detent.core.events import ContractMoved
 from detent.core.question import Answer, Question
@@ -22,14 +22,16 @@ from detent.errors import NotWaiting, Refused
 def suspended(draft: Draft, contract: Contract, event: ContractMoved, actor: str) -> None:
     """RUNNING → WAITING: the effect, the policy or a doubt asks first."""
     question = event.question or Question()
+    # A doubt does not expire: closing it unanswered would forget that the deed may have been done.
+    expires_at = 0.0 if question.reason == "outcome_unknown" else attempt.expiry(draft, question)
     draft.move(
         contract,
         "suspend",
         actor,
         question=question,
-        deed=event.deed or contract.deed,
+        deed=DEEDS.get(event.deed, contract.deed),
         call_hash=contract.call_hash or digest([contract.effect, contract.input]),
-        expires_at=attempt.expiry(draft, question),
+        expires_at=expires_at,
         answers=(),
     )
 
@@ -103,18 +105,19 @@ def _agreed(draft: Draft, contract: Contract, question: Question, said: Answer, 
         return
     for one in answers:
         _keep(draft, contract, one)
-    running = draft.move(contract, "resume", actor, answers=answers, approved=contract.call_hash, expires_at=0.0)
     if contract.effect == "ask":
+        running = draft.move(contract, "resume", actor, answers=answers)
         result = {"approved": True, "by": said.by, "comment": said.comment, "data": said.data}
         attempt.finished(draft, draft.move(running, "succeed", actor, result=result, deed="done"))
     else:
-        attempt.perform(draft, running)
+        approved = contract.call_hash
+        attempt.perform(draft, contract, "resume", actor, answers=answers, approved=approved)
 
 
 def _superseded(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
     """Edited arguments make a new contract, approved by the editor alone; the old one is rejected."""
     work = draft.work(contract)
-    running = draft.move(contract, "resume", actor, answers=(*contract.answers, said), expires_at=0.0)
+    running = draft.move(contract, "resume", actor, answers=(*contract.answers, said))
     draft.move(running, "reject", actor, error=Failure("approval_rejected", "superseded"))
     args = said.args or {}
     new_id = draft.number(contract.id.rpartition("/")[0])
@@ -144,7 +147,7 @@ def _superseded(draft: Draft, contract: Contract, question: Question, said: Answ
 
 def _rejected(draft: Draft, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
     _keep(draft, contract, said)
-    running = draft.move(contract, "resume", actor, answers=(*contract.answers, said), expires_at=0.0)
+    running = draft.move(contract, "resume", actor, answers=(*contract.answers, said))
     who = f"{said.by or 'somebody'} said no" + (f": {said.comment}" if said.comment else "")
     error = event.error or Failure("approval_rejected", who)
     attempt.finished(draft, draft.move(running, "reject", actor, error=error, result=said.result))
@@ -155,25 +158,25 @@ def _settled(draft: Draft, contract: Contract, said: Answer, actor: str) -> None
     answers = (*contract.answers, said)
     if said.outcome == "happened":
         _keep(draft, contract, said)
-        running = draft.move(contract, "resume", actor, answers=answers, expires_at=0.0)
+        running = draft.move(contract, "resume", actor, answers=answers)
         attempt.finished(draft, draft.move(running, "succeed", actor, result=said.result, deed="done"))
     elif said.outcome == "not_happened" and contract.is_adrift:
         cancelled = Failure("cancelled", "it did not happen")
-        draft.move(contract, "cancel", actor, answers=answers, error=cancelled, deed="none", expires_at=0.0)
+        draft.move(contract, "cancel", actor, answers=answers, error=cancelled, deed="none")
     elif said.outcome == "not_happened":
         _keep(draft, contract, said)
-        attempt.perform(draft, draft.move(contract, "resume", actor, answers=answers, deed="none", expires_at=0.0))
+        attempt.perform(draft, contract, "resume", actor, answers=answers, deed="none")
     elif said.outcome == "give_up":
         _keep(draft, contract, said)
         unknown = f"{said.by or 'somebody'} gave up: it may or may not have happened"
         error = Failure("tool_failure.unknown_outcome", unknown)
-        attempt.finished(draft, draft.move(contract, "cancel", actor, answers=answers, error=error, expires_at=0.0))
+        attempt.finished(draft, draft.move(contract, "cancel", actor, answers=answers, error=error))
     else:
         raise Refused("say `outcome`: happened (with `result`), not_happened (run it) or give_up")
 
 
 def _called_back(draft: Draft, contract: Contract, event: ContractMoved, actor: str) -> None:
-    running = draft.move(contract, "resume", actor, expires_at=0.0)
+    running = draft.move(contract, "resume", actor)
     if event.error is not None:
         attempt.finished(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
     else:
@@ -187,14 +190,15 @@ def expired(draft: Draft, contract: Contract) -> None:
         attempt.slept(draft, contract)
     elif reason == "callback" and contract.is_irreversible and contract.deed == "possible":
         # Silence after an irreversible call is not failure: only somebody who looks can say what happened.
-        running = draft.move(contract, "resume", "timer", expires_at=0.0)
+        running = draft.move(contract, "resume", "timer")
         doubt = Question(f"`{contract.effect}` was called and never answered. Did it happen?", "outcome_unknown")
         draft.move(running, "suspend", "timer", question=doubt)
     else:
         error = Failure(EXPIRED.get(reason, "timeout"), f"`{contract.action}` waited until its time was over")
-        attempt.finished(draft, draft.move(contract, "timeout", "timer", error=error, expires_at=0.0))
+        attempt.finished(draft, draft.move(contract, "timeout", "timer", error=error))
 
 
+DEEDS: dict[str, Deed] = {"none": "none", "possible": "possible", "done": "done"}
 EXPIRED = {
     "event": "timeout.event",
     "approval": "timeout.approval",

@@ -122,11 +122,12 @@ def _question(work: Work, scope: dict[str, Any], effect: str, repeat: str) -> Qu
 
 def start(draft: Draft, contract: Contract, work: Work) -> None:
     """PENDING → RUNNING, and on to WAITING where a question comes first."""
-    running = draft.move(contract, "start", "engine", due_at=0.0)
     question = contract.question
     if question is None or (contract.approved and contract.approved == contract.call_hash):
-        perform(draft, running)
-    elif contract.effect == "wait":
+        perform(draft, contract, "start", "engine")
+        return
+    running = draft.move(contract, "start", "engine")
+    if contract.effect == "wait":
         _wait(draft, running, work)
     else:
         draft.move(running, "suspend", "engine", expires_at=expiry(draft, question))
@@ -137,18 +138,25 @@ def expiry(draft: Draft, question: Question) -> float:
     return draft.at + question.expires_s if question.expires_s else 0.0
 
 
-def perform(draft: Draft, contract: Contract) -> None:
-    """Let the host carry it out; from the next commit on, the outside world may have felt it."""
-    if contract.is_irreversible:
-        for other in draft.contracts.values():
-            if other.key == contract.key and other.deed == "possible" and other.id != contract.id:
-                held = Failure(
-                    "key_held", f"the same deed is open in {other.id}", {"holder": {"contract_id": other.id}}
-                )
-                finished(draft, draft.move(contract, "reject", "engine", error=held))
-                return
-    draft.performing[contract.id] = contract.deed
-    draft.contracts[contract.id] = replace(contract, deed="possible", question=None)
+def perform(draft: Draft, contract: Contract, trigger: str, actor: str, **fields: Any) -> None:
+    """Start or resume a contract for the host to carry out; once this is written, the world may have felt it."""
+    holder = _holder(draft, contract) if contract.kind == "irreversible" else ""
+    if holder:
+        error = Failure("key_held", f"the same deed is open in {holder}", {"holder": {"contract_id": holder}})
+        running = draft.move(contract, trigger, actor, **fields)
+        finished(draft, draft.move(running, "reject", "engine", error=error))
+        return
+    draft.performing[contract.id] = fields.get("deed", contract.deed)
+    fields.update(deed="possible", question=None)
+    draft.move(contract, trigger, actor, **fields)
+
+
+def _holder(draft: Draft, contract: Contract) -> str:
+    """The other open contract of this run that may be doing the same deed."""
+    for other in draft.contracts.values():
+        if other.key == contract.key and other.deed == "possible" and other.id != contract.id:
+            return other.id
+    return ""
 
 
 def _wait(draft: Draft, contract: Contract, work: Work) -> None:
@@ -190,7 +198,7 @@ def awaits(draft: Draft, contract: Contract, signal: Signalled) -> bool:
 def take_signal(draft: Draft, contract: Contract, signal: Signalled) -> None:
     """A wait got what it waited for."""
     draft.changes["event"] = signal
-    running = draft.move(contract, "resume", signal.by or "signal", expires_at=0.0)
+    running = draft.move(contract, "resume", signal.by or "signal")
     told_as = told(signal)
     result = {"event": told_as.pop("name"), **told_as}
     finished(draft, draft.move(running, "succeed", "engine", result=result, deed="done"))
@@ -198,7 +206,7 @@ def take_signal(draft: Draft, contract: Contract, signal: Signalled) -> None:
 
 def slept(draft: Draft, contract: Contract) -> None:
     """The time of a sleep is over."""
-    running = draft.move(contract, "resume", "timer", expires_at=0.0)
+    running = draft.move(contract, "resume", "timer")
     finished(draft, draft.move(running, "succeed", "timer", result={"slept": True}, deed="done"))
 
 

@@ -56,7 +56,7 @@ class Work:
 
     def __init__(self, action: "Action") -> None:
         self.action = action
-        self.input = compile_template(action.input)
+        self.input = _input(action)
         self.effect = None if is_constant(action.effect) else compile_template(action.effect)
         self.when = Condition(action.when) if action.when else None
         self.choice = Condition(_text(action.input["condition"])) if action.effect == "choose" else None
@@ -72,6 +72,15 @@ class Work:
         self.branches = tuple((b.name, tuple(Work(a) for a in b.actions)) for b in action.branches)
         # Whether opening its contract reads nothing: then the engine need not build a scope.
         self.is_fixed = is_constant(action.input) and not any((self.effect, self.key, self.repeat, self.ask))
+
+
+def _input(action: "Action") -> Evaluate:
+    """An action's input as a template; a child's machine in it keeps its expressions for the child."""
+    given = action.input
+    if action.effect != "child" or not isinstance(given, dict) or not isinstance(given.get("machine"), dict):
+        return compile_template(given)
+    rest = compile_template({name: value for name, value in given.items() if name != "machine"})
+    return lambda scope: {**rest(scope), "machine": given["machine"]}
 
 
 class Place:

@@ -92,9 +92,7 @@ class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def alarm_at(self) -> float:
         """When its timer is due: the start of a pending one, the end of a wait; 0: never."""
-        if self.status is Status.RUNNING:
-            return 0.0
-        return self.due_at if self.status is Status.PENDING else self.expires_at
+        return self.due_at or self.expires_at
 
     @property
     def is_irreversible(self) -> bool:

@@ -100,8 +100,8 @@ class Draft:
 
     def works(self, path: str) -> tuple[Work, ...]:
         """The actions of a lane."""
-        works = self.place.work
-        for part in path.split("/")[1:]:
+        works = self.chart.places[self.state].work
+        for part in path.split("/")[1:] if path else ():
             action, _, index = part.rpartition(".")
             work = next(w for w in works if w.action.id == action)
             works = work.branches[0 if work.each else int(index)][1]
@@ -167,12 +167,12 @@ class Draft:
         else:
             self.put("context", name, value)
 
-    def move(self, contract: Contract, trigger: str, actor: str, **fields: Any) -> Contract:
-        """Make one of the nine moves; the caller has checked that it is legal."""
+    def move(self, contract: Contract, trigger: str, actor: str, expires_at: float = 0.0, **fields: Any) -> Contract:
+        """Make one of the nine moves, checked by the caller; a timer ends with the status it was for."""
         before = contract.status
         target = MOVES[before, trigger]
-        self.taken.append(Taken("contract", before.value, trigger, target.value, contract.id, actor))
-        moved = replace(contract, status=target, moved_at=self.at, **fields)
+        self.taken.append(Taken("contract", before, trigger, target, contract.id, actor))
+        moved = replace(contract, status=target, moved_at=self.at, due_at=0.0, expires_at=expires_at, **fields)
         if target in TERMINAL:
             self.contracts.pop(contract.id, None)
         else:

@@ -12,6 +12,7 @@ import msgspec
 
 from detent.core.contract import Contract
 from detent.core.question import Question
+from detent.core.value import interned
 from detent.errors import DefinitionError
 
 Kind = Literal["pure", "idempotent", "irreversible"]
@@ -54,6 +55,9 @@ class Declared(msgspec.Struct, frozen=True, omit_defaults=True):
     timeout_s: float = TIMEOUT_S
     scope: Scope = "global"
     settle_s: float = -1.0  # how long a request may still be in flight after its caller died; -1: timeout_s
+
+    def __post_init__(self) -> None:
+        interned(self, "kind", "scope")
 
     @property
     def settle(self) -> float:

@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from detent.core.chart import Chart
 from detent.core.check import check
 from detent.core.check import did_you_mean as did_you_mean  # noqa: PLC0414 - who writes machines looks here
 from detent.core.question import Question
 from detent.core.status import Status
-from detent.core.value import digest
+from detent.core.value import digest, interned, ordered
 from detent.errors import DefinitionError
 
 
@@ -77,6 +78,10 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     at_once: int = 0  # how many branches at the same time; 0: all
     tolerate: int = 0  # how many branches may fail
 
+    def __post_init__(self) -> None:
+        interned(self, "kind", "scope")
+        force_setattr(self, "input", ordered(self.input))
+
 
 class Transition(msgspec.Struct, frozen=True, omit_defaults=True):
     """One row of the table: from `source` to `target`, on a signal, on an error, or when the work is done."""
@@ -116,12 +121,17 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     timeouts_s: dict[str, float] = {}  # how long a run may stay in a state
     keeps: tuple[str, ...] = ()  # signals that are kept when they come early, instead of refused
     limits: Limits = Limits()
+    children: dict[str, "Machine"] = {}  # machines that `child` actions start, by the name they use
     output: Any = None  # template of what the run gives; absent: its context
     title: str = ""
     version: str = ""
 
     def __post_init__(self) -> None:
+        _settle(self)
         check(self)
+        # A machine read back from its JSON has its keys in order: expressions must not see a difference.
+        for name in ("work", "ends", "variables", "local", "timeouts_s", "output"):
+            force_setattr(self, name, ordered(getattr(self, name)))
         _ = self.chart  # compiles every expression, so that a bad one is found now
 
     @cached_property
@@ -160,6 +170,17 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
             return msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError as error:
             raise DefinitionError(str(error), "machine") from None
+
+
+def _settle(machine: Machine) -> None:
+    """Take lists for tuples and words for statuses, as people write them."""
+    try:
+        force_setattr(machine, "transitions", tuple(machine.transitions))
+        force_setattr(machine, "work", {state: tuple(actions) for state, actions in machine.work.items()})
+        force_setattr(machine, "ends", {state: Status(status) for state, status in machine.ends.items()})
+        force_setattr(machine, "keeps", tuple(machine.keeps))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise DefinitionError(f"not a machine's parts: {error}", f"machine `{machine.name}`") from None
 
 
 def _whole(value: Any) -> Any:

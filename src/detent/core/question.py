@@ -6,6 +6,9 @@ The question holds the exact resolved call; the answer is bound to its hash, so 
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import force_setattr
+
+from detent.core.value import interned, ordered
 
 Reason = Literal["approval", "form", "outcome_unknown", "callback", "event", "timer"]
 
@@ -21,6 +24,12 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     separate: bool = False  # whoever started the run may not answer
     expires_s: float = 0.0  # 0: waits for ever
     data: dict[str, Any] = {}  # what the asker knows, shown with the question
+
+    def __post_init__(self) -> None:
+        interned(self, "reason")
+        if self.schema or self.data:
+            force_setattr(self, "schema", ordered(self.schema))
+            force_setattr(self, "data", ordered(self.data))
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):

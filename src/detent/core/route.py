@@ -13,6 +13,7 @@ from detent.core.contract import Failure
 from detent.core.draft import Draft
 from detent.core.events import Signalled
 from detent.core.status import Status
+from detent.core.taken import Taken
 from detent.errors import ExpressionError, Refused
 
 CHAIN_MAX = 10_000  # transitions one event may lead to
@@ -157,7 +158,7 @@ def _first(draft: Draft, rows: list[Row]) -> Row | None:
 def _take(draft: Draft, way: Row, event: str, failure: Failure | None = None) -> None:
     row = way.row
     leave(draft)
-    draft.say("transition", source=draft.state, event=event, target=row.target)
+    draft.taken.append(Taken("transition", draft.state, event, row.target))
     try:
         for work in way.then:
             lane.act(draft, "", work)

@@ -13,8 +13,6 @@ from detent.core.effect import Declared
 from detent.core.events import Signalled
 from detent.core.status import Status
 
-NEVER = float("inf")
-
 
 class Lane(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of work inside a state; the state itself is the lane named ""."""
@@ -98,10 +96,9 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def wake_at(self) -> float:
         """When the next timer is due; 0: never."""
-        soonest = min(self.state_deadline or NEVER, self.deadline or NEVER)
-        for contract in self.contracts:
-            soonest = min(soonest, contract.alarm_at or NEVER)
-        return 0.0 if soonest == NEVER else soonest
+        times = [c.due_at or c.expires_at for c in self.contracts]
+        times = [t for t in (self.deadline, self.state_deadline, *times) if t]
+        return min(times) if times else 0.0
 
     def contract(self, contract_id: str) -> Contract | None:
         """The open contract of that id."""

@@ -5,9 +5,11 @@ Everything from outside passes `plain()` once; after that values are treated as 
 
 import hashlib
 import math
+import sys
 from typing import Any
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from detent.errors import Refused
 
@@ -26,6 +28,19 @@ def canonical(value: Any) -> bytes:
 def digest(value: Any) -> str:
     """SHA-256 of the canonical JSON, in hex."""
     return hashlib.sha256(_encode(value)).hexdigest()
+
+
+def interned(struct: msgspec.Struct, *fields: str) -> None:
+    """Make equal texts one object: msgspec leaves out a default by identity, and equal values must give equal bytes."""
+    for field in fields:
+        force_setattr(struct, field, sys.intern(str(getattr(struct, field))))
+
+
+def ordered(value: Any) -> Any:
+    """The same value with the keys of every mapping sorted, so that equal values also look alike to expressions."""
+    if isinstance(value, dict):
+        return {key: ordered(value[key]) for key in sorted(value)}
+    return [ordered(inner) for inner in value] if isinstance(value, list) else value
 
 
 def plain(value: Any, what: str = "value") -> Any:

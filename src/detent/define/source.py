@@ -121,7 +121,7 @@ class _Loader(SourceFileLoader):
     """Compiles what is in the file now: a cached bytecode file may be of the same second and size, but another text."""
 
     def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
-        return self.source_to_code(self.get_data(self.path), self.path)  # type: ignore[no-any-return,attr-defined,unused-ignore]
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 _loaded: dict[Path, tuple[tuple[int, int], ModuleType]] = {}

@@ -131,18 +131,16 @@ class Attempts:
     def _to_hold(self) -> list[Live]:
         """The runs with something under way, and those that hear of it when it is done."""
         found: dict[str, Live] = {}
-        for live in self._host.all_live():
-            while (live.tasks or live.unwritten or found) and live.run.id not in found:
-                if not (live.tasks or live.unwritten or any(other.run.parent.startswith(f"{live.run.id} ") for other in found.values())):
-                    break
-                found[live.run.id] = live
-                above = live.run.parent.partition(" ")[0]
-                if not above:
-                    break
+        busy = [live for live in self._host.all_live() if live.tasks or live.unwritten]
+        while busy:
+            live = busy.pop()
+            above = live.run.parent.partition(" ")[0]
+            if above and live.run.id not in found:
                 try:
-                    live = self._host.load(above)  # noqa: PLW2901
-                except DetentError:
-                    break
+                    busy.append(self._host.load(above))
+                except DetentError as error:
+                    self._host.report(above, error)
+            found[live.run.id] = live
         return [live for live in found.values() if live.run.ended is None and not live.run.is_held]
 
     def broke(self, live: Live, contract_id: str, error: Exception) -> None:

@@ -39,7 +39,7 @@ class Door:
         self._host = host
         self._home = home
         self._server: asyncio.AbstractServer | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._callers: set[asyncio.Task[Any]] = set()
         self._folder = -1
 
     async def open(self) -> None:
@@ -53,28 +53,38 @@ class Door:
             os.umask(before)
 
     async def close(self) -> None:
-        """Stop listening and hang up, so that whoever waits can take over."""
+        """Stop listening and hang up, so that whoever waits can take over; to be done before the lock is let go."""
         if self._server is not None:
             (self._home / NAME).unlink(missing_ok=True)
             self._server.close()
-            for writer in tuple(self._open):
-                writer.close()
+            self._server = None
+            for caller in self._callers:
+                caller.cancel()
+            if self._callers:
+                await asyncio.wait(self._callers)
         if self._folder >= 0:
             os.close(self._folder)
             self._folder = -1
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
+        caller = asyncio.current_task()
+        assert caller is not None
+        self._callers.add(caller)
         try:
             if _peer(writer) not in (os.getuid(), None):
                 return
             while line := await reader.readline():
-                writer.write(await self._reply(line) + b"\n")
+                reply = await self._reply(line)
+                if self._host.is_closing:
+                    # What a host says while it closes is not the last word. Left without a reply until we hang up,
+                    # the caller asks the next holder, and what was done here already is not done there again.
+                    await asyncio.get_running_loop().create_future()
+                writer.write(reply + b"\n")
                 await writer.drain()
-        except (ConnectionError, ValueError, asyncio.LimitOverrunError):
+        except (ConnectionError, ValueError, asyncio.LimitOverrunError, asyncio.CancelledError):
             return  # a caller that goes away or talks nonsense loses its connection, nothing else
         finally:
-            self._open.discard(writer)
+            self._callers.discard(caller)
             writer.close()
 
     async def _reply(self, line: bytes) -> bytes:
@@ -86,14 +96,19 @@ class Door:
             if "machine" in given:
                 given["machine"] = msgspec.convert(given["machine"], Machine)
             result = await getattr(self._host, verb)(**given)
-            return msgspec.json.encode({"result": result})
+            reply = msgspec.json.encode({"result": result})
+            if len(reply) >= LINE_MAX:
+                raise DetentError(f"it was done, but the run is too large to show here ({len(reply):,} bytes)")
+            return reply
         except EventRefused as error:
             told = {"state": error.state, "event": error.event, "accepts": error.accepts}
             return msgspec.json.encode({"error": "EventRefused", "message": str(error), **told})
         except DetentError as error:
             return msgspec.json.encode({"error": type(error).__name__, "message": str(error)})
-        except (KeyError, TypeError, msgspec.MsgspecError) as error:
+        except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             return msgspec.json.encode({"error": "Refused", "message": f"not understood: {error}"})
+        except Exception as error:  # silence would make the caller ask again, for ever
+            return msgspec.json.encode({"error": "DetentError", "message": f"{type(error).__name__}: {error}"})
 
 
 class Knock:
@@ -105,7 +120,10 @@ class Knock:
     @classmethod
     async def open(cls, home: Path) -> "Knock":
         """Connect, or raise DoorClosed."""
-        folder, path = _address(home)
+        try:
+            folder, path = _address(home)
+        except OSError as error:
+            raise DoorClosed(str(error)) from None
         try:
             return cls(*await asyncio.open_unix_connection(path, limit=LINE_MAX))
         except OSError as error:
@@ -115,8 +133,11 @@ class Knock:
 
     async def ask(self, verb: str, **args: Any) -> Any:
         """Have a verb done there."""
+        line = msgspec.json.encode({"verb": verb, "args": args})
+        if len(line) >= LINE_MAX:
+            raise Refused(f"this is {len(line):,} bytes; at most {LINE_MAX:,} can be handed to another process")
         try:
-            self._writer.write(msgspec.json.encode({"verb": verb, "args": args}) + b"\n")
+            self._writer.write(line + b"\n")
             await self._writer.drain()
             line = await self._reader.readline()
         except OSError as error:

@@ -28,6 +28,7 @@ from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, genesis, sealed
 from detent.host.embedded.live import Live, load
+from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.recovery import recover_child, recover_run
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Writer
@@ -52,8 +53,10 @@ class EmbeddedHost:
         is_inline: bool = False,
         live_max: int = LIVE_MAX,
         grace_s: float = 5.0,
+        lock: Lock | None = None,
     ) -> None:
         self.home = home
+        self._lock = lock  # one that is held already; without it the host takes its own
         self.clock: Clock = clock or SystemClock()
         given = effects.values() if isinstance(effects, Mapping) else effects
         self.effects = {effect.name: effect for effect in given}
@@ -65,11 +68,24 @@ class EmbeddedHost:
         self.is_closing = False
 
     async def __aenter__(self) -> "EmbeddedHost":
+        if self._lock is None:
+            self._lock = Lock(self.home)
+            if not self._lock.take():
+                self._lock = None
+                raise JournalError(f"process {holder(self.home).get('pid', '?')} is writing the journal in {self.home}")
         path = self.home / "journal.db"
-        self._written = Journal(path, is_writer=True, sync=self._sync)
-        self.journal = Journal(path)
+        try:
+            self._written = Journal(path, is_writer=True, sync=self._sync)
+            try:
+                self.journal = Journal(path)
+                self._next_no = self.journal.next_no()
+            except BaseException:
+                self._written.close()
+                raise
+        except BaseException:
+            self._lock.free()
+            raise
         self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
-        self._next_no = self.journal.next_no()
         self.claims = Claims(self.journal)
         self.timers = Timers(self)
         self.attempts = Attempts(self)
@@ -84,13 +100,30 @@ class EmbeddedHost:
         """Let what is at work finish for a while, write everything, and let go of the journal."""
         if self.is_closing:
             return
+        try:
+            await self.finish(grace_s)
+        finally:
+            self.let_go()
+
+    async def finish(self, grace_s: float | None = None) -> None:
+        """Let what is at work finish for a while and write everything; the journal stays ours until `let_go`."""
         self.is_closing = True
         self.timers.close()
-        await self.attempts.close(self._grace_s if grace_s is None else grace_s)
-        await self._tasks.__aexit__(None, None, None)
-        await self._writer.close()
+        for bells in self._watchers.values():
+            for bell in bells:
+                bell.set()
+        try:
+            await self.attempts.close(self._grace_s if grace_s is None else grace_s)
+            await self._tasks.__aexit__(None, None, None)
+        finally:
+            await self._writer.close()
+
+    def let_go(self) -> None:
+        """Close the files and let others write."""
         self.journal.close()
         self._written.close()
+        if self._lock is not None:
+            self._lock.free()
 
     # the seven verbs
 
@@ -167,23 +200,25 @@ class EmbeddedHost:
 
     async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
         """The run's events as they come, until it ends."""
-        from detent.host.embedded.reader import entries  # only watchers need it
+        from detent.host.embedded.reader import Follower  # only watchers need it
 
+        follower = Follower(self.journal, run_id, after)
         bell = asyncio.Event()
         self._watchers.setdefault(run_id, set()).add(bell)
         try:
-            while True:
+            while not self.is_closing:
                 bell.clear()
-                for entry in entries(self.journal, run_id, after):
-                    after = entry.seq
+                for entry in follower.more():
                     yield entry
-                    if entry.run.ended is not None and after >= self._seq(run_id):
+                    if self.is_closing:
                         return
-                if self._seq(run_id) == after and self._ended(run_id):
+                if follower.run.ended is not None:
                     return
                 await bell.wait()
         finally:
-            self._watchers[run_id].remove(bell)
+            self._watchers[run_id].discard(bell)
+            if not self._watchers[run_id]:
+                del self._watchers[run_id]
 
     # beside the verbs
 
@@ -372,7 +407,9 @@ class EmbeddedHost:
     def _evict(self) -> None:
         """Waiting runs need not be in memory: drop the ones touched longest ago."""
         for run_id, live in tuple(self._live.items())[: max(1, self._live_max // 4)]:
-            if not (live.tasks or live.unwritten or live.waiters):
+            if live.tasks or live.unwritten or live.waiters:
+                self._live.move_to_end(run_id)  # so that next time others are looked at
+            else:
                 del self._live[run_id]
 
     def load(self, run_id: str) -> Live:
@@ -398,8 +435,10 @@ class EmbeddedHost:
         self.problems[run_id] = str(error)
 
     def child_machine(self, live: Live, contract: Contract) -> Machine:
-        """The machine a child contract names: its JSON inline, or a digest the journal knows."""
+        """The machine a child contract names: one of its machine's children, its own JSON, or a known digest."""
         given = contract.input.get("machine")
+        if isinstance(given, str) and given in live.machine.children:
+            return live.machine.children[given]
         if isinstance(given, dict):
             try:
                 return msgspec.convert(given, Machine)
@@ -429,14 +468,6 @@ class EmbeddedHost:
         if missing:
             raise Unknown(f"there is no effect `{missing[0]}`; known: {', '.join(sorted(known)) or 'none'}")
         return {name: known[name].declared for name in names if name in known}
-
-    def _seq(self, run_id: str) -> int:
-        record = self.journal.record(run_id)
-        return record.summary.seq if record else 0
-
-    def _ended(self, run_id: str) -> bool:
-        record = self.journal.record(run_id)
-        return record is not None and record.summary.status.is_terminal
 
 
 def _settle(done: "asyncio.Future[Run]", run: Run, error: JournalError | None) -> None:

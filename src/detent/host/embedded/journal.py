@@ -54,7 +54,8 @@ create index runs_by_holder on runs (held_by) where held_by <> '';
 create table events (run integer not null, seq integer not null, id text, body blob not null, hash blob not null);
 create unique index events_in_order on events (run, seq);
 create unique index events_once on events (run, id) where id is not null;
-create table snapshots (run integer primary key, seq integer not null, engine text not null, body blob not null);
+create table snapshots (run integer not null, seq integer not null, engine text not null, body blob not null);
+create unique index snapshots_in_order on snapshots (run, seq);
 create table claims (
     scope text not null, key text not null, run_id text not null, contract_id text not null,
     call_hash text not null, status text not null, result blob, at real not null, primary key (scope, key)
@@ -74,6 +75,10 @@ UPDATE_RUN = (
     " cost_usd = ?, held_by = ? where no = ?"
 )
 KEEP_SNAPSHOT = "insert or replace into snapshots (run, seq, engine, body) values (?, ?, ?, ?)"
+# Two are kept: whoever watches a little behind the newest must not fold the whole run for it.
+DROP_SNAPSHOTS = (
+    "delete from snapshots where run = ?1 and seq < (select max(seq) from snapshots where run = ?1 and seq < ?2)"
+)
 KEEP_MACHINE = "insert or ignore into machines (digest, name, body) values (?, ?, ?)"
 TAKE_CLAIM = (
     "insert into claims (scope, key, run_id, contract_id, call_hash, status, result, at) values (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -255,7 +260,10 @@ class Journal:
                     db.execute(FREE_CLAIM, freed)
             db.executemany(INSERT_EVENT, [row for batch in batches for row in batch.events])
             db.executemany(UPDATE_RUN, [batch.update for batch in batches if batch.update])
-            db.executemany(KEEP_SNAPSHOT, [batch.snapshot for batch in batches if batch.snapshot])
+            for batch in batches:
+                if batch.snapshot is not None:
+                    db.execute(KEEP_SNAPSHOT, batch.snapshot)
+                    db.execute(DROP_SNAPSHOTS, batch.snapshot[:2])
             db.execute("commit")
         except JournalError:
             _roll_back(db)
@@ -373,7 +381,10 @@ class Journal:
         They are read a page at a time: a query left open would show every other reader of this connection an old
         journal for as long as somebody looks at this run.
         """
-        query = "select seq, body, hash from events where run = ? and seq > ? and seq <= ? order by seq limit ?"
+        query = (
+            "select seq, cast(body as blob), cast(hash as blob) from events"
+            " where run = ? and seq > ? and seq <= ? order by seq limit ?"
+        )
         seq = after
         while True:
             try:
@@ -383,8 +394,6 @@ class Journal:
             for number, body, hashed in page:
                 try:
                     event = _event.decode(body)
-                    if not (isinstance(body, bytes) and isinstance(hashed, bytes)):
-                        raise TypeError("its row holds text instead of bytes")
                 except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
                     raise JournalError(f"run {self._name(no)} is damaged at event {number}: {error}") from None
                 seq = number
@@ -400,10 +409,11 @@ class Journal:
             row = None
         return str(row[0]) if row else f"no. {no}"
 
-    def snapshot(self, no: int) -> tuple[int, str, bytes] | None:
-        """The latest cached fold of a run, if any: (seq, engine, body)."""
+    def snapshot(self, no: int, upto: int) -> tuple[int, str, bytes] | None:
+        """The latest cached fold of a run up to that event, if any: (seq, engine, body)."""
+        query = "select seq, engine, cast(body as blob) from snapshots where run = ? and seq <= ? order by seq desc limit 1"
         try:
-            row = self._db.execute("select seq, engine, body from snapshots where run = ?", (no,)).fetchone()
+            row = self._db.execute(query, (no, upto)).fetchone()
         except sqlite3.Error:
             return None  # only a cache: without it the events are folded again
         return None if row is None else (row[0], row[1], row[2])

@@ -112,8 +112,8 @@ def load(journal: Journal, run_id: str, upto: int = 0) -> Live:
     if record is None:
         raise Unknown(f"there is no run {run_id}")
     run, head, seq, machine = Run(id=run_id), genesis(run_id), 0, None
-    cached = journal.snapshot(record.no)
-    if cached is not None and cached[0] <= (upto or record.summary.seq):
+    cached = journal.snapshot(record.no, upto or record.summary.seq)
+    if cached is not None:
         found = journal.hash_at(record.no, cached[0])
         if found is not None and cached[1] == engine(found, cached[2]):
             try:

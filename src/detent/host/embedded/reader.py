@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from detent.core.engine import advance
-from detent.core.events import Event
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.run import Run
@@ -26,10 +25,10 @@ class Proof(NamedTuple):
 def find(journal: Journal, name: str) -> Record:
     """A run by its id, an unambiguous beginning of it, or `last`."""
     if name == "last":
-        newest = [r for r in journal.runs(limit=50) if not r.summary.parent]
-        if not newest:
+        newest = journal.newest()
+        if newest is None:
             raise Unknown("there are no runs yet")
-        return newest[0]
+        return newest
     exact = journal.record(name)
     if exact is not None:
         return exact
@@ -44,31 +43,37 @@ def find(journal: Journal, name: str) -> Record:
 
 def entries(journal: Journal, run_id: str, after: int = 0, upto: int = 0) -> Iterator[Entry]:
     """A run's events with what each led to, from the first after `after`."""
-    record = journal.record(run_id)
-    if record is None:
-        raise Unknown(f"there is no run {run_id}")
-    run, head, seq, machine = _base(journal, record, after)
-    for seq, event, run, taken, machine in _told(journal, record, run, head, seq, machine, upto):
-        if seq > after:
-            yield Entry(seq, event, taken, run)
+    return Follower(journal, run_id, after).more(upto)
+
+
+class Follower:
+    """Reads on in a run's events; what it has folded it does not fold again."""
+
+    def __init__(self, journal: Journal, run_id: str, after: int = 0) -> None:
+        record = journal.record(run_id)
+        if record is None:
+            raise Unknown(f"there is no run {run_id}")
+        self._journal, self._no, self._after = journal, record.no, after
+        self.run, self._head, self._seq, self._machine = _base(journal, record, after)
+
+    def more(self, upto: int = 0) -> Iterator[Entry]:
+        """The events that have come since."""
+        before = self.run
+        events = replay(self._journal, self._no, before, self._head, self._seq, self._machine, upto)
+        for seq, event, run, head, machine in events:
+            _, _, taken = advance(machine, before, event)
+            before = run
+            self.run, self._head, self._seq, self._machine = run, head, seq, machine
+            if seq > self._after:
+                yield Entry(seq, event, taken, run)
 
 
 def _base(journal: Journal, record: Record, after: int) -> tuple[Run, bytes, int, Machine | None]:
     """Where to begin folding: the snapshot if it is not past what is asked for."""
-    cached = journal.snapshot(record.no)
-    if cached is not None and cached[0] <= after:
+    if after and journal.snapshot(record.no, after) is not None:
         live = load(journal, record.summary.run_id, upto=after)
         return live.run, live.head, live.run.seq, live.machine
     return Run(id=record.summary.run_id), genesis(record.summary.run_id), 0, None
-
-
-def _told(journal: Journal, record: Record, run: Run, head: bytes, seq: int, machine: Machine | None,
-          upto: int) -> Iterator[tuple[int, Event, Run, tuple, Machine]]:  # type: ignore[type-arg]  # fmt: skip
-    before = run
-    for seq, event, after, head, machine in replay(journal, record.no, run, head, seq, machine, upto):  # noqa: B007
-        _, _, taken = advance(machine, before, event)
-        before = after
-        yield seq, event, after, taken, machine
 
 
 def verify(journal: Journal, run_id: str) -> Proof:

@@ -9,7 +9,6 @@ import json
 import os
 import urllib.parse
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -70,27 +69,20 @@ class Secrets:
         return _is_reference(value) and value["secret"] in self._known
 
 
-@lru_cache(maxsize=1000)
-def _named(digest: str, action: str, machine: "_Held") -> frozenset[str]:
-    return frozenset(name for one in _actions(machine.machine) if one.id == action for name in _references(one.input))
-
-
-class _Held:
-    """A machine as an argument that a cache does not compare."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held)
+_NAMED: dict[tuple[str, str], frozenset[str]] = {}
+NAMED_MAX = 1000
 
 
 def named(machine: Machine, action: str) -> frozenset[str]:
     """The secrets that the definition of an action names."""
-    return _named(machine.digest, action, _Held(machine))
+    place = (machine.digest, action)
+    found = _NAMED.get(place)
+    if found is None:
+        if len(_NAMED) >= NAMED_MAX:
+            _NAMED.clear()
+        ids = (one.input for one in _actions(machine) if one.id == action)
+        found = _NAMED[place] = frozenset(name for given in ids for name in _references(given))
+    return found
 
 
 def _actions(machine: Machine) -> Iterator[Action]:

@@ -16,6 +16,7 @@ import msgspec
 from detent.core.effect import Effect
 from detent.core.machine import Machine
 from detent.core.run import Run
+from detent.core.value import plain
 from detent.errors import JournalError
 from detent.host.embedded.door import Door, DoorClosed, Knock, run_of
 from detent.host.embedded.host import EmbeddedHost, FindEffects, new_run_id
@@ -33,7 +34,7 @@ class SharedHost:
         self._lock = Lock(home)
         self._host: EmbeddedHost | None = None
         self._door: Door | None = None
-        self._knock: Knock | None = None
+        self._is_closed = False
         self._opening = asyncio.Lock()
 
     @property
@@ -47,33 +48,39 @@ class SharedHost:
         until = loop.time() + PATIENCE_S
         while not self._lock.take():
             try:
-                self._knock = await Knock.open(self._home)
+                knock = await Knock.open(self._home)
+                knock.close()
                 return
             except DoorClosed:
                 if loop.time() > until:
                     pid = holder(self._home).get("pid", "?")
                     raise JournalError(f"process {pid} holds {self._home} but does not answer") from None
                 await asyncio.sleep(PAUSE_S)
-        self._host = EmbeddedHost(self._home, self._effects, find_effects=self._find_effects)
+        host = EmbeddedHost(self._home, self._effects, find_effects=self._find_effects, lock=self._lock)
+        await host.__aenter__()
+        door = Door(host, self._home)
         try:
-            await self._host.__aenter__()
-        except BaseException:
-            self._host = None
-            self._lock.free()
+            await door.open()
+        except BaseException as error:
+            await door.close()
+            await host.close(0.0)
+            if isinstance(error, OSError):
+                raise JournalError(f"cannot open a door in {self._home}: {error}") from None
             raise
-        self._door = Door(self._host, self._home)
-        await self._door.open()
+        self._host, self._door = host, door
 
     async def close(self, *, is_hurried: bool = False) -> None:
         """Let go; what other processes have under way here may finish first, unless we are in a hurry."""
-        if self._host is not None:
-            await self._host.close(None if is_hurried else float("inf"))
-            self._lock.free()
-            if self._door is not None:
-                await self._door.close()
-            self._host = None
-        if self._knock is not None:
-            self._knock.close()
+        self._is_closed = True
+        if self._host is None:
+            return
+        host, door, self._host, self._door = self._host, self._door, None, None
+        try:
+            await host.finish(None if is_hurried else float("inf"))
+        finally:
+            if door is not None:
+                await door.close()  # before the lock: afterwards the door in this home is the next holder's
+            host.let_go()
 
     async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", **given: Any) -> Run:
         """Begin a run."""
@@ -116,25 +123,27 @@ class SharedHost:
         return result if isinstance(result, Run) else run_of(result)
 
     async def _do(self, verb: str, **given: Any) -> Any:
+        # What goes through the door must be what a host would take: JSON on its own would make null of NaN.
+        sent = {k: msgspec.to_builtins(v) if isinstance(v, Machine) else plain(v, k) for k, v in given.items()}
         while True:
+            if self._is_closed:
+                raise JournalError("this host is closed")
             if self._host is not None:
                 return await getattr(self._host, verb)(**given)
-            knock = self._knock
             try:
-                assert knock is not None
-                sent = {k: msgspec.to_builtins(v) for k, v in given.items()}
-                return await knock.ask(verb, **sent)
+                knock = await Knock.open(self._home)  # one for each verb: `settled` may take its time
+                try:
+                    return await knock.ask(verb, **sent)
+                finally:
+                    knock.close()
             except DoorClosed:
-                await self._reopen(knock)
+                await self._reopen()
 
-    async def _reopen(self, knock: Knock | None) -> None:
+    async def _reopen(self) -> None:
         """The holder is gone: find the next one, or become it and take up what it left."""
         async with self._opening:
-            if self._knock is not knock or self._host is not None:
+            if self._host is not None or self._is_closed:
                 return
-            if knock is not None:
-                knock.close()
-            self._knock = None
             await self.open()
             if self._host is not None:
                 await self._host.recover()

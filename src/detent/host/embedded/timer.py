@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost
 
 
+SPARE = 1000
+
+
 class Timers:
     """Wakes runs when they asked to be woken."""
 
@@ -33,6 +36,9 @@ class Timers:
             return
         self._times[run_id] = at
         heapq.heappush(self._heap, (at, run_id))
+        if len(self._heap) > 2 * len(self._times) + SPARE:  # times that were taken back still lie here
+            self._heap = [(then, one) for one, then in self._times.items()]
+            heapq.heapify(self._heap)
         if self._alarm is None or at < self._alarm_at:
             self._arm()
 

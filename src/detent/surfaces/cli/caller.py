@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Optional
 
 import click
 
+from detent.errors import Refused
 from detent.surfaces.cli.text import visible
 from detent.surfaces.language import _
 
@@ -51,7 +52,8 @@ class Caller:
     def __init__(self, home: str | None, is_json: bool) -> None:
         self.home = Path(home or os.environ.get("DETENT_HOME") or DEFAULT_HOME)
         self.is_json = is_json
-        self.interrupted = ""
+        self.interrupted = ""  # the run that Ctrl-C puts down
+        self._found = ""
         self.is_driven_elsewhere = False
         self._home_option = home
         self._journal: Journal | None = None
@@ -92,7 +94,9 @@ class Caller:
         """A run by its id, an unambiguous beginning of it, or `last`."""
         from detent.host.embedded.reader import find
 
-        return find(self.journal, name)
+        record = find(self.journal, name)
+        self._found = record.summary.run_id
+        return record
 
     def has_journal(self) -> bool:
         """Whether anything was ever written here."""
@@ -105,9 +109,11 @@ class Caller:
         from detent.effects import builtin, discover
         from detent.host.embedded.shared import open_host
 
+        if self.home.exists() and not self.home.is_dir():
+            raise Refused(f"{self.home} is not a folder, so it cannot be a home")
         effects = {**builtin(), **discover()}
         async with open_host(self.home, effects, lambda source: find_effects(source, self.warn)) as host:
-            self.is_driven_elsewhere = not host.is_holder
+            self.interrupted, self.is_driven_elsewhere = self._found, not host.is_holder
             yield host
 
     def close(self) -> None:

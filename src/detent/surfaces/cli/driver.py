@@ -1,6 +1,8 @@
 """Staying with a run until it ends or only a person or a signal can move it, telling what happens meanwhile."""
 
 import asyncio
+import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -11,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError
+from detent.host.embedded.live import load
 from detent.surfaces.cli.caller import Caller, has_colour
 from detent.surfaces.cli.story import Follower, Narrator
-from detent.surfaces.cli.text import clock, duration, visible
+from detent.surfaces.cli.text import clock, visible
+from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.cli.view import children, is_for_people
 from detent.surfaces.language import _
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from detent.host.embedded.shared import SharedHost
 
 PAUSE_S = 0.05
+WAITING_MAX = 100_000
 OVERDUE_S = 5.0  # how long to wait for a timer that should have rung already
 
 
@@ -49,6 +54,8 @@ async def telling(caller: Caller, run_id: str, after: int = 0) -> AsyncIterator[
         finally:
             task.cancel()
             await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # a journal that cannot be read says so again below
             tell()
 
 
@@ -58,13 +65,16 @@ class LiveLine:
     def __init__(self, narrator: Narrator) -> None:
         self._narrator = narrator
         self._live: Any = None
+        self._spinner: Any = None
 
     def __enter__(self) -> "LiveLine":
         if has_colour(sys.stderr):
             from rich.console import Console
             from rich.live import Live
+            from rich.spinner import Spinner
 
-            console = Console(stderr=True, highlight=False, markup=False)
+            console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+            self._spinner = Spinner("dots")
             self._live = Live(console=console, transient=True, refresh_per_second=8, get_renderable=self._drawn)
             self._live.start()
         return self
@@ -84,22 +94,29 @@ class LiveLine:
             self._live.console.print(visible(text), style=colour or None)
 
     def _drawn(self) -> Any:
-        from rich.spinner import Spinner
-
-        at_work = [f"{name} {duration(max(0.0, time.time() - at))}" for name, _effect, at in self._narrator.at_work]
-        return Spinner("dots", text=", ".join(at_work)) if at_work else ""
+        at_work = [
+            f"{name} {_('{count} s', count=int(time.time() - at))}" for name, _effect, at in self._narrator.at_work
+        ]
+        self._spinner.update(text=", ".join(at_work))
+        return self._spinner if at_work else ""
 
 
 async def drive(caller: Caller, host: "SharedHost", run_id: str, after: int = 0) -> Run:
     """Stay with a run; on Ctrl-C say at once that it is being put down."""
-    async with telling(caller, run_id, after):
-        try:
+    try:
+        async with telling(caller, run_id, after):
             return await _settled(caller, host, run_id)
-        except asyncio.CancelledError:
-            caller.interrupted = run_id
-            if host.is_holder:
-                caller.note(_("Stopping: what is at work may finish for a moment; Ctrl-C again stops at once."))
-            raise
+    except asyncio.CancelledError:
+        caller.interrupted, caller.is_driven_elsewhere = run_id, not host.is_holder
+        if host.is_holder:
+            signal.signal(signal.SIGINT, lambda *_: _stop_at_once(caller))
+            caller.note(_("Stopping: what is at work may finish for a moment; Ctrl-C again stops at once."))
+        raise
+
+
+def _stop_at_once(caller: Caller) -> None:
+    """The second Ctrl-C: like a kill, which the journal survives by design."""
+    os._exit(interrupted(caller.is_json))
 
 
 async def _settled(caller: Caller, host: "SharedHost", run_id: str) -> Run:
@@ -139,23 +156,14 @@ async def _moved(caller: Caller, run: Run, limit_s: float = float("inf")) -> boo
 
 
 async def take_up(caller: Caller, host: "SharedHost") -> list[str]:
-    """Put everything back to work that the last process left: at work, asleep, or held by its going away."""
+    """Put everything back to work that the last process left; what sleeps or has overslept counts too."""
     found = list(await host.recover())
-    found += [run_id for _at, run_id in caller.journal.timers()]
-    for record in caller.journal.runs([Status.WAITING], limit=10_000):
-        summary = record.summary
-        if summary.run_id not in found and is_held_by_host(caller, summary.run_id):
-            await host.recover(summary.run_id)
-            found.append(summary.run_id)
+    for record in caller.journal.runs([Status.WAITING], limit=WAITING_MAX):
+        run_id = record.summary.run_id
+        try:
+            run = load(caller.journal, run_id).run
+        except DetentError:
+            continue  # a damaged run must not keep the others from going on
+        if run.wake_at and (run.wake_at <= time.time() or not is_for_people(run)):
+            found.append(run_id)
     return list(dict.fromkeys(found))
-
-
-def is_held_by_host(caller: Caller, run_id: str) -> bool:
-    """Whether a process that went away put the run down."""
-    from detent.host.embedded.live import load
-
-    try:
-        run = load(caller.journal, run_id).run
-    except DetentError:
-        return False
-    return run.is_held and run.held_by == "host"

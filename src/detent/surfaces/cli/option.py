@@ -11,6 +11,7 @@ import click
 
 from detent.surfaces.cli.caller import Caller, user
 from detent.surfaces.cli.program import summaries
+from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.language import _
 
 
@@ -31,6 +32,8 @@ def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
                     return int(asyncio.run(function(caller, **given)))
                 return int(function(caller, **given))
+            except KeyboardInterrupt:
+                return interrupted(is_json)
             finally:
                 caller.close()
 

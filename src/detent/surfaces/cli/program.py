@@ -131,21 +131,13 @@ def _called(given: list[str]) -> int:
     try:
         code = program().main(given, prog_name="detent", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.NoSuchOption as error:
-        return _mistake(error, is_json)
     except click.ClickException as error:
         return _mistake(error, is_json)
     except click.Abort:
-        return INTERRUPTED
+        return INTERRUPTED  # Ctrl-C before a command began
     except BrokenPipeError:
         raise
-    except KeyboardInterrupt:
-        from detent.surfaces.cli.trouble import interrupted
-
-        return interrupted(is_json)
-    except BaseException as error:
-        if isinstance(error, (SystemExit, GeneratorExit)):
-            raise
+    except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001  # the last place where anything can become words
         from detent.surfaces.cli.trouble import told
 
         return told(error, is_json)

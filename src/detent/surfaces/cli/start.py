@@ -29,6 +29,7 @@ async def run(caller: Caller, file: str, given: str, pairs: tuple[str, ...], run
         raise Refused(f"there is a run {run_id} of another machine (`{known.summary.name}`); give this one another id")
     async with caller.host() as host:
         begun = await host.start(definition.machine, values, run_id=run_id, by=by, source=definition.source)
+        caller.interrupted = begun.id
         if known is not None:
             caller.note(_("run {run_id} was already there; going on with it", run_id=run_id))
             await host.recover(run_id)

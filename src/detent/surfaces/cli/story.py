@@ -63,7 +63,7 @@ class Narrator:
     @property
     def at_work(self) -> list[tuple[str, str, float]]:
         """What is under way: contract, effect, since when."""
-        return [(contract_id, effect, at) for contract_id, (at, effect) in self._since.items()]
+        return [(contract_id, effect, at) for contract_id, (at, effect) in list(self._since.items())]
 
     def lines(self, entry: Entry) -> Iterator[tuple[str, str]]:
         """Lines with their colour."""
@@ -126,13 +126,19 @@ def headline(event: Event) -> str:
     if isinstance(event, Started):
         by = _(" by {name}", name=visible(event.by)) if event.by else ""
         return _("started{by}, input {value}", by=by, value=brief(event.input))
-    by = (event.by if isinstance(event, Signalled) else event.actor) or ""
+    by = event.by if isinstance(event, Signalled) else _speaker(event)
     said = _(" by {name}", name=visible(by)) if by else ""
     if isinstance(event, Signalled):
         value = f" {brief(event.data)}" if event.data else ""
         return _("signal {name}{by}{value}", name=visible(event.name), by=said, value=value)
     value = f" {brief(event.result)}" if event.result is not None else ""
     return f"{visible(event.contract_id)} {visible(event.trigger)}{said}{value}"
+
+
+def _speaker(event: ContractMoved) -> str:
+    """Who is behind a move: the person who answered rather than "human"."""
+    said = event.result if event.trigger == "resume" and isinstance(event.result, dict) else {}
+    return str(said.get("by") or event.actor)
 
 
 def consequences(entry: Entry) -> Iterator[str]:

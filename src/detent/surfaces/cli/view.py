@@ -104,12 +104,11 @@ class Standing:
 def questions(caller: Caller, run: Run, depth: int = 0) -> list[dict[str, Any]]:
     """Every open question of a run and of the child runs it waits for, each with the run it belongs to."""
     found = [{"run_id": run.id, **msgspec.to_builtins(question_of(c))} for c in run.waiting]
-    for child in children(run):
-        if depth < DEPTH_MAX:
-            try:
-                found += questions(caller, load(caller.journal, child).run, depth + 1)
-            except DetentError:
-                continue  # the child is not there yet
+    for child in children(run) if depth < DEPTH_MAX else ():
+        try:
+            found += questions(caller, load(caller.journal, child).run, depth + 1)
+        except DetentError:
+            continue  # the child is not there yet
     return found
 
 

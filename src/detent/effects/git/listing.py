@@ -1,0 +1,172 @@
+"""Which files of a work tree a checkpoint holds: what the user's index names, and what is untracked and not ignored.
+
+A repository inside the work tree (a submodule or not) is asked for its own list, under its own rules; its files are then
+files of the checkpoint like all others, so that even a repository that is deleted as a whole comes back.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from detent.effects.git.command import Git, joined
+from detent.effects.git.place import OWN_FOLDER, Place, git_dir_of, nested
+
+PATHSPECS_MAX = 200
+
+IndexEntry = tuple[str, str, str, str]  # mode, object, stage, path
+
+
+@dataclass
+class Listing:
+    """One area's files and folders, all paths from the root of the outer work tree."""
+
+    files: set[str] = field(default_factory=set)
+    bare: set[str] = field(default_factory=set)  # folders that hold no listed file
+    repositories: set[str] = field(default_factory=set)  # found inside
+
+
+def is_own(path: str) -> bool:
+    """Whether a path belongs to detent itself."""
+    return path == OWN_FOLDER or path.startswith(OWN_FOLDER + "/")
+
+
+def parents(path: str) -> Iterator[str]:
+    """The folders above a path, the nearest first, without the root."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def folders_of(paths: Iterable[str]) -> set[str]:
+    """Every folder above these paths."""
+    found: set[str] = set()
+    for path in paths:
+        for parent in parents(path):
+            if parent in found:
+                break
+            found.add(parent)
+    return found
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of these folders or lies in one."""
+    found = folders if isinstance(folders, set | frozenset | dict) else set(folders)
+    return bool(found) and (path in found or any(parent in found for parent in parents(path)))
+
+
+async def index_entries(place: Place) -> list[IndexEntry]:
+    """The user's index, entry by entry."""
+    if not place.has_git:
+        return []
+    entries = []
+    for line in await place.users.names("ls-files", "-s", "-z"):
+        facts, _, path = line.partition("\t")
+        mode, name, stage = facts.split(" ")
+        entries.append((mode, name, stage, path))
+    return entries
+
+
+async def untracked(git: Git, root: str) -> Listing:
+    """What this index does not hold and no rule ignores: files, folders without files, repositories inside."""
+    found, collapsed = Listing(), []
+    for path in await git.names("ls-files", "-z", "-o", "--exclude-standard", "--directory"):
+        if path.endswith("/"):
+            collapsed.append(path)
+        else:
+            found.files.add(path)
+    collapsed = [path for path in collapsed if not is_own(path[:-1])]
+    if not collapsed:
+        return found
+    only = ("--", *collapsed) if len(collapsed) <= PATHSPECS_MAX else ()
+    for path in await git.names("ls-files", "-z", "-o", "--exclude-standard", *only):
+        if path.endswith("/"):
+            found.repositories.add(path[:-1])
+        else:
+            found.files.add(path)
+    walked = set()
+    for path in collapsed:
+        walked |= _folders_below(root, path[:-1])
+    walked -= folders_of(found.files) | folders_of(found.repositories) | found.repositories
+    found.bare = walked - await ignored(git, sorted(walked))
+    return found
+
+
+async def ignored(git: Git, paths: list[str]) -> set[str]:
+    """Those of the paths that the rules in force hide, whether or not an index holds them."""
+    if not paths:
+        return set()
+    exit_code, answer, _ = await git.run("check-ignore", "-z", "--no-index", "--stdin", stdin=joined(paths))
+    return set(os.fsdecode(answer).split("\0")[:-1]) if exit_code == 0 else set()
+
+
+def _folders_below(root: str, top: str) -> set[str]:
+    found, rest = set(), [top]
+    while rest:
+        folder = rest.pop()
+        full = os.path.join(root, folder)
+        if git_dir_of(full) is not None:
+            continue
+        found.add(folder)
+        try:
+            with os.scandir(full) as entries:
+                rest += [f"{folder}/{e.name}" for e in entries if e.is_dir(follow_symlinks=False) and e.name != ".git"]
+        except OSError:
+            continue
+    return found
+
+
+def repositories_among(root: str, folders: Iterable[str]) -> set[str]:
+    """Those of the folders that are the work tree of a repository."""
+    found = set()
+    for folder in folders:
+        full = f"{root}/{folder}"
+        try:
+            os.lstat(f"{full}/.git")
+        except OSError:
+            continue
+        if not os.path.islink(full) and git_dir_of(full) is not None:
+            found.add(folder)
+    return found
+
+
+async def inside(outer: Place, path: str) -> tuple[Place, Listing] | None:
+    """The list of a repository inside the work tree, with that of every further one in it left to the caller."""
+    place = await nested(outer, os.path.join(outer.root, path))
+    if place is None:
+        return None
+    entries, found = await asyncio.gather(index_entries(place), untracked(place.users, place.root))
+    files = {name for mode, _, _, name in entries if mode != "160000"} | found.files
+    links = {name for mode, _, _, name in entries if mode == "160000"}
+    further = found.repositories | repositories_among(place.root, links | folders_of(files) | found.bare)
+    return place, Listing(
+        {f"{path}/{name}" for name in files if not is_below(name, further)},
+        {f"{path}/{name}" for name in found.bare},
+        {f"{path}/{name}" for name in further},
+    )
+
+
+class Ground:
+    """What is on disk at a path, seen without following any link on the way there."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._real: dict[str, bool] = {"": True}
+
+    def stat(self, path: str) -> os.stat_result | None:
+        """The file, link or folder at a path; nothing if there is none or if a link leads there."""
+        parent = path.rpartition("/")[0]
+        if not self._is_real(parent):
+            return None
+        try:
+            return os.lstat(os.path.join(self._root, path))
+        except OSError:
+            return None
+
+    def _is_real(self, folder: str) -> bool:
+        known = self._real.get(folder)
+        if known is None:
+            found = self.stat(folder)
+            known = self._real[folder] = found is not None and stat.S_ISDIR(found.st_mode)
+        return known

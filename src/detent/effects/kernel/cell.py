@@ -1,0 +1,115 @@
+"""One request on its way through a kernel, and what became of it.
+
+A request is over when its reply and the kernel's idle have both come, or one of them has and the other stays away, or
+the process has ended. No single message can keep it open.
+"""
+
+import asyncio
+import time
+from typing import Any, Literal
+
+import msgspec
+
+from detent.effects.kernel.output import Outputs
+from detent.effects.kernel.variable import Variable
+
+STRAY_S = 1.0  # how long the second of reply and idle may stay away before we go on without it
+
+State = Literal["ok", "error", "timeout", "dead", "interrupted"]
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """How a cell went."""
+
+    status: State
+    outputs: list[dict[str, Any]] = []
+    execution_count: int | None = None
+    error: dict[str, Any] | None = None  # ename, evalue, traceback
+    variables: dict[str, Variable] = {}  # all of the user's variables as they stand after the cell
+    expressions: dict[str, dict[str, Any]] = {}  # per label {"value", "type", "is_whole"} or {"error": {ename, evalue}}
+    duration_s: float = 0.0
+    is_restarted: bool = False  # the kernel had to be killed: its variables are gone
+    displays: dict[str, list[int]] = {}  # display id: which outputs show it
+    updates: dict[str, dict[str, Any]] = {}  # display id of an earlier cell: its new data and metadata
+
+
+class Cell:
+    """A request that has been sent; the kernel's channels feed it until it is over."""
+
+    def __init__(self, msg_id: str, outputs: Outputs) -> None:
+        self.msg_id = msg_id
+        self.outputs = outputs
+        self.reply: dict[str, Any] | None = None
+        self.is_idle = False
+        self.is_dead = False
+        self.begun = time.monotonic()
+        self.execution_count: int | None = None
+        self._loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._stray: asyncio.TimerHandle | None = None
+
+    def replied(self, content: dict[str, Any]) -> None:
+        """The shell channel's answer."""
+        self.reply = content
+        count = content.get("execution_count")
+        self.execution_count = count if isinstance(count, int) else self.execution_count
+        self._progress()
+
+    def put_out(self, kind: str, content: dict[str, Any]) -> None:
+        """A message of the output channel."""
+        if kind == "status":
+            if content.get("execution_state") == "idle":
+                self.is_idle = True
+                self._progress()
+        elif kind == "execute_input":
+            count = content.get("execution_count")
+            self.execution_count = count if isinstance(count, int) else self.execution_count
+        else:
+            self.outputs.take(kind, content)
+
+    def died(self) -> None:
+        """The process has ended."""
+        self.is_dead = True
+        self._end()
+
+    def _progress(self) -> None:
+        if self.reply is not None and self.is_idle:
+            self._end()
+        elif self._stray is None:
+            self._stray = self._loop.call_later(STRAY_S, self._end)
+
+    def _end(self) -> None:
+        if self._stray is not None:
+            self._stray.cancel()
+        if not self._over.done():
+            self._over.set_result(None)
+
+    async def over(self, within_s: float | None) -> bool:
+        """Wait for the end; whether it came in time."""
+        if not self._over.done():
+            await asyncio.wait((self._over,), timeout=within_s)
+        return self._over.done()
+
+    def close(self) -> None:
+        """Let go of the timer, however it ended."""
+        self._end()
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds since the request was sent."""
+        return time.monotonic() - self.begun
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """The exception of the cell, from the reply or, should that be lost, from what it put out."""
+        reply = self.reply or {}
+        if reply.get("status") == "ok":
+            return None
+        said = self.outputs.errors()
+        if said:
+            return {key: said[-1][key] for key in ("ename", "evalue", "traceback")}
+        if reply.get("status") in ("error", "aborted", "abort"):
+            trace = [str(line) for line in reply.get("traceback") or ()]
+            self.outputs.error(str(reply.get("ename") or "Aborted"), str(reply.get("evalue") or ""), trace)
+            return self.error
+        return None

@@ -1,0 +1,103 @@
+"""How a kernel is started: its command, its environment, its private folder.
+
+The environment is small on purpose: ours holds secrets, and a cell can print what it inherits. Without thread counts a
+numerical library takes every core it sees, also those it may not use.
+"""
+
+import importlib
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from detent.core.effect import EffectFailed
+
+INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+THREADS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+NATIVE = "python3"
+# In-memory history: no file that kernels would share. Descriptors 1 and 2 stay ours: what a cell writes to them directly
+# then reaches us in order, even when the kernel dies right after.
+IPYKERNEL_FLAGS = ("--HistoryManager.hist_file=:memory:", "--IPKernelApp.capture_fd_output=False")
+SOCKET_PATH_MAX = 90  # a Unix socket's path has 107 characters at most; ours end in a short number
+
+
+def needed(module: str) -> Any:
+    """A module of the `notebook` extra, loaded when it is first needed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        message = f"a kernel needs `{module.partition('.')[0]}`; install it with: pip install 'detent[notebook]'"
+        raise EffectFailed(message, type="tool_failure.not_found") from error
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def environment(given: Mapping[str, str], marks: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The variables a kernel sees: a few of ours, thread counts, what was given, and detent's marks."""
+    kept = {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
+    threads = dict.fromkeys(THREADS, str(cores()))
+    return {**kept, "IPYTHONDIR": str(folder / "ipython"), **threads, **given, **marks}
+
+
+def private_folder() -> Path:
+    """A new folder that only we can enter, with a path short enough for sockets."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    for parent in (runtime, tempfile.gettempdir(), "/tmp"):  # noqa: S108  # mkdtemp makes it private
+        if parent and len(parent) < SOCKET_PATH_MAX - 30 and os.access(parent, os.W_OK | os.X_OK):
+            return Path(tempfile.mkdtemp(prefix="detent-kernel-", dir=parent))
+    raise EffectFailed("there is no writable folder for a kernel's sockets; set TMPDIR to one with a short path")
+
+
+def remove(folder: Path) -> None:
+    """Take a private folder away, whatever is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def specs(name: str, folder: Path) -> Any:
+    """Where jupyter_client shall look for kernelspecs: our own for the native kernel first, then the usual places."""
+    places = needed("jupyter_client.kernelspec").KernelSpecManager()
+    if name != NATIVE or importlib.util.find_spec("ipykernel") is None:
+        return places
+    own = folder / "kernels" / NATIVE
+    own.mkdir(parents=True)
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": argv, "display_name": "Python 3", "language": "python"}
+    (own / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    places.kernel_dirs = [str(own.parent), *places.kernel_dirs]
+    return places
+
+
+def manager(name: str, folder: Path, context: Any) -> Any:
+    """A jupyter_client manager for a kernel over sockets in that folder; an unknown name is refused with those known."""
+    places = specs(name, folder)
+    try:
+        spec = places.get_kernel_spec(name)
+    except needed("jupyter_client.kernelspec").NoSuchKernel as error:
+        known = ", ".join(sorted(places.find_kernel_specs())) or "none; pip install 'detent[notebook]' brings python3"
+        raise EffectFailed(f"there is no kernel `{name}`; kernels here: {known}", type="tool_failure.not_found") from error
+    if any("ipykernel" in word for word in spec.argv):
+        spec.argv = [*spec.argv, *IPYKERNEL_FLAGS]
+    made = needed("jupyter_client.manager").AsyncKernelManager(
+        kernel_name=name,
+        kernel_spec_manager=places,
+        context=context,
+        transport="ipc",
+        ip=str(folder / "s"),
+        connection_file=str(folder / "connection.json"),
+    )
+    made._kernel_spec = spec  # what the property `kernel_spec` would find again, with our flags
+    return made

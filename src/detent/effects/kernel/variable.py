@@ -1,0 +1,116 @@
+"""The user's variables as the host knows them: what the probe inside the kernel reported, kept up to date.
+
+A look costs no round trip of its own: it rides as a user expression on the cell's request. It reports changes only; a
+number on both sides tells when the two have lost each other, and then everything is sent again.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from detent.effects.kernel.probe import MIME
+from detent.effects.kernel.text import plain
+
+MODULE = "_detent_probe"
+LABEL = "detent"
+BUDGET_S = 0.25
+
+_BOOTSTRAP = """
+import sys, types
+for name, text in SOURCES.items():
+    module = types.ModuleType(name)
+    exec(compile(text, "<" + name + ">", "exec"), module.__dict__)
+    sys.modules[name] = module
+probe = sys.modules[PROBE]
+probe.summary = sys.modules[PROBE + "_detail"].summary
+probe.install()
+"""
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """A variable: `value` is the JSON value itself, or one line such as `DataFrame(1460×79)` that stands for it."""
+
+    type: str
+    value: Any = None
+    is_whole: bool = False
+    detail: Any = None  # what the strategy asked for this variable said; None: none was asked for
+
+
+def installation() -> str:
+    """Code that places the probe into a kernel and leaves no name behind."""
+    folder = files("detent.effects.kernel")
+    sources = {
+        MODULE: (folder / "probe.py").read_text(encoding="utf-8"),
+        f"{MODULE}_detail": (folder / "detail.py").read_text(encoding="utf-8"),
+    }
+    return f"exec({_BOOTSTRAP!a}, {{'SOURCES': {sources!a}, 'PROBE': {MODULE!a}}})"
+
+
+class Table:
+    """The variables of one kernel process."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Variable] = {}
+        self._seq = 0
+
+    def question(self, code: str, strategies: Mapping[str, str], expressions: Mapping[str, str]) -> dict[str, str]:
+        """The user expression that looks, to be sent along with a cell."""
+        asked: dict[str, Any] = {"seq": self._seq, "budget_s": BUDGET_S}
+        if strategies:
+            asked["strategies"] = dict(strategies)
+            asked["mentioned"] = sorted(mentioned(code) & set(strategies))
+        if expressions:
+            asked["expressions"] = dict(expressions)
+        return {LABEL: f"__import__('sys').modules[{MODULE!r}].look({json.dumps(asked)!a})"}
+
+    def answered(self, reply: Mapping[str, Any] | None) -> dict[str, dict[str, Any]] | None:
+        """Take what a reply says about variables; the expressions' values, or None if it says nothing."""
+        try:
+            answer = json.loads((reply or {})["user_expressions"][LABEL]["data"][MIME])
+        except (KeyError, TypeError, ValueError):
+            return None
+        if answer.get("is_full"):
+            self._rows.clear()
+        for name in answer["gone"]:
+            self._rows.pop(plain(name), None)
+        for name, (kind, value, is_whole) in answer["changed"].items():
+            self._rows[plain(name)] = Variable(plain(kind), plain(value), is_whole)
+        self._details = {plain(name): plain(detail) for name, detail in answer.get("details", {}).items()}
+        self._seq = answer["seq"]
+        found: dict[str, dict[str, Any]] = plain(answer.get("expressions", {}))
+        return found
+
+    def all(self) -> dict[str, Variable]:
+        """Every variable, with the details of the last look."""
+        rows = dict(self._rows)
+        for name, detail in self._details.items():
+            row = rows.get(name, Variable("module", "module"))
+            rows[name] = msgspec.structs.replace(row, detail=detail)
+        return rows
+
+    _details: dict[str, Any] = {}
+
+
+def mentioned(code: str) -> set[str]:
+    """The names that a cell stores or mentions; of code that is not plain Python, every word of it."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(_WORD.findall(code))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.Global):
+            names.update(node.names)
+    return names

@@ -1,0 +1,29 @@
+"""The embedded host, with its writer in a thread and with its writer inline, does what every host must do."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from detent.core import Effect
+from detent.host.embedded import EmbeddedHost
+from tests.host.conformance import CHECKS, FullHost, HandClock
+
+
+def opener(is_inline: bool):  # type: ignore[no-untyped-def]  # a Protocol with defaults cannot be written as Callable
+    @asynccontextmanager
+    async def open_host(
+        home: Path, effects: Sequence[Effect] = (), clock: HandClock | None = None
+    ) -> AsyncIterator[FullHost]:
+        host = EmbeddedHost(home, effects, clock=clock, is_inline=is_inline, sync="off", grace_s=0.0)
+        async with host:
+            yield host
+
+    return open_host
+
+
+@pytest.mark.parametrize("writer", ["threaded", "inline"])
+@pytest.mark.parametrize("check", CHECKS)
+async def test_the_embedded_host_conforms(check: str, writer: str, tmp_path: Path) -> None:
+    await CHECKS[check](opener(writer == "inline"), tmp_path / "home")
