@@ -21,7 +21,11 @@ from tests.host.conformance import DOOR, one
 MACHINES: dict[str, Machine] = {
     "door": DOOR,
     "asking": one(Action("deed", "do", {"n": "{{ context.n }}"}, ask=Question("Do it?")), name="asking"),
-    "gate": one(Action("wait_for", "gate", {"n": "{{ context.n }}"}), Action("deed", "do", {"n": "{{ context.n }}"}), name="gate"),
+    "gate": one(
+        Action("wait_for", "gate", {"n": "{{ context.n }}"}),
+        Action("deed", "do", {"n": "{{ context.n }}"}),
+        name="gate",
+    ),
 }
 
 
@@ -33,7 +37,7 @@ def effects(home: Path) -> list[Effect]:
 
     async def gate(contract: Contract) -> Outcome:
         say({"begun": contract.id})
-        while not (home / f"gate.{contract.input['n']}").exists():
+        while not (home / f"gate.{contract.input['n']}").exists():  # noqa: ASYNC110  # another process makes it
             await asyncio.sleep(0.005)
         return Outcome({"pid": os.getpid()})
 
@@ -52,7 +56,8 @@ async def obey(host: SharedHost, order: dict[str, Any]) -> Any:
     if not isinstance(result, Run):
         return result
     return {"id": result.id, "status": result.status.value, "state": result.state, "seq": result.seq,
-            "waiting": [c.id for c in result.waiting], "results": result.results, "is_held": result.is_held}  # fmt: skip
+            "waiting": [c.id for c in result.waiting], "results": result.results,
+            "is_held": result.is_held}  # fmt: skip
 
 
 async def main(home: Path) -> None:

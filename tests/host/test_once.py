@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
-from detent.core import Action, Contract, EffectFailed, Machine, Outcome, OutcomeUnknown, Question, Run, Status, effect
+from detent.core import (
+    Action,
+    Branch,
+    Contract,
+    EffectFailed,
+    Machine,
+    Outcome,
+    OutcomeUnknown,
+    Question,
+    Run,
+    Status,
+    effect,
+)
 from detent.host.embedded import EmbeddedHost
 from detent.testing import Story, World, crash_anywhere, simulate
 from tests.host.conformance import Outside, one, until
@@ -172,9 +184,9 @@ async def test_two_branches_that_want_the_same_deed_end_in_one(tmp_path: Path) -
     """The second refusal meets a contract that the first has closed already; the run must not be lost over it."""
     outside = Outside()
     step = Action("pay", "pay", {"to": "bob"})
-    from detent.core import Branch
-
-    machine = one(Action("all", "branches", branches=(Branch("b", (step,)),), each="{{ [1, 2, 3, 4] }}", fail_fast=True))
+    machine = one(
+        Action("all", "branches", branches=(Branch("b", (step,)),), each="{{ [1, 2, 3, 4] }}", fail_fast=True)
+    )
     async with host_at(tmp_path, outside.effect("pay")) as host:
         await host.settled((await host.start(PAY, {"to": "bob"})).id)
         run = await host.settled((await host.start(machine)).id)
@@ -186,9 +198,10 @@ async def test_two_branches_that_want_the_same_deed_end_in_one(tmp_path: Path) -
 
 async def test_a_branch_that_was_stopped_before_it_began_leaves_no_doubt(tmp_path: Path) -> None:
     outside = Outside()
-    from detent.core import Branch
-
-    branches = (Branch("new", (Action("a", "pay", {"to": "new"}),)), Branch("old", (Action("b", "pay", {"to": "bob"}),)))
+    branches = (
+        Branch("new", (Action("a", "pay", {"to": "new"}),)),
+        Branch("old", (Action("b", "pay", {"to": "bob"}),)),
+    )
     machine = one(Action("both", "branches", branches=branches, fail_fast=True))
     async with host_at(tmp_path, outside.effect("pay")) as host:
         await host.settled((await host.start(PAY, {"to": "bob"})).id)

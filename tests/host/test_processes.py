@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from detent.errors import JournalError
+from detent.errors import JournalError, Refused
+from detent.host.embedded import shared
+from detent.host.embedded.lock import Lock
 from detent.host.embedded.reader import open_journal, verify
 from detent.host.embedded.shared import open_host
 from tests.host.conformance import DOOR
@@ -105,7 +107,7 @@ async def test_the_verbs_of_a_second_process_reach_the_first(tmp_path: Path) -> 
 
 
 async def test_a_verb_may_be_given_while_another_is_waiting(tmp_path: Path) -> None:
-    async with peer(tmp_path) as first, peer(tmp_path) as second:
+    async with peer(tmp_path), peer(tmp_path) as second:
         await second.do("start", machine="gate", input={"n": 1}, run_id="g")
         waiting = [second.order("settled", run_id="g") for _ in range(3)]
         for number in range(20):
@@ -129,35 +131,33 @@ async def test_of_two_processes_that_approve_one_wins(tmp_path: Path) -> None:
 
 
 async def test_when_the_holder_is_killed_whoever_waits_takes_over_and_finishes(tmp_path: Path) -> None:
-    async with peer(tmp_path) as first:
-        async with peer(tmp_path) as second:
-            await first.do("start", machine="gate", input={"n": 1}, run_id="g")
-            await first.hear(begun="work/wait_for/1")
-            waiting = second.order("settled", run_id="g")
-            assert (await second.do("start", machine="door"))["state"] == "closed"
-            first.process.send_signal(signal.SIGKILL)
-            await second.hear(begun="work/wait_for/1")
-            (tmp_path / "gate.1").touch()
-            said = await second.hear(tag=waiting)
-            assert said["is_holder"]
-            assert (said["ok"]["status"], said["ok"]["results"]["deed"]["pid"]) == ("completed", second.process.pid)
+    async with peer(tmp_path) as first, peer(tmp_path) as second:
+        await first.do("start", machine="gate", input={"n": 1}, run_id="g")
+        await first.hear(begun="work/wait_for/1")
+        waiting = second.order("settled", run_id="g")
+        assert (await second.do("start", machine="door"))["state"] == "closed"
+        first.process.send_signal(signal.SIGKILL)
+        await second.hear(begun="work/wait_for/1")
+        (tmp_path / "gate.1").touch()
+        said = await second.hear(tag=waiting)
+        assert said["is_holder"]
+        assert (said["ok"]["status"], said["ok"]["results"]["deed"]["pid"]) == ("completed", second.process.pid)
     assert len(deeds(tmp_path)) == 1
 
 
 async def test_when_the_holder_leaves_the_run_of_another_goes_on(tmp_path: Path) -> None:
-    async with peer(tmp_path) as first:
-        async with peer(tmp_path) as second:
-            await second.do("start", machine="gate", input={"n": 1}, run_id="g")
-            await first.hear(begun="work/wait_for/1")
-            waiting = second.order("settled", run_id="g")
-            first.leave()
-            late = second.order("start", machine="door", run_id="late")
-            (tmp_path / "gate.1").touch()
-            await first.hear(ok="closed")
-            assert await first.process.wait() == 0
-            done = (await second.hear(tag=waiting))["ok"]
-            assert (done["status"], done["is_held"]) == ("completed", False)
-            assert (await second.hear(tag=late))["ok"]["state"] == "closed"
+    async with peer(tmp_path) as first, peer(tmp_path) as second:
+        await second.do("start", machine="gate", input={"n": 1}, run_id="g")
+        await first.hear(begun="work/wait_for/1")
+        waiting = second.order("settled", run_id="g")
+        first.leave()
+        late = second.order("start", machine="door", run_id="late")
+        (tmp_path / "gate.1").touch()
+        await first.hear(ok="closed")
+        assert await first.process.wait() == 0
+        done = (await second.hear(tag=waiting))["ok"]
+        assert (done["status"], done["is_held"]) == ("completed", False)
+        assert (await second.hear(tag=late))["ok"]["state"] == "closed"
     assert len(deeds(tmp_path)) == 1
 
 
@@ -239,10 +239,19 @@ async def test_a_home_with_blanks_and_a_very_long_name(tmp_path: Path) -> None:
 async def test_nonsense_at_the_door_hurts_nobody(tmp_path: Path) -> None:
     async with open_host(tmp_path) as host:
         run = await host.start(DOOR)
-        for said in (b"hello\n", b'{"verb": "close", "args": {}}\n', b'{"verb": "signal", "args": 5}\n', b"[]\n", b"\xff\n",
-                     b'{"verb": "signal", "args": {"run_id": 7, "name": 8}}\n', b'{"verb": "start", "args": {"machine": 1}}\n',
-                     b'{"verb": "answer", "args": {"run_id": "' + run.id.encode() + b'", "contract_id": "c", "answer": "no"}}\n',
-                     b"no newline"):  # fmt: skip
+        nonsense = [
+            b"hello\n",
+            b'{"verb": "close", "args": {}}\n',
+            b'{"verb": "signal", "args": 5}\n',
+            b"[]\n",
+            b"\xff\n",
+            b'{"verb": "signal", "args": {"run_id": 7, "name": 8}}\n',
+            b'{"verb": "start", "args": {"machine": 1}}\n',
+            json.dumps({"verb": "answer", "args": {"run_id": run.id, "contract_id": "c", "answer": "no"}}).encode()
+            + b"\n",
+            b"no newline",
+        ]
+        for said in nonsense:
             reader, writer = await asyncio.open_unix_connection(tmp_path / "door")
             writer.write(said)
             writer.write_eof()
@@ -256,8 +265,6 @@ async def test_nonsense_at_the_door_hurts_nobody(tmp_path: Path) -> None:
 
 async def test_what_goes_through_the_door_is_checked_before(tmp_path: Path) -> None:
     async with open_host(tmp_path), open_host(tmp_path) as other:
-        from detent.errors import Refused
-
         run = await other.start(DOOR)
         with pytest.raises(Refused, match="JSON has no such number"):
             await other.signal(run.id, "OPEN", {"x": float("nan")})
@@ -267,9 +274,6 @@ async def test_what_goes_through_the_door_is_checked_before(tmp_path: Path) -> N
 
 
 async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from detent.host.embedded import shared
-    from detent.host.embedded.lock import Lock
-
     monkeypatch.setattr(shared, "PATIENCE_S", 0.1)
     lock = Lock(tmp_path)
     assert lock.take()

@@ -77,15 +77,15 @@ def act(draft: Draft, path: str, work: Work) -> None:
         return
     given: dict[str, Any] = work.input(scope)
     if action.effect == "set":
-        _assign(draft, path, str(given["name"]), given.get("value"))
+        _assign(draft, path, given["name"], given.get("value"))
     else:
         draft.say("log", subject=action.id, value=given["message"], event=str(given.get("level", "info")))
 
 
-def _assign(draft: Draft, path: str, name: str, value: Any) -> None:
+def _assign(draft: Draft, path: str, name: Any, value: Any) -> None:
     """Set a variable: a bare name is the context's, `variables.` and `state.` name the other two."""
-    if not is_variable(name):
-        raise Refused(f"`{name}` is not a variable name")
+    if not isinstance(name, str) or not is_variable(name):
+        raise Refused(f"{name!r} is not the name of a variable")
     value = plain(value, name)  # a value may hold the whole context: without a limit it could double with every turn
     first, *rest = name.split(".")
     root, keys = (first, rest) if rest and first in ROOTS else ("context", [first, *rest])

@@ -1,6 +1,7 @@
 """Checking a form's data against the part of JSON Schema that forms use; every problem at once.
 
-Regular expressions are left out on purpose: a hostile pattern can take for ever.
+Regular expressions are left out on purpose: a hostile pattern can take for ever. A keyword that makes no sense is
+ignored, as the specification says: a schema may come from an effect, and a bad one must not stop a run.
 """
 
 from typing import Any
@@ -16,27 +17,40 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def problems(schema: dict[str, Any], value: Any, where: str = "data") -> list[str]:
+def problems(schema: Any, value: Any, where: str = "data") -> list[str]:
     """What is wrong with `value`, as sentences; empty when it fits."""
+    if not isinstance(schema, dict):
+        return []
     wanted = schema.get("type")
-    names = [wanted] if isinstance(wanted, str) else list(wanted or ())
-    if names and not any(_is(value, name) for name in names):
-        return [f"{where} must be {' or '.join(names)}, not {_name(value)}"]
+    types = [name for name in _list([wanted] if isinstance(wanted, str) else wanted) if isinstance(name, str)]
+    if types and not any(_is(value, name) for name in types):
+        return [f"{where} must be {' or '.join(types)}, not {_name(value)}"]
     found = []
-    if "const" in schema and value != schema["const"]:
+    choices = _list(schema.get("enum"))
+    if "const" in schema and not _same(value, schema["const"]):
         found.append(f"{where} must be {schema['const']!r}")
-    if "enum" in schema and value not in schema["enum"]:
-        found.append(f"{where} must be one of {', '.join(map(repr, schema['enum']))}")
+    if choices and not any(_same(value, choice) for choice in choices):
+        found.append(f"{where} must be one of {', '.join(map(repr, choices))}")
     if isinstance(value, str):
-        found += _bounds(schema, len(value), where, ("minLength", "maxLength"), "characters")
+        found += _bounds(schema, len(value), where, ("minLength", "maxLength"), " characters")
     elif isinstance(value, list):
-        found += _bounds(schema, len(value), where, ("minItems", "maxItems"), "items")
-        found += [p for i, v in enumerate(value) for p in problems(schema.get("items") or {}, v, f"{where}[{i}]")]
+        found += _bounds(schema, len(value), where, ("minItems", "maxItems"), " items")
+        for index, item in enumerate(value):
+            found += problems(schema.get("items"), item, f"{where}[{index}]")
     elif isinstance(value, dict):
         found += _object(schema, value, where)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+    elif isinstance(value, int | float) and not isinstance(value, bool):
         found += _bounds(schema, value, where, ("minimum", "maximum"), "")
     return found
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _same(value: Any, other: Any) -> bool:
+    """JSON's idea of equal: 1 is 1.0, but not true."""
+    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
 def _is(value: Any, name: str) -> bool:
@@ -53,17 +67,18 @@ def _name(value: Any) -> str:
 
 def _bounds(schema: dict[str, Any], size: float, where: str, keys: tuple[str, str], unit: str) -> list[str]:
     low, high = (schema.get(key) for key in keys)
-    unit = f" {unit}" if unit else ""
-    if isinstance(low, (int, float)) and size < low:
+    if isinstance(low, int | float) and size < low:
         return [f"{where} must be at least {low}{unit}"]
-    if isinstance(high, (int, float)) and size > high:
+    if isinstance(high, int | float) and size > high:
         return [f"{where} must be at most {high}{unit}"]
     return []
 
 
 def _object(schema: dict[str, Any], value: dict[str, Any], where: str) -> list[str]:
-    properties = schema.get("properties") or {}
-    found = [f"{where}.{name} is missing" for name in schema.get("required", ()) if name not in value]
+    properties = schema.get("properties")
+    properties = properties if isinstance(properties, dict) else {}
+    required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
+    found = [f"{where}.{name} is missing" for name in required if name not in value]
     for name, inner in value.items():
         if name in properties:
             found += problems(properties[name], inner, f"{where}.{name}")

@@ -48,7 +48,7 @@ def plain(value: Any, what: str = "value") -> Any:
     kind = type(value)
     if kind is str:
         return _text(value, what)
-    if value is None or kind is bool or kind is int:
+    if value is None or kind is bool:
         return value
     return _Walk(what).plain(value, what, 0)
 

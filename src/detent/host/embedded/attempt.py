@@ -6,20 +6,20 @@ effect's probe, and without an answer from it to a question.
 
 import asyncio
 import functools
-import hashlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from detent.core.contract import Contract, Failure
-from detent.core.effect import Declared, Effect, EffectFailed, Outcome, OutcomeUnknown
+from detent.core.effect import Effect, EffectFailed, Outcome, OutcomeUnknown
 from detent.core.events import HOLD, ContractMoved, Signalled
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
+from detent.host.embedded.child import child_id, child_machine
 from detent.host.embedded.clock import Clock
 from detent.host.embedded.live import Live
 from detent.host.embedded.secret import Secrets, named
@@ -29,17 +29,7 @@ if TYPE_CHECKING:
 
 MESSAGE_MAX = 10_000
 PROBE_TIMEOUT_S = 60.0
-RUN_ID_MAX = 100
 _CHILD_MARK = " child"
-
-
-async def _nobody(contract: Contract) -> Outcome:
-    raise EffectFailed(f"`{contract.effect}` is done by the host itself")
-
-
-# A child run's id is computed from its contract: begun twice, it is the same run.
-CHILD = Effect("child", _nobody, Declared(kind="idempotent", scope="run", settle_s=0.0))
-
 
 # The line went dead with the call on it. A refused connection is not among them: nothing left.
 LOST = (OutcomeUnknown, TimeoutError, ConnectionError, EOFError)
@@ -113,7 +103,7 @@ class Attempts:
         loop = asyncio.get_running_loop()
         until = loop.time() + grace_s
         while grace_s > 0:
-            await self._host.flush()
+            await self._host.written()
             at_work = [task for live in self._host.all_live() for mark, task in live.tasks.items()
                        if mark in live.dispatched or mark.endswith(_CHILD_MARK)]  # fmt: skip
             left = until - loop.time()
@@ -211,7 +201,9 @@ class Attempts:
             return None if contract.is_irreversible else _failed(contract, kind, told(error), clock.now())
         except EffectFailed as error:
             return _failed(contract, error.type, str(error), clock.now(), error.result)
-        except (Exception, SystemExit) as error:  # effects may fail in any way; the machine decides what that means
+        except (KeyboardInterrupt, GeneratorExit):
+            raise  # the user's, or the loop's own end
+        except BaseException as error:  # effects may fail in any way; the machine decides what that means
             if contract.effect == "child" and isinstance(error, JournalError):
                 raise  # not the child's failure but ours; `recover` starts it again
             return _failed(contract, "tool_failure.exception", told(error), clock.now())
@@ -262,14 +254,16 @@ class Attempts:
             if limit.is_from_outside:
                 raise
             return None
-        except (Exception, SystemExit):
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException:
             return None  # a probe that breaks cannot tell
         finally:
             limit.cancel()
 
     async def _child(self, live: Live, contract: Contract) -> Outcome:
         """Start (or find again) the run this contract stands for, and wait for it to call back."""
-        machine = self._host.child_machine(live, contract)
+        machine = child_machine(self._host.journal, contract)
         run_id = child_id(live.run.id, contract.id)
         given = contract.input.get("input")
         await self._host.start(
@@ -437,11 +431,3 @@ def moved_by(contract: Contract, outcome: Any, at: float) -> ContractMoved:
         )
     except Refused as error:
         return _failed_to_keep(contract, ContractMoved(contract.id, "succeed", at=at), error)
-
-
-def child_id(run_id: str, contract_id: str) -> str:
-    """The id of the run a contract starts: the same every time it is tried."""
-    full = f"{run_id}.{contract_id.replace('/', '.')}"
-    if len(full) <= RUN_ID_MAX:
-        return full
-    return f"{full[: RUN_ID_MAX - 33]}~{hashlib.sha256(full.encode()).hexdigest()[:32]}"

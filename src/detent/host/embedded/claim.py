@@ -102,11 +102,13 @@ def _is_in_doubt(contract: Contract, moved: ContractMoved) -> bool:
 def _refusal(contract: Contract, held: Claim, at: float) -> ContractMoved:
     holder = {"run_id": held.run_id, "contract_id": held.contract_id}
     if held.call_hash != contract.call_hash and held.call_hash:
-        error = Failure("validation_error", f"the key {contract.key} was used for another call by {held.run_id}", {"holder": holder})
+        problem = f"the key {contract.key} was used for another call by {held.run_id}"
+        error = Failure("validation_error", problem, {"holder": holder})
     elif held.status == Status.COMPLETED.value:
         error = Failure("already_done", f"already done by {held.contract_id} of run {held.run_id}", {"holder": holder})
     else:
-        error = Failure("key_held", f"the same deed is {held.status} in {held.contract_id} of run {held.run_id}", {"holder": holder})
+        problem = f"the same deed is {held.status} in {held.contract_id} of run {held.run_id}"
+        error = Failure("key_held", problem, {"holder": holder})
     if contract.status is Status.WAITING:
         answer = {"approved": False, "by": "journal", "comment": error.message, "result": held.result}
         return ContractMoved(contract.id, "resume", result=answer, error=error, actor="journal", at=at)

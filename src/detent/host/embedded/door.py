@@ -15,16 +15,24 @@ import msgspec
 
 from detent.core.machine import Machine
 from detent.core.run import Run
-from detent.errors import DefinitionError, DetentError, EventRefused, JournalError, NotWaiting, Refused, ReplayError, Unknown
+from detent.errors import (
+    DefinitionError,
+    DetentError,
+    EventRefused,
+    JournalError,
+    NotWaiting,
+    Refused,
+    ReplayError,
+    Unknown,
+)
 
 if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost
 
 LINE_MAX = 64 * 1024 * 1024
 NAME = "door"
-ERRORS: dict[str, type[DetentError]] = {
-    kind.__name__: kind for kind in (DefinitionError, Refused, NotWaiting, Unknown, ReplayError, JournalError, DetentError)
-}
+_KINDS = (DefinitionError, Refused, NotWaiting, Unknown, ReplayError, JournalError, DetentError)
+ERRORS: dict[str, type[DetentError]] = {kind.__name__: kind for kind in _KINDS}
 VERBS = frozenset({"start", "signal", "answer", "cancel", "hold", "release", "migrate", "settled", "recover"})
 
 
@@ -107,7 +115,7 @@ class Door:
             return msgspec.json.encode({"error": type(error).__name__, "message": str(error)})
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             return msgspec.json.encode({"error": "Refused", "message": f"not understood: {error}"})
-        except Exception as error:  # silence would make the caller ask again, for ever
+        except Exception as error:  # noqa: BLE001  # silence would make the caller ask again, for ever
             return msgspec.json.encode({"error": "DetentError", "message": f"{type(error).__name__}: {error}"})
 
 

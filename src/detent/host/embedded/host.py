@@ -23,19 +23,19 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import DetentError, JournalError, Refused, Unknown
-from detent.host.embedded.attempt import CHILD, Attempts
+from detent.host.embedded.attempt import Attempts
+from detent.host.embedded.child import CHILD
 from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, genesis, sealed
 from detent.host.embedded.live import Live, load
 from detent.host.embedded.lock import Lock, holder
-from detent.host.embedded.recovery import recover_child, recover_run
+from detent.host.embedded.recovery import take_up
 from detent.host.embedded.timer import Timers
-from detent.host.embedded.writer import InlineWriter, Writer
+from detent.host.embedded.writer import InlineWriter, Writer, flushed
 from detent.host.port import Summary
 
 LIVE_MAX = 2000
-NOTHING = Machine("nothing", "nothing", ends={"nothing": Status.COMPLETED})
 FindEffects = Callable[[str], Mapping[str, Effect]]
 
 
@@ -206,11 +206,11 @@ class EmbeddedHost:
         bell = asyncio.Event()
         self._watchers.setdefault(run_id, set()).add(bell)
         try:
-            while not self.is_closing:
+            while self._is_open():
                 bell.clear()
                 for entry in follower.more():
                     yield entry
-                    if self.is_closing:
+                    if not self._is_open():
                         return
                 if follower.run.ended is not None:
                     return
@@ -252,24 +252,14 @@ class EmbeddedHost:
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what the last process left behind; returns the runs that had something under way."""
-        taken_up = []
-        for one in [run_id] if run_id else self.journal.unattended():
-            try:
-                if recover_run(self, self.load(one)):
-                    taken_up.append(one)
-            except DetentError as error:
-                if run_id:
-                    raise
-                self.report(one, error)  # a damaged run must not keep the others from going on
-        for child, parent, has_ended in self.journal.children():
-            try:
-                recover_child(self, child, parent, has_ended)
-            except DetentError as error:
-                self.report(child, error)
+        taken_up = take_up(self, run_id)
         self.timers.load()
-        return tuple(taken_up)
+        return taken_up
 
     # the engine room
+
+    def _is_open(self) -> bool:
+        return not self.is_closing
 
     def _has(self, live: Live, event_id: str) -> bool:
         return event_id in live.ids or self.journal.has_event(live.no, event_id)
@@ -283,12 +273,9 @@ class EmbeddedHost:
             await done
         return run
 
-    async def flush(self) -> None:
+    async def written(self) -> None:
         """Return when everything handed to the writer so far is on disk, or has failed to get there."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        owner = Live(0, NOTHING, Run(id=""), b"")
-        self._writer.submit(Batch(owner), lambda _: None if done.done() else done.set_result(None))
-        await done
+        await flushed(self._writer)
 
     async def _tell(self, live: Live, event: Event, machine: Machine | None = None) -> Run:
         done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
@@ -312,7 +299,16 @@ class EmbeddedHost:
         batch.machine = machine
         performs: list[str] = []
         aborts: list[str] = []
-        todo: list[Event] = [event, *follow]
+        try:
+            self._fold_all(live, batch, [event, *follow], performs, aborts)
+        except BaseException as error:
+            if batch.events:  # what is in memory is ahead of the disk, where it will never be
+                self._stop(live, JournalError(f"run {live.run.id} could not go on: {error}"))
+            raise
+        self._hand_over(live, batch, performs, aborts, done)
+
+    def _fold_all(self, live: Live, batch: Batch, todo: "list[Event]", performs: "list[str]", aborts: "list[str]") -> None:
+        """Fold these events one after the other, and what the journal itself has to say to them."""
         for event in todo:
             before = live.run
             try:
@@ -341,6 +337,10 @@ class EmbeddedHost:
                     aborts.append(command.contract_id)  # type: ignore[union-attr]
                 elif kind is Wake:
                     self.timers.set(run.id, command.at)  # type: ignore[union-attr]
+
+    def _hand_over(
+        self, live: Live, batch: Batch, performs: "list[str]", aborts: "list[str]", done: "asyncio.Future[Run] | None"
+    ) -> None:
         run = live.run
         if not batch.events:
             if done is not None and live.unwritten:
@@ -433,18 +433,6 @@ class EmbeddedHost:
     def report(self, run_id: str, error: Exception) -> None:
         """Something went wrong with one run while nobody was asking; the others go on."""
         self.problems[run_id] = str(error)
-
-    def child_machine(self, live: Live, contract: Contract) -> Machine:
-        """The machine a child contract names: one of its machine's children, its own JSON, or a known digest."""
-        given = contract.input.get("machine")
-        if isinstance(given, str) and given in live.machine.children:
-            return live.machine.children[given]
-        if isinstance(given, dict):
-            try:
-                return msgspec.convert(given, Machine)
-            except msgspec.ValidationError as error:
-                raise EffectFailed(f"the child's machine is not one: {error}", "validation_error") from None
-        return self.journal.machine(str(given))
 
     def spawn(self, live: Live, contract_id: str, work: Any) -> None:
         """Give a coroutine an owner."""

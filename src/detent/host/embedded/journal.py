@@ -136,7 +136,7 @@ class Batch:
         self.freed: list[tuple[str, str, str, str]] = []
 
 
-_event = msgspec.json.Decoder(Event)  # type: ignore[var-annotated]
+_event = msgspec.json.Decoder(Event)
 encode = msgspec.json.Encoder().encode
 
 
@@ -284,7 +284,9 @@ class Journal:
     def claim(self, scope: str, key: str) -> Claim | None:
         """Who holds a key."""
         row = self._one("select * from claims where scope = ? and key = ?", (scope, key))
-        return None if row is None else Claim(*row[:6], None if row[6] is None else msgspec.json.decode(row[6]), row[7])
+        if row is None:
+            return None
+        return Claim(*row)._replace(result=None if row[6] is None else msgspec.json.decode(row[6]))
 
     def machine(self, digest: str) -> Machine:
         """A machine by its digest."""
@@ -411,7 +413,9 @@ class Journal:
 
     def snapshot(self, no: int, upto: int) -> tuple[int, str, bytes] | None:
         """The latest cached fold of a run up to that event, if any: (seq, engine, body)."""
-        query = "select seq, engine, cast(body as blob) from snapshots where run = ? and seq <= ? order by seq desc limit 1"
+        query = (
+            "select seq, engine, cast(body as blob) from snapshots where run = ? and seq <= ? order by seq desc limit 1"
+        )
         try:
             row = self._db.execute(query, (no, upto)).fetchone()
         except sqlite3.Error:

@@ -83,7 +83,7 @@ def verify(journal: Journal, run_id: str) -> Proof:
         raise Unknown(f"there is no run {run_id}")
     seq, head, run = 0, genesis(run_id), Run(id=run_id)
     try:
-        for seq, _, run, head, _ in replay(journal, record.no, run, head, 0):  # noqa: B007
+        for seq, _, run, head, _ in replay(journal, record.no, run, head, 0):  # noqa: B007, B020
             pass
     except (JournalError, ReplayError) as error:
         return Proof(run_id, seq, head.hex(), str(error))

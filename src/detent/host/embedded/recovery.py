@@ -18,6 +18,25 @@ if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost
 
 
+def take_up(host: "EmbeddedHost", run_id: str) -> tuple[str, ...]:
+    """Recover one run or all of them; the runs that had something under way."""
+    taken_up = []
+    for one in [run_id] if run_id else host.journal.unattended():
+        try:
+            if recover_run(host, host.load(one)):
+                taken_up.append(one)
+        except DetentError as error:
+            if run_id:
+                raise
+            host.report(one, error)  # a damaged run must not keep the others from going on
+    for child, parent, has_ended in host.journal.children():
+        try:
+            recover_child(host, child, parent, has_ended)
+        except DetentError as error:
+            host.report(child, error)
+    return tuple(taken_up)
+
+
 def recover_run(host: "EmbeddedHost", live: Live) -> bool:
     """Put a run nobody drives back to work; whether there was anything to do."""
     found = False

@@ -29,7 +29,9 @@ PAUSE_S = 0.02
 class SharedHost:
     """The verbs, done here or by the process that holds the journal."""
 
-    def __init__(self, home: Path, effects: Mapping[str, Effect] | Sequence[Effect], find_effects: FindEffects | None) -> None:
+    def __init__(
+        self, home: Path, effects: Mapping[str, Effect] | Sequence[Effect], find_effects: FindEffects | None
+    ) -> None:
         self._home, self._effects, self._find_effects = home, effects, find_effects
         self._lock = Lock(home)
         self._host: EmbeddedHost | None = None
@@ -126,10 +128,9 @@ class SharedHost:
         # What goes through the door must be what a host would take: JSON on its own would make null of NaN.
         sent = {k: msgspec.to_builtins(v) if isinstance(v, Machine) else plain(v, k) for k, v in given.items()}
         while True:
-            if self._is_closed:
-                raise JournalError("this host is closed")
-            if self._host is not None:
-                return await getattr(self._host, verb)(**given)
+            host = self._own()
+            if host is not None:
+                return await getattr(host, verb)(**given)
             try:
                 knock = await Knock.open(self._home)  # one for each verb: `settled` may take its time
                 try:
@@ -142,11 +143,16 @@ class SharedHost:
     async def _reopen(self) -> None:
         """The holder is gone: find the next one, or become it and take up what it left."""
         async with self._opening:
-            if self._host is not None or self._is_closed:
-                return
-            await self.open()
-            if self._host is not None:
-                await self._host.recover()
+            if self._own() is None:
+                await self.open()
+                host = self._own()
+                if host is not None:
+                    await host.recover()
+
+    def _own(self) -> EmbeddedHost | None:
+        if self._is_closed:
+            raise JournalError("this host is closed")
+        return self._host
 
 
 @asynccontextmanager

@@ -86,6 +86,17 @@ def _report(results: list[tuple[Done, JournalError | None]]) -> None:
             asyncio.get_running_loop().call_exception_handler(told)
 
 
+class _Nobody:
+    is_broken = False
+
+
+async def flushed(writer: "Writer | InlineWriter") -> None:
+    """Return when everything submitted so far is on disk, or has failed to get there."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    writer.submit(Batch(_Nobody()), lambda _: None if done.done() else done.set_result(None))
+    await done
+
+
 class InlineWriter:
     """The same without a thread: commits at once, for simulations that must be deterministic."""
 

@@ -1,0 +1,97 @@
+"""The figures of checkpoints: a generated repository of 20,000 files with 50,000 ignored ones, against `git status`."""
+
+import asyncio
+import os
+import random
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.engine import folder
+from bench.figure import Figure, best
+from detent.effects.git import Checkpoint, Repository
+
+FILES = 20_000
+IGNORED = 50_000
+FILES_EACH = 20  # in one folder
+BYTES = 13_000  # of one file, on average
+
+
+def generated(root: Path) -> None:
+    """A repository as large as a big project, all of it committed, beside a large ignored folder."""
+    chance = random.Random(1)
+    words = [chance.randbytes(4).hex() for _ in range(4096)]
+    git(root, "init", "-q", "-b", "main")
+    (root / ".gitignore").write_text("node_modules/\n*.pyc\n")
+    for number in range(FILES):
+        place = root / f"part{number % 50}" / f"unit{number // FILES_EACH}"
+        place.mkdir(parents=True, exist_ok=True)
+        lines = chance.randrange(1, 2 * BYTES // 45)
+        text = "".join(" ".join(chance.choices(words, k=5)) + "\n" for _ in range(lines))
+        (place / f"file{number}.txt").write_text(text)
+    for number in range(IGNORED):
+        place = root / "node_modules" / f"package{number // 50}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{number}.js").write_text("x")
+    git(root, "add", "-A")
+    git(root, "-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "-q", "-m", "begin")
+    git(root, "gc", "-q")
+
+
+def git(root: Path, *argv: str) -> None:
+    """Run git as a user would."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    env |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["git", *argv], cwd=root, env=env, check=True, capture_output=True)
+
+
+def touch(root: Path, count: int, word: str) -> None:
+    """Edit that many files."""
+    for number in range(0, FILES, FILES // count):
+        with (root / f"part{number % 50}" / f"unit{number // FILES_EACH}" / f"file{number}.txt").open("a") as file:
+            file.write(f"{word}\n")
+
+
+def checkpoints() -> Iterator[Figure]:
+    """No change, the first, 100 edits and the way back, each as a multiple of `git status` in the same run."""
+    with folder() as home:
+        root = home.resolve() / "project"
+        root.mkdir()
+        generated(root)
+        time.sleep(2)  # let the files be older than any index, as they are in a project that was not just made
+        git(root, "status")
+        status = best(lambda: git(root, "status"))
+        repository = asyncio.run(Repository.open(root))
+
+        def timed(label: str) -> tuple[float, Checkpoint]:
+            begin = time.perf_counter()
+            taken = asyncio.run(repository.checkpoint("bench", label))
+            return time.perf_counter() - begin, taken
+
+        first, base = timed("first")
+        time.sleep(2)
+        timed("settled")
+        calm = min(timed("no change")[0] for _ in range(5))
+        edits, backs = [], []
+        for number in range(3):
+            touch(root, 100, f"edit {number}")
+            edits.append(timed("100 edits")[0])
+            begin = time.perf_counter()
+            asyncio.run(repository.rollback(base))
+            backs.append(time.perf_counter() - begin)
+        status = min(status, best(lambda: git(root, "status")))
+    yield row("no change", calm, status, 4)
+    yield row("first", first, status, 20)
+    yield row("100 edits", min(edits), status, 8)
+    yield row("rollback of 100 edits", min(backs), status, 16)
+
+
+def row(name: str, taken: float, status: float, bar: float) -> Figure:
+    """One figure against `git status`."""
+    ratio = taken / status
+    floor, bound = round(status * 1e3, 1), f"≤ {bar}× git status"
+    return Figure("checkpoints", name, round(taken * 1e3, 1), "ms", floor, round(ratio, 2), bound, ratio <= bar)
+
+
+GROUPS = {"checkpoints": checkpoints}

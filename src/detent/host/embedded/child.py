@@ -1,0 +1,44 @@
+"""Child runs: a contract whose deed is another run.
+
+A child's id is computed from its contract, so beginning it twice gives the same run: that is why it needs no claim.
+"""
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from detent.core.contract import Contract
+from detent.core.effect import Declared, Effect, EffectFailed, Outcome
+from detent.core.machine import Machine
+
+if TYPE_CHECKING:
+    from detent.host.embedded.journal import Journal
+
+RUN_ID_MAX = 100
+
+
+async def _nobody(contract: Contract) -> Outcome:
+    raise EffectFailed(f"`{contract.effect}` is done by the host itself")
+
+
+CHILD = Effect("child", _nobody, Declared(kind="idempotent", scope="run", settle_s=0.0))
+
+
+def child_id(run_id: str, contract_id: str) -> str:
+    """The id of the run a contract starts: the same every time it is tried."""
+    full = f"{run_id}.{contract_id.replace('/', '.')}"
+    if len(full) <= RUN_ID_MAX:
+        return full
+    return f"{full[: RUN_ID_MAX - 33]}~{hashlib.sha256(full.encode()).hexdigest()[:32]}"
+
+
+def child_machine(journal: "Journal", contract: Contract) -> Machine:
+    """The machine a child contract names: its JSON inline, or a digest the journal knows."""
+    given = contract.input.get("machine")
+    if not isinstance(given, dict):
+        return journal.machine(str(given))
+    try:
+        return msgspec.convert(given, Machine)
+    except msgspec.ValidationError as error:
+        raise EffectFailed(f"the child's machine is not one: {error}", "validation_error") from None

@@ -1,0 +1,240 @@
+"""Stories of branches: side by side, one per item, joined by all, any or some of them."""
+
+import time
+from typing import Any
+
+import pytest
+
+from detent import Action, Await, Branch, Machine, Question, Retry, Status, Wait, table
+from tests.core.story import Story
+
+ENDS = {"done": Status.COMPLETED, "failed": Status.FAILED}
+LOOK = Action("look", "look")
+PAY = Action("pay", "pay", input={"item": "{{ item }}"})
+
+
+def branching(
+    *lines: tuple[Action, ...], rows: str = "a - done", after: tuple[Action, ...] = (), **fields: Any
+) -> Machine:
+    branches = tuple(Branch("lmr"[i], line) for i, line in enumerate(lines))
+    action = Action("both", "branches", branches=branches, **fields)
+    return Machine("m", "a", table(rows), {"a": (action, *after)}, ENDS)
+
+
+def each(*line: Action, rows: str = "a - done", **fields: Any) -> Machine:
+    action = Action("all", "branches", branches=(Branch("one", line),), each="{{ context.items }}", **fields)
+    return Machine("m", "a", table(rows), {"a": (action,)}, ENDS)
+
+
+def setting(name: str, value: Any) -> Action:
+    return Action("s", "set", input={"name": name, "value": value})
+
+
+def test_branches_go_on_side_by_side_and_join_when_all_are_done() -> None:
+    after = (Action("sum", "look", input={"l": "{{ result.both.branches.l.n }}", "look": "{{ result.look.n }}"}),)
+    story = Story(branching((LOOK, Action("more", "look")), (Action("other", "look"),), after=after))
+    assert story.performed == ["a/both.0.look/1", "a/both.1.other/1"]
+    story.succeed("look", {"n": 1}).succeed("other", {"n": 2}).succeed("more", {"n": 3})
+    assert story.open("sum").input == {"l": 3, "look": 1}
+    both = {"l": {"n": 3, "success": True}, "m": {"n": 2, "success": True}}
+    assert story.run.results["both"] == {"branches": both, "success": True}
+    assert story.succeed("sum").status is Status.COMPLETED
+
+
+def test_a_branch_sees_its_own_results_and_values_and_not_its_neighbours() -> None:
+    peek = Action("peek", "look", input={"mine": "{{ context.x }}", "result": "{{ result.look.n }}"})
+    story = Story(branching((setting("x", 1), LOOK, peek), (setting("y", 2), LOOK, peek)), {"x": 0})
+    story.succeed("a/both.0.look/1", {"n": "left"}).succeed("a/both.1.look/1", {"n": "right"})
+    inputs = [c.input for c in story.run.contracts]
+    assert inputs == [{"mine": 1, "result": "left"}, {"mine": 0, "result": "right"}]
+    assert story.run.context == {"x": 0}
+    story.succeed("a/both.0.peek/1").succeed("a/both.1.peek/1")
+    assert story.run.context == {"x": 1, "y": 2}
+
+
+def test_two_different_values_for_one_name_are_an_error_and_equal_ones_are_not() -> None:
+    story = Story(branching((setting("x", 1), LOOK), (setting("x", 2),))).succeed("look")
+    assert (story.error, story.run.context) == ("validation_error", {})
+    assert Story(branching((setting("x", 1),), (setting("x", 1),))).status is Status.COMPLETED
+
+
+def test_a_patch_of_a_branch_is_its_own_until_the_join() -> None:
+    story = Story(branching((LOOK,), (Action("other", "look"),))).succeed("look", patch={"x": 1})
+    assert story.run.context == {}
+    assert story.succeed("other").run.context == {"x": 1}
+
+
+def test_all_waits_for_every_branch_and_reports_the_first_failure_in_the_order_of_the_definition() -> None:
+    story = Story(branching((LOOK,), (Action("other", "look"),), (Action("third", "look"),)))
+    story.fail("third", "timeout.action").fail("other", "tool_failure.exit", "code 1")
+    assert story.opened == ["a/both.0.look/1"]
+    story.succeed("look")
+    assert (story.status, story.error) == (Status.FAILED, "branch_failed")
+    assert story.run.error is not None
+    assert story.run.error.message == "branch `m` of `both`: code 1"
+    assert story.run.error.data == {"branch": "m", "causes": ["tool_failure.exit"]}
+
+
+def test_a_row_may_name_the_cause_inside_a_branch() -> None:
+    machine = branching((LOOK,), (Action("other", "look"),), rows="a - done\na !timeout failed", fail_fast=True)
+    assert Story(machine).fail("look", "timeout.action").state == "failed"
+
+
+def test_fail_fast_does_not_wait_for_the_others() -> None:
+    story = Story(branching((LOOK,), (Action("other", "look"),), fail_fast=True)).fail("other")
+    assert (story.status, story.aborted) == (Status.FAILED, ["a/both.0.look/1"])
+
+
+def test_any_takes_the_first_that_succeeds_and_stops_the_others() -> None:
+    story = Story(branching((LOOK,), (Action("other", "look"),), (Action("third", "look"),), join="any"))
+    story.fail("look").succeed("third", {"n": 3})
+    assert (story.status, story.aborted) == (Status.COMPLETED, ["a/both.1.other/1"])
+    assert story.run.results["both"]["branches"]["r"] == {"n": 3, "success": True}
+    assert story.run.results["both"]["branches"]["m"] is None
+
+
+def test_any_fails_only_when_all_have_failed() -> None:
+    story = Story(branching((LOOK,), (Action("other", "look"),), join="any")).fail("other")
+    assert story.status is Status.RUNNING
+    assert story.fail("look").error == "branch_failed"
+
+
+def test_some_are_enough_and_it_is_over_as_soon_as_they_cannot_be_reached() -> None:
+    lines = (LOOK,), (Action("other", "look"),), (Action("third", "look"),)
+    assert Story(branching(*lines, join=2)).succeed("third").succeed("look").status is Status.COMPLETED
+    story = Story(branching(*lines, join=2)).fail("third").fail("look")
+    assert (story.status, story.aborted) == (Status.FAILED, ["a/both.1.other/1"])
+
+
+def test_some_failures_may_be_tolerated() -> None:
+    lines = (LOOK, setting("x", 1)), (Action("other", "look"),)
+    story = Story(branching(*lines, tolerate=1)).fail("look").succeed("other")
+    assert (story.status, story.run.context) == (Status.COMPLETED, {})
+    assert Story(branching(*lines, tolerate=1)).fail("look").fail("other").error == "branch_failed"
+    assert Story(branching(*lines, tolerate=1, fail_fast=True)).fail("look").status is Status.RUNNING
+
+
+def test_a_branch_without_work_is_done() -> None:
+    assert Story(branching((), (Action("l", "log", input={"message": "x"}),))).status is Status.COMPLETED
+
+
+def test_branches_may_be_nested() -> None:
+    inner = Action("inner", "branches", branches=(Branch("x", (LOOK,)), Branch("y", (Action("other", "look"),))))
+    story = Story(branching((inner, Action("after", "look")), (Action("beside", "look"),)))
+    assert story.opened == ["a/both.1.beside/1", "a/both.0.inner.0.look/1", "a/both.0.inner.1.other/1"]
+    story.succeed("look", {"n": 1}, patch={"x": 1}).succeed("other")
+    assert story.opened[-1] == "a/both.0.after/1"
+    assert story.run.context == {}
+    story.succeed("beside").succeed("after")
+    assert (story.status, story.run.context) == (Status.COMPLETED, {"x": 1})
+
+
+def test_a_failure_comes_up_through_nested_branches_with_its_cause() -> None:
+    inner = Action("inner", "branches", branches=(Branch("x", (LOOK,)),))
+    story = Story(branching((inner,), (Action("beside", "look"),), fail_fast=True)).fail("look", "timeout.action")
+    assert story.run.error is not None
+    assert story.run.error.data["causes"] == ["branch_failed", "timeout.action"]
+    assert (story.aborted, story.opened) == (["a/both.1.beside/1"], [])
+
+
+def test_each_does_the_same_for_every_item() -> None:
+    line = Action("look", "look", input={"n": "{{ item.n * 2 }}", "i": "{{ branch.index }}"})
+    story = Story(each(line), {"items": [{"n": 1}, {"n": 5}]})
+    assert [c.input for c in story.run.contracts] == [{"n": 2, "i": 0}, {"n": 10, "i": 1}]
+    story.succeed("a/all.1.look/1", {"x": "b"}).succeed("a/all.0.look/1", {"x": "a"})
+    assert [item["x"] for item in story.run.results["all"]["items"]] == ["a", "b"]
+    assert story.run.results["all"]["failed"] == []
+
+
+def test_each_of_nothing_is_done_and_any_of_nothing_fails() -> None:
+    assert Story(each(LOOK), {"items": []}).run.results["all"] == {"items": [], "failed": [], "success": True}
+    story = Story(each(LOOK, join="any"), {"items": []})
+    assert (story.error, str(story.run.error and story.run.error.message)) == (
+        "validation_error",
+        "`all` needs 1 branches to succeed and has 0",
+    )
+    assert Story(each(LOOK, join=3), {"items": [1, 2]}).error == "validation_error"
+
+
+@pytest.mark.parametrize("items", [None, 5, "text", {"a": 1}, list(range(10_001))])
+def test_each_needs_a_list_that_is_not_too_long(items: Any) -> None:
+    assert Story(each(LOOK), {"items": items}).error == "expression_error"
+
+
+def test_only_so_many_are_at_work_at_once() -> None:
+    story = Story(each(LOOK, at_once=2), {"items": [1, 2, 3, 4]})
+    assert len(story.opened) == 2
+    story.succeed("a/all.1.look/1")
+    assert story.opened == ["a/all.0.look/1", "a/all.2.look/1"]
+    story.fail("a/all.0.look/1")
+    assert story.opened == ["a/all.2.look/1", "a/all.3.look/1"]
+
+
+def test_tolerated_failures_are_listed() -> None:
+    story = Story(each(LOOK, tolerate=1), {"items": [1, 2]}).fail("a/all.0.look/1", "timeout.action")
+    story.succeed("a/all.1.look/1", {"x": 1})
+    assert story.run.results["all"]["failed"] == [{"index": 0, "error": "timeout.action"}]
+    assert story.status is Status.COMPLETED
+
+
+def test_every_item_may_be_approved_by_itself() -> None:
+    pay = Action("pay", "pay", input={"item": "{{ item }}"}, ask=Question("Pay {{ item }}?"))
+    story = Story(each(pay, tolerate=1), {"items": ["a", "b", "c"]})
+    assert story.asked == ["a/all.0.pay/1", "a/all.1.pay/1", "a/all.2.pay/1"]
+    assert [c.question.text for c in story.run.waiting if c.question] == ["Pay a?", "Pay b?", "Pay c?"]
+    story.answer("a/all.1.pay/1", approved=True).answer("a/all.0.pay/1", approved=False)
+    story.answer("a/all.2.pay/1", approved=True, args={"item": "d"})
+    assert story.performed == ["a/all.1.pay/1", "a/all.2.pay/2"]
+    assert story.succeed("a/all.1.pay/1").succeed("a/all.2.pay/2").status is Status.COMPLETED
+    assert story.run.results["all"]["failed"] == [{"index": 0, "error": "approval_rejected"}]
+
+
+def test_a_rejection_inside_a_branch_rejects_the_run() -> None:
+    pay = Action("pay", "pay", ask=Question("?"))
+    assert Story(branching((pay,))).answer("pay", approved=False).status is Status.REJECTED
+
+
+def test_retries_waits_and_conditions_work_inside_branches() -> None:
+    line = (
+        Action("look", "look", retry=Retry(1, delay_s=0.0), when="item > 1"),
+        Action("w", "wait", wait=Wait(events=(Await("PAID", "event.data.n == item"),))),
+    )
+    story = Story(each(*line), {"items": [1, 2]})
+    assert story.opened == ["a/all.0.w/1", "a/all.1.look/1"]
+    story.fail("look").succeed("look").signal("PAID", {"n": 2})
+    assert story.opened == ["a/all.0.w/1"]
+    assert story.signal("PAID", {"n": 1}).status is Status.COMPLETED
+
+
+def test_a_deed_in_doubt_of_a_branch_that_lost_stays_open() -> None:
+    story = Story(branching((PAY,), (LOOK,), join="any", rows="a - b\nb END done")).succeed("look")
+    assert (story.state, story.opened, story.aborted) == ("b", ["a/both.0.pay/1"], ["a/both.0.pay/1"])
+    story.signal("END").fail("pay")
+    assert story.status is Status.COMPLETED
+
+
+def test_the_same_irreversible_deed_twice_at_once_is_refused() -> None:
+    story = Story(branching((Action("pay", "pay"),), (Action("pay", "pay"),)))
+    assert story.performed == ["a/both.0.pay/1"]
+    story.succeed("pay")
+    assert (story.status, story.error) == (Status.REJECTED, "branch_failed")
+
+
+def test_a_deed_of_this_very_event_is_taken_back_without_a_doubt_when_a_neighbour_fails_at_once() -> None:
+    story = Story(branching((PAY,), (setting("{{ context.bad }}", 1),), fail_fast=True))
+    assert (story.error, story.performed, story.aborted, story.opened) == ("branch_failed", [], [], [])
+
+
+def test_ten_thousand_branches_that_take_no_time_are_done_in_one_event() -> None:
+    begin = time.perf_counter()
+    story = Story(each(setting("n", 1)), {"items": list(range(10_000))})
+    assert story.status is Status.COMPLETED
+    assert Story(each(setting("n", 1), at_once=1), {"items": list(range(10_000))}).status is Status.COMPLETED
+    assert time.perf_counter() - begin < 20
+
+
+def test_ten_thousand_branches_at_work_can_be_left_at_once() -> None:
+    story = Story(each(LOOK), {"items": list(range(10_000))})
+    assert len(story.performed) == 10_000
+    story.signal("@cancel")
+    assert (story.status, len(story.aborted)) == (Status.CANCELLED, 10_000)
