@@ -45,7 +45,12 @@ TRIGGERS = ("succeed", "fail", "suspend", "resume", "cancel", "reject", "timeout
 CONDITIONS = ("context.n > 1", "attempt < 2", "result.p.success", "error.type == 'timeout'", "context.n + 'x'", "true")
 ERRORS = ("*", "tool_failure", "timeout", "approval_rejected", "branch_failed", "no_transition", "expression_error",
           "loop_limit", "budget_exceeded")  # fmt: skip
-INPUTS = ({}, {"n": "{{ context.n }}"}, {"item": "{{ item }}"}, {"bad": "{{ context.n / 0 }}"})
+INPUTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"n": "{{ context.n }}"},
+    {"item": "{{ item }}"},
+    {"bad": "{{ context.n / 0 }}"},
+)
 LISTS = ("{{ context.items }}", "{{ context.none }}", "{{ [1] }}")
 LIMITS = (Limits(), Limits(), Limits(20, 5, 500.0, 0.5, 100), Limits(max_visits=2), Limits(max_tokens=50))
 FAILURES = ("tool_failure", "timeout.action", "validation_error", "tool_failure.exit", "already_done")

@@ -362,3 +362,44 @@ def test_a_run_over_its_budget_still_asks_nothing_more() -> None:
     machine = msgspec.structs.replace(paying(), limits=Limits(max_tokens=1))
     story = Story(machine, {"amount": 1}).answer("pay", approved=True).succeed("pay", usage={"tokens": 5.0})
     assert story.error == "budget_exceeded"
+
+
+# what people said stays said
+
+
+def crash(story: Story, what: str) -> Story:
+    """What a host does with a call it knows not to have been made, or that can be made again."""
+    story.move(what, "suspend", question=Question("interrupted", "outcome_unknown"), deed="none", actor="recovery")
+    return story.answer(what, outcome="not_happened", by="recovery")
+
+
+def test_a_crash_does_not_overwrite_what_a_person_said() -> None:
+    rows = "a - done if approval.pay.by == 'bob'\na - failed"
+    story = asked(rows, ask=Question("Who?", "form")).answer("pay", data={"name": "bob"}, by="bob")
+    crash(story, "pay")
+    assert story.commands == (Perform("a/pay/1"),)
+    assert [a.data for a in story.open("pay").answers] == [{"name": "bob"}]
+    assert story.succeed("pay").state == "done"
+
+
+def test_a_retry_has_the_answers_of_the_attempt_before() -> None:
+    story = asked(ask=Question("Who?", "form"), retry=Retry(1, delay_s=0.0)).answer("pay", data=7).fail("pay")
+    assert story.commands == (Perform("a/pay/2"),)
+    assert [a.data for a in story.open("pay").answers] == [7]
+
+
+def test_an_effect_that_asks_several_times_has_all_the_answers_and_each_question_its_own_quorum() -> None:
+    story = Story(Machine("m", "a", table("a - done"), {"a": (Action("look", "look"),)}, ENDS))
+    story.move("look", "suspend", question=Question("First?", "form"), deed="none").answer("look", data=1, by="bob")
+    story.move("look", "suspend", question=Question("Second?", quorum=2), deed="none")
+    story.answer("look", approved=True, by="bob")
+    assert story.status is Status.WAITING
+    story.answer("look", approved=True, by="ann")
+    assert [(a.by, a.data) for a in story.open("look").answers] == [("bob", 1), ("bob", None), ("ann", None)]
+    assert story.performed == ["a/look/1"] * 3
+
+
+def test_a_question_an_irreversible_deed_asks_on_its_way_becomes_a_doubt_when_it_expires() -> None:
+    story = Story(Machine("m", "a", table("a - done"), {"a": (Action("pay", "pay"),)}, ENDS))
+    story.move("pay", "suspend", question=Question("Go on?", expires_s=5)).wake()
+    assert (reason_of(story.open("pay")), story.status) == ("outcome_unknown", Status.WAITING)

@@ -15,7 +15,8 @@ import pytest
 from detent.core import Action, Run, Status, effect
 from detent.errors import JournalError, ReplayError, Unknown
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.journal import SCHEMA, VERSION, Journal
+from detent.host.embedded.file import SCHEMA, VERSION
+from detent.host.embedded.journal import Journal
 from detent.host.embedded.live import load
 from detent.host.embedded.reader import entries, open_journal, verify
 from tests.host.conformance import ASKING, DOOR, Outside, one

@@ -32,7 +32,7 @@ def suspended(draft: Draft, contract: Contract, event: ContractMoved, actor: str
         deed=DEEDS.get(event.deed, contract.deed),
         call_hash=contract.call_hash or digest([contract.effect, contract.input]),
         expires_at=expires_at,
-        answers=(),
+        answered=len(contract.answers),
     )
 
 
@@ -87,7 +87,7 @@ def _check_consent(draft: Draft, contract: Contract, question: Question, said: A
         raise Refused("say `approved: true` or `approved: false`")
     if contract.is_adrift:
         raise Refused(f"the run has moved on from `{contract.id}`; only `approved: false` is left to say")
-    if question.quorum > 1 and any(earlier.by == said.by for earlier in contract.answers):
+    if question.quorum > 1 and any(earlier.by == said.by for earlier in contract.answers[contract.answered :]):
         raise Refused(f"`{said.by}` has already approved; {question.quorum} different people are needed")
     if draft.held and contract.effect != "ask":
         raise Refused("the run is held and begins nothing new; release it first")
@@ -95,15 +95,16 @@ def _check_consent(draft: Draft, contract: Contract, question: Question, said: A
 
 def _agreed(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
     is_edited = contract.effect != "ask" and said.args is not None and said.args != contract.input
-    answers = (said,) if is_edited else (*contract.answers, said)
-    if not is_edited and len(answers) < question.quorum:
-        draft.contracts[contract.id] = replace(contract, answers=answers)
-        draft.say("note", subject=contract.id, value=f"{said.by}: yes ({len(answers)} of {question.quorum})")
-        return
     if is_edited:
         _superseded(draft, contract, question, said, actor)
         return
-    for one in answers:
+    answers = (*contract.answers, said)
+    agreed = answers[contract.answered :]
+    if len(agreed) < question.quorum:
+        draft.contracts[contract.id] = replace(contract, answers=answers)
+        draft.say("note", subject=contract.id, value=f"{said.by}: yes ({len(agreed)} of {question.quorum})")
+        return
+    for one in agreed:
         _keep(draft, contract, one)
     if contract.effect == "ask":
         running = draft.move(contract, "resume", actor, answers=answers)
@@ -137,6 +138,7 @@ def _superseded(draft: Draft, contract: Contract, question: Question, said: Answ
         call_hash=call_hash,
         approved=call_hash if is_enough else "",
         answers=(said,),
+        answered=0,
         supersedes=contract.id,
         created_at=draft.at,
         expires_at=0.0,
@@ -154,23 +156,19 @@ def _rejected(draft: Draft, contract: Contract, said: Answer, event: ContractMov
 
 
 def _settled(draft: Draft, contract: Contract, said: Answer, actor: str) -> None:
-    """Somebody found out what nobody knew."""
-    answers = (*contract.answers, said)
+    """Somebody found out what nobody knew; that is not what people said about the deed, so it is not kept with it."""
+    _patch(draft, contract, said)
     if said.outcome == "happened":
-        _keep(draft, contract, said)
-        running = draft.move(contract, "resume", actor, answers=answers)
+        running = draft.move(contract, "resume", actor)
         attempt.finished(draft, draft.move(running, "succeed", actor, result=said.result, deed="done"))
     elif said.outcome == "not_happened" and contract.is_adrift:
-        cancelled = Failure("cancelled", "it did not happen")
-        draft.move(contract, "cancel", actor, answers=answers, error=cancelled, deed="none")
+        draft.move(contract, "cancel", actor, error=Failure("cancelled", "it did not happen"), deed="none")
     elif said.outcome == "not_happened":
-        _keep(draft, contract, said)
-        attempt.perform(draft, contract, "resume", actor, answers=answers, deed="none")
+        attempt.perform(draft, contract, "resume", actor, deed="none")
     elif said.outcome == "give_up":
-        _keep(draft, contract, said)
         unknown = f"{said.by or 'somebody'} gave up: it may or may not have happened"
         error = Failure("tool_failure.unknown_outcome", unknown)
-        attempt.finished(draft, draft.move(contract, "cancel", actor, answers=answers, error=error))
+        attempt.finished(draft, draft.move(contract, "cancel", actor, error=error))
     else:
         raise Refused("say `outcome`: happened (with `result`), not_happened (run it) or give_up")
 
@@ -188,7 +186,7 @@ def expired(draft: Draft, contract: Contract) -> None:
     reason = contract.question.reason if contract.question else "approval"
     if reason == "timer":
         attempt.slept(draft, contract)
-    elif reason == "callback" and contract.is_irreversible and contract.deed == "possible":
+    elif reason != "outcome_unknown" and contract.is_irreversible and contract.deed == "possible":
         # Silence after an irreversible call is not failure: only somebody who looks can say what happened.
         running = draft.move(contract, "resume", "timer")
         doubt = Question(f"`{contract.effect}` was called and never answered. Did it happen?", "outcome_unknown")
@@ -210,6 +208,10 @@ EXPIRED = {
 
 def _keep(draft: Draft, contract: Contract, said: Answer) -> None:
     draft.put("answers", contract.action, msgspec.to_builtins(said))
+    _patch(draft, contract, said)
+
+
+def _patch(draft: Draft, contract: Contract, said: Answer) -> None:
     if not contract.is_adrift:
         for name, value in said.patch.items():
             draft.write(contract.lane, name, value)

@@ -57,6 +57,7 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}")
     is_same = before is not None and before.call_hash == call_hash and before.input == given
+    is_approved = before is not None and call_hash != "" and before.approved == call_hash
     contract = Contract(
         id=contract_id,
         action=action.id,
@@ -73,7 +74,8 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
         repeat=repeat,
         supersedes=before.supersedes if before else "",
         question=question,
-        approved=before.approved if before else "",
+        answers=before.answers if before and is_approved else (),
+        approved=call_hash if is_approved else "",
         created_at=draft.at,
         moved_at=draft.at,
         due_at=due_at,

@@ -69,7 +69,8 @@ class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
     repeat: str = ""  # why this identical deed is wanted again
     supersedes: str = ""
     question: Question | None = None
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Answer, ...] = ()  # what people said, to this question and to earlier ones
+    answered: int = 0  # how many of the answers were for earlier questions
     approved: str = ""  # the call hash people said yes to
     created_at: float = 0.0
     moved_at: float = 0.0

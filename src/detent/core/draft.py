@@ -14,7 +14,7 @@ from detent.core.contract import MOVES, Contract, Deed, Failure
 from detent.core.events import Event, Signalled
 from detent.core.machine import Machine
 from detent.core.run import Lane, Run
-from detent.core.status import TERMINAL
+from detent.core.status import TERMINAL, Status
 from detent.core.taken import Taken
 from detent.errors import ExpressionError
 
@@ -26,6 +26,7 @@ class Draft:
 
     __slots__ = (
         "aborted",
+        "asking",
         "at",
         "cause",
         "changes",
@@ -59,6 +60,7 @@ class Draft:
         self.state = run.state
         self.taken: list[Taken] = []
         self.aborted: list[str] = []
+        self.asking: dict[str, None] = {}  # contracts that began to wait in this event
         self.performing: dict[str, Deed] = {}  # to be dispatched after this event, with the deed as it was before
         self.settled = False  # the state's work is over, well or with `failure`
         self.failure: Failure | None = None
@@ -177,6 +179,8 @@ class Draft:
             self.contracts.pop(contract.id, None)
         else:
             self.contracts[contract.id] = moved
+            if target is Status.WAITING:
+                self.asking[contract.id] = None
         return moved
 
     def frozen(self) -> tuple[Run, tuple[Command, ...], tuple[Taken, ...]]:
@@ -201,12 +205,11 @@ class Draft:
     def _commands(self, run: Run) -> tuple[Command, ...]:
         old = self.run
         commands: list[Command] = [Abort(contract_id) for contract_id in self.aborted]
-        asked = {c.id for c in old.contracts if c.is_asking}
-        for contract in run.contracts:
-            if contract.id in self.performing:
-                commands.append(Perform(contract.id))
-            elif contract.is_asking and contract.id not in asked:
-                commands.append(Ask(contract.id))
+        commands += [Perform(contract_id) for contract_id in self.performing]
+        for contract_id in self.asking:
+            contract = self.contracts.get(contract_id)
+            if contract is not None and contract.is_asking:
+                commands.append(Ask(contract_id))
         if run.wake_at != old.wake_at:
             commands.append(Wake(run.wake_at))
         if run.ended is not None and old.ended is None:

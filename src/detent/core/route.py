@@ -74,21 +74,21 @@ def _from_inbox(draft: Draft) -> bool:
 
 def _settle(draft: Draft) -> None:
     """The work of the state is done or failed: choose the way on."""
-    failure, raised = draft.failure, draft.get("raised")
+    failure, raised, work = draft.failure, draft.get("raised"), draft.place.work
     draft.settled, draft.failure = False, None
     if raised:
         draft.changes["raised"] = ""
     if failure is not None:
         draft.cause = failure
-    if (failure is not None or draft.place.work) and draft.get("error") is not failure:
+    if (failure is not None or work) and draft.get("error") is not failure:
         draft.changes["error"] = failure
-    way, event, stuck = _choose(draft, failure, raised)
-    if draft.place.work and (failure is None or failure.type not in LIMITS):
+    way, event, reason = _choose(draft, failure, raised)
+    if work and (failure is None or failure.type not in LIMITS):
         _count_attempt(draft, failure is not None or draft.get("is_business_failure"))
     if way is not None:
-        _take(draft, way, event, stuck)
-    elif stuck is not None:
-        _fail(draft, stuck)
+        _take(draft, way, event, reason)
+    elif reason is not None:
+        _fail(draft, reason)
     elif 0 < draft.get("state_deadline") <= draft.at:
         draft.changes["state_deadline"] = 0.0
         settle(draft, Failure("timeout.state", f"`{draft.state}` took too long"))
@@ -182,6 +182,8 @@ def enter(draft: Draft, state: str, is_limited: bool = True) -> None:
         changes["local"] = place.local
     changes["entered_at"] = draft.at
     changes["is_business_failure"] = False
+    if draft.get("raised"):
+        changes["raised"] = ""
     changes["state_deadline"] = draft.at + place.timeout_s if place.timeout_s else 0.0
     if place.status is not None:
         _arrive(draft, place.status)

@@ -96,9 +96,14 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def wake_at(self) -> float:
         """When the next timer is due; 0: never."""
-        times = [c.due_at or c.expires_at for c in self.contracts]
-        times = [t for t in (self.deadline, self.state_deadline, *times) if t]
-        return min(times) if times else 0.0
+        soonest = self.deadline
+        if self.state_deadline and (not soonest or self.state_deadline < soonest):
+            soonest = self.state_deadline
+        for contract in self.contracts:
+            at = contract.due_at or contract.expires_at
+            if at and (not soonest or at < soonest):
+                soonest = at
+        return soonest
 
     def contract(self, contract_id: str) -> Contract | None:
         """The open contract of that id."""

@@ -263,7 +263,7 @@ class Attempts:
 
     async def _child(self, live: Live, contract: Contract) -> Outcome:
         """Start (or find again) the run this contract stands for, and wait for it to call back."""
-        machine = child_machine(self._host.journal, contract)
+        machine = child_machine(self._host.journal, live.machine, contract)
         run_id = child_id(live.run.id, contract.id)
         given = contract.input.get("input")
         await self._host.start(

@@ -4,6 +4,7 @@ A child's id is computed from its contract, so beginning it twice gives the same
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.effect import Declared, Effect, EffectFailed, Outcome
 from detent.core.machine import Machine
+from detent.errors import Unknown
 
 if TYPE_CHECKING:
     from detent.host.embedded.journal import Journal
@@ -33,12 +35,25 @@ def child_id(run_id: str, contract_id: str) -> str:
     return f"{full[: RUN_ID_MAX - 33]}~{hashlib.sha256(full.encode()).hexdigest()[:32]}"
 
 
-def child_machine(journal: "Journal", contract: Contract) -> Machine:
-    """The machine a child contract names: its JSON inline, or a digest the journal knows."""
+def child_machine(journal: "Journal", parent: Machine, contract: Contract) -> Machine:
+    """The machine a child contract names: one of its parent's children, its JSON, or a digest the journal knows."""
     given = contract.input.get("machine")
+    if isinstance(given, str) and given in parent.children:
+        return parent.children[given]
     if not isinstance(given, dict):
         return journal.machine(str(given))
     try:
         return msgspec.convert(given, Machine)
     except msgspec.ValidationError as error:
         raise EffectFailed(f"the child's machine is not one: {error}", "validation_error") from None
+
+
+def declarations(machine: Machine, known: Mapping[str, Effect]) -> dict[str, Declared]:
+    """What the effects of a machine declare, to be pinned into its run; `Unknown` if one is missing."""
+    names = machine.chart.effects
+    if "*" in names:
+        return {name: effect.declared for name, effect in known.items()}
+    missing = [name for name in names if name not in known and name not in ("ask", "wait")]
+    if missing:
+        raise Unknown(f"there is no effect `{missing[0]}`; known: {', '.join(sorted(known)) or 'none'}")
+    return {name: known[name].declared for name in names if name in known}

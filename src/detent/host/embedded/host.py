@@ -10,11 +10,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from detent.core.commands import Abort, Ask, Perform, Wake
-from detent.core.contract import Contract
-from detent.core.effect import Effect, EffectFailed
+from detent.core.effect import Effect
 from detent.core.engine import advance
 from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry
@@ -22,20 +19,23 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
-from detent.errors import DetentError, JournalError, Refused, Unknown
+from detent.errors import JournalError, Refused
 from detent.host.embedded.attempt import Attempts
-from detent.host.embedded.child import CHILD
+from detent.host.embedded.child import CHILD, declarations
 from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, genesis, sealed
 from detent.host.embedded.live import Live, load
 from detent.host.embedded.lock import Lock, holder
+from detent.host.embedded.reader import follow
 from detent.host.embedded.recovery import take_up
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Writer, flushed
 from detent.host.port import Summary
 
 LIVE_MAX = 2000
+Events = list[Event]  # inside the class, `list` is a verb
+Ids = list[str]
 FindEffects = Callable[[str], Mapping[str, Effect]]
 
 
@@ -148,7 +148,8 @@ class EmbeddedHost:
         live = Live(self._next_no, machine, Run(id=run_id), genesis(run_id), is_new=True)
         if source and self._find_effects:
             live.effects = dict(self._find_effects(source))
-        declared = self._declared(machine, live)
+        known = {**self.effects, **(live.effects or {}), "child": CHILD}
+        declared = declarations(machine, known)
         event = Started(machine=machine.digest, input=plain(dict(input or {}), "input"), effects=declared, by=by, session=session,
                         source=source, parent=parent, fork=fork, at=self.clock.now())  # fmt: skip
         self._next_no += 1
@@ -200,21 +201,11 @@ class EmbeddedHost:
 
     async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
         """The run's events as they come, until it ends."""
-        from detent.host.embedded.reader import Follower  # only watchers need it
-
-        follower = Follower(self.journal, run_id, after)
         bell = asyncio.Event()
         self._watchers.setdefault(run_id, set()).add(bell)
         try:
-            while self._is_open():
-                bell.clear()
-                for entry in follower.more():
-                    yield entry
-                    if not self._is_open():
-                        return
-                if follower.run.ended is not None:
-                    return
-                await bell.wait()
+            async for entry in follow(self.journal, run_id, after, bell, lambda: self.is_closing):
+                yield entry
         finally:
             self._watchers[run_id].discard(bell)
             if not self._watchers[run_id]:
@@ -258,9 +249,6 @@ class EmbeddedHost:
 
     # the engine room
 
-    def _is_open(self) -> bool:
-        return not self.is_closing
-
     def _has(self, live: Live, event_id: str) -> bool:
         return event_id in live.ids or self.journal.has_event(live.no, event_id)
 
@@ -297,8 +285,8 @@ class EmbeddedHost:
             raise JournalError(f"an earlier event of run {live.run.id} could not be written")
         batch = Batch(live)
         batch.machine = machine
-        performs: list[str] = []
-        aborts: list[str] = []
+        performs: Ids = []
+        aborts: Ids = []
         try:
             self._fold_all(live, batch, [event, *follow], performs, aborts)
         except BaseException as error:
@@ -307,7 +295,7 @@ class EmbeddedHost:
             raise
         self._hand_over(live, batch, performs, aborts, done)
 
-    def _fold_all(self, live: Live, batch: Batch, todo: "list[Event]", performs: "list[str]", aborts: "list[str]") -> None:
+    def _fold_all(self, live: Live, batch: Batch, todo: Events, performs: Ids, aborts: Ids) -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
         for event in todo:
             before = live.run
@@ -339,7 +327,7 @@ class EmbeddedHost:
                     self.timers.set(run.id, command.at)  # type: ignore[union-attr]
 
     def _hand_over(
-        self, live: Live, batch: Batch, performs: "list[str]", aborts: "list[str]", done: "asyncio.Future[Run] | None"
+        self, live: Live, batch: Batch, performs: Ids, aborts: Ids, done: "asyncio.Future[Run] | None"
     ) -> None:
         run = live.run
         if not batch.events:
@@ -381,7 +369,10 @@ class EmbeddedHost:
             for bell in self._watchers.get(run.id, ()):
                 bell.set()
         if live.waiters and not live.unwritten and live.run.status is not Status.RUNNING:
-            self._wake_waiters(live)
+            for waiter in live.waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            live.waiters.clear()
         if len(self._live) > self._live_max:
             self._evict()
 
@@ -396,12 +387,6 @@ class EmbeddedHost:
         for waiter in live.waiters:
             if not waiter.done():
                 waiter.set_exception(error)
-        live.waiters.clear()
-
-    def _wake_waiters(self, live: Live) -> None:
-        for waiter in live.waiters:
-            if not waiter.done():
-                waiter.set_result(None)
         live.waiters.clear()
 
     def _evict(self) -> None:
@@ -446,16 +431,6 @@ class EmbeddedHost:
             if live.run.source and self._find_effects:
                 live.effects = dict(self._find_effects(live.run.source))
         return live.effects.get(name) or self.effects.get(name)
-
-    def _declared(self, machine: Machine, live: Live) -> dict[str, Any]:
-        names = machine.chart.effects
-        known = {**self.effects, **(live.effects or {}), "child": CHILD}
-        if "*" in names:
-            return {name: effect.declared for name, effect in known.items()}
-        missing = [name for name in names if name not in known and name not in ("ask", "wait")]
-        if missing:
-            raise Unknown(f"there is no effect `{missing[0]}`; known: {', '.join(sorted(known)) or 'none'}")
-        return {name: known[name].declared for name in names if name in known}
 
 
 def _settle(done: "asyncio.Future[Run]", run: Run, error: JournalError | None) -> None:

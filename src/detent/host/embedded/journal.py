@@ -1,11 +1,10 @@
-"""The journal: every event of every run in one SQLite file, and all the SQL there is.
+"""The journal: every event of every run in one SQLite file; with `file`, all the SQL there is.
 
 Events are the truth; each carries the hash of the one before it. The `runs` table and the snapshots are only
 caches of the fold, written in the same transaction. What `commit` has returned from survives a power cut.
 """
 
 import hashlib
-import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,52 +17,13 @@ from detent.core.events import MIGRATE, Event, Signalled
 from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
+from detent.host.embedded.file import MIGRATIONS, open_reading, open_writing, roll_back
+from detent.host.embedded.file import VERSION as VERSION
 from detent.host.port import Summary
 
 RECORD_MAX = 32 * 1024 * 1024  # bytes of one event
 PAGE = 256  # events read at once
 MACHINES_MAX = 100  # machines kept ready
-
-# Version 1, for ever; a new file is made of it and then of every migration, so there is only one road to a schema.
-SCHEMA = """
-create table machines (digest text primary key, name text not null, body blob not null) without rowid;
-create table runs (
-    no integer primary key,
-    run_id text not null unique,
-    name text not null,
-    machine text not null,
-    state text not null,
-    status text not null,
-    seq integer not null,
-    head blob not null,
-    started_at real not null,
-    updated_at real not null,
-    wake_at real,
-    waiting text not null,
-    by text not null,
-    session text not null,
-    parent text not null,
-    source text not null,
-    cost_usd real not null,
-    held_by text not null default ''
-);
-create index runs_by_status on runs (status, no);
-create index runs_by_wake on runs (wake_at) where wake_at is not null;
-create index runs_by_parent on runs (parent) where parent <> '';
-create index runs_by_holder on runs (held_by) where held_by <> '';
-create table events (run integer not null, seq integer not null, id text, body blob not null, hash blob not null);
-create unique index events_in_order on events (run, seq);
-create unique index events_once on events (run, id) where id is not null;
-create table snapshots (run integer not null, seq integer not null, engine text not null, body blob not null);
-create unique index snapshots_in_order on snapshots (run, seq);
-create table claims (
-    scope text not null, key text not null, run_id text not null, contract_id text not null,
-    call_hash text not null, status text not null, result blob, at real not null, primary key (scope, key)
-) without rowid;
-"""
-
-MIGRATIONS: dict[int, str] = {}  # from version n to n + 1, n counting from 1 without gaps
-VERSION = 1 + len(MIGRATIONS)
 
 INSERT_EVENT = "insert into events (run, seq, id, body, hash) values (?, ?, ?, ?, ?)"
 INSERT_RUN = (
@@ -168,80 +128,17 @@ class Journal:
         self, path: Path, *, is_writer: bool = False, sync: str = "full", migrations: Mapping[int, str] = MIGRATIONS
     ) -> None:
         self.path = path
-        self.version = 1 + len(migrations)
         self.events_read = 0
         self.damaged: dict[str, str] = {}  # rows of the list that make no sense, by run id
         self._machines: OrderedDict[str, Machine] = OrderedDict()
         try:
-            if is_writer:
-                _make(path)
-            elif path.stat().st_size == 0:
-                raise JournalError(_EMPTY.format(path))
-            self._db = self._writing(sync, migrations) if is_writer else self._reading()
+            self._db = open_writing(path, sync, migrations) if is_writer else open_reading(path, migrations)
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"cannot open the journal {path}: {error}") from None
 
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
-
-    def _writing(self, sync: str, migrations: Mapping[int, str]) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=5.0)
-        try:
-            self._check_version(db)
-            db.execute("pragma journal_mode = wal")
-            db.execute(f"pragma synchronous = {'full' if sync == 'full' else 'off'}")
-            self._migrate(db, migrations)
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    def _reading(self) -> sqlite3.Connection:
-        address = f"{self.path.absolute().as_uri()}?mode=ro"
-        try:
-            return self._looking(address)
-        except sqlite3.OperationalError:
-            log = self.path.with_name(self.path.name + "-wal")
-            if os.access(self.path.parent, os.W_OK) and not _is_read_only(self.path.parent):
-                raise
-            if log.exists() and log.stat().st_size:
-                raise
-            # Nobody can be writing in a folder nobody can write to, and SQLite need not make its files there.
-            return self._looking(f"{address}&immutable=1")
-
-    def _looking(self, address: str) -> sqlite3.Connection:
-        db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
-        try:
-            self._check_version(db)
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    def _migrate(self, db: sqlite3.Connection, migrations: Mapping[int, str]) -> None:
-        version = self._check_version(db)
-        if version == self.version:
-            return
-        db.execute("begin immediate")
-        try:
-            while version < self.version:
-                for statement in (migrations[version] if version else SCHEMA).split(";"):
-                    db.execute(statement)
-                version += 1
-            db.execute(f"pragma user_version = {version}")
-            db.execute("commit")
-        except BaseException:
-            _roll_back(db)
-            raise
-
-    def _check_version(self, db: sqlite3.Connection) -> int:
-        version = int(db.execute("pragma user_version").fetchone()[0])
-        if version > self.version:
-            raise JournalError(
-                f"{self.path} was written by a newer detent (schema {version}, this one knows {self.version})"
-            )
-        return version
 
     def commit(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction; all or nothing."""
@@ -266,13 +163,13 @@ class Journal:
                     db.execute(DROP_SNAPSHOTS, batch.snapshot[:2])
             db.execute("commit")
         except JournalError:
-            _roll_back(db)
+            roll_back(db)
             raise
         except sqlite3.Error as error:
-            _roll_back(db)
+            roll_back(db)
             raise JournalError(_explained(error, self.path)) from None
         except Exception as error:  # a value SQLite cannot take must not end the thread that writes for everybody
-            _roll_back(db)
+            roll_back(db)
             raise JournalError(f"{self.path}: {type(error).__name__}: {error}") from error
 
     def _take(self, claim: Claim) -> None:
@@ -469,49 +366,6 @@ def _record(row: Any) -> Record:
     except (ValueError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         raise JournalError(f"run {row[0]} is damaged: its entry in the list makes no sense ({error})") from None
     return Record(row[16], summary, row[14])
-
-
-_EMPTY = "{} is empty: it was cut off, for a journal is never made empty; put back a copy, or remove it to begin anew"
-
-
-def _make(path: Path) -> None:
-    """Make the file whole and under another name first, so that an empty one always means damage."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if path.exists():
-        if path.stat().st_size == 0:
-            raise JournalError(_EMPTY.format(path))
-        return
-    new = path.with_name(f"{path.name}-new-{os.getpid()}")
-    new.unlink(missing_ok=True)
-    os.close(os.open(new, os.O_CREAT | os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    try:
-        db = sqlite3.connect(new, isolation_level=None)
-        try:
-            db.executescript(f"begin; {SCHEMA} pragma user_version = 1; commit;")
-        finally:
-            db.close()
-        os.link(new, path)  # unlike a rename, never over a journal somebody else has made meanwhile
-    except FileExistsError:
-        return
-    finally:
-        new.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _is_read_only(folder: Path) -> bool:
-    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
-
-
-def _roll_back(db: sqlite3.Connection) -> None:
-    try:
-        if db.in_transaction:
-            db.execute("rollback")
-    except sqlite3.Error:
-        return  # SQLite has rolled back by itself, or will when the file is next opened
 
 
 def _explained(error: sqlite3.Error, path: Path) -> str:

@@ -1,6 +1,7 @@
 """Reading a journal without holding it: always possible, also while another process writes."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +67,22 @@ class Follower:
             self.run, self._head, self._seq, self._machine = run, head, seq, machine
             if seq > self._after:
                 yield Entry(seq, event, taken, run)
+
+
+async def follow(
+    journal: Journal, run_id: str, after: int, bell: asyncio.Event, is_over: Callable[[], bool]
+) -> AsyncIterator[Entry]:
+    """A run's events as they come, one round for every ring of the bell, until the run has ended or it is over."""
+    follower = Follower(journal, run_id, after)
+    while not is_over():
+        bell.clear()
+        for entry in follower.more():
+            yield entry
+            if is_over():
+                return
+        if follower.run.ended is not None:
+            return
+        await bell.wait()
 
 
 def _base(journal: Journal, record: Record, after: int) -> tuple[Run, bytes, int, Machine | None]:

@@ -1,0 +1,154 @@
+"""The journal's file: its schema, and how it is made, opened and brought up to date."""
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+from detent.errors import JournalError
+
+# Version 1, for ever; a new file is made of it and then of every migration, so there is only one road to a schema.
+SCHEMA = """
+create table machines (digest text primary key, name text not null, body blob not null) without rowid;
+create table runs (
+    no integer primary key,
+    run_id text not null unique,
+    name text not null,
+    machine text not null,
+    state text not null,
+    status text not null,
+    seq integer not null,
+    head blob not null,
+    started_at real not null,
+    updated_at real not null,
+    wake_at real,
+    waiting text not null,
+    by text not null,
+    session text not null,
+    parent text not null,
+    source text not null,
+    cost_usd real not null,
+    held_by text not null default ''
+);
+create index runs_by_status on runs (status, no);
+create index runs_by_wake on runs (wake_at) where wake_at is not null;
+create index runs_by_parent on runs (parent) where parent <> '';
+create index runs_by_holder on runs (held_by) where held_by <> '';
+create table events (run integer not null, seq integer not null, id text, body blob not null, hash blob not null);
+create unique index events_in_order on events (run, seq);
+create unique index events_once on events (run, id) where id is not null;
+create table snapshots (run integer not null, seq integer not null, engine text not null, body blob not null);
+create unique index snapshots_in_order on snapshots (run, seq);
+create table claims (
+    scope text not null, key text not null, run_id text not null, contract_id text not null,
+    call_hash text not null, status text not null, result blob, at real not null, primary key (scope, key)
+) without rowid;
+"""
+
+MIGRATIONS: dict[int, str] = {}  # from version n to n + 1, n counting from 1 without gaps
+VERSION = 1 + len(MIGRATIONS)
+
+
+def open_writing(path: Path, sync: str, migrations: Mapping[int, str] = MIGRATIONS) -> sqlite3.Connection:
+    """The one connection that writes; makes the file if there is none, and migrates an older one."""
+    _make(path)
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+    try:
+        _check_version(db, path, migrations)
+        db.execute("pragma journal_mode = wal")
+        db.execute(f"pragma synchronous = {'full' if sync == 'full' else 'off'}")
+        _migrate(db, path, migrations)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def open_reading(path: Path, migrations: Mapping[int, str] = MIGRATIONS) -> sqlite3.Connection:
+    """A connection that only reads."""
+    if path.stat().st_size == 0:
+        raise JournalError(_EMPTY.format(path))
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    try:
+        return _looking(address, path, migrations)
+    except sqlite3.OperationalError:
+        log = path.with_name(path.name + "-wal")
+        is_writable = os.access(path.parent, os.W_OK) and not os.statvfs(path.parent).f_flag & os.ST_RDONLY
+        if is_writable or (log.exists() and log.stat().st_size):
+            raise
+        # Nobody can be writing in a folder nobody can write to, and SQLite need not make its files there.
+        return _looking(f"{address}&immutable=1", path, migrations)
+
+
+def _looking(address: str, path: Path, migrations: Mapping[int, str]) -> sqlite3.Connection:
+    db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
+    try:
+        _check_version(db, path, migrations)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _migrate(db: sqlite3.Connection, path: Path, migrations: Mapping[int, str]) -> None:
+    version = _check_version(db, path, migrations)
+    if version == 1 + len(migrations):
+        return
+    db.execute("begin immediate")
+    try:
+        while version < 1 + len(migrations):
+            for statement in (migrations[version] if version else SCHEMA).split(";"):
+                db.execute(statement)
+            version += 1
+        db.execute(f"pragma user_version = {version}")
+        db.execute("commit")
+    except BaseException:
+        roll_back(db)
+        raise
+
+
+def _check_version(db: sqlite3.Connection, path: Path, migrations: Mapping[int, str]) -> int:
+    version, known = int(db.execute("pragma user_version").fetchone()[0]), 1 + len(migrations)
+    if version > known:
+        raise JournalError(f"{path} was written by a newer detent (schema {version}, this one knows {known})")
+    return version
+
+
+_EMPTY = "{} is empty: it was cut off, for a journal is never made empty; put back a copy, or remove it to begin anew"
+
+
+def _make(path: Path) -> None:
+    """Make the file whole and under another name first, so that an empty one always means damage."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists():
+        if path.stat().st_size == 0:
+            raise JournalError(_EMPTY.format(path))
+        return
+    new = path.with_name(f"{path.name}-new-{os.getpid()}")
+    new.unlink(missing_ok=True)
+    os.close(os.open(new, os.O_CREAT | os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        db = sqlite3.connect(new, isolation_level=None)
+        try:
+            db.executescript(f"begin; {SCHEMA} pragma user_version = 1; commit;")
+        finally:
+            db.close()
+        os.link(new, path)  # unlike a rename, never over a journal somebody else has made meanwhile
+    except FileExistsError:
+        return
+    finally:
+        new.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def roll_back(db: sqlite3.Connection) -> None:
+    """End a transaction that failed."""
+    try:
+        if db.in_transaction:
+            db.execute("rollback")
+    except sqlite3.Error:
+        return  # SQLite has rolled back by itself, or will when the file is next opened
