@@ -20,8 +20,9 @@ def main(argv: list[str]) -> int:
                 figures.append(figure)
                 if "--json" not in argv:
                     mark = "ok  " if figure.ok else "MISS"
-                    print(f"{mark} {figure.group:<11} {figure.name:<20} {figure.value:>12} {figure.unit:<9}"
-                          f" floor {figure.floor:>10}  ratio {figure.ratio:>6}  bar {figure.bar}", flush=True)  # fmt: skip
+                    measured = f"{figure.group:<11} {figure.name:<20} {figure.value:>12} {figure.unit:<9}"
+                    judged = f"floor {figure.floor:>10}  ratio {figure.ratio:>6}  bar {figure.bar}"
+                    print(f"{mark} {measured} {judged}", flush=True)
     if "--json" in argv:
         print(json.dumps([figure._asdict() for figure in figures], ensure_ascii=False))
     return 0 if all(figure.ok for figure in figures) else 1

@@ -12,7 +12,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.figure import Figure, best
-from detent import Action, Contract, Machine, Outcome, Run, Signalled, Started, Status, Transition, advance, effect, table
+from detent import (
+    Action,
+    Contract,
+    Machine,
+    Outcome,
+    Run,
+    Signalled,
+    Started,
+    Status,
+    Transition,
+    advance,
+    effect,
+    table,
+)
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.live import load
@@ -92,7 +105,9 @@ def pure() -> Iterator[Figure]:
     bare, mine = best(floor) / count, best(ours) / count
     rate = 1 / mine
     ratio = mine / bare
-    yield Figure("advance", "plain signal", round(rate), "events/s", round(1 / bare), round(ratio, 2), "≤ 6× floor", ratio <= 6)
+    yield Figure(
+        "advance", "plain signal", round(rate), "events/s", round(1 / bare), round(ratio, 2), "≤ 6× floor", ratio <= 6
+    )
 
 
 def steps() -> Iterator[Figure]:
@@ -114,8 +129,26 @@ def steps() -> Iterator[Figure]:
     cpu = min(cpu for _, (_, cpu) in pairs) / length
     raw_cpu = min(cpu for (_, cpu), _ in pairs) / length
     ratio = wall / raw
-    yield Figure("steps", "one run, wall", round(wall * 1e6, 1), "µs/step", round(raw * 1e6, 1), round(ratio, 2), "≤ 1.8× floor", ratio <= 1.8)
-    yield Figure("steps", "one run, CPU", round(cpu * 1e3, 4), "ms/step", round(raw_cpu * 1e3, 4), round(cpu / raw_cpu, 2), "≤ 0.25 ms", cpu <= 0.25e-3)
+    yield Figure(
+        "steps",
+        "one run, wall",
+        round(wall * 1e6, 1),
+        "µs/step",
+        round(raw * 1e6, 1),
+        round(ratio, 2),
+        "≤ 1.8× floor",
+        ratio <= 1.8,
+    )
+    yield Figure(
+        "steps",
+        "one run, CPU",
+        round(cpu * 1e3, 4),
+        "ms/step",
+        round(raw_cpu * 1e3, 4),
+        round(cpu / raw_cpu, 2),
+        "≤ 0.25 ms",
+        cpu <= 0.25e-3,
+    )
 
 
 def concurrent() -> Iterator[Figure]:
@@ -136,8 +169,19 @@ def concurrent() -> Iterator[Figure]:
     wall = min(wall for _, (wall, _) in pairs) / (runs * length)
     cpu = min(cpu for _, (_, cpu) in pairs) / (runs * length)
     gain = raw / wall
-    yield Figure("concurrent", "throughput", round(1 / wall), "steps/s", round(1 / raw), round(gain, 2), "≥ 1.5× floor", gain >= 1.5)
-    yield Figure("concurrent", "CPU", round(cpu * 1e3, 4), "ms/step", 0.1, round(cpu * 1e3 / 0.1, 2), "≤ 0.1 ms", cpu <= 0.1e-3)
+    yield Figure(
+        "concurrent",
+        "throughput",
+        round(1 / wall),
+        "steps/s",
+        round(1 / raw),
+        round(gain, 2),
+        "≥ 1.5× floor",
+        gain >= 1.5,
+    )
+    yield Figure(
+        "concurrent", "CPU", round(cpu * 1e3, 4), "ms/step", 0.1, round(cpu * 1e3 / 0.1, 2), "≤ 0.1 ms", cpu <= 0.1e-3
+    )
 
 
 def opening() -> Iterator[Figure]:
@@ -169,20 +213,31 @@ def opening() -> Iterator[Figure]:
         asyncio.run(grow(home, 100_000))
         short, long = reopen(home, 100), reopen(home, 100_000)
     ratio = long / short
-    yield Figure("open", "100,000 events", round(long * 1e3, 3), "ms", round(short * 1e3, 3), round(ratio, 2), "≤ 2× floor", ratio <= 2)
+    yield Figure(
+        "open",
+        "100,000 events",
+        round(long * 1e3, 3),
+        "ms",
+        round(short * 1e3, 3),
+        round(ratio, 2),
+        "≤ 2× floor",
+        ratio <= 2,
+    )
 
 
 def memory() -> Iterator[Figure]:
     """(e) memory of 10,000 waiting runs, in a process of its own."""
     counted = subprocess.run([sys.executable, "-m", "bench.memory"], capture_output=True, text=True, check=True)
     grown = float(counted.stdout)
-    yield Figure("memory", "10,000 waiting runs", round(grown, 1), "MB", 100, round(grown / 100, 2), "< 100 MB", grown < 100)
+    yield Figure(
+        "memory", "10,000 waiting runs", round(grown, 1), "MB", 100, round(grown / 100, 2), "< 100 MB", grown < 100
+    )
 
 
 def imports() -> Iterator[Figure]:
     """What the front door and the command line cost to open."""
     count = (
-        "import sys, msgspec; before = set(sys.modules); from detent import advance; print(len(set(sys.modules) - before))"
+        "import sys, msgspec; old = set(sys.modules); from detent import advance; print(len(set(sys.modules) - old))"
     )
     loaded = int(subprocess.run([sys.executable, "-c", count], capture_output=True, text=True, check=True).stdout)
     yield Figure("import", "import detent", loaded, "modules", 60, round(loaded / 60, 2), "≤ 60", loaded <= 60)
@@ -196,7 +251,23 @@ def imports() -> Iterator[Figure]:
         floor = run(sys.executable, "-c", "import click")
         ours = run(str(script), "--help")
         ratio = ours / floor
-        yield Figure("import", "detent --help", round(ours * 1e3, 1), "ms", round(floor * 1e3, 1), round(ratio, 2), "≤ 2× import click", ratio <= 2)
+        yield Figure(
+            "import",
+            "detent --help",
+            round(ours * 1e3, 1),
+            "ms",
+            round(floor * 1e3, 1),
+            round(ratio, 2),
+            "≤ 2× import click",
+            ratio <= 2,
+        )
 
 
-GROUPS = {"advance": pure, "steps": steps, "concurrent": concurrent, "open": opening, "memory": memory, "import": imports}
+GROUPS = {
+    "advance": pure,
+    "steps": steps,
+    "concurrent": concurrent,
+    "open": opening,
+    "memory": memory,
+    "import": imports,
+}

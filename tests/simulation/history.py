@@ -4,6 +4,7 @@ Every choice comes from the seed, so a failing history is told again by its numb
 """
 
 import random
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -40,7 +41,8 @@ def _action(draw: random.Random, name: str, where: str, depth: int) -> Action:
             Branch(f"b{i}", tuple(_action(draw, f"{name}{i}{j}", where, depth + 1) for j in range(draw.randint(1, 2))))
             for i in range(draw.randint(1, 3))
         )
-        join = draw.choice(["all", "any", 1])
+        joins: tuple[Literal["all", "any"] | int, ...] = ("all", "any", 1)
+        join = draw.choice(joins)
         return Action(name, "branches", branches=branches, join=join, fail_fast=draw.random() < 0.5)
     if kind < 0.25:
         return Action(name, "wait", wait=Wait(duration_s=draw.choice([1, 100_000])))

@@ -24,6 +24,14 @@ from detent.host.embedded.journal import Journal
 from detent.host.embedded.reader import verify
 
 DEEDS = ("one", "two", "three")
+
+
+def append_of(deed: str) -> Action:
+    """One irreversible deed; the second of them is asked about first."""
+    question = Question("Append?") if deed == "two" else None
+    return Action("append", "append", input={"line": f"{{{{ run.id }}}} {deed}"}, ask=question)
+
+
 MACHINE = Machine(
     name="deeds",
     initial="look",
@@ -33,18 +41,7 @@ MACHINE = Machine(
         two    -  three
         three  -  done
     """),
-    work={"look": (Action("look", "look"),)}
-    | {
-        deed: (
-            Action(
-                "append",
-                "append",
-                input={"line": f"{{{{ run.id }}}} {deed}"},
-                ask=Question("Append?") if deed == "two" else None,
-            ),
-        )
-        for deed in DEEDS
-    },
+    work={"look": (Action("look", "look"),), **{deed: (append_of(deed),) for deed in DEEDS}},
     ends={"done": Status.COMPLETED},
 )
 
@@ -74,7 +71,11 @@ def answer(home: Path, run: Run) -> tuple[str, dict[str, object]]:
     assert contract.question is not None
     if contract.question.reason == "approval":
         return contract.id, {"approved": True, "by": "operator"}
-    done = contract.input["line"] in (home / "deeds.txt").read_text().splitlines() if (home / "deeds.txt").exists() else False
+    done = (
+        contract.input["line"] in (home / "deeds.txt").read_text().splitlines()
+        if (home / "deeds.txt").exists()
+        else False
+    )
     return contract.id, {"outcome": "happened" if done else "not_happened", "by": "operator"}
 
 

@@ -1,6 +1,6 @@
 """The long version of the crash tests: random histories and SIGKILL rounds for as long as you like.
 
-    ./run soak [MINUTES]
+./run soak [MINUTES]
 """
 
 import json

@@ -18,5 +18,5 @@ def test_two_hundred_kills_lose_nothing_and_repeat_nothing() -> None:
     found = json.loads(done.stdout)
     assert found["killed"] > 100, found
     assert found["last_exit"] == 0, (found, done.stderr)
-    nothing = {"duplicates": [], "missing": [], "lost": [], "unfinished": [], "broken": []}
+    nothing: dict[str, list[str]] = {"duplicates": [], "missing": [], "lost": [], "unfinished": [], "broken": []}
     assert {name: found[name] for name in nothing} == nothing, found

@@ -51,7 +51,9 @@ class Host(Protocol):
     ) -> Run:
         """Begin a run; the same `run_id` twice gives the run that is already there."""
 
-    async def signal(self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = "") -> Run:
+    async def signal(
+        self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = ""
+    ) -> Run:
         """Tell a run that something happened."""
 
     async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any]) -> Run:
@@ -63,7 +65,9 @@ class Host(Protocol):
     async def show(self, run_id: str) -> Run:
         """Where a run stands."""
 
-    async def list(self, *, status: Sequence[Status] = (), name: str = "", limit: int = 100, before: int = 0) -> Sequence[Summary]:
+    async def list(
+        self, *, status: Sequence[Status] = (), name: str = "", limit: int = 100, before: int = 0
+    ) -> Sequence[Summary]:
         """The runs, newest first."""
 
     def watch(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:

@@ -44,7 +44,7 @@ def _owned(work: Work) -> Work:
     async def guarded(self: "Attempts", live: Live, contract: Contract | str, *args: Any, **named: Any) -> None:
         try:
             await work(self, live, contract, *args, **named)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
             self.broke(live, contract if isinstance(contract, str) else contract.id, error)
 
     return guarded
@@ -109,7 +109,9 @@ class Attempts:
             left = until - loop.time()
             if not at_work or left <= 0:
                 break
-            await asyncio.wait(at_work, timeout=None if until == float("inf") else left, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                at_work, timeout=None if until == float("inf") else left, return_when=asyncio.FIRST_COMPLETED
+            )
         self._may_begin = False
         tasks = [task for live in self._host.all_live() for task in live.tasks.values()]
         for task in tasks:
@@ -177,7 +179,9 @@ class Attempts:
         """What calling the effect comes to; None when nobody knows whether it happened."""
         clock = self._host.clock
         if effect is None:
-            return _failed(contract, "tool_failure.not_found", f"there is no effect `{contract.effect}` here", clock.now())
+            return _failed(
+                contract, "tool_failure.not_found", f"there is no effect `{contract.effect}` here", clock.now()
+            )
         limit = _Limit(clock, contract.timeout_s)
         try:
             given = contract
@@ -190,7 +194,11 @@ class Attempts:
                 raise
             if not limit.is_over:  # the effect has cancelled itself
                 problem = f"`{contract.effect}` broke off by itself"
-                return None if contract.is_irreversible else _failed(contract, "tool_failure.exception", problem, clock.now())
+                return (
+                    None
+                    if contract.is_irreversible
+                    else _failed(contract, "tool_failure.exception", problem, clock.now())
+                )
             problem = f"`{contract.effect}` took longer than {contract.timeout_s:g} s"
             return None if contract.is_irreversible else _failed(contract, "timeout.action", problem, clock.now())
         except ConnectionRefusedError as error:
@@ -221,19 +229,28 @@ class Attempts:
             effect = effect or self._host.effect(live, contract.effect)
             contract = live.run.contract(contract_id) or contract  # its run may have moved on meanwhile
             secrets = Secrets(named(live.machine, contract.action))
-            found = await self._probe(effect, contract, is_crash, secrets) if effect is not None and effect.reconcile else None
+            found = (
+                await self._probe(effect, contract, is_crash, secrets)
+                if effect is not None and effect.reconcile
+                else None
+            )
         finally:
             live.tasks.pop(contract_id, None)
         at = self._host.clock.now()
         first, *follow = [replace(moved, at=at) for moved in found or [_doubtful(contract)]]
         self._tell(live, first, follow)
 
-    async def _probe(self, effect: Effect, contract: Contract, is_crash: bool, secrets: Secrets) -> list[ContractMoved] | None:
-        """What the effect's probe says; None when it cannot tell, breaks, or takes too long."""
-        assert effect.reconcile is not None
+    async def _probe(
+        self, effect: Effect, contract: Contract, is_crash: bool, secrets: Secrets
+    ) -> list[ContractMoved] | None:
+        """What the effect's probe says; None when there is none, or it cannot tell, breaks, or takes too long."""
+        if effect.reconcile is None:
+            return None
         limit = _Limit(self._host.clock, contract.timeout_s or PROBE_TIMEOUT_S)
         try:
-            given = replace(contract, input=secrets.resolve(contract.input)) if secrets.find(contract.input) else contract
+            given = (
+                replace(contract, input=secrets.resolve(contract.input)) if secrets.find(contract.input) else contract
+            )
         except EffectFailed:
             limit.cancel()
             return None  # without its secrets the probe cannot ask; that says nothing about the deed
@@ -243,20 +260,14 @@ class Attempts:
                 return None
             return [secrets.hidden(replace(moved_by(contract, outcome, 0.0), actor="probe"))]
         except EffectFailed as error:
-            cause = f"it did not happen: {error}"[:MESSAGE_MAX]
-            if contract.is_adrift:
-                moved = ContractMoved(contract.id, "cancel", error=Failure("cancelled", cause), actor="probe", deed="none")
-                return [secrets.hidden(moved)]
-            if not is_crash:
-                return [secrets.hidden(ContractMoved(contract.id, "fail", error=Failure("timeout.action", cause), actor="probe"))]
-            return run_again(contract, "probe")
+            return [secrets.hidden(moved) for moved in _not_done(contract, error, is_crash)]
         except asyncio.CancelledError:
             if limit.is_from_outside:
                 raise
             return None
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException:
+        except BaseException:  # noqa: BLE001
             return None  # a probe that breaks cannot tell
         finally:
             limit.cancel()
@@ -298,12 +309,21 @@ class Attempts:
             return
         error = None
         if run.ended is not Status.COMPLETED:
-            kind = {Status.REJECTED: "approval_rejected", Status.CANCELLED: "cancelled"}.get(run.ended or Status.FAILED, "tool_failure")
+            kind = {Status.REJECTED: "approval_rejected", Status.CANCELLED: "cancelled"}.get(
+                run.ended or Status.FAILED, "tool_failure"
+            )
             cause = run.error.message if run.error else ""
-            error = Failure(kind, f"run {run.id} ended as {run.ended.value if run.ended else '?'}: {cause}", {"run_id": run.id})
+            error = Failure(
+                kind, f"run {run.id} ended as {run.ended.value if run.ended else '?'}: {cause}", {"run_id": run.id}
+            )
         result = {"run_id": run.id, "output": run.output, "state": run.state}
         try:
-            self._tell(live, ContractMoved(contract_id, "resume", result=result, error=error, actor="child", at=self._host.clock.now()))
+            self._tell(
+                live,
+                ContractMoved(
+                    contract_id, "resume", result=result, error=error, actor="child", at=self._host.clock.now()
+                ),
+            )
         except DetentError as problem:
             self._host.report(parent_id, problem)  # `recover` hands it up again
 
@@ -384,7 +404,7 @@ def told(error: BaseException) -> str:
     """An exception as a sentence, whatever its own `__str__` does."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception as problem:
+    except Exception as problem:  # noqa: BLE001
         return f"{type(error).__name__} (and it cannot say more: {type(problem).__name__})"
 
 
@@ -406,6 +426,16 @@ def _doubtful(contract: Contract) -> ContractMoved:
     return ContractMoved(contract.id, "suspend", question=question, deed="possible", actor="recovery")
 
 
+def _not_done(contract: Contract, error: EffectFailed, is_crash: bool) -> list[ContractMoved]:
+    """What follows from the probe's word that nothing happened."""
+    cause = f"it did not happen: {error}"[:MESSAGE_MAX]
+    if contract.is_adrift:
+        return [ContractMoved(contract.id, "cancel", error=Failure("cancelled", cause), actor="probe", deed="none")]
+    if is_crash:
+        return run_again(contract, "probe")
+    return [ContractMoved(contract.id, "fail", error=Failure("timeout.action", cause), actor="probe")]
+
+
 def run_again(contract: Contract, actor: str) -> list[ContractMoved]:
     """The two moves that put a contract known not to have happened to work again."""
     doubt = Question("interrupted", "outcome_unknown")
@@ -421,7 +451,9 @@ def moved_by(contract: Contract, outcome: Any, at: float) -> ContractMoved:
         if outcome is None or type(outcome) is not Outcome:
             return ContractMoved(contract.id, "succeed", result=plain(outcome, "result"), at=at)
         if outcome.question is not None:
-            return ContractMoved(contract.id, "suspend", question=outcome.question, deed="none", usage=outcome.usage, at=at)
+            return ContractMoved(
+                contract.id, "suspend", question=outcome.question, deed="none", usage=outcome.usage, at=at
+            )
         result = plain(outcome.result, "result")
         if not (outcome.raises or outcome.patch or outcome.usage):
             return ContractMoved(contract.id, "succeed", result=result, at=at)

@@ -41,5 +41,5 @@ class SystemClock:
 
     async def sleep_until(self, at: float) -> None:
         """Return at that time, by the wall clock."""
-        while (left := at - time.time()) > 0:
+        while (left := at - time.time()) > 0:  # noqa: ASYNC110  # the wall clock may be set meanwhile
             await asyncio.sleep(min(left, DELAY_S_MAX))

@@ -75,8 +75,7 @@ class Door:
             self._folder = -1
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        caller = asyncio.current_task()
-        assert caller is not None
+        caller: Any = asyncio.current_task()
         self._callers.add(caller)
         try:
             if _peer(writer) not in (os.getuid(), None):

@@ -42,7 +42,7 @@ FindEffects = Callable[[str], Mapping[str, Effect]]
 class EmbeddedHost:
     """Drives every run of one journal; use it as an async context manager."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all but the first two have the right default
         self,
         home: Path,
         effects: Mapping[str, Effect] | Sequence[Effect] = (),
@@ -150,8 +150,17 @@ class EmbeddedHost:
             live.effects = dict(self._find_effects(source))
         known = {**self.effects, **(live.effects or {}), "child": CHILD}
         declared = declarations(machine, known)
-        event = Started(machine=machine.digest, input=plain(dict(input or {}), "input"), effects=declared, by=by, session=session,
-                        source=source, parent=parent, fork=fork, at=self.clock.now())  # fmt: skip
+        event = Started(
+            machine=machine.digest,
+            input=plain(dict(input or {}), "input"),
+            effects=declared,
+            by=by,
+            session=session,
+            source=source,
+            parent=parent,
+            fork=fork,
+            at=self.clock.now(),
+        )
         self._next_no += 1
         self._live[run_id] = live
         try:
@@ -161,7 +170,9 @@ class EmbeddedHost:
                 self._live.pop(run_id, None)
             raise
 
-    async def signal(self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = "") -> Run:
+    async def signal(
+        self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = ""
+    ) -> Run:
         """Tell a run that something happened; a signal with an id counts once."""
         if name.startswith("@"):
             raise Refused(f"`{name}`: names that begin with @ are detent's own")
@@ -177,9 +188,13 @@ class EmbeddedHost:
             return await self._on_disk(live)
         contract = live.run.contract(contract_id)
         if contract is not None and contract.question is not None and contract.question.reason == "callback":
-            raise Refused(f"`{contract_id}` waits for {contract.question.data.get('run_id', 'another run')}, not for a person")
+            raise Refused(
+                f"`{contract_id}` waits for {contract.question.data.get('run_id', 'another run')}, not for a person"
+            )
         said = plain(dict(answer), "answer")
-        return await self._tell(live, ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now(), id=id))
+        return await self._tell(
+            live, ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now(), id=id)
+        )
 
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "", id: str = "") -> Run:
         """Stop a run and everything it has under way."""
@@ -193,7 +208,9 @@ class EmbeddedHost:
         """Where a run stands."""
         return await self._on_disk(self.load(run_id))
 
-    async def list(self, *, status: Sequence[Status] = (), name: str = "", limit: int = 100, before: int = 0) -> Sequence[Summary]:
+    async def list(
+        self, *, status: Sequence[Status] = (), name: str = "", limit: int = 100, before: int = 0
+    ) -> Sequence[Summary]:
         """The runs, newest first."""
         found = [record.summary for record in self.journal.runs(status, name, limit, before)]
         self.problems.update(self.journal.damaged)
@@ -445,4 +462,3 @@ def _settle(done: "asyncio.Future[Run]", run: Run, error: JournalError | None) -
 def new_run_id() -> str:
     """Short enough to type, random enough to be alone."""
     return secrets.token_hex(6)
-

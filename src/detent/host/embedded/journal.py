@@ -18,7 +18,6 @@ from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
 from detent.host.embedded.file import MIGRATIONS, open_reading, open_writing, roll_back
-from detent.host.embedded.file import VERSION as VERSION
 from detent.host.port import Summary
 
 RECORD_MAX = 32 * 1024 * 1024  # bytes of one event
@@ -41,7 +40,8 @@ DROP_SNAPSHOTS = (
 )
 KEEP_MACHINE = "insert or ignore into machines (digest, name, body) values (?, ?, ?)"
 TAKE_CLAIM = (
-    "insert into claims (scope, key, run_id, contract_id, call_hash, status, result, at) values (?, ?, ?, ?, ?, ?, ?, ?)"
+    "insert into claims (scope, key, run_id, contract_id, call_hash, status, result, at)"
+    " values (?, ?, ?, ?, ?, ?, ?, ?)"
     " on conflict (scope, key) do update set run_id = excluded.run_id, contract_id = excluded.contract_id,"
     " call_hash = excluded.call_hash, status = excluded.status, result = excluded.result, at = excluded.at"
     " where claims.run_id = excluded.run_id"

@@ -1,7 +1,8 @@
 """A run in memory: loaded from the journal, folded forward, written back as batches."""
 
 import asyncio
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -9,8 +10,10 @@ from detent.core.contract import Contract
 from detent.core.engine import advance
 from detent.core.events import Event
 from detent.core.machine import Machine
+from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
+from detent.core.taken import Taken
 from detent.errors import DetentError, JournalError, ReplayError, Unknown
 from detent.host.embedded.journal import Batch, Journal, chain, encode, genesis, migrated_to
 
@@ -25,8 +28,22 @@ _run = msgspec.json.Decoder(Run)
 class Live:
     """One run that this process is driving."""
 
-    __slots__ = ("__weakref__", "dispatched", "effects", "head", "ids", "is_broken", "is_new", "machine", "no", "run", "since", "tasks", "unwritten",
-                 "waiters")  # fmt: skip
+    __slots__ = (
+        "__weakref__",
+        "dispatched",
+        "effects",
+        "head",
+        "ids",
+        "is_broken",
+        "is_new",
+        "machine",
+        "no",
+        "run",
+        "since",
+        "tasks",
+        "unwritten",
+        "waiters",
+    )
 
     def __init__(self, no: int, machine: Machine, run: Run, head: bytes, since: int = 0, is_new: bool = False) -> None:
         self.no = no
@@ -55,15 +72,17 @@ class Live:
         run = self.run
         cost = run.usage.get("cost_usd", 0.0) if run.usage else 0.0
         waiting = _waiting(run) if run.contracts else "[]"
+        status, wake_at = STATUS_TEXT[run.status], run.wake_at or None
         if self.is_new:
             self.is_new = False
             batch.machine = self.machine
-            batch.insert = (self.no, run.id, self.machine.name, run.machine, run.state, STATUS_TEXT[run.status], run.seq, self.head,
-                            run.started_at, run.at, run.wake_at or None, waiting, run.by, run.session, run.parent, run.source,
-                            cost)  # fmt: skip
+            first = (self.no, run.id, self.machine.name, run.machine, run.state, status, run.seq, self.head)
+            times = (run.started_at, run.at, wake_at)
+            batch.insert = (*first, *times, waiting, run.by, run.session, run.parent, run.source, cost)
         else:
-            batch.update = (run.machine, run.state, STATUS_TEXT[run.status], run.seq, self.head, run.at, run.wake_at or None, waiting,
-                            cost, run.held_by if run.is_held else "", self.no)  # fmt: skip
+            held_by = run.held_by if run.is_held else ""
+            now = (run.machine, run.state, status, run.seq, self.head, run.at)
+            batch.update = (*now, wake_at, waiting, cost, held_by, self.no)
         if self.since >= SNAPSHOT_EVERY:
             body = encode(run)
             batch.snapshot = (self.no, run.seq, engine(self.head, body), body)
@@ -76,13 +95,13 @@ def engine(head: bytes, body: bytes) -> str:
 
 
 def _waiting(run: Run) -> str:
-    return encode([question_of(c) for c in run.waiting]).decode()
+    waiting = run.waiting
+    return encode([question_of(c) for c in waiting]).decode() if waiting else "[]"
 
 
 def question_of(contract: Contract) -> dict[str, Any]:
     """What a person must see to answer: the question and the exact call it is about."""
-    question = contract.question
-    assert question is not None
+    question = contract.question or Question()
     shown: dict[str, Any] = {
         "contract_id": contract.id,
         "action": contract.action,
@@ -106,37 +125,60 @@ def question_of(contract: Contract) -> dict[str, Any]:
     return shown
 
 
+class Point(NamedTuple):
+    """Where the fold of a run stands: after `seq` events, of which `event` was the last and led to `taken`."""
+
+    seq: int
+    run: Run
+    head: bytes
+    machine: Machine | None = None
+    event: Event | None = None
+    taken: tuple[Taken, ...] = ()
+
+
+def beginning(run_id: str) -> Point:
+    """Before a run's first event."""
+    return Point(0, Run(id=run_id), genesis(run_id))
+
+
 def load(journal: Journal, run_id: str, upto: int = 0) -> Live:
     """Fold a run from its latest snapshot and the events after it, checking the chain on the way."""
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")
-    run, head, seq, machine = Run(id=run_id), genesis(run_id), 0, None
-    cached = journal.snapshot(record.no, upto or record.summary.seq)
-    if cached is not None:
-        found = journal.hash_at(record.no, cached[0])
-        if found is not None and cached[1] == engine(found, cached[2]):
-            try:
-                run, seq = _run.decode(cached[2]), cached[0]
-                machine = journal.machine(run.machine)
-                head = found
-            except (msgspec.MsgspecError, Unknown):
-                run, seq = Run(id=run_id), 0
-    folded = 0
-    for seq, event, run, head, machine in replay(journal, record.no, run, head, seq, machine, upto):  # noqa: B007
-        folded += 1
-    if machine is None or (not upto and (seq != record.summary.seq or head != record.head)):
-        raise JournalError(f"run {run_id} is damaged: its list entry says event {record.summary.seq}, the chain ends at {seq}")
-    return Live(record.no, machine, run, head, folded)
+    first = point = _remembered(journal, record.no, upto or record.summary.seq) or beginning(run_id)
+    for point in replay(journal, record.no, first, upto):  # noqa: B007  # the last one is what is wanted
+        pass
+    if point.machine is None or (not upto and (point.seq, point.head) != (record.summary.seq, record.head)):
+        raise JournalError(
+            f"run {run_id} is damaged: its list entry says event {record.summary.seq}, the chain ends at {point.seq}"
+        )
+    return Live(record.no, point.machine, point.run, point.head, point.seq - first.seq)
 
 
-def replay(journal: Journal, no: int, run: Run, head: bytes, seq: int, machine: Machine | None = None, upto: int = 0) -> Any:
-    """Fold events one by one, yielding (seq, event, run, head, machine); raises where the chain is broken."""
+def _remembered(journal: Journal, no: int, upto: int) -> Point | None:
+    """The latest snapshot that is signed, readable and not past `upto`."""
+    cached = journal.snapshot(no, upto)
+    found = journal.hash_at(no, cached[0]) if cached is not None else None
+    if cached is None or found is None or cached[1] != engine(found, cached[2]):
+        return None
+    try:
+        run = _run.decode(cached[2])
+        return Point(cached[0], run, found, journal.machine(run.machine))
+    except (msgspec.MsgspecError, Unknown):
+        return None
+
+
+def replay(journal: Journal, no: int, point: Point, upto: int = 0) -> Iterator[Point]:
+    """Fold on from a point, event by event; raises where the chain is broken."""
+    seq, run, head, machine, *_ = point
     for number, event, body, hashed in journal.events(no, seq, upto):
         if number != seq + 1:
             raise JournalError(f"run {run.id} is damaged: event {seq + 1} is missing")
         if chain(head, body) != hashed:
-            raise JournalError(f"run {run.id} is damaged at event {number}: its hash does not follow from the one before")
+            raise JournalError(
+                f"run {run.id} is damaged at event {number}: its hash does not follow from the one before"
+            )
         try:
             if machine is None:
                 machine = journal.machine(getattr(event, "machine", ""))
@@ -145,8 +187,8 @@ def replay(journal: Journal, no: int, run: Run, head: bytes, seq: int, machine: 
         except Unknown as error:
             raise JournalError(f"run {run.id} is damaged at event {number}: {error}") from None
         try:
-            run, _, _ = advance(machine, run, event)
+            run, _, taken = advance(machine, run, event)
         except DetentError as error:
             raise ReplayError(f"event {number} of run {run.id} does not replay: {error}") from None
         head, seq = hashed, number
-        yield seq, event, run, head, machine
+        yield Point(seq, run, head, machine, event, taken)

@@ -5,13 +5,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from detent.core.engine import advance
 from detent.core.history import Entry
-from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.errors import JournalError, Refused, ReplayError, Unknown
-from detent.host.embedded.journal import Journal, Record, genesis
-from detent.host.embedded.live import load, replay
+from detent.host.embedded.journal import Journal, Record
+from detent.host.embedded.live import Point, beginning, load, replay
 
 
 class Proof(NamedTuple):
@@ -55,18 +53,19 @@ class Follower:
         if record is None:
             raise Unknown(f"there is no run {run_id}")
         self._journal, self._no, self._after = journal, record.no, after
-        self.run, self._head, self._seq, self._machine = _base(journal, record, after)
+        self._point = _base(journal, record, after)
+
+    @property
+    def run(self) -> Run:
+        """The run as of the last event read."""
+        return self._point.run
 
     def more(self, upto: int = 0) -> Iterator[Entry]:
         """The events that have come since."""
-        before = self.run
-        events = replay(self._journal, self._no, before, self._head, self._seq, self._machine, upto)
-        for seq, event, run, head, machine in events:
-            _, _, taken = advance(machine, before, event)
-            before = run
-            self.run, self._head, self._seq, self._machine = run, head, seq, machine
-            if seq > self._after:
-                yield Entry(seq, event, taken, run)
+        for point in replay(self._journal, self._no, self._point, upto):
+            self._point = point
+            if point.seq > self._after and point.event is not None:
+                yield Entry(point.seq, point.event, point.taken, point.run)
 
 
 async def follow(
@@ -85,12 +84,12 @@ async def follow(
         await bell.wait()
 
 
-def _base(journal: Journal, record: Record, after: int) -> tuple[Run, bytes, int, Machine | None]:
+def _base(journal: Journal, record: Record, after: int) -> Point:
     """Where to begin folding: the snapshot if it is not past what is asked for."""
     if after and journal.snapshot(record.no, after) is not None:
         live = load(journal, record.summary.run_id, upto=after)
-        return live.run, live.head, live.run.seq, live.machine
-    return Run(id=record.summary.run_id), genesis(record.summary.run_id), 0, None
+        return Point(live.run.seq, live.run, live.head, live.machine)
+    return beginning(record.summary.run_id)
 
 
 def verify(journal: Journal, run_id: str) -> Proof:
@@ -98,16 +97,17 @@ def verify(journal: Journal, run_id: str) -> Proof:
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")
-    seq, head, run = 0, genesis(run_id), Run(id=run_id)
+    point = beginning(run_id)
     try:
-        for seq, _, run, head, _ in replay(journal, record.no, run, head, 0):  # noqa: B007, B020
+        for point in replay(journal, record.no, point):  # noqa: B007, B020  # up to the last, or the broken one
             pass
     except (JournalError, ReplayError) as error:
-        return Proof(run_id, seq, head.hex(), str(error))
-    said = record.summary
-    if (seq, head, run.state, run.status) != (said.seq, record.head, said.state, said.status):
-        return Proof(run_id, seq, head.hex(), f"the list says {said.status.value} in `{said.state}` at {said.seq}")
-    return Proof(run_id, seq, head.hex(), "")
+        return Proof(run_id, point.seq, point.head.hex(), str(error))
+    said, run = record.summary, point.run
+    problem = ""
+    if (point.seq, point.head, run.state, run.status) != (said.seq, record.head, said.state, said.status):
+        problem = f"the list says {said.status.value} in `{said.state}` at {said.seq}"
+    return Proof(run_id, point.seq, point.head.hex(), problem)
 
 
 def open_journal(home: Path) -> Journal:

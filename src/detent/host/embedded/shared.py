@@ -84,11 +84,17 @@ class SharedHost:
                 await door.close()  # before the lock: afterwards the door in this home is the next holder's
             host.let_go()
 
-    async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", **given: Any) -> Run:
+    async def start(
+        self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", **given: Any
+    ) -> Run:
         """Begin a run."""
-        return await self._run("start", machine=machine, input=dict(input or {}), run_id=run_id or new_run_id(), **given)
+        return await self._run(
+            "start", machine=machine, input=dict(input or {}), run_id=run_id or new_run_id(), **given
+        )
 
-    async def signal(self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = "") -> Run:
+    async def signal(
+        self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = ""
+    ) -> Run:
         """Tell a run that something happened."""
         return await self._run("signal", run_id=run_id, name=name, data=dict(data or {}), id=id or _mark(), by=by)
 

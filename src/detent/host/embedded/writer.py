@@ -81,7 +81,7 @@ def _report(results: list[tuple[Done, JournalError | None]]) -> None:
     for done, error in results:
         try:
             done(error)
-        except Exception as problem:  # whoever comes next in the group must hear of its own write
+        except Exception as problem:  # noqa: BLE001  # whoever comes next in the group must hear of its own write
             told = {"message": "a run could not go on after its event was written", "exception": problem}
             asyncio.get_running_loop().call_exception_handler(told)
 

@@ -15,7 +15,7 @@ from detent.core.status import Status
 from detent.errors import DetentError
 from detent.host.embedded.live import load
 from detent.surfaces.cli.caller import Caller, has_colour
-from detent.surfaces.cli.story import Follower, Narrator
+from detent.surfaces.cli.story import Narrator, News
 from detent.surfaces.cli.text import clock, visible
 from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.cli.view import children, is_for_people
@@ -35,7 +35,7 @@ async def telling(caller: Caller, run_id: str, after: int = 0) -> AsyncIterator[
     if caller.is_json:
         yield
         return
-    follower, narrator = Follower(caller.journal, run_id, after), Narrator()
+    follower, narrator = News(caller.journal, run_id, after), Narrator()
     with LiveLine(narrator) as live:
 
         def tell() -> None:

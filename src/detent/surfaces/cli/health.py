@@ -18,7 +18,8 @@ import click
 
 from detent.core.status import Status
 from detent.errors import DetentError
-from detent.host.embedded.journal import VERSION, Journal
+from detent.host.embedded.file import VERSION
+from detent.host.embedded.journal import Journal
 from detent.host.embedded.lock import holder, is_held
 from detent.host.embedded.reader import verify
 from detent.surfaces.cli.caller import Caller, emit

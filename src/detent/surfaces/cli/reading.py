@@ -13,7 +13,7 @@ from detent.host.embedded.reader import entries, verify
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import PAUSE_S
 from detent.surfaces.cli.option import run_argument, verb
-from detent.surfaces.cli.story import Follower, Narrator, consequences, headline, record_of
+from detent.surfaces.cli.story import Narrator, News, consequences, headline, record_of
 from detent.surfaces.cli.text import brief, clock, columns, status_word, visible, when
 from detent.surfaces.cli.view import CODES, Standing
 from detent.surfaces.language import _
@@ -125,7 +125,7 @@ def _first_question(waiting: tuple[dict[str, Any], ...]) -> str:
 async def watch(caller: Caller, run: str, after: int) -> int:
     """Follow a run until it ends, whoever drives it."""
     run_id = caller.find(run).summary.run_id
-    follower, narrator = Follower(caller.journal, run_id, after), Narrator()
+    follower, narrator = News(caller.journal, run_id, after), Narrator()
     while True:
         for entry in follower.news():
             if caller.is_json:

@@ -5,52 +5,39 @@ from typing import Any
 
 import msgspec
 
-from detent.core.engine import advance
 from detent.core.events import ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry, Taken
-from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.host.embedded.journal import Journal, genesis
-from detent.host.embedded.live import load, replay
+from detent.host.embedded.journal import Journal
+from detent.host.embedded.reader import Follower
 from detent.surfaces.cli.text import brief, duration, visible
 from detent.surfaces.language import _
 
 
-class Follower:
-    """Reads a run's new events whenever it is asked, also while another process writes them."""
+class News:
+    """A run's new events whenever they are asked for, also while another process writes them."""
 
     def __init__(self, journal: Journal, run_id: str, after: int = 0) -> None:
-        self._journal = journal
+        self._journal, self._run_id, self._after = journal, run_id, after
         self._version = -1
-        self._run, self._head, self._seq = Run(id=run_id), genesis(run_id), 0
-        self._machine: Machine | None = None
-        record = journal.record(run_id)
-        self._no = record.no if record else 0
-        if record is not None and after > 0:
-            live = load(journal, run_id, upto=min(after, record.summary.seq))
-            self._run, self._head, self._seq, self._machine = live.run, live.head, live.run.seq, live.machine
+        self._follower: Follower | None = None
 
     @property
     def run(self) -> Run:
         """The run as of the last event told."""
-        return self._run
+        return self._follower.run if self._follower else Run(id=self._run_id)
 
     def news(self) -> Iterator[Entry]:
         """What has been written since the last call."""
         version = self._journal.data_version()
         if version == self._version:
             return
-        if not self._no:
-            record = self._journal.record(self._run.id)
-            if record is None:
+        if self._follower is None:
+            if self._journal.record(self._run_id) is None:
                 return
-            self._no = record.no
-        told = replay(self._journal, self._no, self._run, self._head, self._seq, self._machine)
-        for seq, event, run, head, machine in told:
-            _run, _commands, taken = advance(machine, self._run, event)
-            self._run, self._head, self._seq, self._machine = run, head, seq, machine
-            yield Entry(seq, event, taken, run)
+            self._follower = Follower(self._journal, self._run_id, self._after)
+        yield from self._follower.more()
         self._version = version
 
 
