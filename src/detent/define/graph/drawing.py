@@ -235,9 +235,10 @@ def _span(seconds: Any) -> str:
 def _lanes(actions: Iterable[Action]) -> Iterator[str]:
     for action in actions:
         for branch in action.branches:
-            work = ", ".join(_deed(inner) for inner in branch.actions if inner.effect not in _SILENT)
+            work = [_deed(inner) for inner in branch.actions if inner.effect not in _SILENT]
+            work = [deed.removeprefix(f"{branch.name}: ") for deed in work]
             name = f"each {_bare(action.each)}" if action.each else branch.name
-            yield shorten(f"{name} · {work}" if work and work != name else name, DETAIL_MAX)
+            yield shorten(f"{name}: {', '.join(work)}" if work else name, DETAIL_MAX)
 
 
 def _bare(expression: str) -> str:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 Points = list[tuple[int, int]]
 
+MAIN_WEIGHT = 6  # from here on a line is part of the main way
+
 
 class Metric(NamedTuple):
     """The distances of one medium."""
@@ -67,10 +69,11 @@ class Rect(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Where a wire runs; of wires that share a way, one carries the label."""
+    """Where a wire runs; wires of one net share part of their way, and the label."""
 
     points: Points
     label: Rect | None
+    net: int = -1
 
 
 class Layout(NamedTuple):
@@ -120,5 +123,6 @@ class Lattice:
     chains: list[list[int]]  # spots that should stand straight above each other
     paths: list[list[int]]  # per wire the spots from its source to its target; empty for a loop
     labels: list[int]  # per wire the spot of its label, or -1
+    nets: list[int]  # per wire its net; wires of one net share their way and their label
     loops: dict[int, tuple[int, int]]  # box: its loop's side and wire
     rows: list[list[int]]  # spots from left to right

@@ -5,11 +5,14 @@ that top and bottom belong to the way forward.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-from detent.define.graph.geometry import Lattice, Metric, Segment, Shape, Spot, Wire
+from detent.define.graph.geometry import MAIN_WEIGHT, Lattice, Metric, Segment, Shape, Spot, Wire
 from detent.define.graph.simplex import Span, solve
+from detent.errors import DefinitionError
 
 BUNDLE_MIN = 3
+PIECES_MAX = 40_000  # crossings of lines and rows; beyond it nobody would see anything, nor want to wait
 _RANK_STEPS_MAX = 3_000
 
 
@@ -37,8 +40,8 @@ def upward(count: int, wires: Sequence[Wire]) -> set[int]:
         trail = [(start, iter(out[start]))]
         while trail:
             box, rest = trail[-1]
-            index = next(rest, None)
-            if index is None:
+            index = next(rest, -1)
+            if index < 0:
                 state[box] = 2
                 trail.pop()
                 continue
@@ -54,17 +57,35 @@ def upward(count: int, wires: Sequence[Wire]) -> set[int]:
 class _Builder:
     def __init__(self, shapes: Sequence[Shape], wires: Sequence[Wire], metric: Metric) -> None:
         self.shapes, self.wires, self.metric = shapes, wires, metric
-        self.made = Lattice([], [], [], [[] for _ in wires], [-1] * len(wires), {}, [])
+        self.made = Lattice([], [], [], [[] for _ in wires], [-1] * len(wires), [-1] * len(wires), {}, [])
         self.up = upward(len(shapes), wires)
+        self.weights = self._weights()
         self.rank = self._ranks()
         self.nets = 0
+        pieces = sum(2 * abs(self.rank[wire.source] - self.rank[wire.target]) for wire in wires)
+        if pieces > PIECES_MAX:
+            raise DefinitionError(
+                f"this machine is too large to be drawn: its {len(wires):,} lines cross rows {pieces:,} times, "
+                f"and {PIECES_MAX:,} is the most; the formats dot and mermaid and the list for a terminal have no limit"
+            )
+
+    def _weights(self) -> list[int]:
+        """Each box's first wire forward is its main way on."""
+        weights = [wire.weight for wire in self.wires]
+        left: set[int] = set()
+        for index, wire in enumerate(self.wires):
+            is_forward = wire.source != wire.target and index not in self.up
+            if is_forward and wire.weight > 1 and wire.source not in left:
+                left.add(wire.source)
+                weights[index] = MAIN_WEIGHT
+        return weights
 
     def _ranks(self) -> list[int]:
         spans = []
         for index, wire in enumerate(self.wires):
             if wire.source != wire.target:
                 ends = (wire.target, wire.source) if index in self.up else (wire.source, wire.target)
-                spans.append(Span(*ends, 1, 1 if index in self.up else wire.weight))
+                spans.append(Span(*ends, 1, 1 if index in self.up else self.weights[index]))
         return solve(len(self.shapes), spans, _RANK_STEPS_MAX)
 
     def build(self) -> None:
@@ -84,6 +105,8 @@ class _Builder:
                     self._rise(group)
                 else:
                     self._descend(group)
+                for index in group:
+                    self.made.nets[index] = self.nets
                 self.nets += 1
         self._loops()
         self._fill_rows()
@@ -96,12 +119,12 @@ class _Builder:
         first = min(tops) + 1
         at = last if len(group) > 1 else first
         trunk = {row: self._label(row, group[0]) if row == at else self._line(row) for row in range(first, last + 1)}
-        weight = max(self.wires[index].weight for index in group)
+        weight = max(self.weights[index] for index in group)
         self._stack([trunk[row] for row in range(first, last + 1)], weight)
         self._link(trunk[last], target, weight)
         for index, top in zip(group, tops, strict=True):
             wire = self.wires[index]
-            self._link(wire.source, trunk[top + 1], wire.weight)
+            self._link(wire.source, trunk[top + 1], self.weights[index])
             self.made.paths[index] = [wire.source, *(trunk[row] for row in range(top + 1, last + 1)), target]
             self.made.labels[index] = trunk[at] if wire.label_width else -1
 
@@ -114,13 +137,14 @@ class _Builder:
         at = first if len(group) > 1 else last
         trunk = {row: self._label(row, group[0]) if row == at else self._line(row) for row in range(first, last + 1)}
         arrival = self._beside(target, top)
-        sides = {index: self._beside(self.wires[index].source, bottom) for index, bottom in zip(group, bottoms, strict=True)}
-        lowest = group[bottoms.index(last + 1)]
-        self._stack([arrival, *(trunk[row] for row in range(first, last + 1)), sides[lowest]], 1)
-        for index, bottom in zip(group, bottoms, strict=True):
-            if index != lowest:
-                self._link(trunk[bottom - 1], sides[index], 1)
-            way = [target, arrival, *(trunk[row] for row in range(first, bottom)), sides[index], self.wires[index].source]
+        sources = [self.wires[index].source for index in group]
+        sides = [self._beside(source, bottom) for source, bottom in zip(sources, bottoms, strict=True)]
+        lowest = sides[bottoms.index(last + 1)]
+        self._stack([arrival, *(trunk[row] for row in range(first, last + 1)), lowest], 1)
+        for index, source, side, bottom in zip(group, sources, sides, bottoms, strict=True):
+            if side != lowest:
+                self._link(trunk[bottom - 1], side, 1)
+            way = [target, arrival, *(trunk[row] for row in range(first, bottom)), side, source]
             self.made.paths[index] = way[::-1]
             self.made.labels[index] = trunk[at] if self.wires[index].label_width else -1
 
@@ -144,7 +168,7 @@ class _Builder:
 
     def _stack(self, chain: list[int], weight: int) -> None:
         self.made.chains.append(chain)
-        for above, below in zip(chain, chain[1:], strict=False):
+        for above, below in pairwise(chain):
             self._link(above, below, weight)
 
     def _link(self, top: int, bottom: int, weight: int) -> None:

@@ -1,16 +1,19 @@
 """The x coordinates: every line as straight as the order allows, by the same simplex that found the layers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-from detent.define.graph.geometry import Lattice, Metric, Segment
+from detent.define.graph.geometry import MAIN_WEIGHT, Lattice, Metric, Segment
 from detent.define.graph.simplex import Span, solve
 
 _STRAIGHT = 8  # how much more a bend within one line costs than a bend at a box
+_SPINE = 4  # how much more a bend in the main way costs than elsewhere
+_FAN = 3  # but where more lines fan out, a box looks better above their middle
 _STEPS_MAX = 4_000
 
 
-def place(lattice: Lattice, halves: Sequence[int], metric: Metric) -> None:
-    """Give every spot its x, and every segment its place at the boxes it touches."""
+def place(lattice: Lattice, halves: Sequence[int], metric: Metric) -> int:
+    """Give every spot its x, and every segment its place at the boxes it touches; how far lines lead sideways."""
     spots = lattice.spots
     position = {index: at for row in lattice.rows for at, index in enumerate(row)}
     _spread_evenly(lattice, halves, metric, position)
@@ -20,16 +23,18 @@ def place(lattice: Lattice, halves: Sequence[int], metric: Metric) -> None:
         for left, right in _neighbours(lattice, row):
             key = (block[left], block[right])
             least = spots[left].right + spots[right].left
-            weight = 1 if spots[left].host == right or spots[right].host == left else 0
-            known = spans.get(key, Span(*key, 0, 0))
-            spans[key] = Span(*key, max(least, known.least), known.weight + weight)
+            known = spans.get(key, Span(*key, least))
+            spans[key] = Span(*key, max(least, known.least), 0)
+    for index, spot in enumerate(spots):
+        if spot.host >= 0:
+            key = (block[spot.host], block[index]) if spot.side > 0 else (block[index], block[spot.host])
+            spans[key] = Span(*key, spans[key].least if key in spans else 0, 1)
     every = list(spans.values())
     count = max(block, default=-1) + 1
     for segment in lattice.segments:
         top, bottom = block[segment.top], block[segment.bottom]
         if top != bottom:
-            is_bend = spots[segment.top].kind != "box" and spots[segment.bottom].kind != "box"
-            weight = segment.weight * (_STRAIGHT if is_bend else 1)
+            weight = segment.weight * _stiffness(lattice, segment)
             # A helper point to the left of both ends: the sum of its two distances is how far the ends are apart.
             every.append(Span(count, top, -segment.top_offset, weight))
             every.append(Span(count, bottom, -segment.bottom_offset, weight))
@@ -39,6 +44,20 @@ def place(lattice: Lattice, halves: Sequence[int], metric: Metric) -> None:
     for index, spot in enumerate(spots):
         spot.x = xs[block[index]] - first
     _slide(lattice, halves, metric, position)
+    return sum(
+        abs(spots[segment.top].x + segment.top_offset - spots[segment.bottom].x - segment.bottom_offset)
+        for segment in lattice.segments
+    )
+
+
+def _stiffness(lattice: Lattice, segment: Segment) -> int:
+    """How dear a bend is: most within a line, more at a box with one line there than where lines fan out anyway."""
+    top, bottom = lattice.spots[segment.top], lattice.spots[segment.bottom]
+    if top.kind != "box" and bottom.kind != "box":
+        return _STRAIGHT
+    lines = len(top.downs) if top.kind == "box" else len(bottom.ups)
+    is_spine = segment.weight >= MAIN_WEIGHT and lines <= _FAN
+    return (3 if lines == 1 else 2) * (_SPINE if is_spine else 1)
 
 
 def spread(wanted: Sequence[int], weights: Sequence[int], low: int, high: int, gap: int) -> list[int]:
@@ -74,7 +93,8 @@ def _spread_evenly(lattice: Lattice, halves: Sequence[int], metric: Metric, posi
     """Before anything has a place: the main line in the middle, the others beside it."""
     for box, is_top, segments in _at_boxes(lattice, position):
         weights = [segment.weight for segment in segments]
-        chief = weights.index(max(weights)) if max(weights) > min(weights) else (len(weights) - 1) / 2
+        main = [at for at, weight in enumerate(weights) if weight >= MAIN_WEIGHT]
+        chief = min(main, key=lambda at: segments[at].net, default=(len(weights) - 1) / 2)  # the first that was written
         wanted = [round((at - chief) * metric.port) for at in range(len(segments))]
         bound = halves[box] - metric.port_pad
         for segment, offset in zip(segments, spread(wanted, weights, -bound, bound, metric.port), strict=True):
@@ -105,7 +125,7 @@ def _blocks(lattice: Lattice, position: dict[int, int]) -> list[int]:
     group = list(range(len(lattice.spots)))
     accepted: dict[int, list[tuple[int, int]]] = {}
     for chain in sorted(lattice.chains, key=len, reverse=True):
-        for above, below in zip(chain, chain[1:], strict=False):
+        for above, below in pairwise(chain):
             ends = (position[above], position[below])
             lines = accepted.setdefault(lattice.spots[above].row, [])
             if any((ends[0] - top) * (ends[1] - bottom) <= 0 for top, bottom in lines):
@@ -116,29 +136,9 @@ def _blocks(lattice: Lattice, position: dict[int, int]) -> list[int]:
     return [numbers.setdefault(one, len(numbers)) for one in group]
 
 
-def _neighbours(lattice: Lattice, row: list[int]) -> list[tuple[int, int]]:
-    """Pairs that must not come closer than they need; lines beside a box that go up may stand above those that go down."""
+def _neighbours(lattice: Lattice, row: list[int]) -> Iterator[tuple[int, int]]:
+    """Pairs that need room between them; of lines beside boxes, one that goes up may stand above one that goes down."""
     spots = lattice.spots
-    groups: list[dict[str, list[int]]] = []
-    for index in row:
-        spot = spots[index]
-        head = spot.host if spot.host >= 0 else index
-        if not groups or groups[-1]["head"] != [head]:
-            groups.append({"head": [head], "all": []})
-        groups[-1]["all"].append(index)
-    pairs: list[tuple[int, int]] = []
-    edge: list[int] = []
-    for group in groups:
-        head = group["head"][0]
-        ends: dict[int, list[int]] = {-1: [], 1: []}
-        for is_up in (True, False):
-            lines = [i for i in group["all"] if i == head or bool(spots[i].ups) == is_up]
-            pairs += zip(lines, lines[1:], strict=False)
-            for side, end in ((-1, lines[0]), (1, lines[-1])):
-                if end not in ends[side]:
-                    ends[side].append(end)
-        for side, members in ends.items():
-            ends[side] = [i for i in members if i != head] or members
-        pairs += [(left, right) for left in edge for right in ends[-1]]
-        edge = ends[1]
-    return pairs
+    upper = [index for index in row if spots[index].host < 0 or spots[index].ups]
+    lower = [index for index in row if spots[index].host < 0 or spots[index].downs]
+    yield from dict.fromkeys([*pairwise(upper), *pairwise(lower)])

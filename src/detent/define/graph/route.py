@@ -5,6 +5,7 @@ Boxes and labels live in rows and sideways pieces in channels, so no line can ru
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from detent.define.graph.geometry import Lattice, Layout, Metric, Points, Rect, Route, Segment, Wire
 
@@ -95,9 +96,10 @@ class _Router:
     def route(self, index: int, wire: Wire) -> Route:
         """The points of a wire and the place of its label."""
         if wire.source == wire.target:
-            return self._loop(index, wire)
+            return self._loop(wire)
         label = self.lattice.labels[index]
-        return Route(_simple(self._points(self.lattice.paths[index])), self._label(label) if label >= 0 else None)
+        points = _simple(self._points(self.lattice.paths[index]))
+        return Route(points, self._label(label) if label >= 0 else None, self.lattice.nets[index])
 
     def _label(self, index: int) -> Rect:
         spot = self.spots[index]
@@ -109,7 +111,7 @@ class _Router:
         is_up = self.spots[path[0]].row > self.spots[path[-1]].row
         way = path[::-1] if is_up else path
         points: Points = []
-        for above, below in zip(way, way[1:], strict=False):
+        for above, below in pairwise(way):
             segment = self.segments.get((above, below))
             if segment is None:  # from the box to the line beside it, or back
                 points += self._sideways(above, below)
@@ -162,7 +164,7 @@ class _Router:
                 ports[index] = at * gap - (len(lines) - 1) * gap // 2
         return ports
 
-    def _loop(self, index: int, wire: Wire) -> Route:
+    def _loop(self, wire: Wire) -> Route:
         side, _ = self.lattice.loops[wire.source]
         rect = self.box(wire.source)
         near = rect.x1 if side > 0 else rect.x0
@@ -189,9 +191,9 @@ def _tracked(nets: list[_Net], clear: int) -> list[_Net]:
         middle = _free((clash.low + clash.high) // 2, taken, clear)
         if middle is None:
             break
-        number, piece = clash.key
+        number = clash.key[0]
         nets = [net for net in nets if net is not clash]
-        nets += [_Net((number, piece), clash.tops, {middle}), _Net((number, piece + 1), {middle}, clash.bottoms)]
+        nets += [_Net((number, 1), clash.tops, {middle}), _Net((number, 2), {middle}, clash.bottoms)]
     for at, net in enumerate(ordered):
         above = [other.track for other in ordered[:at] if _touch(other, net, clear)]
         net.track = max(above, default=-1) + 1
@@ -248,7 +250,8 @@ def _clash(ordered: list[_Net], clear: int) -> _Net | None:
         for upper in ordered[:at]:
             if _touch(upper, lower, clear) and _must(lower, upper, clear):
                 for net in (lower, upper):
-                    if len(net.tops) == 1 and len(net.bottoms) == 1 and net.key[1] == 0 and net.high - net.low > 2 * clear:
+                    is_simple = len(net.tops) == 1 and len(net.bottoms) == 1 and net.key[1] == 0
+                    if is_simple and net.high - net.low > 2 * clear:
                         return net
     return None
 

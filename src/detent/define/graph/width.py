@@ -11,7 +11,7 @@ REPLACEMENT = "\ufffd"
 # Advance widths in thousandths of the font size, grouped: most letters of one group differ by little.
 _GROUPS = {
     260: "ijlI.,:;'|!`",
-    350: "frt()[]{}/\\-\" ",
+    350: 'frt()[]{}/\\-" ',
     480: "*^",
     530: "szckJ?",
     580: "abdeghnopquvxyFLT0123456789_$#~",
@@ -20,7 +20,7 @@ _GROUPS = {
     860: "mMW@%",
 }
 _EM = {letter: width for width, letters in _GROUPS.items() for letter in letters}
-_BOLD = 1.07
+_BOLD = 1.1
 _OTHER = 620
 
 

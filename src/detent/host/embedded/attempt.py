@@ -17,17 +17,15 @@ from detent.core.events import HOLD, ContractMoved, Signalled
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.value import plain
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.embedded.child import child_id, child_machine
-from detent.host.embedded.clock import Clock
 from detent.host.embedded.live import Live
+from detent.host.embedded.outcome import Limit, doubtful, failed, moved_by, not_done, not_kept, settled_at, told
 from detent.host.embedded.secret import Secrets, named
 
 if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost
 
-MESSAGE_MAX = 10_000
 PROBE_TIMEOUT_S = 60.0
 _CHILD_MARK = " child"
 
@@ -144,7 +142,7 @@ class Attempts:
         if isinstance(error, JournalError) or contract is None or contract.status is not Status.RUNNING:
             return  # the journal has the last word, and it is with `recover`
         at = self._host.clock.now()
-        moved = _doubtful(contract) if contract.is_irreversible else _failed(contract, "engine_error", told(error), at)
+        moved = doubtful(contract) if contract.is_irreversible else failed(contract, "engine_error", told(error), at)
         try:
             self._host.fold(live, replace(moved, at=at))
         except DetentError as problem:
@@ -179,10 +177,10 @@ class Attempts:
         """What calling the effect comes to; None when nobody knows whether it happened."""
         clock = self._host.clock
         if effect is None:
-            return _failed(
+            return failed(
                 contract, "tool_failure.not_found", f"there is no effect `{contract.effect}` here", clock.now()
             )
-        limit = _Limit(clock, contract.timeout_s)
+        limit = Limit(clock, contract.timeout_s)
         try:
             given = contract
             if contract.input and secrets.find(contract.input):
@@ -197,24 +195,24 @@ class Attempts:
                 return (
                     None
                     if contract.is_irreversible
-                    else _failed(contract, "tool_failure.exception", problem, clock.now())
+                    else failed(contract, "tool_failure.exception", problem, clock.now())
                 )
             problem = f"`{contract.effect}` took longer than {contract.timeout_s:g} s"
-            return None if contract.is_irreversible else _failed(contract, "timeout.action", problem, clock.now())
+            return None if contract.is_irreversible else failed(contract, "timeout.action", problem, clock.now())
         except ConnectionRefusedError as error:
-            return _failed(contract, "tool_failure.exception", told(error), clock.now())
+            return failed(contract, "tool_failure.exception", told(error), clock.now())
         except LOST as error:
             kinds = {TimeoutError: "timeout.action", OutcomeUnknown: "tool_failure.unknown_outcome"}
             kind = next((name for type_, name in kinds.items() if isinstance(error, type_)), "tool_failure.exception")
-            return None if contract.is_irreversible else _failed(contract, kind, told(error), clock.now())
+            return None if contract.is_irreversible else failed(contract, kind, told(error), clock.now())
         except EffectFailed as error:
-            return _failed(contract, error.type, str(error), clock.now(), error.result)
+            return failed(contract, error.type, str(error), clock.now(), error.result)
         except (KeyboardInterrupt, GeneratorExit):
             raise  # the user's, or the loop's own end
         except BaseException as error:  # effects may fail in any way; the machine decides what that means
             if contract.effect == "child" and isinstance(error, JournalError):
                 raise  # not the child's failure but ours; `recover` starts it again
-            return _failed(contract, "tool_failure.exception", told(error), clock.now())
+            return failed(contract, "tool_failure.exception", told(error), clock.now())
         finally:
             limit.cancel()
 
@@ -225,7 +223,7 @@ class Attempts:
             contract = live.run.contract(contract_id)
             if contract is None or contract.status is not Status.RUNNING:
                 return
-            await self._host.clock.sleep_until(_settled_at(contract, self._host.clock.now()))
+            await self._host.clock.sleep_until(settled_at(contract, self._host.clock.now()))
             effect = effect or self._host.effect(live, contract.effect)
             contract = live.run.contract(contract_id) or contract  # its run may have moved on meanwhile
             secrets = Secrets(named(live.machine, contract.action))
@@ -237,7 +235,7 @@ class Attempts:
         finally:
             live.tasks.pop(contract_id, None)
         at = self._host.clock.now()
-        first, *follow = [replace(moved, at=at) for moved in found or [_doubtful(contract)]]
+        first, *follow = [replace(moved, at=at) for moved in found or [doubtful(contract)]]
         self._tell(live, first, follow)
 
     async def _probe(
@@ -246,7 +244,7 @@ class Attempts:
         """What the effect's probe says; None when there is none, or it cannot tell, breaks, or takes too long."""
         if effect.reconcile is None:
             return None
-        limit = _Limit(self._host.clock, contract.timeout_s or PROBE_TIMEOUT_S)
+        limit = Limit(self._host.clock, contract.timeout_s or PROBE_TIMEOUT_S)
         try:
             given = (
                 replace(contract, input=secrets.resolve(contract.input)) if secrets.find(contract.input) else contract
@@ -260,7 +258,7 @@ class Attempts:
                 return None
             return [secrets.hidden(replace(moved_by(contract, outcome, 0.0), actor="probe"))]
         except EffectFailed as error:
-            return [secrets.hidden(moved) for moved in _not_done(contract, error, is_crash)]
+            return [secrets.hidden(moved) for moved in not_done(contract, error, is_crash)]
         except asyncio.CancelledError:
             if limit.is_from_outside:
                 raise
@@ -337,7 +335,7 @@ class Attempts:
             if contract is None or contract.status is not Status.RUNNING:
                 self._host.report(live.run.id, error)
                 return
-            self._host.fold(live, _failed_to_keep(contract, moved, error))
+            self._host.fold(live, not_kept(contract, moved, error))
         contract = live.run.contract(moved.contract_id)
         if contract is not None and contract.question is not None and contract.question.reason == "callback":
             self._hand_up_again(str(contract.question.data.get("run_id")))
@@ -350,116 +348,3 @@ class Attempts:
             return  # not a run of ours: somebody else will call back
         if child.run.ended is not None and not child.unwritten:
             self.hand_up(child.run)
-
-
-class _Limit:
-    """A contract's time limit: cancels the current task when it is over."""
-
-    __slots__ = ("_alarm", "_clock", "_task", "_until", "is_over")
-
-    def __init__(self, clock: Clock, timeout_s: float) -> None:
-        self.is_over = False
-        self._task = asyncio.current_task()
-        self._clock = clock
-        self._until = clock.now() + timeout_s
-        self._alarm = clock.call_at(self._until, self._ring) if timeout_s else None
-
-    @property
-    def is_from_outside(self) -> bool:
-        """Whether somebody other than this limit has cancelled the task."""
-        return self._task is not None and self._task.cancelling() > self.is_over
-
-    def _ring(self) -> None:
-        if self._clock.now() < self._until:  # far-away alarms ring early
-            self._alarm = self._clock.call_at(self._until, self._ring)
-            return
-        self.is_over = True
-        if self._task is not None:
-            self._task.cancel()
-
-    def cancel(self) -> None:
-        """The call came back."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-        if self.is_over and self._task is not None:
-            self._task.uncancel()
-
-
-def _failed(contract: Contract, kind: str, message: str, at: float, result: Any = None) -> ContractMoved:
-    try:
-        result, message = plain(result), plain(message[:MESSAGE_MAX])
-    except Refused as error:
-        result, message = None, f"{message[:200]} (and its result could not be kept: {error})"
-    return ContractMoved(contract.id, "fail", error=Failure(kind, message), result=result, at=at)
-
-
-def _failed_to_keep(contract: Contract | None, moved: ContractMoved, error: Refused) -> ContractMoved:
-    """The engine could not take what an effect gave: an irreversible deed has happened all the same."""
-    if contract is not None and contract.is_irreversible and moved.trigger == "succeed":
-        return ContractMoved(moved.contract_id, "succeed", result={"not_kept": str(error)}, at=moved.at)
-    return ContractMoved(moved.contract_id, "fail", error=Failure("validation_error", str(error)), at=moved.at)
-
-
-def told(error: BaseException) -> str:
-    """An exception as a sentence, whatever its own `__str__` does."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception as problem:  # noqa: BLE001
-        return f"{type(error).__name__} (and it cannot say more: {type(problem).__name__})"
-
-
-def _settled_at(contract: Contract, now: float) -> float:
-    """When nothing of a call can be in flight any more.
-
-    Its caller gave up now at the latest; if it died long ago, then when the call's own time was over.
-    """
-    given_up = min(now, contract.moved_at + contract.timeout_s) if contract.timeout_s else now
-    return given_up + contract.settle_s
-
-
-def _doubtful(contract: Contract) -> ContractMoved:
-    question = Question(
-        f"`{contract.effect}` may already have happened. Did it?",
-        "outcome_unknown",
-        data={"choices": ["happened", "not_happened", "give_up"], "key": contract.key},
-    )
-    return ContractMoved(contract.id, "suspend", question=question, deed="possible", actor="recovery")
-
-
-def _not_done(contract: Contract, error: EffectFailed, is_crash: bool) -> list[ContractMoved]:
-    """What follows from the probe's word that nothing happened."""
-    cause = f"it did not happen: {error}"[:MESSAGE_MAX]
-    if contract.is_adrift:
-        return [ContractMoved(contract.id, "cancel", error=Failure("cancelled", cause), actor="probe", deed="none")]
-    if is_crash:
-        return run_again(contract, "probe")
-    return [ContractMoved(contract.id, "fail", error=Failure("timeout.action", cause), actor="probe")]
-
-
-def run_again(contract: Contract, actor: str) -> list[ContractMoved]:
-    """The two moves that put a contract known not to have happened to work again."""
-    doubt = Question("interrupted", "outcome_unknown")
-    return [
-        ContractMoved(contract.id, "suspend", question=doubt, deed="none", actor=actor),
-        ContractMoved(contract.id, "resume", result={"outcome": "not_happened", "by": actor}, actor=actor),
-    ]
-
-
-def moved_by(contract: Contract, outcome: Any, at: float) -> ContractMoved:
-    """What an effect returned, as the event it means."""
-    try:
-        if outcome is None or type(outcome) is not Outcome:
-            return ContractMoved(contract.id, "succeed", result=plain(outcome, "result"), at=at)
-        if outcome.question is not None:
-            return ContractMoved(
-                contract.id, "suspend", question=outcome.question, deed="none", usage=outcome.usage, at=at
-            )
-        result = plain(outcome.result, "result")
-        if not (outcome.raises or outcome.patch or outcome.usage):
-            return ContractMoved(contract.id, "succeed", result=result, at=at)
-        patch = plain(outcome.patch, "patch")
-        return ContractMoved(
-            contract.id, "succeed", result=result, raises=outcome.raises, patch=patch, usage=outcome.usage, at=at
-        )
-    except Refused as error:
-        return _failed_to_keep(contract, ContractMoved(contract.id, "succeed", at=at), error)

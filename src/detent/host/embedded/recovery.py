@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from detent.core.events import CANCEL, RELEASE, Signalled
 from detent.core.status import Status
 from detent.errors import DetentError
-from detent.host.embedded.attempt import run_again
 from detent.host.embedded.live import Live
+from detent.host.embedded.outcome import run_again
 
 if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost

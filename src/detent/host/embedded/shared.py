@@ -19,7 +19,8 @@ from detent.core.run import Run
 from detent.core.value import plain
 from detent.errors import JournalError
 from detent.host.embedded.door import Door, DoorClosed, Knock, run_of
-from detent.host.embedded.host import EmbeddedHost, FindEffects, new_run_id
+from detent.host.embedded.drive import FindEffects
+from detent.host.embedded.host import EmbeddedHost, new_run_id
 from detent.host.embedded.lock import Lock, holder
 
 PATIENCE_S = 10.0

@@ -8,7 +8,7 @@ from detent.errors import DetentError, EventRefused
 from detent.host.embedded.clock import Alarm
 
 if TYPE_CHECKING:
-    from detent.host.embedded.host import EmbeddedHost
+    from detent.host.embedded.drive import Drive
 
 
 SPARE = 1000
@@ -17,7 +17,7 @@ SPARE = 1000
 class Timers:
     """Wakes runs when they asked to be woken."""
 
-    def __init__(self, host: "EmbeddedHost") -> None:
+    def __init__(self, host: "Drive") -> None:
         self._host = host
         self._times: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []

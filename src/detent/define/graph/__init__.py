@@ -1,0 +1,8 @@
+"""Ways to see a Machine, or a run of it: as SVG, in a terminal, or in the notations of Mermaid and Graphviz."""
+
+from detent.define.graph.drawing import Edge, Label, Node, Picture, picture
+from detent.define.graph.notation import dot, mermaid
+from detent.define.graph.terminal import ascii
+from detent.define.graph.vector import svg
+
+__all__ = ["Edge", "Label", "Node", "Picture", "ascii", "dot", "mermaid", "picture", "svg"]

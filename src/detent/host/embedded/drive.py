@@ -1,0 +1,310 @@
+"""The engine room: fold, write, and only when the write is on disk, act.
+
+`Drive.fold` is the only place where a run moves, and the only one that writes or acts.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from detent.core.commands import Abort, Ask, Perform, Wake
+from detent.core.effect import Effect
+from detent.core.engine import advance
+from detent.core.events import Event
+from detent.core.machine import Machine
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.errors import JournalError, Refused
+from detent.host.embedded.attempt import Attempts
+from detent.host.embedded.claim import Claims
+from detent.host.embedded.clock import Clock, SystemClock
+from detent.host.embedded.journal import Batch, Journal, sealed
+from detent.host.embedded.live import Live, load
+from detent.host.embedded.lock import Lock, holder
+from detent.host.embedded.timer import Timers
+from detent.host.embedded.writer import InlineWriter, Writer, flushed
+
+LIVE_MAX = 2000
+FindEffects = Callable[[str], Mapping[str, Effect]]
+
+
+class Drive:
+    """Every run of one journal, and what each of them has under way."""
+
+    attempts: Attempts  # set by the host, whose verbs child runs need
+
+    def __init__(  # noqa: PLR0913  # all but the first two have the right default
+        self,
+        home: Path,
+        effects: Mapping[str, Effect] | Sequence[Effect] = (),
+        *,
+        clock: Clock | None = None,
+        find_effects: FindEffects | None = None,
+        sync: str = "full",
+        is_inline: bool = False,
+        live_max: int = LIVE_MAX,
+        grace_s: float = 5.0,
+        lock: Lock | None = None,
+    ) -> None:
+        self.home = home
+        self._lock = lock  # one that is held already; without it the host takes its own
+        self.clock: Clock = clock or SystemClock()
+        given = effects.values() if isinstance(effects, Mapping) else effects
+        self.effects = {effect.name: effect for effect in given}
+        self._find_effects = find_effects
+        self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
+        self._live: OrderedDict[str, Live] = OrderedDict()
+        self._watchers: dict[str, set[asyncio.Event]] = {}
+        self.problems: dict[str, str] = {}
+        self.is_closing = False
+
+    async def __aenter__(self) -> Self:
+        if self._lock is None:
+            self._lock = Lock(self.home)
+            if not self._lock.take():
+                self._lock = None
+                raise JournalError(f"process {holder(self.home).get('pid', '?')} is writing the journal in {self.home}")
+        path = self.home / "journal.db"
+        try:
+            self._written = Journal(path, is_writer=True, sync=self._sync)
+            try:
+                self.journal = Journal(path)
+                self._next_no = self.journal.next_no()
+            except BaseException:
+                self._written.close()
+                raise
+        except BaseException:
+            self._lock.free()
+            raise
+        self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
+        self.claims = Claims(self.journal)
+        self.timers = Timers(self)
+        self._tasks = asyncio.TaskGroup()
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self, grace_s: float | None = None) -> None:
+        """Let what is at work finish for a while, write everything, and let go of the journal."""
+        if self.is_closing:
+            return
+        try:
+            await self.finish(grace_s)
+        finally:
+            self.let_go()
+
+    async def finish(self, grace_s: float | None = None) -> None:
+        """Let what is at work finish for a while and write everything; the journal stays ours until `let_go`."""
+        self.is_closing = True
+        self.timers.close()
+        for bells in self._watchers.values():
+            for bell in bells:
+                bell.set()
+        try:
+            await self.attempts.close(self._grace_s if grace_s is None else grace_s)
+            await self._tasks.__aexit__(None, None, None)
+        finally:
+            await self._writer.close()
+
+    def let_go(self) -> None:
+        """Close the files and let others write."""
+        self.journal.close()
+        self._written.close()
+        if self._lock is not None:
+            self._lock.free()
+
+    def _has(self, live: Live, event_id: str) -> bool:
+        return event_id in live.ids or self.journal.has_event(live.no, event_id)
+
+    async def _on_disk(self, live: Live) -> Run:
+        """The run as it stands now, when that is on disk."""
+        run = live.run
+        if live.unwritten:
+            done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+            self._writer.submit(Batch(live), lambda error: _settle(done, run, error))
+            await done
+        return run
+
+    async def written(self) -> None:
+        """Return when everything handed to the writer so far is on disk, or has failed to get there."""
+        await flushed(self._writer)
+
+    async def _tell(self, live: Live, event: Event, machine: Machine | None = None) -> Run:
+        done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+        self.fold(live, event, done, machine)
+        return await done
+
+    def fold(
+        self,
+        live: Live,
+        event: Event,
+        done: "asyncio.Future[Run] | None" = None,
+        machine: Machine | None = None,
+        follow: Sequence[Event] = (),
+    ) -> None:
+        """Fold an event and what follows from it at once, hand it to the writer, and act when it is on disk."""
+        if self.is_closing and not self.attempts.is_draining:
+            raise JournalError("this host is closing")
+        if live.is_broken:
+            raise JournalError(f"an earlier event of run {live.run.id} could not be written")
+        batch = Batch(live)
+        batch.machine = machine
+        performs: list[str] = []
+        aborts: list[str] = []
+        try:
+            self._fold_all(live, batch, [event, *follow], performs, aborts)
+        except BaseException as error:
+            if batch.events:  # what is in memory is ahead of the disk, where it will never be
+                self._stop(live, JournalError(f"run {live.run.id} could not go on: {error}"))
+            raise
+        self._hand_over(live, batch, performs, aborts, done)
+
+    def _fold_all(self, live: Live, batch: Batch, todo: list[Event], performs: list[str], aborts: list[str]) -> None:
+        """Fold these events one after the other, and what the journal itself has to say to them."""
+        for event in todo:
+            before = live.run
+            try:
+                body, event = sealed(event)  # noqa: PLW2901  # what is folded is what a replay will read
+                run, commands, _ = advance(live.machine, before, event)
+            except Refused:
+                if not batch.events:
+                    raise
+                continue  # what the first event led to has closed this contract already
+            if run is before:
+                continue
+            live.write(batch, event, body, run)
+            if event.id:
+                live.ids.add(event.id)
+            if before.contracts:
+                self.claims.follow(batch, before, run, event)
+            for command in commands:
+                kind = type(command)
+                if kind is Perform or kind is Ask:
+                    refusal = self.claims.take(batch, run, command.contract_id, self.clock)  # type: ignore[union-attr]
+                    if refusal is not None:
+                        todo.append(refusal)
+                    elif kind is Perform:
+                        performs.append(command.contract_id)  # type: ignore[union-attr]
+                elif kind is Abort:
+                    aborts.append(command.contract_id)  # type: ignore[union-attr]
+                elif kind is Wake:
+                    self.timers.set(run.id, command.at)  # type: ignore[union-attr]
+
+    def _hand_over(
+        self, live: Live, batch: Batch, performs: list[str], aborts: list[str], done: "asyncio.Future[Run] | None"
+    ) -> None:
+        run = live.run
+        if not batch.events:
+            if done is not None and live.unwritten:
+                self._writer.submit(batch, lambda error: _settle(done, run, error))  # said before, but not yet on disk
+            elif done is not None:
+                done.set_result(run)
+            return
+        live.dispatched.update(performs)
+        live.seal(batch)
+        live.unwritten += 1
+
+        def written(error: JournalError | None) -> None:
+            live.unwritten -= 1
+            if live.ids:
+                live.ids.difference_update([row[2] for row in batch.events if row[2]])
+            if error is not None:
+                self._stop(live, error)
+                if done is not None and not done.done():
+                    done.set_exception(error)
+                return
+            if batch.claims or batch.freed:
+                self.claims.wrote(batch)
+            for contract_id in aborts:
+                self.attempts.abort(live, contract_id)
+            for contract_id in performs:
+                self.attempts.begin(live, contract_id)
+            if done is not None and not done.done():
+                done.set_result(run)
+            self._after(live, run)
+
+        self._writer.submit(batch, written)
+
+    def _after(self, live: Live, run: Run) -> None:
+        """An event is on disk and acted upon: tell whoever is waiting for that."""
+        if run.ended is not None and run.parent:
+            self.attempts.hand_up(run)
+        if self._watchers:
+            for bell in self._watchers.get(run.id, ()):
+                bell.set()
+        if live.waiters and not live.unwritten and live.run.status is not Status.RUNNING:
+            for waiter in live.waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            live.waiters.clear()
+        if len(self._live) > self._live_max:
+            self._evict()
+
+    def _stop(self, live: Live, error: JournalError) -> None:
+        """The journal could not take an event of this run: forget what is only in memory; disk is the truth."""
+        live.is_broken = True
+        if self._live.get(live.run.id) is live:
+            del self._live[live.run.id]
+        self.claims.forget(live.run.id)
+        for task in live.tasks.values():
+            task.cancel()
+        for waiter in live.waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+        live.waiters.clear()
+
+    def _evict(self) -> None:
+        """Waiting runs need not be in memory: drop the ones touched longest ago."""
+        for run_id, live in tuple(self._live.items())[: max(1, self._live_max // 4)]:
+            if live.tasks or live.unwritten or live.waiters:
+                self._live.move_to_end(run_id)  # so that next time others are looked at
+            else:
+                del self._live[run_id]
+
+    def load(self, run_id: str) -> Live:
+        """The run, read from the journal if it is not in memory."""
+        live = self._live.get(run_id)
+        if live is None:
+            live = load(self.journal, run_id)
+            self._live[run_id] = live
+        else:
+            self._live.move_to_end(run_id)
+        return live
+
+    def live(self, run_id: str) -> Live | None:
+        """The run, if it is in memory."""
+        return self._live.get(run_id)
+
+    def all_live(self) -> tuple[Live, ...]:
+        """Every run in memory."""
+        return tuple(self._live.values())
+
+    def report(self, run_id: str, error: Exception) -> None:
+        """Something went wrong with one run while nobody was asking; the others go on."""
+        self.problems[run_id] = str(error)
+
+    def spawn(self, live: Live, contract_id: str, work: Any) -> None:
+        """Give a coroutine an owner."""
+        task = self._tasks.create_task(work)
+        live.tasks[contract_id] = task
+
+    def effect(self, live: Live, name: str) -> Effect | None:
+        """The effect of that name: the run's own file first, then the host's."""
+        if live.effects is None:
+            live.effects = {}
+            if live.run.source and self._find_effects:
+                live.effects = dict(self._find_effects(live.run.source))
+        return live.effects.get(name) or self.effects.get(name)
+
+
+def _settle(done: "asyncio.Future[Run]", run: Run, error: JournalError | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(run)
+    else:
+        done.set_exception(error)

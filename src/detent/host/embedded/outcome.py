@@ -1,0 +1,129 @@
+"""What came of a call, as the events it means: results, failures, doubts, and the limit on a call's time."""
+
+import asyncio
+from typing import Any
+
+from detent.core.contract import Contract, Failure
+from detent.core.effect import EffectFailed, Outcome
+from detent.core.events import ContractMoved
+from detent.core.question import Question
+from detent.core.value import plain
+from detent.errors import Refused
+from detent.host.embedded.clock import Clock
+
+MESSAGE_MAX = 10_000
+
+
+class Limit:
+    """A contract's time limit: cancels the current task when it is over."""
+
+    __slots__ = ("_alarm", "_clock", "_task", "_until", "is_over")
+
+    def __init__(self, clock: Clock, timeout_s: float) -> None:
+        self.is_over = False
+        self._task = asyncio.current_task()
+        self._clock = clock
+        self._until = clock.now() + timeout_s
+        self._alarm = clock.call_at(self._until, self._ring) if timeout_s else None
+
+    @property
+    def is_from_outside(self) -> bool:
+        """Whether somebody other than this limit has cancelled the task."""
+        return self._task is not None and self._task.cancelling() > self.is_over
+
+    def _ring(self) -> None:
+        if self._clock.now() < self._until:  # far-away alarms ring early
+            self._alarm = self._clock.call_at(self._until, self._ring)
+            return
+        self.is_over = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def cancel(self) -> None:
+        """The call came back."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self.is_over and self._task is not None:
+            self._task.uncancel()
+
+
+def failed(contract: Contract, kind: str, message: str, at: float, result: Any = None) -> ContractMoved:
+    """A contract that did not work, with as much of the reason as can be kept."""
+    try:
+        result, message = plain(result), plain(message[:MESSAGE_MAX])
+    except Refused as error:
+        result, message = None, f"{message[:200]} (and its result could not be kept: {error})"
+    return ContractMoved(contract.id, "fail", error=Failure(kind, message), result=result, at=at)
+
+
+def not_kept(contract: Contract | None, moved: ContractMoved, error: Refused) -> ContractMoved:
+    """The engine could not take what an effect gave: an irreversible deed has happened all the same."""
+    if contract is not None and contract.is_irreversible and moved.trigger == "succeed":
+        return ContractMoved(moved.contract_id, "succeed", result={"not_kept": str(error)}, at=moved.at)
+    return ContractMoved(moved.contract_id, "fail", error=Failure("validation_error", str(error)), at=moved.at)
+
+
+def told(error: BaseException) -> str:
+    """An exception as a sentence, whatever its own `__str__` does."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception as problem:  # noqa: BLE001
+        return f"{type(error).__name__} (and it cannot say more: {type(problem).__name__})"
+
+
+def settled_at(contract: Contract, now: float) -> float:
+    """When nothing of a call can be in flight any more.
+
+    Its caller gave up now at the latest; if it died long ago, then when the call's own time was over.
+    """
+    given_up = min(now, contract.moved_at + contract.timeout_s) if contract.timeout_s else now
+    return given_up + contract.settle_s
+
+
+def doubtful(contract: Contract) -> ContractMoved:
+    """The question whether it happened."""
+    question = Question(
+        f"`{contract.effect}` may already have happened. Did it?",
+        "outcome_unknown",
+        data={"choices": ["happened", "not_happened", "give_up"], "key": contract.key},
+    )
+    return ContractMoved(contract.id, "suspend", question=question, deed="possible", actor="recovery")
+
+
+def not_done(contract: Contract, error: EffectFailed, is_crash: bool) -> list[ContractMoved]:
+    """What follows from the probe's word that nothing happened."""
+    cause = f"it did not happen: {error}"[:MESSAGE_MAX]
+    if contract.is_adrift:
+        return [ContractMoved(contract.id, "cancel", error=Failure("cancelled", cause), actor="probe", deed="none")]
+    if is_crash:
+        return run_again(contract, "probe")
+    return [ContractMoved(contract.id, "fail", error=Failure("timeout.action", cause), actor="probe")]
+
+
+def run_again(contract: Contract, actor: str) -> list[ContractMoved]:
+    """The two moves that put a contract known not to have happened to work again."""
+    doubt = Question("interrupted", "outcome_unknown")
+    return [
+        ContractMoved(contract.id, "suspend", question=doubt, deed="none", actor=actor),
+        ContractMoved(contract.id, "resume", result={"outcome": "not_happened", "by": actor}, actor=actor),
+    ]
+
+
+def moved_by(contract: Contract, outcome: Any, at: float) -> ContractMoved:
+    """What an effect returned, as the event it means."""
+    try:
+        if outcome is None or type(outcome) is not Outcome:
+            return ContractMoved(contract.id, "succeed", result=plain(outcome, "result"), at=at)
+        if outcome.question is not None:
+            return ContractMoved(
+                contract.id, "suspend", question=outcome.question, deed="none", usage=outcome.usage, at=at
+            )
+        result = plain(outcome.result, "result")
+        if not (outcome.raises or outcome.patch or outcome.usage):
+            return ContractMoved(contract.id, "succeed", result=result, at=at)
+        patch = plain(outcome.patch, "patch")
+        return ContractMoved(
+            contract.id, "succeed", result=result, raises=outcome.raises, patch=patch, usage=outcome.usage, at=at
+        )
+    except Refused as error:
+        return not_kept(contract, ContractMoved(contract.id, "succeed", at=at), error)
