@@ -45,6 +45,11 @@ CHINESE: dict[str, str] = {
     "Check this installation and its journal.": "检查本机安装及其日志。",
     "Print the completion script for a shell.": "输出 shell 的补全脚本。",
     "Print the version.": "输出版本号。",
+    "Draw a machine, or a run with its path and present state.": "绘制一台状态机，或一次运行及其路径和当前状态。",
+    "How to draw.": "绘制方式。",
+    "Write the picture to this file.": "将图写入该文件。",
+    "Colours of an SVG.": "SVG 的配色。",
+    "written to {file}": "已写入 {file}",
     "Commands": "命令",
     "Where the journal is (else $DETENT_HOME, else .detent here).": (
         "日志所在的文件夹（否则用 $DETENT_HOME，再否则用当前目录的 .detent）。"

@@ -20,6 +20,7 @@ DEBUG = "DETENT_DEBUG"
 COMMANDS = {
     "run": "start",
     "validate": "start",
+    "graph": "drawing",
     "signal": "control",
     "approve": "answering",
     "reject": "answering",
@@ -44,6 +45,7 @@ def summaries() -> dict[str, str]:
     return {
         "run": _("Start a run and stay with it until it ends or waits."),
         "validate": _("Say whether a definition file is sound."),
+        "graph": _("Draw a machine, or a run with its path and present state."),
         "signal": _("Tell a run that something happened."),
         "approve": _("Answer yes to a question."),
         "reject": _("Answer no to a question."),
