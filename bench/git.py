@@ -5,11 +5,11 @@ import os
 import random
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.engine import folder
 from bench.figure import Figure, best
 from detent.effects.git import Checkpoint, Repository
 
@@ -61,8 +61,8 @@ def touch(root: Path, count: int, word: str) -> None:
 
 def checkpoints() -> Iterator[Figure]:
     """No change, the first, 100 edits and the way back, each as a multiple of `git status` in the same run."""
-    with folder() as home:
-        root = home.resolve() / "project"
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=".") as home:  # on the disk this checkout is on
+        root = Path(home).resolve() / "project"
         root.mkdir()
         generated(root)
         time.sleep(2)  # let the files be older than any index, as they are in a project that was not just made
@@ -76,7 +76,7 @@ def checkpoints() -> Iterator[Figure]:
             return time.perf_counter() - begin, taken
 
         firsts = []
-        for _ in range(3):
+        for _ in range(5):
             taken, base = timed("first")
             firsts.append(taken)
             forget(root, repository)

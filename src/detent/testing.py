@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from detent.core.contract import Contract
-from detent.core.effect import Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, effect
+from detent.core.deed import Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, effect
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.effect import Effect, EffectFailed, Outcome
+from detent.core.deed import Effect, EffectFailed, Outcome
 from detent.effects.files import READ_BYTES_MAX, append, files, read, write
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, OutcomeUnknown
+from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown
 from detent.effects.python import python
 
 SOURCE = """
 import asyncio, contextvars, functools, sys, threading
-from detent.core.effect import EffectFailed, Outcome
+from detent.core.deed import EffectFailed, Outcome
 
 release = threading.Event()
 started = threading.Event()

@@ -10,7 +10,7 @@ from detent.effects import builtin, discover
 from detent.errors import DefinitionError
 
 SOURCE = '''
-from detent.core.effect import effect
+from detent.core.deed import effect
 
 @effect("fax.send", kind="irreversible")
 async def send(contract):

@@ -28,7 +28,7 @@ from detent.core import (
     effect,
     table,
 )
-from detent.core.effect import Kind
+from detent.core.deed import Kind
 from detent.core.machine import Await, Wait
 from detent.errors import EventRefused, NotWaiting, Refused, Unknown
 from detent.host.port import Host

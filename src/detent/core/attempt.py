@@ -13,8 +13,8 @@ from detent.core.branch import ended, record
 from detent.core.chart import Work
 from detent.core.check import is_effect_name
 from detent.core.contract import Contract, Failure
+from detent.core.deed import Declared
 from detent.core.draft import Draft, told
-from detent.core.effect import Declared
 from detent.core.events import ContractMoved, Signalled
 from detent.core.machine import Retry
 from detent.core.question import Question

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from detent.core.contract import Failure
-from detent.core.effect import Declared
+from detent.core.deed import Declared
 from detent.core.question import Question
 
 WAKE, CANCEL, HOLD, RELEASE, MIGRATE = "@wake", "@cancel", "@hold", "@release", "@migrate"

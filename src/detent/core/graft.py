@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from detent.core import lane
 from detent.core.chart import Work
 from detent.core.contract import Contract
+from detent.core.deed import Declared
 from detent.core.draft import Draft
-from detent.core.effect import Declared
 from detent.core.events import Signalled, Started
 from detent.core.route import enter
 from detent.core.run import Lane, Run

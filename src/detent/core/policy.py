@@ -1,7 +1,7 @@
 """Policy: which calls may be made without asking, which need a person, and which must not be made.
 
-Rules are tried in order and the first that fits decides; where none fits, the machine's own question stands. The verdict
-and the rule that gave it are journalled with the contract.
+Rules are tried in order and the first that fits decides; where none fits, the machine's own question stands. The
+verdict and the rule that gave it are journalled with the contract.
 """
 
 from fnmatch import fnmatchcase
@@ -73,7 +73,12 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
 
 def _scope(run: Run, contract: Contract) -> dict[str, Any]:
     return {
-        "call": {"effect": contract.effect, "kind": contract.kind, "input": contract.input, "attempt": contract.attempt},
+        "call": {
+            "effect": contract.effect,
+            "kind": contract.kind,
+            "input": contract.input,
+            "attempt": contract.attempt,
+        },
         "run": {"id": run.id, "by": run.by, "session": run.session, "state": run.state, "usage": run.usage},
         "context": run.context,
     }

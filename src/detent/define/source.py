@@ -1,20 +1,21 @@
 """A definition file and what it gives: a machine, the effects that come with it, and where both were found.
 
-`FILE.py`, `FILE.py:NAME` or `FILE.json`; one reader per suffix. Loading a Python file runs it, with its folder first on
-`sys.path`, as `python FILE.py` would; the folder stays there so that the `python` effect finds the modules beside it.
+`FILE.py`, `FILE.py:NAME`, `FILE.json` or a workflow, `FILE.yaml`; one reader per suffix. Loading a Python file runs it,
+with its folder first on `sys.path`, as `python FILE.py` would; the folder stays there so that the `python` effect finds
+the modules beside it. For a workflow the folder is last: it must not hide what is installed.
 """
 
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from detent.core.contract import CONTRACT
-from detent.core.effect import Effect
+from detent.core.deed import Effect
 from detent.core.machine import Machine, did_you_mean
 from detent.errors import DefinitionError
 
@@ -27,6 +28,8 @@ class Definition(NamedTuple):
     machine: Machine
     effects: dict[str, Effect]
     source: str
+    warnings: tuple[str, ...] = ()
+    input: Mapping[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
 
 
 Reader = Callable[[Path, str], Definition]  # the file, and the name behind the colon
@@ -37,7 +40,7 @@ def load(spec: str | Path) -> Definition:
     path, name = _split(str(spec))
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        known = ", ".join(suffix for suffix in READERS if suffix not in (".yaml", ".yml"))
+        known = ", ".join(READERS)
         raise DefinitionError(f"a definition is a file of one of the kinds {known}", str(path))
     _check_file(path)
     return reader(path.resolve(), name)
@@ -47,6 +50,8 @@ def find_effects(source: str, warn: Callable[[str], object] = lambda _: None) ->
     """The effects of a run begun by an earlier process; none, and a warning, when its file is gone or broken now."""
     try:
         path, _ = _split(source)
+        if path.suffix.lower() in (".yaml", ".yml"):
+            _look_beside(path.resolve())
         if path.suffix.lower() != ".py":
             return {}
         _check_file(path)
@@ -110,8 +115,19 @@ def _from_json(path: Path, name: str) -> Definition:
 
 
 def _from_yaml(path: Path, name: str) -> Definition:
-    where = f"{path}:{name}" if name else str(path)
-    raise DefinitionError("YAML is not supported by this version; write the machine as .py or .json", where)
+    from detent.define.workflow import load_workflow  # noqa: PLC0415 - the YAML parser is for those who need it
+
+    if name:
+        raise DefinitionError("a workflow file holds one machine and no names", f"{path}:{name}")
+    workflow = load_workflow(path)
+    _look_beside(path)
+    warnings = tuple(str(warning) for warning in workflow.warnings)
+    return Definition(workflow.machine, {}, str(path), warnings, workflow.input)
+
+
+def _look_beside(path: Path) -> None:
+    if (folder := str(path.parent)) not in sys.path:
+        sys.path.append(folder)
 
 
 READERS: dict[str, Reader] = {".py": _from_python, ".json": _from_json, ".yaml": _from_yaml, ".yml": _from_yaml}

@@ -40,7 +40,7 @@ from typing import Any
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, OutcomeUnknown, effect
+from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, effect
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
 from detent.errors import Refused

@@ -24,7 +24,6 @@ ALONE = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
-    "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -113,6 +112,13 @@ def environment(*, plain: bool = False, **further: str) -> dict[str, str]:
     return mine | further
 
 
+def first_of(error: BaseException) -> BaseException:
+    """What failed first in a group of tasks; the others were cancelled for it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def split(output: bytes) -> list[str]:
     """Names out of zero-ended bytes; a name that is no UTF-8 comes with surrogates, as from the os module."""
     return os.fsdecode(output).split("\0")[:-1] if output else []
@@ -120,4 +126,4 @@ def split(output: bytes) -> list[str]:
 
 def joined(names: Iterable[str]) -> bytes:
     """Names as zero-ended bytes."""
-    return b"".join(os.fsencode(name) + b"\0" for name in names)
+    return os.fsencode("".join(f"{name}\0" for name in names))

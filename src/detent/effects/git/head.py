@@ -128,12 +128,16 @@ async def _point(place: Place, ref: str, commit: str, before: str | None, *, der
 
 
 async def _checked_out_elsewhere(place: Place, ref: str) -> str:
-    listed = os.fsdecode(await place.users("worktree", "list", "--porcelain", "-z"))
-    for entry in listed.split("\0\0"):
-        lines = entry.split("\0")
-        where = lines[0].removeprefix("worktree ")
-        if f"branch {ref}" in lines and os.path.realpath(where) != os.path.realpath(place.root):
-            return where
+    """The git dir of another work tree of this repository that has the branch checked out."""
+    for git_dir in (place.common_dir, *(place.common_dir / "worktrees").glob("*")):
+        if git_dir == place.git_dir or text_of(git_dir / "HEAD").strip() != f"ref: {ref}":
+            continue
+        env = {"GIT_DIR": str(git_dir)}
+        is_bare = (
+            await place.users.line("rev-parse", "--is-bare-repository", env=env) if git_dir == place.common_dir else ""
+        )
+        if is_bare != "true":
+            return text_of(git_dir / "gitdir").strip().removesuffix("/.git") or str(git_dir.parent)
     return ""
 
 

@@ -1,7 +1,7 @@
 """Which files of a work tree a checkpoint holds: what the user's index names, and what is untracked and not ignored.
 
-A repository inside the work tree (a submodule or not) is asked for its own list, under its own rules; its files are then
-files of the checkpoint like all others, so that even a repository that is deleted as a whole comes back.
+A repository inside the work tree (a submodule or not) is asked for its own list, under its own rules; its files are
+then files of the checkpoint like all others, so that they come back even if the repository is deleted as a whole.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from detent.effects.git.command import Git, joined
+from detent.effects.git.command import Git, GitFailed, joined, split
 from detent.effects.git.place import OWN_FOLDER, Place, git_dir_of, nested
 
 PATHSPECS_MAX = 200
@@ -63,8 +63,7 @@ async def index_entries(place: Place) -> list[IndexEntry]:
     entries = []
     for line in await place.users.names("ls-files", "-s", "-z"):
         facts, _, path = line.partition("\t")
-        mode, name, stage = facts.split(" ")
-        entries.append((mode, name, stage, path))
+        entries.append((facts[:6], facts[7:-2], facts[-1], path))
     return entries
 
 
@@ -73,23 +72,30 @@ async def untracked(git: Git, root: str) -> Listing:
     found, collapsed = Listing(), []
     for path in await git.names("ls-files", "-z", "-o", "--exclude-standard", "--directory"):
         if path.endswith("/"):
-            collapsed.append(path)
+            collapsed.append(path[:-1])
         else:
             found.files.add(path)
-    collapsed = [path for path in collapsed if not is_own(path[:-1])]
-    if not collapsed:
+    return await untracked_in(git, root, collapsed, found)
+
+
+async def untracked_in(git: Git, root: str, folders: list[str], found: Listing | None = None) -> Listing:
+    """The same for some folders; git leaves out one that has the name of a file in the index."""
+    found = found or Listing()
+    folders = [path for path in folders if not is_own(path)]
+    if not folders:
         return found
-    only = ("--", *collapsed) if len(collapsed) <= PATHSPECS_MAX else ()
-    for path in await git.names("ls-files", "-z", "-o", "--exclude-standard", *only):
+    only = ("--", *(f"{path}/" for path in folders)) if len(folders) <= PATHSPECS_MAX else ()
+    literal = {"GIT_LITERAL_PATHSPECS": "1"}
+    for path in await git.names("ls-files", "-z", "-o", "--exclude-standard", *only, env=literal):
         if path.endswith("/"):
             found.repositories.add(path[:-1])
         else:
             found.files.add(path)
     walked = set()
-    for path in collapsed:
-        walked |= _folders_below(root, path[:-1])
+    for path in folders:
+        walked |= _folders_below(root, path)
     walked -= folders_of(found.files) | folders_of(found.repositories) | found.repositories
-    found.bare = walked - await ignored(git, sorted(walked))
+    found.bare |= walked - await ignored(git, sorted(walked))
     return found
 
 
@@ -97,8 +103,12 @@ async def ignored(git: Git, paths: list[str]) -> set[str]:
     """Those of the paths that the rules in force hide, whether or not an index holds them."""
     if not paths:
         return set()
-    exit_code, answer, _ = await git.run("check-ignore", "-z", "--no-index", "--stdin", stdin=joined(paths))
-    return set(os.fsdecode(answer).split("\0")[:-1]) if exit_code == 0 else set()
+    argv = ("check-ignore", "-z", "--no-index", "--stdin")
+    # In front of a colon, which would begin a pathspec's magic, the dot makes a name a name.
+    exit_code, answer, stderr = await git.run(*argv, stdin=joined(f"./{path}" for path in paths))
+    if exit_code > 1:  # 1 only says: none of them
+        raise GitFailed(argv, exit_code, stderr)
+    return {path[2:] for path in split(answer)}
 
 
 def _folders_below(root: str, top: str) -> set[str]:
@@ -139,7 +149,13 @@ async def inside(outer: Place, path: str) -> tuple[Place, Listing] | None:
     entries, found = await asyncio.gather(index_entries(place), untracked(place.users, place.root))
     files = {name for mode, _, _, name in entries if mode != "160000"} | found.files
     links = {name for mode, _, _, name in entries if mode == "160000"}
+    ground = Ground(place.root)
+    taken = sorted(name for name in files if ground.is_folder(name) and git_dir_of(f"{place.root}/{name}") is None)
+    files |= (await untracked_in(place.users, place.root, taken, found)).files
     further = found.repositories | repositories_among(place.root, links | folders_of(files) | found.bare)
+    existing = {name for name in files if ground.stat(name) is not None}
+    emptied = {name for name in folders_of(files) - folders_of(existing) - further if ground.is_folder(name)}
+    found.bare |= emptied - await ignored(place.users, sorted(emptied))
     return place, Listing(
         {f"{path}/{name}" for name in files if not is_below(name, further)},
         {f"{path}/{name}" for name in found.bare},
@@ -160,9 +176,14 @@ class Ground:
         if not self._is_real(parent):
             return None
         try:
-            return os.lstat(os.path.join(self._root, path))
+            return os.lstat(f"{self._root}/{path}")
         except OSError:
             return None
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder, and no link on the way to it."""
+        found = self.stat(path)
+        return found is not None and stat.S_ISDIR(found.st_mode)
 
     def _is_real(self, folder: str) -> bool:
         known = self._real.get(folder)

@@ -1,4 +1,7 @@
-"""One checkpoint or rollback at a time in a work tree: a kernel lock on a file, freed by the kernel when its holder dies."""
+"""One checkpoint or rollback at a time in a work tree.
+
+The lock is the kernel's, on a file, and is freed when its holder dies, however it dies.
+"""
 
 import contextlib
 import fcntl

@@ -1,7 +1,8 @@
 """Where things are: the work tree, the git dir it uses, and the thin view through which detent looks at it.
 
-The view is a git dir of our own (HEAD, index, config, attributes) over the project's object store. Its attributes switch
-off every conversion, so a blob is the file's raw bytes, and its index is our stat cache: the user's stays untouched.
+The view is a git dir of our own (HEAD, index, config, attributes) over the project's object store. Its attributes
+switch off every conversion, so a blob is the file's raw bytes, and its index is our stat cache: the user's is not
+touched.
 A folder without git gets the same view over an object store of its own, `.detent/store`.
 """
 
@@ -51,6 +52,11 @@ class Place:
     def home(self) -> Path:
         """Our own folder inside the git dir, one for each linked work tree."""
         return self.git_dir / "detent"
+
+    @property
+    def name(self) -> str:
+        """Which of the repository's work trees this is; it stays the same when the project is moved elsewhere."""
+        return os.path.relpath(os.path.realpath(self.git_dir), self.common_dir)
 
     @property
     def view_dir(self) -> Path:
@@ -197,7 +203,7 @@ async def _without_git(start: str, stderr: bytes) -> Place:
         raise Refused(f"{start}/.git is there, but git does not take it for a repository; repair or remove it first")
     store = Path(start, OWN_FOLDER, "store")
     ask = Git(start, environment(plain=True))
-    return Place(start, store, store, "sha1", False, await _excludes_file(ask))
+    return Place(start, store, Path(os.path.realpath(store)), "sha1", False, await _excludes_file(ask))
 
 
 def make_store(place: Place) -> None:

@@ -49,6 +49,7 @@ class Inner:
     head: Head
     raw_index: str
     excludes: str
+    is_pinned: bool = False  # there was something to keep alive in it
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class Facts:
     """All that a checkpoint knows."""
 
     checkpoint: Checkpoint
-    worktree: str
+    worktree: str  # where it was then
+    home: str  # which of the repository's work trees it was
     head: Head
     umask: int
     permissions: dict[str, int]
@@ -91,13 +93,20 @@ async def write(place: Place, run: str, label: str, found: Snapshot) -> Checkpoi
         "label": label,
         "at": at,
         "worktree": place.root,
+        "home": place.name,
         "head": present.packed(),
         "umask": found.umask,
         "permissions": found.permissions,
         "bare": found.bare,
         "uncaptured": [asdict(item) for item in found.uncaptured],
         "nested": [
-            {"path": path, "head": item.head.packed(), "index": item.raw_index, "excludes": item.excludes}
+            {
+                "path": path,
+                "head": item.head.packed(),
+                "index": item.raw_index,
+                "excludes": item.excludes,
+                "pinned": item.is_pinned,
+            }
             for path, item in inner.items()
         ],
         "hidden_ignores": found.hidden_ignores,
@@ -141,7 +150,12 @@ async def _inner(outer: Place, nested: Place, run: str, seq: int) -> Inner:
         await nested.users("update-ref", f"{PINS}/{run}/{seq}", pin)
     elif present.commit:
         await nested.users("update-ref", f"{PINS}/{run}/{seq}", present.commit)
-    return Inner(present, blob, nested.exclude_sources()[0])
+    return Inner(present, blob, nested.exclude_sources()[0], bool(entries or present.commit))
+
+
+def pin_of(checkpoint: Checkpoint) -> str:
+    """The ref that keeps a repository inside alive for a checkpoint, in that repository."""
+    return f"{PINS}/{checkpoint.run}/{checkpoint.seq}"
 
 
 async def _refs(place: Place) -> list[str]:
@@ -165,9 +179,11 @@ async def resolve(place: Place, name: str, run: str | None = None) -> Checkpoint
     exact = [item for item in found if name in (item.id, item.ref, item.commit)]
     near = exact or [item for item in found if item.id.startswith(name)]
     if not near:
-        raise Unknown(f"there is no checkpoint `{name}` here; the latest is {found[-1].id if found else 'not taken yet'}")
+        latest = f"the latest is {found[-1].id}" if found else "none was taken yet"
+        raise Unknown(f"there is no checkpoint `{name}` here; {latest}")
     if len(near) > 1:
-        raise Refused(f"`{name}` is the beginning of {len(near)} checkpoints: {', '.join(item.id for item in near[:8])}")
+        names = ", ".join(item.id for item in near[:8])
+        raise Refused(f"`{name}` is the beginning of {len(near)} checkpoints: {names}")
     return near[0]
 
 
@@ -197,11 +213,13 @@ def _facts(commit: str, about: dict[str, Any]) -> Facts:
         about["id"], about["run"], about["seq"], about["label"], about["at"], ref, commit, about["tree"], uncaptured
     )
     nested = {
-        item["path"]: Inner(Head.unpacked(item["head"]), item["index"], item["excludes"]) for item in about["nested"]
+        item["path"]: Inner(Head.unpacked(item["head"]), item["index"], item["excludes"], item["pinned"])
+        for item in about["nested"]
     }
     return Facts(
         checkpoint,
         about["worktree"],
+        about["home"],
         Head.unpacked(about["head"]),
         about["umask"],
         about["permissions"],

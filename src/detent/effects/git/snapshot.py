@@ -1,7 +1,7 @@
 """One look at a work tree: its files brought into the view's index, and what git cannot hold written down beside.
 
-The view's persistent index is the stat cache: git itself finds what differs (`diff-files`, `ls-files -o`, `ls-files -i`,
-side by side), and only that is read again. A change of permissions changes a file's ctime, so it is found the same way.
+The view's persistent index is the stat cache: git itself finds what differs (`diff-files`, `ls-files -o` and `-i`, side
+by side), and only that is read again. A change of permissions changes a file's ctime, so it is found the same way.
 """
 
 import asyncio
@@ -10,14 +10,15 @@ import stat
 import time
 from dataclasses import dataclass, field
 
-from detent.effects.git import cache, head, listing
+from detent.effects.git import cache, head, intake, listing
 from detent.effects.git.cache import Seen
-from detent.effects.git.command import Git, GitFailed, joined
-from detent.effects.git.listing import Ground, Listing, is_below, is_own
+from detent.effects.git.command import GitFailed, first_of, joined
+from detent.effects.git.listing import Ground, IndexEntry, Listing, is_below, is_own
 from detent.effects.git.place import Place
 
 CAP_BYTES = 50 * 1024 * 1024
 RECENT_S = 2
+CLOCK_LAG_S = 0.1
 HIDDEN_BYTES_MAX = 1024 * 1024
 
 
@@ -63,6 +64,7 @@ class _Look:
     nested: dict[str, Place] = field(default_factory=dict)
     uncaptured: dict[str, Uncaptured] = field(default_factory=dict)
     users_paths: set[str] | None = None
+    users_blobs: dict[str, str] = field(default_factory=dict)  # only if the user's index was read now
     is_reshaped: bool = False  # the set of paths in the view is another one now
 
 
@@ -87,11 +89,12 @@ async def take(place: Place, cap_bytes: int = CAP_BYTES) -> Snapshot:
     place.make_view()
     try:
         return await _take(place, cap_bytes)
-    except GitFailed as error:
-        if "index" not in error.stderr or not (place.view_dir / "index").exists():
-            raise
-        (place.view_dir / "index").unlink()  # only a cache, and git cannot read it
-        return await _take(place, cap_bytes)
+    except (GitFailed, BaseExceptionGroup) as failure:
+        error = first_of(failure)
+    if not isinstance(error, GitFailed) or "index" not in error.stderr or not (place.view_dir / "index").exists():
+        raise error
+    (place.view_dir / "index").unlink()  # only a cache, and git cannot read it
+    return await _take(place, cap_bytes)
 
 
 async def _take(place: Place, cap_bytes: int) -> Snapshot:
@@ -103,10 +106,15 @@ async def _take(place: Place, cap_bytes: int) -> Snapshot:
     if not is_warm:
         paths = await place.view.names("ls-files", "-z")
         look.seen.folders, look.seen.ignores = sorted(listing.folders_of(paths)), _ignores(paths)
+        look.seen.permissions, look.seen.recent, look.seen.absent = {}, [], []
         look.is_reshaped = True
-    await _compare(look)
-    _classify(look)
-    tree = await _update(look)
+    entries = await _read_users_index(look)
+    async with asyncio.TaskGroup() as tasks:
+        if entries is not None:
+            tasks.create_task(_store_users_index(look, entries))
+        await _compare(look)
+        _classify(look)
+        tree = await _update(look)
     await _remember(look, tree)
     folders, hidden = _folders(look)
     users = seen.users
@@ -130,16 +138,16 @@ async def _compare(look: _Look) -> None:
         changed = tasks.create_task(view.names("diff-files", "-z", "--name-only", "--no-renames"))
         new = tasks.create_task(listing.untracked(view, place.root))
         hidden = tasks.create_task(view.names("ls-files", "-z", "-i", "-c", "--exclude-standard"))
-        tasks.create_task(_read_users_index(look))
-    found = new.result()
+    replaced = [path for path in changed.result() if look.ground.is_folder(path)]
+    found = await listing.untracked_in(view, place.root, replaced, new.result())
     repositories = found.repositories | listing.repositories_among(
-        place.root, {*look.seen.folders, *look.seen.users.gitlinks, *found.bare, *look.seen.nested}
+        place.root, {*look.seen.folders, *look.seen.users.gitlinks, *found.bare, *look.seen.nested, *replaced}
     )
     ignored = await listing.ignored(view, sorted(repositories))
     inner = await _inside(look, repositories - (ignored - set(look.seen.users.gitlinks)))
     nested = set(look.nested)
     look.fresh |= {*changed.result(), *look.seen.users.outside, *look.seen.recent}
-    look.fresh |= {path for path in found.files if not is_below(path, nested)}
+    look.fresh |= {path for path in found.files if not is_below(path, nested)} if nested else found.files
     look.bare |= {path for path in found.bare if not is_below(path, nested)}
     stale = {path for path in hidden.result() if not is_below(path, nested)}
     if stale:
@@ -172,24 +180,27 @@ async def _inside(look: _Look, repositories: set[str]) -> list[Listing]:
     return found
 
 
-async def _read_users_index(look: _Look) -> None:
-    """What the user's index says, read again only if its file is another one."""
+async def _read_users_index(look: _Look) -> list[IndexEntry] | None:
+    """The entries of the user's index; nothing if its file is the one we know."""
     place, users = look.place, look.seen.users
-    if not place.has_git:
-        return
-    signature = cache.signature(place.git_dir / "index")
-    if signature == users.signature and look.is_warm:
-        return
-    raw = await head.raw_index(place)
-    entries = await listing.index_entries(place)
+    if not place.has_git or (look.is_warm and cache.signature(place.git_dir / "index") == users.signature):
+        return None
+    users.signature = cache.signature(place.git_dir / "index")
+    entries, held = await asyncio.gather(listing.index_entries(place), place.view.names("ls-files", "-z"))
     look.users_paths = {path for mode, _, _, path in entries if mode != "160000" and not is_own(path)}
+    look.users_blobs = {path: name for mode, name, stage, path in entries if mode[0] == "1" and stage == "0"}
     users.gitlinks = sorted({path for mode, _, _, path in entries if mode == "160000"})
-    users.outside = sorted(look.users_paths - set(await place.view.names("ls-files", "-z")))
-    if signature != users.signature:
-        users.raw = "" if raw is None else await place.view.line("hash-object", "-w", "--stdin", stdin=raw)
-        users.tree = "" if raw is None else await head.index_tree(place, entries)
+    users.outside = sorted(look.users_paths.difference(held))
     (place.view_dir / "users.paths").write_bytes(joined(look.users_paths))
-    users.signature = signature
+    return entries
+
+
+async def _store_users_index(look: _Look, entries: list[IndexEntry]) -> None:
+    """Keep the user's index, as the file it is and as a tree."""
+    place, users = look.place, look.seen.users
+    raw = await head.raw_index(place)
+    users.raw = "" if raw is None else await place.view.line("hash-object", "-w", "--stdin", stdin=raw)
+    users.tree = "" if raw is None else await head.index_tree(place, entries)
 
 
 def _users_paths(look: _Look) -> set[str]:
@@ -227,7 +238,7 @@ def _classify(look: _Look) -> None:
 
 
 def _obstacle(look: _Look, path: str, found: os.stat_result) -> str:
-    if any(part.lower() == ".git" for part in path.split("/")):
+    if ".git" in (low := path.lower()) and ".git" in low.split("/"):
         return "git cannot hold this name"
     if stat.S_ISLNK(found.st_mode):
         return "git cannot hold a link of this name" if path.rpartition("/")[2] == ".gitmodules" else ""
@@ -237,7 +248,7 @@ def _obstacle(look: _Look, path: str, found: os.stat_result) -> str:
         return "not a regular file"
     if found.st_size > look.cap_bytes and path not in _users_paths(look):
         return f"larger than {look.cap_bytes} bytes"
-    if not os.access(os.path.join(look.place.root, path), os.R_OK):
+    if found.st_mode & 0o444 != 0o444 and not os.access(os.path.join(look.place.root, path), os.R_OK):
         return "not readable"
     return ""
 
@@ -252,14 +263,10 @@ async def _update(look: _Look) -> str:
         lines = joined(f"0 {zero}\t{path}" for path in sorted(look.gone))
         await view("update-index", "-z", "--index-info", stdin=lines)
     if look.fresh:
-        await _read(view, sorted(look.fresh))
-    if look.is_warm and not look.gone and not look.fresh:
+        await intake.read(look.place, sorted(look.fresh), look.users_blobs)
+    if look.is_warm and not look.gone and not look.fresh and seen.tree:
         return seen.tree
     return await view.line("write-tree")
-
-
-async def _read(view: Git, paths: list[str]) -> None:
-    await view("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=joined(paths))
 
 
 async def _remember(look: _Look, tree: str) -> None:
@@ -268,23 +275,43 @@ async def _remember(look: _Look, tree: str) -> None:
     if look.gone or look.fresh or look.is_reshaped:
         paths = await place.view.names("ls-files", "-z")
         folders = listing.folders_of(paths)
-        if folders != known or look.is_reshaped or look.gone:
-            seen.folders = sorted(folders)
+        seen.folders = sorted(folders)
+        look.bare = (look.bare | await _emptied(look, known - folders)) - folders
         seen.ignores = _ignores(paths)
         held = set(paths)
         outside = _users_paths(look) - held if place.has_git else set()
         seen.users.outside = sorted(outside)
         if not look.is_warm:
-            _scan_permissions(look, paths)
+            _scan_permissions(look, [path for path in paths if path not in look.fresh])
     seen.tree, seen.umask, seen.nested = tree, look.umask, sorted(look.nested)
+    # A file is surely unchanged if its time is older than the index's. So the index gets the time at which this look
+    # began, a little before (the clock of files lags): whatever was written while we looked is compared next time.
+    since = look.begun - CLOCK_LAG_S
+    if (place.view_dir / "index").exists():
+        os.utime(place.view_dir / "index", (since, since))
     seen.signature = cache.signature(place.view_dir / "index")
     cache.save(place.view_dir / "seen.json", seen)
 
 
+async def _emptied(look: _Look, folders: set[str]) -> set[str]:
+    """Those of the folders that are still there and visible, though nothing in them is captured any more."""
+    there = sorted(path for path in folders if look.ground.is_folder(path))
+    found: set[str] = set()
+    for owner, git in (("", look.place.view), *((path, inner.users) for path, inner in look.nested.items())):
+        start = len(owner) + 1 if owner else 0
+        mine = {path for path in there if _owner(path, look.nested) == owner}
+        hidden = await listing.ignored(git, [path[start:] for path in sorted(mine)])
+        found |= mine - {f"{owner}/{path}" if owner else path for path in hidden}
+    return found - set(look.nested)
+
+
+def _owner(path: str, nested: dict[str, Place]) -> str:
+    return next((parent for parent in listing.parents(path) if parent in nested), "")
+
+
 def _scan_permissions(look: _Look, paths: list[str]) -> None:
-    """The permissions of every file: only when there is no last look to go on."""
+    """The permissions of files that were not read: only when there is no last look to go on."""
     seen, root = look.seen, look.place.root
-    seen.permissions, seen.recent = {}, []
     for path in paths:
         try:
             found = os.lstat(f"{root}/{path}")

@@ -53,7 +53,11 @@ def part(probe: Any, value: Any, count: int, is_last: bool) -> Any:
         few = reversed(list(itertools.islice(reversed(value), count))) if is_last else itertools.islice(value, count)
         return {"shape": probe.brief(value), key: {str(probe.shown(one)[0]): probe.shown(value[one])[0] for one in few}}
     if id(kind) in probe.LIST_IDS:
-        few = list(itertools.islice(value, max(0, len(value) - count), None)) if is_last else itertools.islice(value, count)
+        few = (
+            list(itertools.islice(value, max(0, len(value) - count), None))
+            if is_last
+            else itertools.islice(value, count)
+        )
         return {"shape": probe.brief(value), key: cells(probe, few)}
     return probe.brief(value)
 
@@ -73,7 +77,7 @@ def table(probe: Any, few: Any, key: str) -> dict[str, Any]:
     """A few rows of a frame of either library."""
     names = list(few.columns)[:COLUMNS_MAX]
     series = [column(few, position) for position in range(len(names))]
-    rows = [cells(probe, row) for row in zip(*map(listed, series))]
+    rows = [cells(probe, row) for row in zip(*map(listed, series))]  # noqa: B905  # an older kernel knows no `strict`
     found: dict[str, Any] = {"columns": cells(probe, names), key: rows}
     if len(few.columns) > len(names):
         found["note"] = f"the first {len(names)} of {len(few.columns)} columns"
@@ -160,7 +164,9 @@ def numbers(values: Any) -> dict[str, Any]:
     finite = sorted(
         float(value)
         for value in values
-        if (type(value) is float and math.isfinite(value)) or type(value) is bool or (type(value) is int and abs(value) < 1e300)
+        if (type(value) is float and math.isfinite(value))
+        or type(value) is bool
+        or (type(value) is int and abs(value) < 1e300)
     )
     if not finite:
         return {"count": 0}
@@ -169,7 +175,8 @@ def numbers(values: Any) -> dict[str, Any]:
     found = {"count": len(finite), "mean": mean, "std": math.sqrt(spread), "min": finite[0]}
     for mark in (25, 50, 75):
         found[f"{mark}%"] = quantile(finite, mark / 100)
-    return {key: float(f"{figure:.6g}") for key, figure in {**found, "max": finite[-1]}.items()} | {"count": len(finite)}
+    rounded = {key: float(f"{figure:.6g}") for key, figure in {**found, "max": finite[-1]}.items()}
+    return {**rounded, "count": len(finite)}
 
 
 def quantile(ordered: list[float], share: float) -> float:

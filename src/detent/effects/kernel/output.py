@@ -88,7 +88,10 @@ class Outputs:
         elif kind == "update_display_data":
             self._update(content)
         elif kind == "error":
-            self.error(plain(content.get("ename", "")), plain(content.get("evalue", "")), plain(content.get("traceback", [])))
+            trace = content.get("traceback")
+            self.error(
+                _said(content, "ename"), _said(content, "evalue"), plain(trace) if isinstance(trace, list) else []
+            )
 
     def stream(self, name: str, text: str) -> None:
         """A piece of text on stdout or stderr."""
@@ -191,7 +194,9 @@ class Outputs:
             self._on_output(output)
         except Exception as error:  # noqa: BLE001  # whoever watches must not break what is watched
             self._on_output = None
-            self.note(f"the watcher of this cell failed and was let go: {type(error).__name__}: {scrub(str(error))[:200]}")
+            self.note(
+                f"the watcher of this cell failed and was let go: {type(error).__name__}: {scrub(str(error))[:200]}"
+            )
 
     def _bundle(self, content: dict[str, Any]) -> dict[str, Any]:
         """A MIME bundle within bounds; a part that is too big goes whole, except plain text, which is cut."""
@@ -206,7 +211,9 @@ class Outputs:
                 self.note(f"{cut.missing:,} characters of a text/plain result were left out")
             elif size > cap:
                 unit = "bytes" if cap == IMAGE_MAX else "characters"
-                self.note(f"an output of type {scrub(mime)} had {size:,} {unit} and was left out; at most {cap:,} are kept")
+                self.note(
+                    f"an output of type {scrub(mime)} had {size:,} {unit} and was left out; at most {cap:,} are kept"
+                )
                 continue
             self._size += min(size, cap)
             found[scrub(mime)] = plain(part) if is_json(mime) else scrub(_joined(part))
@@ -252,6 +259,10 @@ def _metadata(content: dict[str, Any]) -> dict[str, Any]:
 def _display_id(content: dict[str, Any]) -> str:
     transient = content.get("transient")
     return scrub(str(transient.get("display_id") or "")) if isinstance(transient, dict) else ""
+
+
+def _said(content: dict[str, Any], key: str) -> str:
+    return scrub(str(content.get(key) or ""))
 
 
 def _short(text: str) -> str:

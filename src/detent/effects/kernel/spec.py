@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from detent.core.effect import EffectFailed
+from detent.core import EffectFailed
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 THREADS = (
@@ -25,9 +25,10 @@ THREADS = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+OWN = {"PYTHONFAULTHANDLER": "1"}  # a crash in native code then says where
 NATIVE = "python3"
-# In-memory history: no file that kernels would share. Descriptors 1 and 2 stay ours: what a cell writes to them directly
-# then reaches us in order, even when the kernel dies right after.
+# In-memory history: no file that kernels would share. Descriptors 1 and 2 stay ours: what a cell writes to them
+# directly then reaches us before its reply does, even when the kernel dies right after.
 IPYKERNEL_FLAGS = ("--HistoryManager.hist_file=:memory:", "--IPKernelApp.capture_fd_output=False")
 SOCKET_PATH_MAX = 90  # a Unix socket's path has 107 characters at most; ours end in a short number
 
@@ -50,7 +51,7 @@ def environment(given: Mapping[str, str], marks: Mapping[str, str], folder: Path
     """The variables a kernel sees: a few of ours, thread counts, what was given, and detent's marks."""
     kept = {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
     threads = dict.fromkeys(THREADS, str(cores()))
-    return {**kept, "IPYTHONDIR": str(folder / "ipython"), **threads, **given, **marks}
+    return {**kept, **OWN, "IPYTHONDIR": str(folder / "ipython"), **threads, **given, **marks}
 
 
 def private_folder() -> Path:
@@ -81,16 +82,16 @@ def specs(name: str, folder: Path) -> Any:
     return places
 
 
-def manager(name: str, folder: Path, context: Any) -> Any:
-    """A jupyter_client manager for a kernel over sockets in that folder; an unknown name is refused with those known."""
+def manager(name: str, folder: Path, context: Any) -> tuple[Any, list[str]]:
+    """A jupyter_client manager for a kernel over sockets in that folder, and further arguments for the kernel."""
     places = specs(name, folder)
     try:
         spec = places.get_kernel_spec(name)
     except needed("jupyter_client.kernelspec").NoSuchKernel as error:
         known = ", ".join(sorted(places.find_kernel_specs())) or "none; pip install 'detent[notebook]' brings python3"
-        raise EffectFailed(f"there is no kernel `{name}`; kernels here: {known}", type="tool_failure.not_found") from error
-    if any("ipykernel" in word for word in spec.argv):
-        spec.argv = [*spec.argv, *IPYKERNEL_FLAGS]
+        raise EffectFailed(
+            f"there is no kernel `{name}`; kernels here: {known}", type="tool_failure.not_found"
+        ) from error
     made = needed("jupyter_client.manager").AsyncKernelManager(
         kernel_name=name,
         kernel_spec_manager=places,
@@ -99,5 +100,4 @@ def manager(name: str, folder: Path, context: Any) -> Any:
         ip=str(folder / "s"),
         connection_file=str(folder / "connection.json"),
     )
-    made._kernel_spec = spec  # what the property `kernel_spec` would find again, with our flags
-    return made
+    return made, list(IPYKERNEL_FLAGS) if any("ipykernel" in word for word in spec.argv) else []

@@ -4,7 +4,6 @@ A look costs no round trip of its own: it rides as a user expression on the cell
 number on both sides tells when the two have lost each other, and then everything is sent again.
 """
 
-import ast
 import json
 import re
 from collections.abc import Mapping
@@ -19,6 +18,8 @@ from detent.effects.kernel.text import plain
 MODULE = "_detent_probe"
 LABEL = "detent"
 BUDGET_S = 0.25
+# A cell with one of these words may change variables that it does not name: then all are looked at again.
+WILD = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "get_ipython", "run", "gc"})
 
 _BOOTSTRAP = """
 import sys, types
@@ -57,14 +58,19 @@ class Table:
 
     def __init__(self) -> None:
         self._rows: dict[str, Variable] = {}
+        self._details: dict[str, Any] = {}
         self._seq = 0
+        self.is_complete = True  # whether the last look saw everything
 
     def question(self, code: str, strategies: Mapping[str, str], expressions: Mapping[str, str]) -> dict[str, str]:
         """The user expression that looks, to be sent along with a cell."""
         asked: dict[str, Any] = {"seq": self._seq, "budget_s": BUDGET_S}
+        words = mentioned(code)
+        asked["mentioned"] = [name for name in words if name in self._rows or name in strategies]
+        if words & WILD:
+            asked["is_wild"] = True
         if strategies:
             asked["strategies"] = dict(strategies)
-            asked["mentioned"] = sorted(mentioned(code) & set(strategies))
         if expressions:
             asked["expressions"] = dict(expressions)
         return {LABEL: f"__import__('sys').modules[{MODULE!r}].look({json.dumps(asked)!a})"}
@@ -83,34 +89,26 @@ class Table:
             self._rows[plain(name)] = Variable(plain(kind), plain(value), is_whole)
         self._details = {plain(name): plain(detail) for name, detail in answer.get("details", {}).items()}
         self._seq = answer["seq"]
+        self.is_complete = answer["is_complete"]
         found: dict[str, dict[str, Any]] = plain(answer.get("expressions", {}))
         return found
+
+    def forget(self) -> None:
+        """Nobody knows any more what is there; the next look reports everything."""
+        self._rows.clear()
+        self._details.clear()
+        self._seq = 0
+        self.is_complete = False
 
     def all(self) -> dict[str, Variable]:
         """Every variable, with the details of the last look."""
         rows = dict(self._rows)
         for name, detail in self._details.items():
-            row = rows.get(name, Variable("module", "module"))
+            row = rows.get(name, Variable("object"))
             rows[name] = msgspec.structs.replace(row, detail=detail)
         return rows
 
-    _details: dict[str, Any] = {}
-
 
 def mentioned(code: str) -> set[str]:
-    """The names that a cell stores or mentions; of code that is not plain Python, every word of it."""
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(_WORD.findall(code))
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            names.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.alias):
-            names.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, ast.Global):
-            names.update(node.names)
-    return names
+    """Every word of a cell: the names its syntax tree stores or mentions, and also those inside magics and texts."""
+    return set(_WORD.findall(code))

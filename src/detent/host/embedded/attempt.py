@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from detent.core.contract import Contract, Failure
-from detent.core.effect import Effect, EffectFailed, Outcome, OutcomeUnknown
+from detent.core.deed import Effect, EffectFailed, Outcome, OutcomeUnknown
 from detent.core.events import HOLD, ContractMoved, Signalled
 from detent.core.question import Question
 from detent.core.run import Run

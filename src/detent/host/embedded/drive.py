@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from detent.core.commands import Abort, Ask, Perform, Wake
-from detent.core.effect import Effect
+from detent.core.deed import Effect
 from detent.core.engine import advance
 from detent.core.events import Event
 from detent.core.machine import Machine

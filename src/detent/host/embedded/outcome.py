@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from detent.core.contract import Contract, Failure
-from detent.core.effect import EffectFailed, Outcome
+from detent.core.deed import EffectFailed, Outcome
 from detent.core.events import ContractMoved
 from detent.core.question import Question
 from detent.core.value import plain

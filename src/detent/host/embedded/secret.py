@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.core.effect import EffectFailed
+from detent.core.deed import EffectFailed
 from detent.core.events import ContractMoved
 from detent.core.machine import Action, Machine
 

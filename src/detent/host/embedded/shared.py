@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from detent.core.effect import Effect
+from detent.core.deed import Effect
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.value import plain

@@ -1,0 +1,100 @@
+"""A tool call: which tool, with what, and under which care."""
+
+from typing import Any
+
+from detent.core.machine import Action, Retry
+from detent.define.approval import approval
+from detent.define.grammar import ERROR_TYPES
+from detent.define.kind import seconds
+from detent.define.plan import Plan, lean
+from detent.define.shape import Fields, fields
+
+
+def call(plan: Plan, given: Fields, id: str, state: str) -> Action | None:
+    """A tool call: which tool, with what, and under which care."""
+    named = [key for key in ("tool", "python", "workflow") if key in given.said]
+    if len(named) != 1:
+        hint = f"it has {' and '.join(f'`{key}`' for key in named)}" if named else "the tool to call, by name"
+        plan.page.say(given.path, "a `tool_call` needs one of `tool`, `python` and `workflow`", hint)
+        return None
+    if named[0] not in given:
+        return None
+    effect, input = _target(plan, given, named[0])
+    ask = approval(plan, given, id, state, is_needed=effect == "ask")
+    kind = given.get("effect", "irreversible" if given.get("side_effect") else "")
+    return lean(
+        Action,
+        id=id,
+        effect=effect,
+        input=input,
+        kind=kind,
+        ask=ask,
+        when=given.get("when", ""),
+        timeout_s=seconds(plan.page, given.at("timeout"), given.get("timeout"), "timeout"),
+        retry=_retry(plan, given) or (plan.retries.get(state) if effect != "ask" else None),
+        key=_text(given, "key"),
+        scope=given.get("scope", ""),
+        repeat=_text(given, "repeat") or (_repeat(plan, id, state) if ask is not None else ""),
+    )
+
+
+def _target(plan: Plan, given: Fields, key: str) -> tuple[str, Any]:
+    params = given.get("params", {})
+    if key == "tool":
+        if "input" in given:
+            given.say("input", "`input` is for a child workflow; a tool is given `params`")
+        return str(given["tool"]), params
+    if key == "python":
+        return "python", {"function": given["python"], "args": params}
+    if "input" in given and "params" in given:
+        given.say("input", "`input` and `params` are the same for a child workflow; write one of them")
+    machine = plan.find_child(plan.page, given.at("workflow"), str(given["workflow"]))
+    return "child", {"machine": machine or {}, "input": given.get("input", params)}
+
+
+def _repeat(plan: Plan, id: str, state: str) -> str:
+    """Why the same call is made again where the file itself goes round.
+
+    A tool that answered `success: false` has been called, so its key is taken. Going back to the state is the author's
+    wish to call it once more, and a person is asked about it again.
+    """
+    if state not in plan.loops:
+        return ""
+    was_no = f"result.{id}.success == false and not result.{id}.error.type"
+    return f"{{{{ 'retry ' ~ attempt if attempt and {was_no} else '' }}}}"
+
+
+def _text(given: Fields, key: str) -> str:
+    """A text with expressions; a number will do where a text is wanted."""
+    value: Any = given.get(key, "")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return given.page.as_written(given.at(key))
+    if isinstance(value, str):
+        return value
+    given.say(key, f"`{key}` must be a text")
+    return ""
+
+
+def _retry(plan: Plan, given: Fields) -> Retry | None:
+    if "retry" not in given:
+        return None
+    wanted = fields(plan.page, given.at("retry"), given["retry"], "retry", "`retry`")
+    if wanted is None:
+        return None
+    for one in wanted.get("on", ()):
+        if one.partition(".")[0] not in ERROR_TYPES:
+            wanted.say("on", *plan.page.unknown("error type", one, ERROR_TYPES))
+    return backoff(plan, wanted, wanted.get("on", ()))
+
+
+def backoff(plan: Plan, given: Fields, on: tuple[str, ...]) -> Retry:
+    """Further attempts as a handler or an action wishes them."""
+    page = plan.page
+    return lean(
+        Retry,
+        limit=given.get("max_retries", 3),
+        on=on,
+        delay_s=seconds(page, given.at("delay"), given.get("delay", 1.0), "delay"),
+        factor=float(given.get("factor", 2.0)),
+        delay_s_max=seconds(page, given.at("max_delay"), given.get("max_delay", 60.0), "max_delay"),
+    )

@@ -1,0 +1,350 @@
+"""A strict reader of YAML: plain JSON values, and the line and column of each of them.
+
+The words are those of YAML 1.2: `on`, `off`, `yes` and `no` are text, and so are dates and times. Whatever would make a
+file say something else than it shows (keys that are there twice, anchors, tags, merge keys) is refused, and every size
+is limited before anything grows or recurses.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from detent.define.problem import BrokenDefinition, Problem, cut
+from detent.errors import DefinitionError
+
+SOURCE_MAX = 1024 * 1024
+DEPTH_MAX = 64
+NODES_MAX = 50_000
+SCALAR_MAX = 100_000
+DIGITS_MAX = 18  # JSON readers elsewhere keep no more of a whole number
+
+# The C parser is ten times as fast; the other gives the same events.
+_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
+_WORDS |= {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}  # type: ignore[dict-item]
+_BEGINS = frozenset("-+.0123456789~nNtTfF")
+_WHOLE = re.compile(r"[-+]?[0-9]+")
+_BASED = re.compile(r"0(?:o[0-7]+|x[0-9a-fA-F]+)")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_ENDLESS = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
+
+Route = tuple[str | int, ...]
+_NO_KEY = object()
+
+
+class Document(NamedTuple):
+    """What a file says: plain values, where each stands, and what is wrong with it so far."""
+
+    file: str
+    value: Any
+    places: "Places"
+    problems: list[Problem]
+    source: str
+
+
+class Places(Mapping[Route, tuple[int, int]]):
+    """The line and column of every path, both from 1; a path is made of keys and positions.
+
+    A path that is not there has the place of the longest part of it that is.
+    """
+
+    def __init__(self, marks: Any) -> None:
+        self._marks = marks
+
+    def __getitem__(self, path: Route) -> tuple[int, int]:
+        return _at(self._walk(path, "value"))
+
+    def key(self, path: Route) -> tuple[int, int]:
+        """Where the key of a value stands; for an item of a list, the item."""
+        return _at(self._walk(path, "key"))
+
+    def _walk(self, path: Route, want: str) -> Any:
+        node = key = self._marks
+        for part in path:
+            inner = node[1] if type(node) is tuple else None
+            try:
+                if isinstance(inner, dict):
+                    key, node = inner[part]
+                elif isinstance(inner, list) and isinstance(part, int):
+                    key = node = inner[part]
+                else:
+                    break
+            except (KeyError, IndexError):
+                break
+        return key if want == "key" else node
+
+    def __iter__(self) -> Iterator[Route]:
+        pending: list[tuple[Route, Any]] = [((), self._marks)]
+        while pending:
+            path, node = pending.pop()
+            yield path
+            inner = node[1] if type(node) is tuple else None
+            if isinstance(inner, dict):
+                pending += [((*path, key), child) for key, (_, child) in reversed(inner.items())]
+            elif isinstance(inner, list):
+                pending += [((*path, index), child) for index, child in reversed(list(enumerate(inner)))]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _at(node: Any) -> tuple[int, int]:
+    mark = node[0] if type(node) is tuple else node
+    return (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+
+
+def read_file(path: Path) -> str:
+    """The text of a file, if it is one that a person can have written."""
+    try:
+        if path.is_dir():
+            raise DefinitionError("this is a folder; name the file in it", f"{path}:1:1")
+        if path.exists() and not path.is_file():
+            raise DefinitionError("this is not a plain file", f"{path}:1:1")
+        with path.open("rb") as file:
+            content = file.read(SOURCE_MAX + 1)
+    except FileNotFoundError:
+        raise DefinitionError("there is no such file", f"{path}:1:1") from None
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or str(error)
+        raise DefinitionError(f"it cannot be read: {problem}", f"{path}:1:1") from None
+    return decode(content, str(path))
+
+
+def decode(content: bytes, file: str) -> str:
+    """Bytes as text: UTF-8, with or without its mark."""
+    if len(content) > SOURCE_MAX:
+        raise DefinitionError(f"the file has more than {SOURCE_MAX:,} bytes", f"{file}:1:1")
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in content[:4]:
+        way_out = "save it as UTF-8"
+        raise DefinitionError(f"the file is UTF-16, UTF-32 or binary, not UTF-8; {way_out}", f"{file}:1:1")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode("utf-8-sig", "replace")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        problem = f"the byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        raise DefinitionError(problem, f"{file}:{line}:{column}") from None
+
+
+def read_document(source: str, file: str) -> Document:
+    """Read one YAML document; raises at once only where there is no sense in reading on."""
+    source = source.removeprefix("\ufeff")
+    _check_source(source, file)
+    return _Reader(source, file).read()
+
+
+def _check_source(source: str, file: str) -> None:
+    if len(source) > SOURCE_MAX:
+        raise DefinitionError(f"the text has more than {SOURCE_MAX:,} characters", f"{file}:1:1")
+    bad = _CONTROL.search(source)
+    if bad is not None:
+        line = source.count("\n", 0, bad.start()) + 1
+        column = bad.start() - source.rfind("\n", 0, bad.start())
+        what = "a NUL: the file is binary" if bad.group() == "\0" else f"the character U+{ord(bad.group()):04X}"
+        problem = f"{what}, which cannot stand in YAML; save the file as UTF-8 text"
+        raise DefinitionError(problem, f"{file}:{line}:{column}")
+    directive = _DIRECTIVE.search(source)
+    if directive is not None:
+        line = source.count("\n", 0, directive.start()) + 1
+        problem = "directives (lines that begin with `%`) are not allowed; leave them out"
+        raise DefinitionError(problem, f"{file}:{line}:1")
+
+
+class _Reader:
+    """One pass over the parser's events, with a stack of our own."""
+
+    def __init__(self, source: str, file: str) -> None:
+        self.source, self.file = source, file
+        self.problems: list[Problem] = []
+        self.nodes = 0
+
+    def read(self) -> Document:
+        try:
+            return self._read()
+        except yaml.YAMLError as error:
+            self._say(*_syntax(error, self.source))
+        except RecursionError:
+            self._say(None, f"nested more than {DEPTH_MAX} deep")
+        except _Stop:
+            pass
+        raise BrokenDefinition(self.problems) from None
+
+    def _say(self, mark: Any, message: str, hint: str = "") -> None:
+        line, column = _at(mark)
+        self.problems.append(Problem(self.file, line, column, message, hint))
+
+    def _stop(self, mark: Any, message: str, hint: str = "") -> None:
+        self._say(mark, message, hint)
+        raise _Stop
+
+    def _read(self) -> Document:
+        parser = _Parser(self.source)
+        try:
+            value, marks = self._documents(parser)
+        finally:
+            parser.dispose()
+        return Document(self.file, value, Places(marks), self.problems, self.source)
+
+    def _documents(self, parser: Any) -> tuple[Any, Any]:
+        parser.get_event()  # the stream begins
+        start = parser.get_event()
+        if type(start) is yaml.StreamEndEvent:
+            self._stop(None, "the file is empty", "write `states:` and `transitions:`")
+        value, marks = self._tree(parser)
+        parser.get_event()  # the document ends
+        after = parser.get_event()
+        if type(after) is not yaml.StreamEndEvent:
+            self._say(after.start_mark, "a second document begins here", "one file holds one document; take out `---`")
+        return value, marks
+
+    def _tree(self, parser: Any) -> tuple[Any, Any]:
+        """The value and its marks; a mark stands alone for a scalar, and with those of its parts for the rest."""
+        stack: list[tuple[Any, Any, Any]] = []  # (values, marks of the parts, the whole's mark)
+        keys: list[Any] = []  # per level: the key whose value comes next
+        key_mark: list[Any] = []
+        next_event, scalar_event = parser.get_event, yaml.ScalarEvent
+        while True:
+            event = next_event()
+            kind = type(event)
+            if kind is scalar_event:
+                value, mark = self._scalar(event), event.start_mark
+            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+                self._open(event, stack, keys)
+                is_mapping = kind is yaml.MappingStartEvent
+                stack.append(({}, {}, event.start_mark) if is_mapping else ([], [], event.start_mark))
+                keys.append(_NO_KEY)
+                key_mark.append(None)
+                continue
+            elif kind is yaml.AliasEvent:
+                self._say(event.start_mark, f"the alias `*{cut(event.anchor)}` is not allowed", "write the value out")
+                value, mark = None, event.start_mark
+            else:  # a mapping or a sequence ends
+                value, parts, start = stack.pop()
+                keys.pop()
+                key_mark.pop()
+                mark = (start, parts)
+            if not stack:
+                return value, mark
+            values, parts, _ = stack[-1]
+            if type(values) is list:
+                values.append(value)
+                parts.append(mark)
+            elif keys[-1] is _NO_KEY:
+                keys[-1], key_mark[-1] = self._key(event, value, parts), event.start_mark
+            else:
+                key = keys[-1]
+                if key is not None:
+                    values[key], parts[key] = value, (key_mark[-1], mark)
+                keys[-1] = _NO_KEY
+
+    def _open(self, event: Any, stack: list[Any], keys: list[Any]) -> None:
+        """A mapping or a sequence begins: look at its depth, and at what a mapping's key may not be."""
+        self._count(event)
+        if event.anchor is not None or event.tag is not None:
+            self._extra(event)
+        if len(stack) >= DEPTH_MAX:
+            self._stop(event.start_mark, f"nested more than {DEPTH_MAX} deep")
+        if stack and type(stack[-1][0]) is dict and keys[-1] is _NO_KEY:
+            hint = 'a key is plain text; an expression is written in quotes: "{{ … }}"'
+            self._stop(event.start_mark, "a mapping or a list cannot be a key", hint)
+
+    def _count(self, event: Any) -> None:
+        self.nodes += 1
+        if self.nodes > NODES_MAX:
+            self._stop(event.start_mark, f"more than {NODES_MAX:,} values in one file")
+
+    def _extra(self, event: Any) -> None:
+        if event.anchor is not None:
+            self._say(event.start_mark, f"the anchor `&{cut(event.anchor)}` is not allowed", "write the value out")
+        if event.tag is not None:
+            tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")
+            self._say(event.start_mark, f"the tag `{cut(tag)}` is not allowed", "write the plain value")
+
+    def _scalar(self, event: Any) -> Any:
+        self.nodes += 1
+        text: str = event.value
+        if self.nodes > NODES_MAX or len(text) > SCALAR_MAX:
+            self._count(event)
+            self._stop(event.start_mark, f"a text of more than {SCALAR_MAX:,} characters")
+        if event.anchor is not None or event.tag is not None:
+            self._extra(event)
+        if not event.implicit[0]:
+            return text if text.isascii() else self._whole_characters(event, text)
+        if not text or text[0] in _BEGINS:
+            return self._word(event, text)
+        return text
+
+    def _whole_characters(self, event: Any, text: str) -> str:
+        """An escape may name half a character, which no file can hold."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self._say(event.start_mark, "the text holds half a character (a lone surrogate)")
+            return ""
+        return text
+
+    def _word(self, event: Any, text: str) -> Any:
+        """What a plain scalar means by the rules of YAML 1.2."""
+        if text in _WORDS:
+            return _WORDS[text]
+        if _WHOLE.fullmatch(text) or _BASED.fullmatch(text):
+            if len(text.lstrip("+-0")) > DIGITS_MAX:
+                self._say(event.start_mark, f"a whole number of more than {DIGITS_MAX} digits", "write it in quotes")
+                return 0
+            return int(text) if text[1:2] not in ("o", "x") else int(text, 0)
+        if _FLOAT.fullmatch(text):
+            value = float(text)
+            if value in (float("inf"), float("-inf")):
+                self._say(event.start_mark, f"`{cut(text)}` is too large for a number", "write it in quotes")
+            return value if -1e308 < value < 1e308 else 0.0
+        if _ENDLESS.fullmatch(text):
+            self._say(event.start_mark, f"`{text}` is not a number that JSON has", "use null or a text")
+            return 0.0
+        return text
+
+    def _key(self, event: Any, key: Any, before: dict[str, Any]) -> str | None:
+        """A mapping's key, or None where its value must be left out."""
+        mark = event.start_mark
+        if not isinstance(key, str):
+            shown = cut(event.value) if type(event) is yaml.ScalarEvent and event.value else "null"
+            self._say(mark, f"the key `{shown}` is not text", "write it in quotes")
+            return None
+        if key == "<<" and event.implicit[0]:
+            self._say(mark, "merge keys (`<<`) are not allowed", "write the values out")
+            return None
+        if key in before:
+            first = _at(before[key][0])
+            hint = f"it stands first in line {first[0]}, column {first[1]}"
+            self._say(mark, f"the key `{cut(key)}` is there twice, in lines {first[0]} and {mark.line + 1}", hint)
+            return None
+        return key
+
+
+class _Stop(Exception):
+    """There is no sense in reading on; what is wrong has been said."""
+
+
+def _syntax(error: yaml.YAMLError, source: str) -> tuple[Any, str, str]:
+    """The parser's complaint in words that help."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = str(getattr(error, "problem", None) or error)
+    lines = source.splitlines()
+    line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
+    hint = ""
+    if "\\t" in problem or "\t" in line[: mark.column + 1 if mark is not None else 0]:
+        hint = "indent with blanks, not with tabs"
+    elif "mapping values are not allowed" in problem:
+        hint = "a text with `: ` in it needs quotes, and keys of one mapping stand in one column"
+    elif "{{" in line or "{%" in line:
+        hint = 'an expression is written in quotes: "{{ … }}"'
+    elif "cannot start any token" in problem:
+        hint = "a text that begins with this sign needs quotes"
+    elif "expected <block end>" in problem or "did not find expected key" in problem:
+        hint = "look at the indentation, and at a quote or bracket that is not closed before this line"
+    return mark, f"this is not YAML: {problem}", hint

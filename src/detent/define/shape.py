@@ -1,0 +1,75 @@
+"""Mappings checked against the grammar's table: what is left are the keys whose values are what the grammar wants."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from detent.define.document import Route
+from detent.define.grammar import SHAPES, TYPED, Key
+from detent.define.kind import MISSING, check
+from detent.define.page import Page, kind_of
+
+
+class Fields:
+    """The keys of one mapping whose values are what the grammar wants; the others are left out."""
+
+    __slots__ = ("page", "path", "said", "type", "values")
+
+    def __init__(self, page: Page, path: Route, values: dict[str, Any], type: str, said: Iterable[str] = ()) -> None:
+        self.page, self.path, self.values, self.type = page, path, values, type
+        self.said = frozenset(said)  # the keys that are there, whatever stands behind them
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or the default."""
+        return self.values.get(key, default)
+
+    def at(self, *keys: str | int) -> Route:
+        """The path of something inside."""
+        return (*self.path, *keys)
+
+    def say(self, key: str, message: str, hint: str = "") -> None:
+        """Note an error at a key's value, or at the mapping where there is no such key."""
+        self.page.say(self.at(key), message, hint)
+
+
+def fields(page: Page, path: Route, value: Any, shape: str, what: str, type: str = "") -> Fields | None:
+    """Check a mapping against the grammar's table; None where it is no mapping at all."""
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        page.say(path, f"{what} must be a mapping, not {kind_of(value)}", f"known keys: {_listed(SHAPES[shape])}")
+        return None
+    table = SHAPES[shape]
+    if not type and shape in TYPED:
+        said, default = TYPED[shape]
+        type = _type(value.get(said, default), table[said])
+    good: dict[str, Any] = {}
+    for name, inner in value.items():
+        key = table.get(name)
+        if key is None:
+            known = [one for one, entry in table.items() if entry.fits(type)]
+            page.say((*path, name), *page.unknown(f"key of {what}:", name, known), at_key=True)
+        elif not key.fits(type):
+            wanted = " or ".join(f"`{one}`" for one in key.types)
+            page.say((*path, name), f"`{name}` belongs to {wanted}, and {what} is `{type}`", at_key=True)
+        else:
+            checked = check(page, (*path, name), inner, key, name)
+            if checked is not MISSING:
+                good[name] = checked
+    for name, key in table.items():
+        if key.is_needed and name not in value:
+            page.say(path, f"{what} needs `{name}`", key.hint)
+    return Fields(page, path, good, type, value)
+
+
+def _type(said: Any, key: Key) -> str:
+    return said if isinstance(said, str) and said in key.choices else ""
+
+
+def _listed(table: dict[str, Key]) -> str:
+    return ", ".join(table)

@@ -1,0 +1,186 @@
+"""Workflow files: seed 002's YAML compiled to a Machine, with every problem of a file reported at once.
+
+What a file may say is in `grammar`; what it means is in WORKFLOWS.md (R1 to R18). Undeclared targets `error` and
+`error_state` are failed ends, `retry` enters the source state again, and every other unknown name is refused.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from detent.core.machine import Limits, Machine
+from detent.define.child import Shelf
+from detent.define.document import Document, Route, read_document, read_file
+from detent.define.grammar import GRAMMAR_VERSION
+from detent.define.handler import catch, handlers
+from detent.define.kind import NAME_MAX, mended, seconds
+from detent.define.lint import lint, lint_names
+from detent.define.page import Page
+from detent.define.plan import Plan, lean
+from detent.define.problem import BrokenDefinition, Problem, refuse
+from detent.define.shape import Fields, fields
+from detent.define.state import declare, waits, work
+from detent.define.transition import transitions
+from detent.errors import DefinitionError
+
+MAX_TRANSITIONS = 1000
+
+
+class Workflow(NamedTuple):
+    """What a workflow file gives."""
+
+    machine: Machine
+    warnings: tuple[Problem, ...]
+    source: str
+    input: dict[str, Any]  # JSON Schema of what a run must be given; empty: anything
+
+
+def load_workflow(path: str | Path, *, fragment: bool = False, known_effects: Iterable[str] = ()) -> Workflow:
+    """Read a workflow from a file; raises one DefinitionError with everything that is wrong with it."""
+    known = frozenset(known_effects)
+
+    def child(file: Path, shelf: Shelf) -> tuple[Machine, list[Problem]]:
+        made = _from_file(file, shelf, known, is_fragment=False)
+        return made.machine, list(made.warnings)
+
+    return _from_file(Path(path), Shelf(child), known, is_fragment=fragment)
+
+
+def read_workflow(
+    text: str, name: str = "workflow", *, fragment: bool = False, known_effects: Iterable[str] = ()
+) -> Workflow:
+    """Read a workflow from a text; `name` stands for the file in what is said about it."""
+    shelf = Shelf(lambda _path, _shelf: (_nothing(), []))
+    return _compiled(read_document(text, name), shelf, frozenset(known_effects), fragment)
+
+
+def compile_workflow(
+    value: Any, name: str = "workflow", *, fragment: bool = False, known_effects: Iterable[str] = ()
+) -> Workflow:
+    """Compile a document that has been read already, for example one that stands inside another file."""
+    import json  # noqa: PLC0415
+
+    return read_workflow(json.dumps(value), name, fragment=fragment, known_effects=known_effects)
+
+
+def _nothing() -> Machine:
+    raise DefinitionError("there are no files here")
+
+
+def _from_file(path: Path, shelf: Shelf, known: frozenset[str], *, is_fragment: bool) -> Workflow:
+    document = read_document(read_file(path), str(path))
+    shelf.enter(path.resolve())
+    try:
+        return _compiled(document, shelf, known, is_fragment)
+    finally:
+        shelf.leave()
+
+
+def _compiled(document: Document, shelf: Shelf, known: frozenset[str], is_fragment: bool) -> Workflow:
+    page = Page(document, known)
+    try:
+        machine, schema = _workflow(page, shelf, is_fragment)
+    except RecursionError:  # a document of 64 levels needs far less, but a caller may have left us little
+        page.say((), "nested too deeply")
+        raise BrokenDefinition(page.problems) from None
+    refuse(page.problems)
+    if machine is None:  # nothing was said and nothing came of it: say so rather than go on
+        raise DefinitionError("this is not a workflow", f"{page.file}:1:1")
+    warnings = sorted((p for p in page.problems if p.severity == "warning"), key=lambda p: (p.file, p.line, p.column))
+    return Workflow(machine, tuple(dict.fromkeys(warnings)), page.file, schema)
+
+
+def _workflow(page: Page, shelf: Shelf, is_fragment: bool) -> tuple[Machine | None, dict[str, Any]]:
+    plans: list[Plan] = []
+
+    def nest(outer: Plan, path: Route, value: Any, name: str) -> tuple[Machine, Plan] | None:
+        given = fields(page, path, value, "nested", f"the branch `{name}`")
+        if given is None:
+            return None
+        inner = Plan(page, path, is_fragment=False, nest=nest, find_child=shelf.child)
+        inner.declared = given.get("variables", {})
+        inner.variables = {**outer.variables, **inner.declared}
+        machine = _machine(inner, given, name)
+        plans.append(inner)
+        return None if machine is None else (machine, inner)
+
+    if isinstance(page.value, dict) and isinstance(page.value.get("variables"), dict):
+        page.variables = {name: value for name, value in page.value["variables"].items() if isinstance(name, str)}
+    given = fields(page, (), page.value, "workflow", "a workflow")
+    if given is None:
+        return None, {}
+    if given.get("grammar", GRAMMAR_VERSION) != GRAMMAR_VERSION:
+        given.say("grammar", f"grammar {given['grammar']} is not known", f"this version reads {GRAMMAR_VERSION}")
+    plan = Plan(page, (), is_fragment=is_fragment, nest=nest, find_child=shelf.child)
+    plan.variables = plan.declared = given.get("variables", {})
+    machine = _machine(plan, given, given.get("name") or Path(page.file).stem or "workflow")
+    lint_names(page, [plan, *plans])
+    return machine, given.get("input", {})
+
+
+def _machine(plan: Plan, given: Fields, title: str) -> Machine | None:
+    """The machine of one set of states, or None after a note."""
+    declare(plan, given.at("states"), given.get("states"))
+    waits(plan)
+    transitions(plan, given.at("transitions"), given.get("transitions"))
+    found = handlers(plan, given.at("error_handlers"), given.get("error_handlers"))
+    work(plan)  # what an action says of its own failures comes before the handlers
+    catch(plan, found)
+    limits = _limits(plan, given)
+    if not plan.page.is_sound or not plan.initial:
+        return None
+    if plan.types[plan.initial] in ("final", "error"):
+        plan.work.setdefault(plan.initial, ())
+    name = title if title.isidentifier() and len(title) <= NAME_MAX else mended(title)
+    try:
+        machine = Machine(
+            name=name,
+            initial=plan.initial,
+            transitions=tuple(plan.rows),
+            work=plan.work,
+            ends=plan.ends,
+            variables=plan.variables,
+            local=plan.local,
+            timeouts_s=plan.timeouts_s,
+            keeps=tuple(plan.events),
+            limits=limits,
+            output=given.get("output"),
+            title=title if title != name else "",
+            version=given.get("version", ""),
+        )
+    except DefinitionError as error:
+        plan.page.say(_place(plan, error), error.problem)
+        return None
+    lint(plan)
+    return machine
+
+
+def _limits(plan: Plan, given: Fields) -> Limits:
+    wanted = fields(plan.page, given.at("limits"), given.get("limits"), "limits", "`limits`")
+    if wanted is None:
+        return Limits(max_transitions=MAX_TRANSITIONS)
+    return lean(
+        Limits,
+        max_transitions=wanted.get("max_transitions", MAX_TRANSITIONS),
+        max_visits=wanted.get("max_visits", 0),
+        max_duration_s=seconds(plan.page, wanted.at("max_duration"), wanted.get("max_duration"), "max_duration"),
+        max_cost_usd=float(wanted.get("max_cost_usd", 0.0)),
+        max_tokens=wanted.get("max_tokens", 0),
+    )
+
+
+def _place(plan: Plan, error: DefinitionError) -> Route:
+    """Where something stands that only the finished machine could find wrong."""
+    said = f"{error.where} {error.problem}"
+    way = re.search(r"`(\w+|\*)` → `(\w+)`|(\w+) → (\w+)", said)
+    if way is not None:
+        source, target = way.group(1) or way.group(3), way.group(2) or way.group(4)
+        for row, path in zip(plan.rows, plan.row_paths, strict=True):
+            if (row.source, row.target) == (source, target):
+                return path
+    action = re.search(r"action `(\w+)`", said)
+    if action is not None and action.group(1) in plan.actions:
+        return plan.actions[action.group(1)]
+    state = re.search(r"state `(\w+)`", said)
+    return plan.path_of(state.group(1)) if state is not None and state.group(1) in plan.states else plan.path

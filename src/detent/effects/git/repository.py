@@ -1,0 +1,112 @@
+"""The door: a work tree whose state can be kept, compared and put back."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from detent.effects.git import difference, lock, place, record, rollback, snapshot
+from detent.effects.git.difference import Change
+from detent.effects.git.place import Place
+from detent.effects.git.record import HEADS, PINS, RESCUES, Checkpoint
+from detent.effects.git.rollback import Rollback
+from detent.effects.git.snapshot import CAP_BYTES
+
+
+class Repository:
+    """One work tree; with git or without. Its verbs refuse while another process is at work in it."""
+
+    def __init__(self, found: Place, cap_bytes: int = CAP_BYTES) -> None:
+        self.place = found
+        self.cap_bytes = cap_bytes
+
+    @classmethod
+    async def open(cls, path: str | os.PathLike[str], *, cap_bytes: int = CAP_BYTES) -> "Repository":
+        """The work tree around a folder. An untracked file larger than the cap is left out of checkpoints."""
+        return cls(await place.find(path), cap_bytes)
+
+    @property
+    def root(self) -> str:
+        """The top of the work tree."""
+        return self.place.root
+
+    @property
+    def has_git(self) -> bool:
+        """Whether this is a git repository; if not, `git init` is worth an offer."""
+        return self.place.has_git
+
+    async def checkpoint(self, run: str, label: str = "") -> Checkpoint:
+        """Keep the work tree as it is now, under a private ref; HEAD, branch, index and stash are not touched."""
+        record.check_run(run)
+        with self._held(f"checkpoint for {run}"):
+            return await record.write(self.place, run, label, await snapshot.take(self.place, self.cap_bytes))
+
+    async def checkpoints(self, run: str | None = None) -> list[Checkpoint]:
+        """The checkpoints of a run, or of all runs, the oldest first."""
+        return await record.every(self.place, run)
+
+    async def resolve(self, name: str, run: str | None = None) -> Checkpoint:
+        """The checkpoint of this id, or the only one whose id begins so."""
+        return await record.resolve(self.place, name, run)
+
+    async def tree_id(self) -> str:
+        """The tree that a checkpoint of this moment would hold: what evidence is bound to."""
+        with self._held("looking at the work tree"):
+            return (await snapshot.take(self.place, self.cap_bytes)).tree
+
+    async def diff(self, before: Checkpoint | str, after: Checkpoint | str | None = None) -> str:
+        """The difference between two checkpoints, or up to the present work tree, as a patch."""
+        return await difference.patch(self.place, *await self._trees(before, after))
+
+    async def changes(self, before: Checkpoint | str, after: Checkpoint | str | None = None) -> list[Change]:
+        """The same difference as a list."""
+        return await difference.changes(self.place, *await self._trees(before, after))
+
+    async def changed_paths(self, before: Checkpoint | str, after: Checkpoint | str | None = None) -> list[str]:
+        """The paths that differ."""
+        return sorted(await difference.steps(self.place, *await self._trees(before, after)))
+
+    async def rollback(self, target: Checkpoint | str) -> Rollback:
+        """Put the work tree, HEAD, branch and index back; what was there before is a checkpoint of its own."""
+        goal = await self._checkpoint(target)
+        with self._held(f"rollback to {goal.id}"):
+            return await rollback.roll_back(self.place, await record.facts(self.place, goal), self.cap_bytes)
+
+    async def prune(self, run: str, keep: int = 0) -> list[str]:
+        """Let go of a run's checkpoints except the latest `keep`; the ids let go.
+
+        The rescues of a run go with its last checkpoint. What was moved aside stays: no ref holds it.
+        """
+        with self._held(f"pruning {run}"):
+            found = await self.checkpoints(run)
+            dropped = found[: max(0, len(found) - keep)]
+            for item in dropped:
+                refs = [item.ref, f"{HEADS}/{run}/{item.seq}", f"{HEADS}/{run}/{item.seq}-branch"]
+                inner = (await record.facts(self.place, item)).nested
+                for path in inner:
+                    repository = await place.nested(self.place, os.path.join(self.root, path))
+                    if repository is not None:
+                        await _drop(repository, [f"{PINS}/{run}/{item.seq}", *refs[1:]])
+                await _drop(self.place, refs)
+            if len(dropped) == len(found):
+                rescues = await self.place.users("for-each-ref", "--format=%(refname)", f"{RESCUES}/{run}/")
+                await _drop(self.place, rescues.decode().split())
+            return [item.id for item in dropped]
+
+    @contextlib.contextmanager
+    def _held(self, doing: str) -> Iterator[None]:
+        if not self.place.has_git:
+            place.make_store(self.place)
+        with lock.held(self.place.home / "lock", doing):
+            yield
+
+    async def _checkpoint(self, named: Checkpoint | str) -> Checkpoint:
+        return named if isinstance(named, Checkpoint) else await self.resolve(named)
+
+    async def _trees(self, before: Checkpoint | str, after: Checkpoint | str | None) -> tuple[str, str]:
+        first = (await self._checkpoint(before)).tree
+        return first, await self.tree_id() if after is None else (await self._checkpoint(after)).tree
+
+
+async def _drop(found: Place, refs: list[str]) -> None:
+    for ref in refs:
+        await found.users("update-ref", "-d", ref)

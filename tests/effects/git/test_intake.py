@@ -1,0 +1,53 @@
+"""The fast way of a first checkpoint finds the same as the slow one, and leaves an index that git believes."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from detent.effects.git import Repository, intake
+from tests.effects.git import world
+from tests.effects.git.world import git, init, write
+
+
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+async def test_both_ways_make_the_same_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, object_format: str
+) -> None:
+    root = init(tmp_path / "project", f"--object-format={object_format}")
+    write(root, ".gitattributes", "*.crlf text eol=crlf\n")
+    for number in range(40):
+        write(root, f"d{number % 3}/f{number}", f"{number}\n" * number, 0o755 if number % 7 == 0 else None)
+    for name in (
+        b"new\nline",
+        b"\xff\xfe",
+        b"\xf0\x9f\x98\x80",
+        b"\xef\xbf\xbd",
+        b"n" * 250,
+        b"d1.x",
+        b"x" * 200 + b"/" + b"y" * 250,
+    ):
+        write(root, name, name)
+    for number in range(16):
+        write(root, b"/".join([b"deep" * 60] * 16 + [b"n%d" % number]), b"a very long name")
+    write(root, "lines.crlf", "one\r\ntwo\r\n")
+    (root / "link").symlink_to("d1")
+    world.commit(root)
+    write(root, "d1/f1", "edited")
+    write(root, "d1/untracked", "u")
+    (root / "d2/f2").unlink()
+    slow = await (await Repository.open(root)).tree_id()
+    git(root, "update-index", "--refresh", check=False)
+    for cached in ("index", "seen.json"):
+        (root / ".git/detent/view" / cached).unlink()
+    monkeypatch.setattr(intake, "FILES_MIN", 1)
+    repository = await Repository.open(root)
+    assert await repository.tree_id() == slow
+    env = {**world.ENV, "GIT_DIR": str(root / ".git/detent/view"), "GIT_OBJECT_DIRECTORY": str(root / ".git/objects")}
+    monkeypatch.setattr(world, "ENV", {**env, "GIT_WORK_TREE": str(root)})
+    assert git(root, "diff-files", "--name-only") == b""
+    assert git(root, "update-index", "--refresh") == b""
+    monkeypatch.undo()
+    os.chmod(root / "d1/f4", 0o700)
+    write(root, "d1/f1", "tidied")  # the same size, within the same second
+    assert await repository.tree_id() != slow
