@@ -1,18 +1,24 @@
-"""The writer: one thread owns the only writing connection and groups commits across runs.
+"""The writer: the only writing connection, with commits grouped across runs.
 
-While one commit waits for the disk, the next group gathers; so a thousand runs share one fsync.
+What one round of the event loop submits is written as one group, by a thread, while the next group gathers; so a
+thousand runs share one fsync. A batch that comes alone, while the thread is idle and the disk is quick, is written at
+once: handing it over and back would cost more than the commit itself.
 """
 
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable
 
 from detent.errors import JournalError
 from detent.host.embedded.journal import Batch, Journal
 
 Done = Callable[[JournalError | None], None]
-GROUP_MAX = 2000
+Group = list[tuple[Batch, Done]]
+Results = list[tuple[Done, JournalError | None]]
+QUICK_S = 0.002  # how long a commit may hold up the loop
+CAREFUL = 20  # after a slow one, this many go through the thread before the next try
 
 
 class Writer:
@@ -21,41 +27,61 @@ class Writer:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[tuple[Batch, Done] | None] = queue.SimpleQueue()
+        self._gathered: Group = []
+        self._handed_over = 0  # groups the thread has not reported yet
+        self._careful = 0
+        self._queue: queue.SimpleQueue[Group | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="detent-writer", daemon=True)
         self._thread.start()
 
     def submit(self, batch: Batch, done: Done) -> None:
         """Write this after everything submitted before."""
-        self._queue.put((batch, done))
+        if not self._gathered:
+            self._loop.call_soon(self._flush)
+        self._gathered.append((batch, done))
 
     async def close(self) -> None:
         """Write what is left and stop."""
+        self._flush()
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
 
+    def _flush(self) -> None:
+        group, self._gathered = self._gathered, []
+        if len(group) == 1 and not self._handed_over and not self._careful:
+            begun = time.perf_counter()
+            results = self._commit(group)
+            if time.perf_counter() - begun > QUICK_S:
+                self._careful = CAREFUL
+            _report(results)
+        elif group:
+            self._handed_over += 1
+            self._careful = max(0, self._careful - 1)
+            self._queue.put(group)
+
     def _work(self) -> None:
-        while True:
-            item = self._queue.get()
-            group = []
-            while item is not None:
-                group.append(item)
-                if len(group) >= GROUP_MAX:
-                    break
-                try:
-                    item = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-            if group:
-                results = self._commit(group)
-                try:
-                    self._loop.call_soon_threadsafe(_report, results)
-                except RuntimeError:
-                    return  # the loop is gone; what was written is written
-            if item is None:
+        while (group := self._queue.get()) is not None:
+            handed_over = 1
+            is_last = False
+            while not self._queue.empty() and not is_last:
+                more = self._queue.get()
+                is_last = more is None
+                if more is not None:
+                    group += more
+                    handed_over += 1
+            results = self._commit(group)
+            try:
+                self._loop.call_soon_threadsafe(self._reported, results, handed_over)
+            except RuntimeError:
+                return  # the loop is gone; what was written is written
+            if is_last:
                 return
 
-    def _commit(self, group: list[tuple[Batch, Done]]) -> list[tuple[Done, JournalError | None]]:
+    def _reported(self, results: Results, handed_over: int) -> None:
+        self._handed_over -= handed_over
+        _report(results)
+
+    def _commit(self, group: Group) -> Results:
         if not any(batch.owner.is_broken for batch, _ in group):
             try:
                 self._journal.commit([batch for batch, _ in group])
@@ -77,7 +103,7 @@ def written(journal: Journal, batch: Batch) -> JournalError | None:
     return None
 
 
-def _report(results: list[tuple[Done, JournalError | None]]) -> None:
+def _report(results: Results) -> None:
     for done, error in results:
         try:
             done(error)
