@@ -143,6 +143,11 @@ BROKEN: dict[str, tuple[str | bytes, str, str]] = {
     "for_each of nothing": (action("{id: x, type: for_each, actions: [{id: y, tool: z}]}"), "5:9", "needs `items`"),
     "for_each without actions": (action('{id: x, for_each: "{{ context.l }}"}'), "5:9", "nothing to do"),
     "for_each over a number": (action("{id: x, for_each: 7, actions: []}"), "5:27", "a list, or an expression"),
+    "for_each with a key beside it": (
+        action("{id: x, for_each: {items: [1], actions: [{id: y, tool: z}]}, tolerate: 1}"),
+        "5:80",
+        "inside `for_each`",
+    ),
     "a join nobody reaches": (
         action("{id: x, type: parallel, join: 3, actions: [{id: y, tool: z}]}"),
         "5:39",

@@ -30,7 +30,7 @@ half|an unknown target|an unknown source|leaving
 a retry of|a condition with|a condition that imports|a condition of|a long
 an unknown filter|a handler for|a fallback|another grammar|a circle|a child|for_each without|a side effect|a log of
 an action without id|a variable that|for_each of|a timeout nobody|a tool with|a tool of|a private|a parallel state
-an input of|a variable of|approvers nobody
+for_each with|an input of|a variable of|approvers nobody
 """.strip()
     .replace("\n", "|")
     .split("|")

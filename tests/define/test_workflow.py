@@ -11,8 +11,9 @@ import pytest
 from detent import Action, Limits, Machine, Question, Retry, Status, Transition, Wait
 from detent.core.machine import Await, Branch
 from detent.define import load
+from detent.define.document import read_document
 from detent.define.kind import duration
-from detent.define.workflow import compile_workflow, load_workflow, read_workflow
+from detent.define.workflow import compile_document, load_workflow, read_workflow
 from detent.errors import DefinitionError
 from detent.host.embedded.live import load as load_run
 from detent.host.embedded.reader import verify
@@ -87,9 +88,16 @@ def test_a_workflow_is_a_definition_like_any_other() -> None:
     ]
 
 
-def test_a_document_that_was_read_already_compiles_too() -> None:
-    made = compile_workflow({"states": {"a": {"type": "initial"}}, "transitions": [{"from": "a", "to": "error"}]})
-    assert made.machine.ends == {"error": Status.FAILED}
+def test_a_document_inside_another_keeps_its_lines_and_finds_its_children() -> None:
+    text = "cases:\n  - id: one\n    definition:\n      states: {a: {type: initial, actions: [{id: x, workflow: child.yaml}]}}\n"
+    text += "      transitions: [{from: a, to: %s}]\n"
+    part = read_document(text % "error", "cases.yaml").part("cases", 0, "definition")
+    assert compile_document(part, folder=FILES).machine.ends == {"error": Status.FAILED}
+    with pytest.raises(DefinitionError, match=r"cases.yaml:4:63: a text that is not in a file cannot name other files"):
+        compile_document(part)
+    part = read_document(text % "eror", "cases.yaml").part("cases", 0, "definition")
+    with pytest.raises(DefinitionError, match=r"cases.yaml:5:35: unknown state `eror`; did you mean `error`\?"):
+        compile_document(part, folder=FILES)
 
 
 def test_the_release_runs_from_end_to_end() -> None:

@@ -131,9 +131,8 @@ def side_by_side(plan: Plan, given: Fields, id: str, state: str, depth: int) -> 
     else:
         inner = actions(plan, given.at("actions"), given.get("actions"), state, depth + 1)
         if len(inner) > BRANCHES_MAX:
-            given.say(
-                "actions", f"more than {BRANCHES_MAX} actions side by side", "use `for_each` to go through a list"
-            )
+            hint = "use `for_each` to go through a list"
+            given.say("actions", f"more than {BRANCHES_MAX} actions side by side", hint)
             return None
         branches = tuple(Branch(action.id, (action,)) for action in inner)
     if not branches or (each and not branches[0].actions):
@@ -166,8 +165,10 @@ def _loop(plan: Plan, given: Fields) -> tuple[Fields, str] | None:
         inner = fields(plan.page, given.at("for_each"), found, "action", "`for_each`", "for_each")
         if inner is None:
             return None
-        when = {"when": given["when"]} if "when" in given else {}
-        inner.values = {**inner.values, **when}
+        for key in given.said - {"id", "type", "description", "when", "for_each"}:
+            given.say(key, f"`{key}` belongs inside `for_each` here, beside `items`")
+        if "when" in given:
+            inner.values = {**inner.values, "when": given["when"]}
         given, found = inner, None
     key = "items" if found is None else "for_each"
     found = given.get("items") if found is None else found

@@ -47,6 +47,13 @@ class Document(NamedTuple):
     problems: list[Problem]
     source: str
 
+    def part(self, *path: str | int) -> "Document":
+        """What stands at a path, as a document of its own that still knows its lines."""
+        value = self.value
+        for key in path:
+            value = value[key]
+        return Document(self.file, value, self.places.part(path), [], self.source)
+
 
 class Places(Mapping[Route, tuple[int, int]]):
     """The line and column of every path, both from 1; a path is made of keys and positions.
@@ -63,6 +70,10 @@ class Places(Mapping[Route, tuple[int, int]]):
     def key(self, path: Route) -> tuple[int, int]:
         """Where the key of a value stands; for an item of a list, the item."""
         return _at(self._walk(path, "key"))
+
+    def part(self, path: Route) -> "Places":
+        """The places of what stands at a path, seen from there."""
+        return Places(self._walk(path, "value"))
 
     def _walk(self, path: Route, want: str) -> Any:
         node = key = self._marks

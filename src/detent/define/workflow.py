@@ -39,33 +39,39 @@ class Workflow(NamedTuple):
 def load_workflow(path: str | Path, *, fragment: bool = False, known_effects: Iterable[str] = ()) -> Workflow:
     """Read a workflow from a file; raises one DefinitionError with everything that is wrong with it."""
     known = frozenset(known_effects)
+    return _from_file(Path(path), _shelf(known), known, is_fragment=fragment)
 
+
+def read_workflow(
+    text: str,
+    name: str = "workflow",
+    *,
+    folder: Path | None = None,
+    fragment: bool = False,
+    known_effects: Iterable[str] = (),
+) -> Workflow:
+    """Read a workflow from a text; `name` stands for the file, and child workflows are looked for in `folder`."""
+    document = read_document(text, name)
+    return compile_document(document, folder=folder, fragment=fragment, known_effects=known_effects)
+
+
+def compile_document(
+    document: Document, *, folder: Path | None = None, fragment: bool = False, known_effects: Iterable[str] = ()
+) -> Workflow:
+    """Compile a document that has been read already, for example a part of a larger one."""
+    known = frozenset(known_effects)
+    shelf = _shelf(known)
+    if folder is not None:
+        shelf.enter((folder / "document.yaml").resolve())
+    return _compiled(document, shelf, known, fragment)
+
+
+def _shelf(known: frozenset[str]) -> Shelf:
     def child(file: Path, shelf: Shelf) -> tuple[Machine, list[Problem]]:
         made = _from_file(file, shelf, known, is_fragment=False)
         return made.machine, list(made.warnings)
 
-    return _from_file(Path(path), Shelf(child), known, is_fragment=fragment)
-
-
-def read_workflow(
-    text: str, name: str = "workflow", *, fragment: bool = False, known_effects: Iterable[str] = ()
-) -> Workflow:
-    """Read a workflow from a text; `name` stands for the file in what is said about it."""
-    shelf = Shelf(lambda _path, _shelf: (_nothing(), []))
-    return _compiled(read_document(text, name), shelf, frozenset(known_effects), fragment)
-
-
-def compile_workflow(
-    value: Any, name: str = "workflow", *, fragment: bool = False, known_effects: Iterable[str] = ()
-) -> Workflow:
-    """Compile a document that has been read already, for example one that stands inside another file."""
-    import json  # noqa: PLC0415
-
-    return read_workflow(json.dumps(value), name, fragment=fragment, known_effects=known_effects)
-
-
-def _nothing() -> Machine:
-    raise DefinitionError("there are no files here")
+    return Shelf(child)
 
 
 def _from_file(path: Path, shelf: Shelf, known: frozenset[str], *, is_fragment: bool) -> Workflow:
