@@ -3,7 +3,9 @@
 import json
 import sys
 
-from bench.engine import GROUPS
+from bench import engine, git, kernel
+
+GROUPS = {**engine.GROUPS, **git.GROUPS, **kernel.GROUPS}
 
 
 def main(argv: list[str]) -> int:

@@ -19,9 +19,7 @@ LIMIT_S = 60.0
 
 hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, database=None)
-hypothesis.settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev")
-)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
 # The caller's own journal and language must not reach a test, nor a process that a test starts.
 for name in ("DETENT_HOME", "DETENT_LANG"):
@@ -60,9 +58,7 @@ def blocking(test: Callable[..., Awaitable[None]], limit_s: float) -> Callable[.
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise AssertionError(
-                f"not done after {limit_s:g} s; raise it with @pytest.mark.limit(…)"
-            ) from error
+            raise AssertionError(f"not done after {limit_s:g} s; raise it with @pytest.mark.limit(…)") from error
 
     @functools.wraps(test)
     def run(**arguments: Any) -> None:

@@ -222,7 +222,7 @@ def test_a_machine_comes_from_json_too(detent: Detent) -> None:
     detent("run", "tiny.json", code=3)
     assert detent("signal", "last", "GO", "--json").json["state"] == "b"
     (detent.folder / "tiny.yaml").write_text("name: tiny\n")
-    assert "YAML is not supported by this version" in detent("run", "tiny.yaml", code=2).err
+    assert "a workflow needs `states`" in detent("run", "tiny.yaml", code=2).err
 
 
 def test_fork_begins_where_another_run_was(detent: Detent) -> None:

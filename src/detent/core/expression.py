@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from detent.core.formula import CACHE_SIZE, Scope, Step, build, constant
-from detent.core.grammar import SOURCE_MAX, STATEMENT, TOO_DEEP, parse, paths, refusing, shown
+from detent.core.grammar import SOURCE_MAX, STATEMENT, TOO_DEEP, parse, paths, plain_path, refusing, shown
 from detent.core.operand import WORK_MAX, Work, bounded, joined, kind, text
 from detent.errors import DefinitionError, ExpressionError
 
@@ -78,6 +78,9 @@ def names(source: str) -> frozenset[str]:
     inside = [piece for is_code, piece in _pieces(source) if is_code]
     found: set[str] = set()
     for expression in inside or [source]:
+        if keys := plain_path(expression):
+            found.add(".".join(keys))
+            continue
         with refusing(expression):
             found.update(paths(parse(expression)))
     return frozenset(found)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from detent.core.filter import FILTERS, TESTS
-from detent.core.grammar import NESTING_MAX, TOO_DEEP, parse, public, refusing, shown, unwind
+from detent.core.grammar import NESTING_MAX, TOO_DEEP, parse, plain_path, public, refusing, shown, unwind
 from detent.core.operand import (
     MISSING,
     Work,
@@ -43,6 +43,9 @@ CACHE_SIZE = 4_096
 @functools.lru_cache(CACHE_SIZE)
 def build(source: str) -> Step:
     """Compile one expression, without braces, to a closure."""
+    keys = plain_path(source)
+    if keys:
+        return _read(keys[0], keys[1:])
     with refusing(source):
         return _compile(parse(source), 0)
 

@@ -21,6 +21,8 @@ NESTING_MAX = 40
 
 TOO_DEEP = f"nested more than {NESTING_MAX} deep; split it into several expressions"
 STATEMENT = "`{% %}` statements and `{# #}` comments are not allowed; only `{{ }}` expressions are"
+_PLAIN_PATH = re.compile(r"\s*([A-Za-z]\w*(?:\.[A-Za-z]\w*)*)\s*", re.ASCII)
+_RESERVED = frozenset({"true", "false", "none", "True", "False", "None", "not", "and", "or", "if", "else", "in", "is"})
 _BAD_ESCAPE = re.compile(r"""\\[^'"\nabfnrtv0-7xuUN]""")
 _OPENING, _CLOSING, _SIGNS = frozenset("([{"), frozenset(")]}"), frozenset({"not", "-", "+"})
 
@@ -58,6 +60,14 @@ def refusing(source: str) -> Iterator[None]:
     raise DefinitionError(f"`{shown(source)}`: {problem}")
 
 
+def plain_path(source: str) -> list[str]:
+    """The keys of an expression that is one path of ordinary names, which most are; empty: it needs the parser."""
+    found = _PLAIN_PATH.fullmatch(source) if len(source) <= 400 else None
+    keys = found.group(1).split(".") if found is not None else []
+    return [] if _RESERVED.intersection(keys) else keys
+
+
+@functools.lru_cache(16)  # whoever compiles an expression also asks which paths it reads
 def parse(source: str) -> "nodes.Expr":
     from jinja2.parser import Parser  # noqa: PLC0415 - see _environment
 

@@ -79,7 +79,7 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     tolerate: int = 0  # how many branches may fail
 
     def __post_init__(self) -> None:
-        interned(self, "kind", "scope")
+        interned(self, "kind", "scope", *(["join"] if isinstance(self.join, str) else []))
         force_setattr(self, "input", ordered(self.input))
 
 

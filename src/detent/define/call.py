@@ -34,7 +34,7 @@ def call(plan: Plan, given: Fields, id: str, state: str) -> Action | None:
         retry=_retry(plan, given) or (plan.retries.get(state) if effect != "ask" else None),
         key=_text(given, "key"),
         scope=given.get("scope", ""),
-        repeat=_text(given, "repeat") or (_repeat(plan, id, state) if ask is not None else ""),
+        repeat=_text(given, "repeat"),
     )
 
 
@@ -50,18 +50,6 @@ def _target(plan: Plan, given: Fields, key: str) -> tuple[str, Any]:
         given.say("input", "`input` and `params` are the same for a child workflow; write one of them")
     machine = plan.find_child(plan.page, given.at("workflow"), str(given["workflow"]))
     return "child", {"machine": machine or {}, "input": given.get("input", params)}
-
-
-def _repeat(plan: Plan, id: str, state: str) -> str:
-    """Why the same call is made again where the file itself goes round.
-
-    A tool that answered `success: false` has been called, so its key is taken. Going back to the state is the author's
-    wish to call it once more, and a person is asked about it again.
-    """
-    if state not in plan.loops:
-        return ""
-    was_no = f"result.{id}.success == false and not result.{id}.error.type"
-    return f"{{{{ 'retry ' ~ attempt if attempt and {was_no} else '' }}}}"
 
 
 def _text(given: Fields, key: str) -> str:

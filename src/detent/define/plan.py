@@ -46,7 +46,6 @@ class Plan:
         self.implied: dict[str, Status] = {}  # ends that are only named
         self.rows: list[Transition] = []
         self.row_paths: list[Route] = []
-        self.loops: set[str] = set()  # states with a way back to themselves
         self.left_on: set[str] = set()  # states that an event leads out of
         self.work: dict[str, tuple[Action, ...]] = {}
         self.local: dict[str, dict[str, Any]] = {}
@@ -110,8 +109,6 @@ class Plan:
         """One more row of the table."""
         self.rows.append(row)
         self.row_paths.append(path)
-        if row.source == row.target and not row.error:
-            self.loops.add(row.source)
         if row.on:
             self.left_on.add(row.source)
 

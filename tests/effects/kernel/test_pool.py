@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from detent.core import EffectFailed
-from detent.effects.kernel import Kernels, kill_orphans
+from detent.effects.kernel import Kernels, kill_orphans, spec
+from detent.effects.kernel.orphan import identity
 from tests.effects.kernel.kit import is_running, needs_kernel, until, values
 
 pytestmark = needs_kernel
@@ -84,6 +85,9 @@ async def test_kernels_of_a_dead_host_are_found_and_killed(tmp_path: Path) -> No
         pid = int(await asyncio.to_thread(host.stdout.readline))
         assert kill_orphans(home) == 0, "a living host's kernel is no orphan"
         assert is_running(pid)
+        own = spec.private_folder()
+        folders = list(own.parent.glob(f"detent-kernel-{identity(host.pid)}-*"))
+        assert len(folders) == 1
         os.kill(pid, signal.SIGSTOP)  # so that it cannot notice by itself that its parent has gone
         host.kill()
         host.wait()
@@ -91,4 +95,7 @@ async def test_kernels_of_a_dead_host_are_found_and_killed(tmp_path: Path) -> No
         assert kill_orphans(str(tmp_path / "another home")) == 0
         async with Kernels(home):
             await until(lambda: not is_running(pid), "the orphan is gone")
+            assert not folders[0].exists()
+            assert own.exists(), "that of a living detent stays"
+        spec.remove(own)
     assert kill_orphans(home) == 0

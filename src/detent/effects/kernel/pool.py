@@ -6,6 +6,7 @@ from typing import Self
 
 from detent.effects.kernel.kernel import POLITE_S, Kernel
 from detent.effects.kernel.orphan import kill_orphans
+from detent.effects.kernel.spec import remove_leftovers
 
 
 class Kernels:
@@ -26,6 +27,7 @@ class Kernels:
     async def __aenter__(self) -> Self:
         if self.home:
             await asyncio.to_thread(kill_orphans, self.home)
+            await asyncio.to_thread(remove_leftovers)
         return self
 
     async def __aexit__(self, *_: object) -> None:

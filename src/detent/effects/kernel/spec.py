@@ -4,6 +4,7 @@ The environment is small on purpose: ours holds secrets, and a cell can print wh
 numerical library takes every core it sees, also those it may not use.
 """
 
+import contextlib
 import importlib
 import importlib.util
 import json
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.core import EffectFailed
+from detent.effects.kernel.orphan import identity
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 THREADS = (
@@ -30,7 +32,8 @@ NATIVE = "python3"
 # In-memory history: no file that kernels would share. Descriptors 1 and 2 stay ours: what a cell writes to them
 # directly then reaches us before its reply does, even when the kernel dies right after.
 IPYKERNEL_FLAGS = ("--HistoryManager.hist_file=:memory:", "--IPKernelApp.capture_fd_output=False")
-SOCKET_PATH_MAX = 90  # a Unix socket's path has 107 characters at most; ours end in a short number
+FOLDER = "detent-kernel-"
+SOCKET_PATH_MAX = 100  # a Unix socket's path has 107 characters at most; ours end in a short number
 
 
 def needed(module: str) -> Any:
@@ -55,12 +58,26 @@ def environment(given: Mapping[str, str], marks: Mapping[str, str], folder: Path
 
 
 def private_folder() -> Path:
-    """A new folder that only we can enter, with a path short enough for sockets."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    for parent in (runtime, tempfile.gettempdir(), "/tmp"):  # noqa: S108  # mkdtemp makes it private
-        if parent and len(parent) < SOCKET_PATH_MAX - 30 and os.access(parent, os.W_OK | os.X_OK):
-            return Path(tempfile.mkdtemp(prefix="detent-kernel-", dir=parent))
+    """A new folder that only we can enter, named after this process, with a path short enough for sockets."""
+    for parent in _parents():
+        if len(parent) < SOCKET_PATH_MAX - 50 and os.access(parent, os.W_OK | os.X_OK):
+            return Path(tempfile.mkdtemp(prefix=f"{FOLDER}{identity(os.getpid())}-", dir=parent))
     raise EffectFailed("there is no writable folder for a kernel's sockets; set TMPDIR to one with a short path")
+
+
+def _parents() -> list[str]:
+    found = (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp")  # noqa: S108  # mkdtemp makes it private
+    return [parent for parent in dict.fromkeys(found) if parent]
+
+
+def remove_leftovers() -> None:
+    """Take away the folders of detents that have died."""
+    for parent in _parents():
+        for folder in Path(parent).glob(f"{FOLDER}*-*-*"):
+            host = folder.name.removeprefix(FOLDER).rpartition("-")[0]
+            with contextlib.suppress(OSError, ValueError):
+                if folder.stat().st_uid == os.getuid() and identity(int(host.partition("-")[0])) != host:
+                    remove(folder)
 
 
 def remove(folder: Path) -> None:

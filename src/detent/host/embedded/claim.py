@@ -90,7 +90,9 @@ def _place(run: Run, contract: Contract) -> tuple[str, str]:
 def _has_happened(moved: ContractMoved) -> bool:
     if moved.trigger == "resume":
         return isinstance(moved.result, dict) and moved.result.get("outcome") == "happened"
-    return moved.trigger == "succeed"
+    # A tool that answers `success: false` reports that it did not do it: the key is free for another try.
+    is_refused = isinstance(moved.result, dict) and moved.result.get("success") is False
+    return moved.trigger == "succeed" and not is_refused
 
 
 def _is_in_doubt(contract: Contract, moved: ContractMoved) -> bool:

@@ -55,10 +55,13 @@ def validate(caller: Caller, file: str) -> int:
                 "states": list(machine.states),
                 "effects": sorted(definition.effects),
                 "source": definition.source,
+                "warnings": [str(warning) for warning in definition.warnings],
                 "error": None,
             }
         )
     else:
+        for warning in definition.warnings:
+            caller.note(visible(str(warning)), "yellow")
         count = len(machine.states)
         caller.say(_("ok: machine `{name}`, {count} states", name=visible(machine.name), count=count), "green")
     return 0

@@ -4,6 +4,7 @@ import os
 import sys
 from typing import Any
 
+from detent.define.problem import BrokenDefinition
 from detent.errors import (
     DefinitionError,
     DetentError,
@@ -60,9 +61,11 @@ def told(error: BaseException, is_json: bool) -> int:
         if isinstance(error, kind):
             message = _os_message(error) if isinstance(error, OSError) else str(error)
             if is_json:
-                failure(name, message)
+                failure(name, message, **_problems(error))
             else:
-                shown(_("Error: {message}", message=visible(message)), "red")
+                lines = message.split("\n") if isinstance(error, BrokenDefinition) else [message]
+                for line in lines:
+                    shown(_("Error: {message}", message=visible(line)), "red")
             return code
     message = f"{type(error).__name__}: {error}"
     if is_json:
@@ -74,6 +77,13 @@ def told(error: BaseException, is_json: bool) -> int:
             _("This is a fault of detent; {name}=1 shows where. What was acknowledged is in the journal.", name=DEBUG)
         )
     return FAILED
+
+
+def _problems(error: BaseException) -> dict[str, Any]:
+    """Every problem of a definition file, for editors and scripts."""
+    if not isinstance(error, BrokenDefinition):
+        return {}
+    return {"problems": [problem._asdict() for problem in error.problems]}
 
 
 def interrupted(is_json: bool) -> int:
