@@ -34,7 +34,7 @@ CONTRACT = Machine(
 MOVES = {(Status(row.source), row.on): Status(row.target) for row in CONTRACT.transitions}
 
 
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Why something did not work, as data."""
 
     type: str
@@ -49,7 +49,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
         return any(t == kind or t.startswith(kind + ".") for t in types)
 
 
-class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
+class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One attempt at one action; `deed` says whether the outside world may already have felt it."""
 
     id: str

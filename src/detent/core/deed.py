@@ -21,7 +21,7 @@ Scope = Literal["global", "session", "run"]
 TIMEOUT_S = 60.0
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How one attempt went: a result, and what should follow from it."""
 
     result: Any = None
@@ -48,7 +48,7 @@ Perform = Callable[[Contract], Awaitable[Outcome | Mapping[str, Any] | None]]
 Reconcile = Callable[[Contract], Awaitable[Outcome | None]]
 
 
-class Declared(msgspec.Struct, frozen=True, omit_defaults=True):
+class Declared(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a run must know of an effect; pinned into its journal when it starts."""
 
     kind: Kind = "irreversible"

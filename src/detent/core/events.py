@@ -15,7 +15,7 @@ from detent.core.question import Question
 WAKE, CANCEL, HOLD, RELEASE, MIGRATE = "@wake", "@cancel", "@hold", "@release", "@migrate"
 
 
-class Started(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event", tag="started"):
+class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="started"):
     """A run began, pinned to a machine and to what its effects declared."""
 
     machine: str
@@ -30,7 +30,7 @@ class Started(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event"
     id: str = ""
 
 
-class Signalled(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event", tag="signalled"):
+class Signalled(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="signalled"):
     """Somebody outside said that something happened."""
 
     name: str
@@ -40,7 +40,7 @@ class Signalled(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="even
     id: str = ""
 
 
-class ContractMoved(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event", tag="moved"):
+class ContractMoved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="moved"):
     """A contract made one of its nine moves; `resume` carries the answer as its result."""
 
     contract_id: str

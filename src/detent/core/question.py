@@ -13,7 +13,7 @@ from detent.core.value import interned, ordered
 Reason = Literal["approval", "form", "outcome_unknown", "callback", "event", "timer"]
 
 
-class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a WAITING contract waits for, and who may answer."""
 
     text: str = ""
@@ -32,7 +32,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
             force_setattr(self, "data", ordered(self.data))
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What somebody said to a question, journalled as it was given."""
 
     approved: bool | None = None

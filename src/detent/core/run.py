@@ -14,7 +14,7 @@ from detent.core.events import Signalled
 from detent.core.status import Status
 
 
-class Lane(msgspec.Struct, frozen=True, omit_defaults=True):
+class Lane(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One line of work inside a state; the state itself is the lane named ""."""
 
     path: str = ""
@@ -31,7 +31,7 @@ class Lane(msgspec.Struct, frozen=True, omit_defaults=True):
     results: dict[str, Any] = {}  # this branch's own
 
 
-class Run(msgspec.Struct, frozen=True, omit_defaults=True):
+class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Where one run of a machine stands."""
 
     id: str

@@ -33,6 +33,8 @@ UPDATE_RUN = (
     "update runs set machine = ?, state = ?, status = ?, seq = ?, head = ?, updated_at = ?, wake_at = ?, waiting = ?,"
     " cost_usd = ?, held_by = ? where no = ?"
 )
+# Where nothing that is listed by has changed, the indexes are left alone.
+ADVANCE_RUN = "update runs set state = ?, seq = ?, head = ?, updated_at = ? where no = ?"
 KEEP_SNAPSHOT = "insert or replace into snapshots (run, seq, engine, body) values (?, ?, ?, ?)"
 # Two are kept: whoever watches a little behind the newest must not fold the whole run for it.
 DROP_SNAPSHOTS = (
@@ -83,7 +85,7 @@ class Owner(Protocol):
 class Batch:
     """Everything one run writes in one transaction."""
 
-    __slots__ = ("claims", "events", "freed", "insert", "machine", "owner", "snapshot", "update")
+    __slots__ = ("advance", "claims", "events", "freed", "insert", "machine", "owner", "snapshot", "update")
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner  # once one of an owner's batches has failed, none of its later ones may be written
@@ -91,6 +93,7 @@ class Batch:
         self.machine: Machine | None = None
         self.insert: tuple[Any, ...] | None = None
         self.update: tuple[Any, ...] | None = None
+        self.advance: tuple[Any, ...] | None = None
         self.snapshot: tuple[int, int, str, bytes] | None = None
         self.claims: list[Claim] = []
         self.freed: list[tuple[str, str, str, str]] = []
@@ -156,8 +159,10 @@ class Journal:
                 for freed in batch.freed:
                     db.execute(FREE_CLAIM, freed)
             db.executemany(INSERT_EVENT, [row for batch in batches for row in batch.events])
-            db.executemany(UPDATE_RUN, [batch.update for batch in batches if batch.update])
+            db.executemany(ADVANCE_RUN, [batch.advance for batch in batches if batch.advance])
             for batch in batches:
+                if batch.update is not None:
+                    db.execute(UPDATE_RUN, batch.update)
                 if batch.snapshot is not None:
                     db.execute(KEEP_SNAPSHOT, batch.snapshot)
                     db.execute(DROP_SNAPSHOTS, batch.snapshot[:2])

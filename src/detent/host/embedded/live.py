@@ -36,6 +36,7 @@ class Live:
         "ids",
         "is_broken",
         "is_new",
+        "listed",
         "machine",
         "no",
         "run",
@@ -53,6 +54,7 @@ class Live:
         self.since = since  # events since the last snapshot
         self.is_new = is_new
         self.is_broken = False  # a write failed: what is here is ahead of the disk and must not go on
+        self.listed: tuple[Any, ...] = ()  # what the list of runs was last told of it
         self.unwritten = 0  # batches not yet on disk
         self.ids: set[str] = set()  # of the events in them
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -79,10 +81,15 @@ class Live:
             first = (self.no, run.id, self.machine.name, run.machine, run.state, status, run.seq, self.head)
             times = (run.started_at, run.at, wake_at)
             batch.insert = (*first, *times, waiting, run.by, run.session, run.parent, run.source, cost)
+            self.listed = (run.machine, status, wake_at, waiting, cost, "")
+            return
+        listed = (run.machine, status, wake_at, waiting, cost, run.held_by if run.is_held else "")
+        if listed == self.listed:
+            batch.advance = (run.state, run.seq, self.head, run.at, self.no)
         else:
-            held_by = run.held_by if run.is_held else ""
             now = (run.machine, run.state, status, run.seq, self.head, run.at)
-            batch.update = (*now, wake_at, waiting, cost, held_by, self.no)
+            batch.update = (*now, *listed[2:], self.no)
+            self.listed = listed
         if self.since >= SNAPSHOT_EVERY:
             body = encode(run)
             batch.snapshot = (self.no, run.seq, engine(self.head, body), body)
