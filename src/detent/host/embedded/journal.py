@@ -134,6 +134,7 @@ class Journal:
         self.events_read = 0
         self.damaged: dict[str, str] = {}  # rows of the list that make no sense, by run id
         self._machines: OrderedDict[str, Machine] = OrderedDict()
+        self._kept: set[str] = set()  # digests of machines known to be in the file
         try:
             self._db = open_writing(path, sync, migrations) if is_writer else open_reading(path, migrations)
         except (sqlite3.Error, OSError) as error:
@@ -149,8 +150,8 @@ class Journal:
         try:
             db.execute("begin immediate")
             for batch in batches:
-                if batch.machine is not None:
-                    machine = batch.machine
+                machine = batch.machine
+                if machine is not None and machine.digest not in self._kept:
                     db.execute(KEEP_MACHINE, (machine.digest, machine.name, machine.to_json()))
                 if batch.insert is not None:
                     db.execute(INSERT_RUN, batch.insert)
@@ -167,6 +168,7 @@ class Journal:
                     db.execute(KEEP_SNAPSHOT, batch.snapshot)
                     db.execute(DROP_SNAPSHOTS, batch.snapshot[:2])
             db.execute("commit")
+            self._kept.update(batch.machine.digest for batch in batches if batch.machine is not None)
         except JournalError:
             roll_back(db)
             raise
