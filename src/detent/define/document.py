@@ -54,6 +54,11 @@ class Document(NamedTuple):
             value = value[key]
         return Document(self.file, value, self.places.part(path), [], self.source)
 
+    def merged(self, other: "Document") -> "Document":
+        """This document with the top-level keys of another added or put in place of its own."""
+        value = {**(self.value or {}), **(other.value or {})}
+        return Document(self.file, value, self.places.merged(other.places), self.problems, self.source)
+
 
 class Places(Mapping[Route, tuple[int, int]]):
     """The line and column of every path, both from 1; a path is made of keys and positions.
@@ -74,6 +79,11 @@ class Places(Mapping[Route, tuple[int, int]]):
     def part(self, path: Route) -> "Places":
         """The places of what stands at a path, seen from there."""
         return Places(self._walk(path, "value"))
+
+    def merged(self, other: "Places") -> "Places":
+        """These places, with the top-level keys of another mapping added or put in their place."""
+        marks = [places._marks if type(places._marks) is tuple else (places._marks, {}) for places in (self, other)]
+        return Places((marks[0][0], {**marks[0][1], **marks[1][1]}))
 
     def _walk(self, path: Route, want: str) -> Any:
         node = key = self._marks

@@ -20,6 +20,7 @@ DEBUG = "DETENT_DEBUG"
 COMMANDS = {
     "run": "start",
     "validate": "start",
+    "test": "trial",
     "graph": "drawing",
     "signal": "control",
     "approve": "answering",
@@ -45,6 +46,7 @@ def summaries() -> dict[str, str]:
     return {
         "run": _("Start a run and stay with it until it ends or waits."),
         "validate": _("Say whether a definition file is sound."),
+        "test": _("Play the cases of a workflow, with made-up tools and time."),
         "graph": _("Draw a machine, or a run with its path and present state."),
         "signal": _("Tell a run that something happened."),
         "approve": _("Answer yes to a question."),

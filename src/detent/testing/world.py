@@ -1,38 +1,28 @@
-"""For your own tests: scripted effects, virtual time, a simulated host, and crash-anywhere.
-
-The host under test is the real one on a real SQLite file; only time, the outside world and the moment of death are
-made up. Time jumps to the next alarm as soon as nothing else can happen, so a week of waiting takes no time at all.
-
-    world = World(seed=7)
-    pay = world.effect("bank.pay", kind="irreversible")
-    report = crash_anywhere(Story(MACHINE, input={...}), world_factory)
-"""
+"""The made-up world around a real host: virtual time, scripted effects, and the moment of death."""
 
 import asyncio
 import random
 import selectors
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from detent.core.contract import Contract
 from detent.core.deed import Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, effect
-from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.errors import Refused
 from detent.host.embedded.clock import Alarm
 from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal import Batch, Journal
-from detent.host.embedded.reader import verify
+from detent.host.embedded.live import Live
 from detent.host.embedded.writer import Done, InlineWriter
 
 T = TypeVar("T")
 EPOCH = 1_700_000_000.0
-ROUNDS_MAX = 200
+TURNS = 10  # of the loop, for whatever is ready to go on
 
 
 class Stuck(AssertionError):
@@ -145,8 +135,9 @@ class World:
         self.moments: list[str] = []
         self.die_at = frozenset(die_at)
         self.is_dead = False
+        self.hanging = 0  # calls that will never answer
+        self.stirred = asyncio.Event()  # something was written, or a call has begun to hang
         self._death: asyncio.Future[None] | None = None
-        self._epoch = EPOCH
 
     def close(self) -> None:
         """Remove the files."""
@@ -182,7 +173,7 @@ class World:
             if delay_s:
                 await asyncio.sleep(self.random.uniform(0, delay_s))
             if answer == "hang":
-                await asyncio.get_running_loop().create_future()
+                await self._hang()
             if isinstance(answer, Exception):
                 if isinstance(answer, OutcomeUnknown):
                     self._do(name, contract, None)
@@ -202,6 +193,14 @@ class World:
         )
         self.effects[name] = declare(perform)
         return self.effects[name]
+
+    async def _hang(self) -> None:
+        self.hanging += 1
+        self.stirred.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.hanging -= 1
 
     def done(self, key: str) -> list[Deed]:
         """What was done under a key."""
@@ -227,11 +226,11 @@ class World:
         return self.is_dead
 
     @asynccontextmanager
-    async def host(self) -> Any:
+    async def host(self) -> AsyncIterator["MortalHost"]:
         """The real embedded host in this world; leaving the block closes it unless it died."""
         self.is_dead = False
         self._death = asyncio.get_running_loop().create_future()
-        host = _MortalHost(self)
+        host = MortalHost(self)
         await host.__aenter__()
         try:
             yield host
@@ -253,17 +252,45 @@ class World:
         return task.result()
 
 
-class _MortalHost(EmbeddedHost):
+class MortalHost(EmbeddedHost):
     """The embedded host with a writer that can die."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world.home, world.effects, clock=VirtualClock(), sync="off", is_inline=True)
         self._world = world
 
-    async def __aenter__(self) -> "_MortalHost":
+    async def __aenter__(self) -> "MortalHost":
         await super().__aenter__()
         self._writer = _MortalWriter(self._written, self._world)
         return self
+
+    def _after(self, live: Live, run: Run) -> None:
+        super()._after(live, run)
+        self._world.stirred.set()
+
+    async def rest(self, *, is_patient: bool = True) -> None:
+        """Return when only somebody outside can move any run; the impatient do not wait for calls that hang."""
+        seen: list[tuple[str, int]] = []
+        while True:
+            self._world.stirred.clear()
+            now = [(live.run.id, live.run.seq) for live in self.all_live()]
+            if not self._is_resting(is_patient):
+                await self._world.stirred.wait()
+            elif now == seen:
+                return
+            else:  # what is ready to go on has its turn before it counts as rest
+                seen = now
+                for _ in range(TURNS):
+                    await asyncio.sleep(0)
+
+    def _is_resting(self, is_patient: bool) -> bool:
+        lives = self.all_live()
+        if any(live.unwritten for live in lives):
+            return False
+        busy = [live.run for live in lives if live.run.status is Status.RUNNING]
+        at_work = [c for run in busy for c in run.contracts if c.status is not Status.WAITING]
+        is_stuck = all(c.status is Status.RUNNING for c in at_work) and len(at_work) == self._world.hanging
+        return not busy or (is_stuck and not is_patient)
 
     async def vanish(self) -> None:
         """Go as SIGKILL goes: nothing more is written, nothing is tidied up but the simulation's own tasks."""
@@ -276,149 +303,3 @@ class _MortalHost(EmbeddedHost):
             await asyncio.wait(tasks)
         await self._tasks.__aexit__(None, None, None)
         self.let_go()
-
-
-Operator = Callable[[World, Run, Contract], Mapping[str, Any] | None]
-
-
-def honest(world: World, _run: Run, contract: Contract) -> Mapping[str, Any]:
-    """An operator who approves, and who looks before saying whether something happened."""
-    if contract.question is None or contract.question.reason != "outcome_unknown":
-        return {"approved": True, "by": "operator"}
-    done = world.done(contract.key)
-    if done:
-        return {"outcome": "happened", "result": done[-1].result, "by": "operator"}
-    return {"outcome": "not_happened", "by": "operator"}
-
-
-class Story(NamedTuple):
-    """A run to tell again and again: a machine, what it is given, and who answers it."""
-
-    machine: Machine
-    input: Mapping[str, Any] = {}
-    operator: Operator = honest
-    signals: Sequence[tuple[str, Mapping[str, Any]]] = ()
-    run_id: str = "story"
-
-
-async def tell(world: World, story: Story) -> Run:
-    """Tell a story to its end, rising again after every death."""
-    return (await tell_all(world, [story]))[0]
-
-
-async def tell_all(world: World, stories: Sequence[Story]) -> list[Run]:
-    """Tell several stories at the same time on one journal."""
-    for _ in range(ROUNDS_MAX):
-        async with world.host() as host:
-            runs = await world.unless_dead(_live(world, host, stories))
-            if runs is not None:
-                return runs
-    raise Stuck(f"the stories did not end in {ROUNDS_MAX} lives")
-
-
-async def _live(world: World, host: EmbeddedHost, stories: Sequence[Story]) -> list[Run]:
-    for story in stories:
-        _acknowledge(world, await host.start(story.machine, story.input, run_id=story.run_id))
-    await host.recover()
-    return list(await asyncio.gather(*(_tell_on(world, host, story) for story in stories)))
-
-
-async def _tell_on(world: World, host: EmbeddedHost, story: Story) -> Run:
-    for number, (name, data) in enumerate(story.signals):
-        run = await host.settled(story.run_id)
-        if run.ended is None and (name in story.machine.accepts(run.state) or name in story.machine.keeps):
-            _acknowledge(world, await host.signal(run.id, name, data, id=f"signal-{number}"))
-    for _ in range(ROUNDS_MAX):
-        run = await host.settled(story.run_id)
-        if run.ended is not None:
-            return run
-        if not await _answer_one(world, host, story, run):
-            if not run.wake_at:
-                raise Stuck(f"run {run.id} waits in `{run.state}` and nobody answers")
-            await asyncio.sleep(max(0.0, run.wake_at - host.clock.now()) + 0.001)
-    raise Stuck(f"run {story.run_id} did not end")
-
-
-async def _answer_one(world: World, host: EmbeddedHost, story: Story, run: Run) -> bool:
-    """Answer one open question; a clumsy operator says everything twice at once, and only one may count."""
-    for contract in run.waiting:
-        said = story.operator(world, run, contract)
-        if said is None:
-            continue
-        world.answers.append((contract.id, dict(said)))
-        times = 2 if world.is_clumsy else 1
-        heard = await asyncio.gather(
-            *(host.answer(run.id, contract.id, said) for _ in range(times)), return_exceptions=True
-        )
-        accepted = [run for run in heard if isinstance(run, Run)]
-        late = all(isinstance(one, Refused) for one in heard)  # it expired or was withdrawn in the same moment
-        if len(accepted) != 1 and not late and contract.question is not None and contract.question.quorum == 1:
-            raise AssertionError(f"{contract.id} took {len(accepted)} of {times} answers: {heard}")
-        for after in accepted:
-            _acknowledge(world, after)
-        return True
-    return False
-
-
-def _acknowledge(world: World, run: Run) -> None:
-    world.acknowledged[run.id] = max(run.seq, world.acknowledged.get(run.id, 0))
-
-
-def assert_laws(world: World, run: Run) -> None:
-    """What must hold of any ended run, however often the process died."""
-    assert run.ended is not None, f"{run.id} has not ended"
-    assert not run.contracts, f"{run.id} has ended with {run.contracts[0].id} open"
-    assert not run.wake_at, f"{run.id} has ended and still wants to be woken"
-    journal = Journal(world.home / "journal.db")
-    try:
-        proof = verify(journal, run.id)
-        assert not proof.problem, proof.problem
-        assert proof.events >= world.acknowledged.get(run.id, 0), "an acknowledged event was lost"
-    finally:
-        journal.close()
-    wanted = {contract.key for contract in world.calls if contract.is_irreversible}
-    said_no = sum(1 for _, answer in world.answers if answer.get("outcome") == "not_happened")
-    for key in wanted:
-        times = len(world.done(key))
-        assert times <= 1, f"{key} was done {times} times (operator said {said_no} times that it had not happened)"
-
-
-class Report(NamedTuple):
-    """What crash-anywhere did."""
-
-    points: int
-    lives: int
-    undisturbed: Run
-
-
-def crash_anywhere(
-    story: Story, make_world: Callable[[], World], check: Callable[[World, Run], None] | None = None
-) -> Report:
-    """Tell a story, then again with a death at every write and inside every effect, asserting the laws each time."""
-
-    def once(die_at: Sequence[int]) -> tuple[World, Run]:
-        world = make_world()
-        world.die_at = frozenset(die_at)
-        try:
-            run = simulate(tell(world, story))
-            assert_laws(world, run)
-            if check is not None:
-                check(world, run)
-        except BaseException as error:
-            error.add_note(
-                f"died at {sorted(die_at)}: {[world.moments[i - 1] for i in sorted(die_at) if i <= world.points]}"
-            )
-            raise
-        finally:
-            world.close()
-        return world, run
-
-    world, undisturbed = once(())
-    for point in range(1, world.points + 1):
-        once((point,))
-    return Report(world.points, world.points + 1, undisturbed)
-
-
-def is_settled(run: Run) -> bool:
-    """Whether only somebody outside can move the run."""
-    return run.status is not Status.RUNNING

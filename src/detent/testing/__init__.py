@@ -1,0 +1,52 @@
+"""For your own tests: scripted effects, virtual time, a simulated host, crash-anywhere, and cases for workflow files.
+
+The host under test is the real one on a real SQLite file; only time, the outside world and the moment of death are
+made up. Time jumps to the next alarm as soon as nothing else can happen, so a week of waiting takes no time at all.
+
+    world = World(seed=7)
+    pay = world.effect("bank.pay", kind="irreversible")
+    report = crash_anywhere(Story(MACHINE, input={...}), world_factory)
+"""
+
+from detent.testing.case import Case, Step, read_cases, read_tools
+from detent.testing.story import (
+    Operator,
+    Report,
+    Story,
+    assert_laws,
+    crash_anywhere,
+    honest,
+    is_settled,
+    tell,
+    tell_all,
+)
+from detent.testing.trial import Told, Verdict, play, try_case, try_cases
+from detent.testing.world import Deed, MortalHost, Stuck, VirtualClock, VirtualLoop, World, simulate
+
+__all__ = [
+    "World",
+    "Deed",
+    "MortalHost",
+    "Stuck",
+    "VirtualClock",
+    "VirtualLoop",
+    "simulate",
+    "Operator",
+    "Story",
+    "Report",
+    "honest",
+    "tell",
+    "tell_all",
+    "assert_laws",
+    "crash_anywhere",
+    "is_settled",
+    "Case",
+    "Step",
+    "Told",
+    "Verdict",
+    "read_cases",
+    "read_tools",
+    "play",
+    "try_case",
+    "try_cases",
+]

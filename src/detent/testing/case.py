@@ -1,0 +1,289 @@
+"""Case files: what a workflow is given, what happens to it, and what must come of it.
+
+Everything that is wrong with a case file is found before any case is played, and told with its place. The format is a
+table: every key, what may stand there, and what would be right.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from detent.core.deed import EffectFailed, OutcomeUnknown
+from detent.core.status import Status
+from detent.define.document import Document, Route, read_document, read_file
+from detent.define.page import Page, items, kind_of
+from detent.define.problem import refuse
+
+Tools = dict[str, tuple[Any, ...]]  # per tool the answers of successive calls: a result, an exception, or "hang"
+UNKNOWN_OUTCOME = "tool_failure.unknown_outcome"
+
+
+class Step(NamedTuple):
+    """One thing that happens to the run."""
+
+    verb: str
+    name: str = ""
+    said: Mapping[str, Any] = {}
+    seconds: float = 0.0
+
+
+class Case(NamedTuple):
+    """One story of a workflow, with what must come of it."""
+
+    id: str
+    about: str
+    where: str
+    file: Path | None  # the workflow's own file
+    definition: Document | None  # or the document, inline
+    merge: Document | None
+    folder: Path
+    is_fragment: bool
+    input: dict[str, Any]
+    tools: Tools
+    script: tuple[Step, ...]
+    expect: dict[str, Any]
+
+
+class Want(NamedTuple):
+    """What may stand somewhere."""
+
+    holds: Callable[[Any], bool]
+    words: str
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _is_told(value: Any) -> bool:
+    return isinstance(value, bool) or _is_count(value) or (isinstance(value, list))
+
+
+def _is_calls(value: Any) -> bool:
+    return isinstance(value, dict) and all(count is None or _is_count(count) for count in value.values())
+
+
+STATUSES = tuple(status.value for status in Status)
+TEXT = Want(lambda value: isinstance(value, str) and bool(value), "a text")
+LABEL = Want(lambda value: isinstance(value, str | int | float) and not isinstance(value, bool), "a name")
+MAPPING = Want(lambda value: isinstance(value, dict), "a mapping")
+LIST = Want(lambda value: isinstance(value, list), "a list")
+FLAG = Want(lambda value: isinstance(value, bool), "true or false")
+YES = Want(lambda value: value is True, "true")
+NUMBER = Want(_is_number, "a number of seconds")
+ANY = Want(lambda _: True, "a value")
+TEXTS = Want(_is_texts, "a list of names")
+TOLD = Want(_is_told, "a number, or a list of texts that occur in this order")
+
+CASE: dict[str, Want] = {
+    "id": LABEL,
+    "about": TEXT,
+    "workflow": TEXT,
+    "definition": MAPPING,
+    "merge": MAPPING,
+    "fragment": FLAG,
+    "input": MAPPING,
+    "tools": MAPPING,
+    "script": LIST,
+    "expect": MAPPING,
+}
+ANSWER: dict[str, dict[str, Want]] = {
+    "output": {"output": ANY},
+    "raise": {"raise": Want(lambda value: isinstance(value, str), "a text"), "type": TEXT},
+    "hang": {"hang": YES},
+}
+STEP: dict[str, dict[str, Want]] = {
+    "approve": {
+        "approve": TEXT,
+        "by": TEXT,
+        "comment": TEXT,
+        "context": MAPPING,
+        "args": MAPPING,
+        "hash": TEXT,
+        "data": ANY,
+    },
+    "reject": {"reject": TEXT, "by": TEXT, "comment": TEXT},
+    "event": {"event": TEXT, "id": LABEL, "data": MAPPING},
+    "advance": {"advance": NUMBER},
+    "cancel": {"cancel": YES},
+    "crash": {"crash": YES},
+}
+EXPECT: dict[str, Want] = {
+    "status": Want(lambda value: value in STATUSES, f"one of {', '.join(STATUSES)}"),
+    "state": TEXT,
+    "path": TEXTS,
+    "calls": Want(_is_calls, "a mapping from tools to numbers; null means never"),
+    "error": Want(lambda value: value is None or (isinstance(value, str) and bool(value)), "an error type, or null"),
+    "pending": TEXTS,
+    "context": MAPPING,
+    "notes": TOLD,
+    "logs": TOLD,
+    "warnings": TOLD,
+    "cancelled": TOLD,
+    "unique_keys": Want(_is_count, "a number"),
+    "load_error": Want(lambda value: value is True or (isinstance(value, str) and bool(value)), "a text, or true"),
+}
+
+
+def read_cases(path: str | Path) -> list[Case]:
+    """Read a case file; raises one DefinitionError with everything that is wrong with it."""
+    file = Path(path)
+    document = read_document(read_file(file), str(file))
+    page = Page(document)
+    found = [_case(page, document, place, value, file.parent) for place, value in _listed(page)]
+    seen: dict[str, str] = {}
+    for case, place in zip(found, _listed(page), strict=True):
+        if case is not None and seen.setdefault(case.id, case.where) is not case.where:
+            page.say((*place[0], "id"), f"a second case is called `{case.id}`", f"the first is at {seen[case.id]}")
+    refuse(page.problems)
+    return [case for case in found if case is not None]
+
+
+def read_tools(path: str | Path) -> Tools:
+    """Read the answers of tools from a file that holds what a case has under `tools`."""
+    file = Path(path)
+    page = Page(read_document(read_file(file), str(file)))
+    if not isinstance(page.value, dict):
+        page.say((), f"this must be a mapping from tools to their answers, not {kind_of(page.value)}")
+    tools = _tools(page, (), page.value)
+    refuse(page.problems)
+    return tools
+
+
+def _listed(page: Page) -> list[tuple[Route, Any]]:
+    if page.value is None:
+        page.say((), "there is no case in it", "begin each case with `- id:`")
+    return list(items(page, (), page.value, "a case file"))
+
+
+def _case(page: Page, document: Document, path: Route, value: Any, folder: Path) -> Case | None:
+    given = _mapping(page, path, value, CASE, "a case")
+    if given is None:
+        return None
+    for needed in ("id", "expect"):
+        if needed not in value:
+            page.say(path, f"a case needs `{needed}`")
+    if ("workflow" in value) == ("definition" in value):
+        page.say(path, "a case needs either `workflow` or `definition`", "a path, or the document itself")
+    file = folder / given["workflow"] if "workflow" in given else None
+    if file is not None and not file.is_file():
+        page.say((*path, "workflow"), f"there is no file {file}", "the path is relative to the case file")
+    tools = _tools(page, (*path, "tools"), given.get("tools", {}))
+    script = [_step(page, *one) for one in items(page, (*path, "script"), given.get("script"), "`script`")]
+    expect = _mapping(page, (*path, "expect"), given.get("expect", {}), EXPECT, "`expect`") or {}
+    line, column = page.places[path]
+    return Case(
+        id=str(given.get("id", "")),
+        about=given.get("about", ""),
+        where=f"{page.file}:{line}:{column}",
+        file=file,
+        definition=document.part(*path, "definition") if "definition" in given else None,
+        merge=document.part(*path, "merge") if "merge" in given else None,
+        folder=folder,
+        is_fragment=given.get("fragment", False),
+        input=given.get("input", {}),
+        tools=tools,
+        script=tuple(step for step in script if step is not None),
+        expect=expect,
+    )
+
+
+def _mapping(page: Page, path: Route, value: Any, table: Mapping[str, Want], what: str) -> dict[str, Any] | None:
+    """The keys whose values are what the table wants; a note for each of the others."""
+    if not isinstance(value, dict):
+        page.say(path, f"{what} must be a mapping, not {kind_of(value)}", f"known keys: {', '.join(table)}")
+        return None
+    good: dict[str, Any] = {}
+    for key, inner in value.items():
+        if key not in table:
+            page.say((*path, key), *page.unknown(f"key of {what}:", key, table), at_key=True)
+        elif table[key].holds(inner):
+            good[key] = inner
+        elif inner is not None or table[key] not in (MAPPING, LIST):  # a key with nothing behind it is left out
+            page.say((*path, key), f"`{key}` must be {table[key].words}, not {kind_of(inner)}")
+    return good
+
+
+def _one_of(page: Page, path: Route, value: Any, tables: Mapping[str, Mapping[str, Want]], what: str) -> Any:
+    """The key that says what a mapping is, and the mapping checked for that."""
+    known = ", ".join(f"`{one}`" for one in tables)
+    if not isinstance(value, dict):
+        page.say(path, f"{what} must be a mapping, not {kind_of(value)}", f"it has one of {known}")
+        return None
+    said = [key for key in value if key in tables]
+    if len(said) != 1:
+        meant = next((page.meant(str(key), tables) for key in value if page.meant(str(key), tables)), "")
+        page.say(path, f"{what} has exactly one of {known}", "" if said else meant)
+        return None
+    good = _mapping(page, path, value, tables[said[0]], what)
+    return (said[0], good) if good is not None and said[0] in good else None
+
+
+def _tools(page: Page, path: Route, value: Any) -> Tools:
+    tools: Tools = {}
+    for name, answers in value.items() if isinstance(value, dict) else ():
+        listed = list(items(page, (*path, name), answers, f"the answers of `{name}`"))
+        if answers is None or answers == []:
+            page.say((*path, name), f"`{name}` has no answers", "leave it out, and it answers an empty mapping")
+        found = [_answer(page, place, one) for place, one in listed]
+        tools[name] = tuple(found)
+    return tools
+
+
+def _answer(page: Page, path: Route, value: Any) -> Any:
+    checked = _one_of(page, path, value, ANSWER, "an answer")
+    if checked is None:
+        return {}
+    kind, given = checked
+    if kind == "hang":
+        return "hang"
+    if kind == "output":
+        return {} if given["output"] is None else given["output"]
+    if given.get("type") == UNKNOWN_OUTCOME:
+        return OutcomeUnknown(given["raise"])
+    return EffectFailed(given["raise"], given.get("type", "tool_failure"))
+
+
+def _step(page: Page, path: Route, value: Any) -> Step | None:
+    checked = _one_of(page, path, value, STEP, "a step")
+    if checked is None:
+        return None
+    verb, given = checked
+    if verb in ("approve", "reject"):
+        names = {"context": "patch", "hash": "call_hash"}
+        said = {names.get(key, key): inner for key, inner in given.items() if key != verb}
+        return Step(verb, given[verb], {"approved": verb == "approve", **said})
+    if verb == "event":
+        return Step(verb, given["event"], {"data": given.get("data", {}), "id": str(given.get("id", ""))})
+    return Step(verb, seconds=float(given["advance"]) if verb == "advance" else 0.0)
+
+
+def differences(expect: Mapping[str, Any], actual: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys of what was expected that did not come."""
+    return tuple(key for key, value in expect.items() if not _is_met(key, value, actual.get(key)))
+
+
+def _is_met(key: str, expected: Any, actual: Any) -> bool:
+    if key == "error" and isinstance(expected, str) and isinstance(actual, str):
+        return actual == expected or actual.startswith(f"{expected}.")
+    if key == "load_error" and isinstance(actual, str):
+        return expected is True or expected in actual
+    if key == "pending":
+        return sorted(expected) == sorted(actual or ())
+    if EXPECT[key] is TOLD and isinstance(expected, list) and isinstance(actual, list):
+        return _occur(expected, actual) if expected else not actual
+    return bool(expected == actual) and isinstance(expected, bool) == isinstance(actual, bool)
+
+
+def _occur(wanted: Iterable[Any], told: Iterable[Any]) -> bool:
+    """Whether each of these occurs in what was told, in this order."""
+    rest = iter(told)
+    return all(any(one == said or str(one) in str(said) for said in rest) for one in wanted)

@@ -1,0 +1,162 @@
+"""Stories: a run told to its end by a scripted world, again and again, with a death at every moment."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from detent.core.contract import Contract
+from detent.core.machine import Machine
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.errors import Refused
+from detent.host.embedded.host import EmbeddedHost
+from detent.host.embedded.journal import Journal
+from detent.host.embedded.reader import verify
+from detent.testing.world import Stuck, World, simulate
+
+ROUNDS_MAX = 200
+
+Operator = Callable[[World, Run, Contract], Mapping[str, Any] | None]
+
+
+def honest(world: World, _run: Run, contract: Contract) -> Mapping[str, Any]:
+    """An operator who approves, and who looks before saying whether something happened."""
+    if contract.question is None or contract.question.reason != "outcome_unknown":
+        return {"approved": True, "by": "operator"}
+    done = world.done(contract.key)
+    if done:
+        return {"outcome": "happened", "result": done[-1].result, "by": "operator"}
+    return {"outcome": "not_happened", "by": "operator"}
+
+
+class Story(NamedTuple):
+    """A run to tell again and again: a machine, what it is given, and who answers it."""
+
+    machine: Machine
+    input: Mapping[str, Any] = {}
+    operator: Operator = honest
+    signals: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    run_id: str = "story"
+
+
+async def tell(world: World, story: Story) -> Run:
+    """Tell a story to its end, rising again after every death."""
+    return (await tell_all(world, [story]))[0]
+
+
+async def tell_all(world: World, stories: Sequence[Story]) -> list[Run]:
+    """Tell several stories at the same time on one journal."""
+    for _ in range(ROUNDS_MAX):
+        async with world.host() as host:
+            runs = await world.unless_dead(_live(world, host, stories))
+            if runs is not None:
+                return runs
+    raise Stuck(f"the stories did not end in {ROUNDS_MAX} lives")
+
+
+async def _live(world: World, host: EmbeddedHost, stories: Sequence[Story]) -> list[Run]:
+    for story in stories:
+        _acknowledge(world, await host.start(story.machine, story.input, run_id=story.run_id))
+    await host.recover()
+    return list(await asyncio.gather(*(_tell_on(world, host, story) for story in stories)))
+
+
+async def _tell_on(world: World, host: EmbeddedHost, story: Story) -> Run:
+    for number, (name, data) in enumerate(story.signals):
+        run = await host.settled(story.run_id)
+        if run.ended is None and (name in story.machine.accepts(run.state) or name in story.machine.keeps):
+            _acknowledge(world, await host.signal(run.id, name, data, id=f"signal-{number}"))
+    for _ in range(ROUNDS_MAX):
+        run = await host.settled(story.run_id)
+        if run.ended is not None:
+            return run
+        if not await _answer_one(world, host, story, run):
+            if not run.wake_at:
+                raise Stuck(f"run {run.id} waits in `{run.state}` and nobody answers")
+            await asyncio.sleep(max(0.0, run.wake_at - host.clock.now()) + 0.001)
+    raise Stuck(f"run {story.run_id} did not end")
+
+
+async def _answer_one(world: World, host: EmbeddedHost, story: Story, run: Run) -> bool:
+    """Answer one open question; a clumsy operator says everything twice at once, and only one may count."""
+    for contract in run.waiting:
+        said = story.operator(world, run, contract)
+        if said is None:
+            continue
+        world.answers.append((contract.id, dict(said)))
+        times = 2 if world.is_clumsy else 1
+        heard = await asyncio.gather(
+            *(host.answer(run.id, contract.id, said) for _ in range(times)), return_exceptions=True
+        )
+        accepted = [run for run in heard if isinstance(run, Run)]
+        late = all(isinstance(one, Refused) for one in heard)  # it expired or was withdrawn in the same moment
+        if len(accepted) != 1 and not late and contract.question is not None and contract.question.quorum == 1:
+            raise AssertionError(f"{contract.id} took {len(accepted)} of {times} answers: {heard}")
+        for after in accepted:
+            _acknowledge(world, after)
+        return True
+    return False
+
+
+def _acknowledge(world: World, run: Run) -> None:
+    world.acknowledged[run.id] = max(run.seq, world.acknowledged.get(run.id, 0))
+
+
+def assert_laws(world: World, run: Run) -> None:
+    """What must hold of any ended run, however often the process died."""
+    assert run.ended is not None, f"{run.id} has not ended"
+    assert not run.contracts, f"{run.id} has ended with {run.contracts[0].id} open"
+    assert not run.wake_at, f"{run.id} has ended and still wants to be woken"
+    journal = Journal(world.home / "journal.db")
+    try:
+        proof = verify(journal, run.id)
+        assert not proof.problem, proof.problem
+        assert proof.events >= world.acknowledged.get(run.id, 0), "an acknowledged event was lost"
+    finally:
+        journal.close()
+    wanted = {contract.key for contract in world.calls if contract.is_irreversible}
+    said_no = sum(1 for _, answer in world.answers if answer.get("outcome") == "not_happened")
+    for key in wanted:
+        times = len(world.done(key))
+        assert times <= 1, f"{key} was done {times} times (operator said {said_no} times that it had not happened)"
+
+
+class Report(NamedTuple):
+    """What crash-anywhere did."""
+
+    points: int
+    lives: int
+    undisturbed: Run
+
+
+def crash_anywhere(
+    story: Story, make_world: Callable[[], World], check: Callable[[World, Run], None] | None = None
+) -> Report:
+    """Tell a story, then again with a death at every write and inside every effect, asserting the laws each time."""
+
+    def once(die_at: Sequence[int]) -> tuple[World, Run]:
+        world = make_world()
+        world.die_at = frozenset(die_at)
+        try:
+            run = simulate(tell(world, story))
+            assert_laws(world, run)
+            if check is not None:
+                check(world, run)
+        except BaseException as error:
+            error.add_note(
+                f"died at {sorted(die_at)}: {[world.moments[i - 1] for i in sorted(die_at) if i <= world.points]}"
+            )
+            raise
+        finally:
+            world.close()
+        return world, run
+
+    world, undisturbed = once(())
+    for point in range(1, world.points + 1):
+        once((point,))
+    return Report(world.points, world.points + 1, undisturbed)
+
+
+def is_settled(run: Run) -> bool:
+    """Whether only somebody outside can move the run."""
+    return run.status is not Status.RUNNING

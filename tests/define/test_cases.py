@@ -1,0 +1,194 @@
+"""`detent test`: the cases of every rule hold, and what does not hold or cannot be read is told plainly."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from detent.errors import DefinitionError
+from detent.testing import read_cases, read_tools, try_case, try_cases
+from tests.surfaces.command import Detent
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.test.yaml"))
+FLOW = """\
+- id: it-holds
+  definition:
+    states: {a: {type: initial, actions: [{id: pay, tool: bank, side_effect: true}]}, z: {type: final}}
+    transitions: [{from: a, to: z}]
+"""
+
+
+def file(folder: Path, text: str) -> str:
+    (folder / "flow.test.yaml").write_text(text, encoding="utf-8")
+    return "flow.test.yaml"
+
+
+@pytest.fixture
+def detent(tmp_path: Path) -> Detent:
+    return Detent(tmp_path)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
+def test_the_cases_hold(path: Path, detent: Detent) -> None:
+    said = detent("test", str(path))
+    assert "FAIL" not in said.out
+    assert not detent.has(".detent"), "nothing is left behind"
+
+
+def test_there_are_cases_for_every_rule() -> None:
+    ids = [case.id for path in CASES for case in read_cases(path)]
+    assert len(ids) == len(set(ids)) >= 40
+    said = "\n".join(ids)
+    assert {f"r{n}" for n in range(1, 15)} <= set(re.findall(r"(?m)^(r\d+)-", said))
+    assert {f"block-{n}" for n in range(1, 5)} <= set(re.findall(r"(?m)^(block-\d)-", said))
+
+
+def test_a_case_gives_the_same_verdict_every_time() -> None:
+    for path in CASES:
+        assert try_cases(path) == try_cases(path)
+
+
+def test_a_failing_case_shows_what_was_expected_and_what_came(detent: Detent) -> None:
+    text = FLOW + "  script: [{approve: nobody}]\n  expect: {status: completed, state: a, calls: {bank: 1}}\n"
+    said = detent("test", file(detent.folder, text), code=1)
+    assert said.out.splitlines() == [
+        "FAIL  it-holds  flow.test.yaml:1:3",
+        '        status: expected "completed"',
+        '        status: came     "waiting"',
+        "        calls.bank: expected 1",
+        "        calls.bank: came     0",
+        "        the script was refused: approve nobody: `nobody` does not wait for an answer; waiting: pay",
+        "0 passed, 1 failed",
+    ]
+
+
+def test_json_has_the_whole_story(detent: Detent) -> None:
+    text = FLOW + "  expect: {status: waiting}\n" + FLOW.replace("it-holds", "it-fails") + "  expect: {state: z}\n"
+    assert detent("test", file(detent.folder, text), "--json", code=1).json == {
+        "ok": False,
+        "passed": 1,
+        "failed": 1,
+        "cases": [
+            {"id": "it-holds", "ok": True, "expected": {"status": "waiting"}, "actual": {"status": "waiting"}},
+            {"id": "it-fails", "ok": False, "expected": {"state": "z"}, "actual": {"state": "a"}},
+        ],
+    }
+
+
+def test_a_workflow_that_does_not_load_fails_its_case(detent: Detent) -> None:
+    text = FLOW.replace("to: z", "to: y") + "  expect: {status: waiting}\n"
+    said = detent("test", file(detent.folder, text), code=1)
+    assert "load_error: came     flow.test.yaml:4:33: unknown state `y`" in said.out
+
+
+def test_a_workflow_that_should_not_load_but_does_fails_too(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(FLOW + "  expect: {load_error: true}\n")
+    (verdict,) = try_cases(tmp_path / "x.yaml")
+    assert (verdict.ok, verdict.differs) == (False, ("load_error",))
+
+
+def test_merged_keys_keep_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(FLOW + "  merge:\n    limits: {max_visit: 3}\n  expect: {load_error: true}\n")
+    (verdict,) = try_cases(tmp_path / "x.yaml")
+    assert verdict.ok
+    assert ":6:14: unknown key" in verdict.actual["load_error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "1:1: the file is empty"),
+        ("a: 1", "1:1: a case file must be a list"),
+        ("- 7", "1:3: a case must be a mapping"),
+        ("- {id: x, definition: {}}", "1:3: a case needs `expect`"),
+        ("- {id: x, expect: {}}", "1:3: a case needs either `workflow` or `definition`"),
+        ("- {id: x, workflow: no.yaml, expect: {}}", "1:21: there is no file"),
+        ("- {id: x, definition: {}, expects: {}, expect: {}}", "1:27: unknown key of a case: `expects`"),
+        ("- {id: x, definition: {}, expect: {statu: x}}", "1:36: unknown key of `expect`: `statu`; did you mean"),
+        ("- {id: x, definition: {}, expect: {status: done}}", "1:44: `status` must be one of pending, running"),
+        ("- {id: x, definition: {}, expect: {calls: {a: x}}}", "1:43: `calls` must be a mapping from tools"),
+        ("- {id: x, definition: {}, expect: {}, script: [{aprove: x}]}", "1:48: a step has exactly one of"),
+        ("- {id: x, definition: {}, expect: {}, script: [{approve: x, to: y}]}", "1:61: unknown key of a step"),
+        ("- {id: x, definition: {}, expect: {}, script: [{advance: -1}]}", "1:58: `advance` must be a number"),
+        ("- {id: x, definition: {}, expect: {}, script: [{crash: false}]}", "1:56: `crash` must be true"),
+        ("- {id: x, definition: {}, expect: {}, tools: {a: {output: {}}}}", "1:50: the answers of `a` must be a list"),
+        ("- {id: x, definition: {}, expect: {}, tools: {a: []}}", "1:50: `a` has no answers"),
+        ("- {id: x, definition: {}, expect: {}, tools: {a: [{out: {}}]}}", "1:51: an answer has exactly one of"),
+        ("- {id: x, definition: {}, expect: {}, fragment: perhaps}", "1:49: `fragment` must be true or false"),
+        ("- {id: x, definition: {}, expect: {}}\n- {id: x, definition: {}, expect: {}}", "2:8: a second case"),
+        ("- {id: x, id: y, definition: {}, expect: {}}", "1:11: the key `id` is there twice"),
+    ],
+)
+def test_a_broken_case_file_is_refused_with_its_place(text: str, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(DefinitionError, match=re.escape(f"x.yaml:{complaint}")):
+        read_cases(tmp_path / "x.yaml")
+
+
+def test_all_problems_of_all_files_come_at_once(detent: Detent) -> None:
+    (detent.folder / "one.yaml").write_text("- {id: x}\n")
+    (detent.folder / "two.yaml").write_text("- {id: 7, definition: {}, expect: [], about: 3}\n")
+    said = detent("test", "one.yaml", "two.yaml", "--json", code=2).json
+    assert (said["ok"], said["error"]["type"]) == (False, "definition_error")
+    assert [(one["file"], one["line"]) for one in said["problems"]] == [("one.yaml", 1)] * 2 + [("two.yaml", 1)] * 2
+    assert "there is no such file" in detent("test", "none.yaml", code=2).err
+    detent("test", code=2)
+
+
+@pytest.mark.parametrize(
+    ("expect", "holds"),
+    [
+        ({"logs": 2}, True),
+        ({"logs": 1}, False),
+        ({"logs": ["one"]}, True),
+        ({"logs": ["one", "two"]}, True),
+        ({"logs": ["two", "one"]}, False),
+        ({"logs": []}, False),
+        ({"notes": []}, True),
+        ({"notes": False}, True),
+        ({"logs": True}, True),
+        ({"calls": {"bank": 0}}, True),
+        ({"calls": {"bank": None}}, True),
+        ({"context": {"x": 1, "y": None}}, True),
+        ({"context": {"x": 2}}, False),
+        ({"error": None}, True),
+        ({"error": "timeout"}, False),
+        ({"path": ["a", "z"]}, True),
+        ({"path": ["z"]}, False),
+    ],
+)
+def test_what_is_expected_is_a_part_of_what_came(expect: dict[str, Any], holds: bool, tmp_path: Path) -> None:
+    actions = [{"type": "log", "message": "one 1"}, {"type": "log", "message": "two"}]
+    states = {"a": {"type": "initial", "actions": actions}, "z": {"type": "final"}}
+    definition = {"states": states, "transitions": [{"from": "a", "to": "z"}]}
+    case = {"id": "x", "definition": definition, "input": {"x": 1}, "expect": expect}
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump([case]))
+    (read,) = read_cases(tmp_path / "x.yaml")
+    assert try_case(read).ok is holds
+
+
+def test_a_hanging_call_is_left_hanging_once_the_script_moves_time(tmp_path: Path) -> None:
+    text = """
+- id: still-at-work
+  definition:
+    states: {a: {type: initial, actions: [{id: t, tool: t, timeout: 30s}]}, z: {type: final}}
+    transitions: [{from: a, to: z, condition: "{{ result.t.success }}"}]
+  tools: {t: [{hang: true}]}
+  script: [{advance: 29}]
+  expect: {status: running}
+"""
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    assert try_cases(path)[0].ok
+    path.write_text(text.replace("29", "30").replace("running", "failed, error: timeout"))
+    assert try_cases(path)[0].ok
+
+
+def test_answers_can_stand_in_a_file_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("bank: [{output: {n: 1}}, {hang: true}]\n")
+    assert read_tools(tmp_path / "a.yaml") == {"bank": ({"n": 1}, "hang")}
+    (tmp_path / "a.yaml").write_text("[]")
+    with pytest.raises(DefinitionError, match="must be a mapping from tools"):
+        read_tools(tmp_path / "a.yaml")
