@@ -18,6 +18,7 @@ FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
 DEBUG = "DETENT_DEBUG"
 
 COMMANDS = {
+    "init": "beginning",
     "run": "start",
     "validate": "start",
     "test": "trial",
@@ -35,6 +36,7 @@ COMMANDS = {
     "log": "reading",
     "list": "reading",
     "watch": "reading",
+    "schema": "beginning",
     "doctor": "health",
     "completion": "about",
     "version": "about",
@@ -44,6 +46,7 @@ COMMANDS = {
 def summaries() -> dict[str, str]:
     """One line per command, known without importing it."""
     return {
+        "init": _("Write a workflow to begin with, and its cases."),
         "run": _("Start a run and stay with it until it ends or waits."),
         "validate": _("Say whether a definition file is sound."),
         "test": _("Play the cases of a workflow, with made-up tools and time."),
@@ -61,6 +64,7 @@ def summaries() -> dict[str, str]:
         "log": _("Show what happened in a run, event by event."),
         "list": _("List the runs, newest first."),
         "watch": _("Follow a run's events until it ends."),
+        "schema": _("Print the JSON Schema of workflow files."),
         "doctor": _("Check this installation and its journal."),
         "completion": _("Print the completion script for a shell."),
         "version": _("Print the version."),
