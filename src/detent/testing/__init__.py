@@ -9,6 +9,7 @@ made up. Time jumps to the next alarm as soon as nothing else can happen, so a w
 """
 
 from detent.testing.case import Case, Step, read_cases, read_tools
+from detent.testing.rehearsal import Beat, Rehearsal, rehearse
 from detent.testing.story import (
     Operator,
     Report,
@@ -49,4 +50,7 @@ __all__ = [
     "play",
     "try_case",
     "try_cases",
+    "Beat",
+    "Rehearsal",
+    "rehearse",
 ]

@@ -1,5 +1,8 @@
 """Commands that take a definition file: run and validate."""
 
+import asyncio
+from typing import Any
+
 import click
 
 from detent.define import Definition, load
@@ -19,11 +22,32 @@ HOSTS_OWN = ("ask", "wait", "child", "*")
 @click.option("--input", "given", default="", metavar="JSON|@FILE", help=_("The run's input, a JSON object."))
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help=_("One value of the input; may be repeated."))
 @click.option("--id", "run_id", default="", metavar="RUN", help=_("The run's id; the same id twice is the same run."))
+@click.option("--dry-run", "is_dry", is_flag=True, help=_("Show what would be called and asked; touch nothing."))
+@click.option("--answers", default="", metavar="FILE", help=_("With --dry-run: what the tools answer."))
 @by_option
-async def run(caller: Caller, file: str, given: str, pairs: tuple[str, ...], run_id: str, by: str) -> int:
-    """Start a run and stay with it."""
+def run(  # one argument per option
+    caller: Caller,
+    file: str,
+    given: str,
+    pairs: tuple[str, ...],
+    run_id: str,
+    is_dry: bool,
+    answers: str,
+    by: str,
+) -> int:
+    """Start a run and stay with it, or only rehearse it."""
     values = assigned(pairs, parsed_object(given, "--input"))
+    if answers and not is_dry:
+        raise click.UsageError(_("--answers goes with --dry-run"))
     definition = load(file)
+    if is_dry:
+        from detent.surfaces.cli.rehearsal import rehearsed
+
+        return rehearsed(caller, definition.machine, values, answers)
+    return asyncio.run(_run(caller, definition, values, run_id, by))
+
+
+async def _run(caller: Caller, definition: Definition, values: dict[str, Any], run_id: str, by: str) -> int:
     known = caller.journal.record(run_id) if run_id and caller.has_journal() else None
     if known is not None and known.summary.machine != definition.machine.digest:
         raise Refused(f"there is a run {run_id} of another machine (`{known.summary.name}`); give this one another id")

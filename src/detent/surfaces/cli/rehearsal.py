@@ -1,0 +1,48 @@
+"""What `detent run --dry-run` shows: every state, call, question and sleep of a rehearsal, and nothing touched."""
+
+from typing import Any
+
+from detent.core.machine import Machine
+from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.text import as_json, duration, status_word, visible
+from detent.surfaces.cli.view import CODES, COLOURS
+from detent.surfaces.language import _
+from detent.testing import Beat, read_tools, rehearse
+
+
+def rehearsed(caller: Caller, machine: Machine, values: dict[str, Any], answers: str) -> int:
+    """Rehearse a machine and show it; returns the exit code the run would have."""
+    rehearsal = rehearse(machine, read_tools(answers) if answers else {}, values)
+    run = rehearsal.run
+    if caller.is_json:
+        error = {"type": run.error.type, "message": run.error.message} if run.error else None
+        steps = [beat._asdict() for beat in rehearsal.beats]
+        said = {"machine": machine.name, "state": run.state, "status": run.status.value, "output": run.output}
+        emit({"ok": CODES[run.status] in (0, 3), "dry_run": True, **said, "steps": steps, "error": error})
+        return CODES[run.status]
+    for beat in rehearsal.beats:
+        caller.say(_line(beat))
+    if run.error is not None:
+        caller.say(visible(f"  {run.error.type}: {run.error.message}"))
+    status, state = status_word(run.status), visible(run.state)
+    told = _("dry run: {status} in `{state}`; nothing was touched", status=status, state=state)
+    caller.say(told, COLOURS.get(run.status, ""))
+    return CODES[run.status]
+
+
+def _line(beat: Beat) -> str:
+    name = visible(beat.name)
+    match beat.kind:
+        case "state":
+            return _("in `{name}`", name=name)
+        case "call":
+            return _("  would call {name} {value}", name=name, value=as_json(beat.detail))
+        case "ask":
+            return _("  would ask at {name}: {question}", name=name, question=visible(beat.detail))
+        case "sleep":
+            return _("  would sleep for {time}", time=duration(beat.detail))
+        case "wait":
+            return _("  would wait for a signal: {events}", events=visible(", ".join(beat.detail)))
+        case "again":
+            return _("  and so on: it would sleep here again")
+    return _("  would need an answer at {name}: {problem}", name=name, problem=visible(beat.detail))

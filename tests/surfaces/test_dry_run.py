@@ -1,0 +1,100 @@
+"""`detent run --dry-run`: the real control flow, made-up answers, and nothing touched."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.surfaces.command import Detent
+
+FLOW = """\
+states:
+  a: {type: initial, actions: [{id: look, tool: shell, effect: pure, params: {argv: [ls, "{{ context.place }}"]}}]}
+  b:
+    actions:
+      - id: pay
+        tool: http
+        params: {url: "http://x.test"}
+        approval: {question: "Pay?", approvers: [ann, bob], quorum: 2}
+  c: {type: wait, duration: 7d}
+  d: {type: wait, for: [done, dropped]}
+  z: {type: final}
+  bad: {type: error}
+transitions:
+  - {from: a, to: b, condition: "{{ result.look.success }}"}
+  - {from: a, to: bad}
+  - {from: b, to: c, condition: "{{ result.pay.success }}"}
+  - {from: c, to: d}
+  - {from: d, to: z}
+"""
+
+
+@pytest.fixture
+def detent(tmp_path: Path) -> Detent:
+    made = Detent(tmp_path)
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    return made
+
+
+def test_a_dry_run_shows_what_would_be_called_and_asked(detent: Detent) -> None:
+    before = sorted(detent.folder.iterdir())
+    assert detent("run", "flow.yaml", "--dry-run", "--set", "place=here", code=3).out.splitlines() == [
+        "in `a`",
+        '  would call shell {"argv": ["ls", "here"]}',
+        "in `b`",
+        "  would ask at pay: Pay?",
+        '  would call http {"url": "http://x.test"}',
+        "in `c`",
+        "  would sleep for 7 d",
+        "in `d`",
+        "  would wait for a signal: done, dropped",
+        "dry run: waiting in `d`; nothing was touched",
+    ]
+    assert sorted(detent.folder.iterdir()) == before
+
+
+def test_tools_answer_from_a_file(detent: Detent) -> None:
+    (detent.folder / "answers.yaml").write_text("shell: [{output: {success: false}}]\n")
+    said = detent("run", "flow.yaml", "--dry-run", "--answers", "answers.yaml", "--json", code=1).json
+    assert (said["ok"], said["dry_run"], said["state"], said["status"]) == (False, True, "bad", "failed")
+    assert [(step["kind"], step["name"]) for step in said["steps"]] == [
+        ("state", "a"),
+        ("call", "shell"),
+        ("state", "bad"),
+    ]
+
+
+def test_answers_that_cannot_be_read_are_told_with_their_place(detent: Detent) -> None:
+    (detent.folder / "answers.yaml").write_text("shell: [{outptu: {}}]\n")
+    said = detent("run", "flow.yaml", "--dry-run", "--answers", "answers.yaml", code=2)
+    assert "answers.yaml:1:9: an answer has exactly one of" in said.err
+    assert "--dry-run" in detent("run", "flow.yaml", "--answers", "answers.yaml", code=2).err
+    assert not detent.has(".detent")
+
+
+def test_a_form_is_filled_in_and_a_loop_that_sleeps_ends(detent: Detent) -> None:
+    text = """
+states:
+  a: {type: initial, actions: [{id: who, tool: ask, approval: {question: Who?, form: {name: string, age: integer}}}]}
+  nap: {type: wait, duration: 60}
+transitions: [{from: a, to: nap, condition: "{{ result.who.data.age == 1 }}"}, {from: nap, to: a}]
+"""
+    (detent.folder / "loop.yaml").write_text(text)
+    said = detent("run", "loop.yaml", "--dry-run", "--json", code=3).json
+    assert [step["kind"] for step in said["steps"]] == [
+        "state",
+        "ask",
+        "state",
+        "sleep",
+        "state",
+        "ask",
+        "state",
+        "again",
+    ]
+
+
+def test_a_python_machine_can_be_rehearsed_too(detent: Detent) -> None:
+    said = detent("run", "flows.py:PLEA", "--set", "to=ann", "--dry-run").out
+    assert '  would call mail.send {"to": "ann"}' in said
+    assert not detent.has("sent")
+    assert "  would wait for a signal: SEND" in detent("run", "flows.py:MAIL", "--dry-run", code=3).out
+    assert '"to": "kid"' in detent("run", "flows.py:CHILD", "--dry-run").out
