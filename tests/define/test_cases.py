@@ -12,6 +12,7 @@ from detent.testing import read_cases, read_tools, try_case, try_cases
 from tests.surfaces.command import Detent
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.test.yaml"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").rglob("*.test.yaml"))
 FLOW = """\
 - id: it-holds
   definition:
@@ -30,7 +31,7 @@ def detent(tmp_path: Path) -> Detent:
     return Detent(tmp_path)
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*CASES, *EXAMPLES], ids=lambda path: path.name)
 def test_the_cases_hold(path: Path, detent: Detent) -> None:
     said = detent("test", str(path))
     assert "FAIL" not in said.out

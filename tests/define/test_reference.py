@@ -1,0 +1,26 @@
+"""The reference page of workflow files says what the grammar's table says."""
+
+from pathlib import Path
+from typing import get_args
+
+from detent.define.grammar import SHAPES, Kind
+from detent.define.reference import TITLES, WORDS, renewed
+from detent.testing.case import CASE, EXPECT, STEP
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "workflows.md"
+
+
+def test_every_kind_and_shape_has_its_words() -> None:
+    assert set(WORDS) | {"choice"} == set(get_args(Kind))
+    assert set(TITLES) == set(SHAPES)
+
+
+def test_the_page_is_up_to_date() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == renewed(page), "write it anew: PAGE.write_text(renewed(PAGE.read_text()))"
+
+
+def test_the_page_names_every_key_of_a_case() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert [key for key in (*CASE, *EXPECT) if f"`{key}`" not in page] == []
+    assert [verb for verb in STEP if f"{{{verb}:" not in page] == []
