@@ -104,6 +104,7 @@ def test_merged_keys_keep_their_lines(tmp_path: Path) -> None:
         ("a: 1", "1:1: a case file must be a list"),
         ("- 7", "1:3: a case must be a mapping"),
         ("- {id: x, definition: {}}", "1:3: a case needs `expect`"),
+        ("- {id: x, definition: , expect: {}}", "1:23: `definition` must be a mapping with `states`"),
         ("- {id: x, expect: {}}", "1:3: a case needs either `workflow` or `definition`"),
         ("- {id: x, workflow: no.yaml, expect: {}}", "1:21: there is no file"),
         ("- {id: x, definition: {}, expects: {}, expect: {}}", "1:27: unknown key of a case: `expects`"),

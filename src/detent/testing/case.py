@@ -87,7 +87,7 @@ CASE: dict[str, Want] = {
     "id": LABEL,
     "about": TEXT,
     "workflow": TEXT,
-    "definition": MAPPING,
+    "definition": Want(lambda value: isinstance(value, dict), "a mapping with `states` and `transitions`"),
     "merge": MAPPING,
     "fragment": FLAG,
     "input": MAPPING,
