@@ -194,3 +194,17 @@ def test_answers_can_stand_in_a_file_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("[]")
     with pytest.raises(DefinitionError, match="must be a mapping from tools"):
         read_tools(tmp_path / "a.yaml")
+
+
+def test_a_case_that_never_ends_is_told_and_stopped(tmp_path: Path) -> None:
+    (tmp_path / "endless.yaml").write_text("""
+- id: endless
+  definition:
+    limits: {max_transitions: 100000000}
+    states: {a: {type: initial, actions: [{id: t, type: tool_call, tool: x}]}, z: {type: final}}
+    transitions: [{from: a, to: a, condition: "{{ true }}"}, {from: a, to: z}]
+  expect: {status: completed}
+""")
+    (verdict,) = try_cases(tmp_path / "endless.yaml")
+    assert not verdict.ok
+    assert "goes on and on" in verdict.problem

@@ -14,7 +14,7 @@ from detent.core.run import Run
 from detent.errors import Refused
 from detent.host.embedded.reader import entries
 from detent.testing.case import Tools
-from detent.testing.trial import INITIATOR, MOMENT_S, RUN, stub
+from detent.testing.trial import CASE_ROUNDS, INITIATOR, MOMENT_S, RUN, stub
 from detent.testing.world import MortalHost, World, simulate
 
 ROUNDS_MAX = 1000
@@ -38,7 +38,7 @@ class Rehearsal(NamedTuple):
 
 def rehearse(machine: Machine, tools: Tools | None = None, input: Mapping[str, Any] | None = None) -> Rehearsal:
     """Walk through a machine without touching anything."""
-    return simulate(_walk(machine, tools or {}, input or {}))
+    return simulate(_walk(machine, tools or {}, input or {}), CASE_ROUNDS)
 
 
 async def _walk(machine: Machine, tools: Tools, input: Mapping[str, Any]) -> Rehearsal:

@@ -25,6 +25,7 @@ RUN = "case"
 INITIATOR = "initiator"  # who starts the run of a case
 SOMEBODY = "somebody"  # who answers when a script does not say who
 MOMENT_S = 0.001  # a timer that is due at the very end of `advance` fires
+CASE_ROUNDS = 40_000  # of the loop: thousands of events, more than a case with the usual limits can need
 HOSTS_OWN = frozenset({"*", "child", "ask", "wait"})
 
 
@@ -73,7 +74,7 @@ def try_case(case: Case) -> Verdict:
     except DefinitionError as error:
         return _verdict(case, {"load_error": str(error)}, ())
     try:
-        told = simulate(play(workflow.machine, case.tools, case.script, case.input))
+        told = simulate(play(workflow.machine, case.tools, case.script, case.input), CASE_ROUNDS)
     except Stuck as error:
         return _verdict(case, {}, (), str(error))
     return _verdict(case, _actual(case, workflow, told), told.refused, told.problem)

@@ -22,6 +22,7 @@ from detent.host.embedded.writer import Done, InlineWriter
 
 T = TypeVar("T")
 EPOCH = 1_700_000_000.0
+ROUNDS = 100_000_000  # of the loop, after which a simulation counts as endless
 TURNS = 10  # of the loop, for whatever is ready to go on
 
 
@@ -32,11 +33,15 @@ class Stuck(AssertionError):
 class _JumpingSelector(selectors.DefaultSelector):
     """Instead of waiting for the next alarm, moves the clock there."""
 
-    def __init__(self) -> None:
+    def __init__(self, rounds: int) -> None:
         super().__init__()
         self.now = 0.0
+        self._left = rounds
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._left -= 1
+        if self._left == 0:  # once: what is tidied up afterwards needs rounds too
+            raise Stuck("this goes on and on; does a loop have an end?")
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
@@ -49,8 +54,8 @@ class _JumpingSelector(selectors.DefaultSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop in which waiting takes no time."""
 
-    def __init__(self) -> None:
-        self._jumping = _JumpingSelector()
+    def __init__(self, rounds: int = ROUNDS) -> None:
+        self._jumping = _JumpingSelector(rounds)
         super().__init__(self._jumping)
         self.slow_callback_duration = 1e9
 
@@ -79,9 +84,9 @@ class VirtualClock:
             await asyncio.sleep(at - self.now())
 
 
-def simulate(story: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in virtual time; raises Stuck where real time would wait for ever."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+def simulate(story: Coroutine[Any, Any, T], rounds: int = ROUNDS) -> T:
+    """Run a coroutine in virtual time; raises Stuck where real time would wait or go on for ever."""
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(rounds)) as runner:
         return runner.run(story)
 
 
