@@ -61,10 +61,10 @@ def _moved_on(
         entered_at=event.at,
         event=event,
         transitions=run.transitions + 1,
-        error=None,
-        is_business_failure=False,
-        recent=remembered(run.recent, event.id) if event.id else run.recent,
     )
+    if event.id or run.error is not None or run.is_business_failure:
+        recent = remembered(run.recent, event.id) if event.id else run.recent
+        moved = replace(moved, error=None, is_business_failure=False, recent=recent)
     return moved, (), taken
 
 
