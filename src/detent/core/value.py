@@ -56,13 +56,18 @@ def plain(value: Any, what: str = "value") -> Any:
 def _text(value: str, where: str) -> str:
     if len(value) > TEXT_MAX:
         raise Refused(f"{where} has {len(value):,} characters; at most {TEXT_MAX:,} are kept")
-    if value.isascii():
-        return value
+    return scrub(value)
+
+
+def scrub(text: str) -> str:
+    """The same text; halves of characters are joined where they make one and replaced where they do not."""
+    if text.isascii():
+        return text
     try:
-        value.encode()
+        text.encode()
     except UnicodeEncodeError:
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return value
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 class _Walk:

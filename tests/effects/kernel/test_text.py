@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from detent.core.value import plain as kept
-from detent.effects.kernel.text import plain, scrub
+from detent.core.value import scrub
+from detent.effects.kernel.text import plain
 
 anything = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats() | some.text(some.characters(codec=None)),

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from detent.core.value import scrub
 from detent.effects.kernel.output import Outputs
-from detent.effects.kernel.text import plain, scrub
+from detent.effects.kernel.text import plain
 from detent.effects.kernel.variable import Variable
 
 STRAY_S = 1.0  # of silence, once one of reply and idle has come: then we go on without the other

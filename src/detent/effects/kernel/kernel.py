@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
 
 from detent.core import EffectFailed
+from detent.core.value import scrub
 from detent.effects.kernel.cell import Cell, Execution, State
 from detent.effects.kernel.link import Link
 from detent.effects.kernel.orphan import marks
 from detent.effects.kernel.output import OnOutput, Outputs
-from detent.effects.kernel.text import scrub
 from detent.effects.kernel.variable import Table, installation
 
 TIMEOUT_S = 300.0

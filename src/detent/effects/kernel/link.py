@@ -18,10 +18,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from detent.core import EffectFailed
+from detent.core.value import scrub
 from detent.effects.kernel import spec
 from detent.effects.kernel.cell import Cell
 from detent.effects.kernel.output import Outputs
-from detent.effects.kernel.text import scrub
 
 READ_BYTES = 64 * 1024
 SAID_MAX = 4000

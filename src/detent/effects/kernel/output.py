@@ -8,7 +8,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from detent.effects.kernel.text import plain, scrub
+from detent.core.value import scrub
+from detent.effects.kernel.text import plain
 
 TEXT_MAX = 1024 * 1024  # characters of one output
 IMAGE_MAX = 8 * 1024 * 1024  # bytes of one picture

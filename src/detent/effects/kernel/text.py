@@ -7,19 +7,10 @@ not have become texts, and what is nested too deep is cut.
 import math
 from typing import Any
 
+from detent.core.value import scrub
+
 DEPTH_MAX = 48
 WHOLE_MAX = 2**63
-
-
-def scrub(text: str) -> str:
-    """The same text; halves of characters are joined where they make one and replaced where they do not."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def plain(value: Any, depth: int = 0) -> Any:
