@@ -17,7 +17,7 @@ import pytest
 
 from detent.surfaces.cli.health import has_wal_reset_bug
 from detent.surfaces.cli.text import as_json, visible
-from detent.surfaces.language import CHINESE
+from detent.surfaces.language import chinese
 from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent, Done, ended, until
 
 SURFACES = Path(__file__).parents[2] / "src" / "detent" / "surfaces"
@@ -444,9 +444,9 @@ def fields(sentence: str) -> list[str]:
 
 def test_every_sentence_has_a_chinese_entry_with_the_same_values() -> None:
     used = set(sentences())
-    assert used - set(CHINESE) == set()
-    assert set(CHINESE) - used == set(), "no longer used"
-    assert [english for english, chinese in CHINESE.items() if fields(english) != fields(chinese)] == []
+    assert used - set(chinese()) == set()
+    assert set(chinese()) - used == set(), "no longer used"
+    assert [english for english, text in chinese().items() if fields(english) != fields(text)] == []
 
 
 def on_a_terminal(detent: Detent, *argv: str, **env: str) -> str:

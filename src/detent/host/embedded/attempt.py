@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from detent.core.contract import Contract, Failure
 from detent.core.deed import Effect, EffectFailed, Outcome, OutcomeUnknown
 from detent.core.events import HOLD, ContractMoved, Signalled
+from detent.core.progress import onlookers
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
@@ -157,6 +158,7 @@ class Attempts:
             effect = Effect("child", lambda c: self._child(live, c))
         secrets = Secrets(frozenset() if contract.effect == "child" else named(live.machine, contract.action))
         self._called.add(mark)
+        onlookers.set((self._host.overheard, live.run.id))
         try:
             moved = await self._call(effect, contract, secrets)
         except asyncio.CancelledError:
@@ -185,6 +187,7 @@ class Attempts:
             given = contract
             if contract.input and secrets.find(contract.input):
                 given = replace(contract, input=secrets.resolve(contract.input))
+                onlookers.set(None)
             outcome = await effect.perform(given)
             return moved_by(contract, outcome, clock.now())
         except asyncio.CancelledError:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from detent.core.deed import Effect
 from detent.core.engine import advance
 from detent.core.events import Event
 from detent.core.machine import Machine
+from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
@@ -57,6 +59,7 @@ class Drive:
         self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
         self._live: OrderedDict[str, Live] = OrderedDict()
         self._watchers: dict[str, set[asyncio.Event]] = {}
+        self._onlookers: dict[str, list[Hear]] = {}
         self.problems: dict[str, str] = {}
         self.is_closing = False
 
@@ -81,6 +84,7 @@ class Drive:
         self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
         self.claims = Claims(self.journal)
         self.timers = Timers(self)
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._tasks = asyncio.TaskGroup()
         await self._tasks.__aenter__()
         return self
@@ -282,6 +286,35 @@ class Drive:
     def all_live(self) -> tuple[Live, ...]:
         """Every run in memory."""
         return tuple(self._live.values())
+
+    def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
+        """Hear what the run's effects say while they are at work, until the returned function is called.
+
+        `hear` is called in the loop and must not wait.
+        """
+        hearing = self._onlookers.setdefault(run_id, [])
+        hearing.append(hear)
+
+        def stop() -> None:
+            if hear in hearing:
+                hearing.remove(hear)
+            if not hearing and self._onlookers.get(run_id) is hearing:
+                del self._onlookers[run_id]
+
+        return stop
+
+    def overheard(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
+        """An effect said something: pass it on; from another thread it is passed on in the loop."""
+        if not self._onlookers:
+            return
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self.overheard, run_id, contract_id, data)
+            return
+        for hear in tuple(self._onlookers.get(run_id, ())):
+            try:
+                hear(contract_id, data)
+            except Exception as error:  # noqa: BLE001  # an onlooker's trouble is not the run's
+                self.report(run_id, error)
 
     def report(self, run_id: str, error: Exception) -> None:
         """Something went wrong with one run while nobody was asking; the others go on."""

@@ -6,7 +6,7 @@ ids, so one that was handed over in the moment of a crash is not done twice.
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 
 from detent.core.deed import Effect
 from detent.core.machine import Machine
+from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.value import plain
 from detent.errors import JournalError
@@ -126,6 +127,10 @@ class SharedHost:
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what was left behind; a holder that is alive has done so already."""
         return tuple(await self._do("recover", run_id=run_id))
+
+    def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
+        """Hear what the run's effects say while they are at work; only the process that holds the journal does."""
+        return self._host.overhear(run_id, hear) if self._host is not None else lambda: None
 
     async def _run(self, verb: str, **given: Any) -> Run:
         result = await self._do(verb, **given)

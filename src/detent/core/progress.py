@@ -1,0 +1,25 @@
+"""What an effect says while it is at work: streamed text, lines of output, a percentage.
+
+It reaches whoever looks on at that moment and nobody else: no journal keeps it and no replay repeats it. What must
+last belongs into the effect's Outcome. A call that was given a secret is not heard: half a secret cannot be hidden.
+"""
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from detent.core.contract import Contract
+
+Hear = Callable[[str, Mapping[str, Any]], None]  # a contract's id, and what it says
+Pass = Callable[[str, str, Mapping[str, Any]], None]  # the same, with the run's id first
+
+# Set by the host around each call; outside of a host nobody listens.
+onlookers: ContextVar[tuple[Pass, str] | None] = ContextVar("onlookers", default=None)
+
+
+def say(contract: Contract, data: Mapping[str, Any]) -> None:
+    """Tell whoever looks on; never fails the effect and never waits."""
+    listening = onlookers.get()
+    if listening is not None:
+        pass_on, run_id = listening
+        pass_on(run_id, contract.id, data)

@@ -1,0 +1,1 @@
+"""The Chinese catalogues: one module for each part of the surfaces."""
