@@ -48,7 +48,7 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
     given = before.input if before is not None and is_edited else work.input(scope)
     if not isinstance(given, dict):
         given = {"value": given}
-    known: Declared = draft.get("effects").get(effect, UNDECLARED)
+    known: Declared = draft.changes.get("effects", draft.run.effects).get(effect, UNDECLARED)
     kind = action.kind or OWN_KINDS.get(effect) or known.kind
     repeat = str(work.repeat(scope)) if work.repeat else ""
     question = _question(work, scope, effect, repeat)

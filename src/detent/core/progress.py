@@ -5,7 +5,6 @@ last belongs into the effect's Outcome. A call that was given a secret is not he
 """
 
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from typing import Any
 
 from detent.core.contract import Contract
@@ -13,13 +12,17 @@ from detent.core.contract import Contract
 Hear = Callable[[str, Mapping[str, Any]], None]  # a contract's id, and what it says
 Pass = Callable[[str, str, Mapping[str, Any]], None]  # the same, with the run's id first
 
-# Set by the host around each call; outside of a host nobody listens.
-onlookers: ContextVar[tuple[Pass, str] | None] = ContextVar("onlookers", default=None)
+# Of the contracts that are being carried out, by identity: who passes on what they say, and their run. The host keeps
+# it; a contract outside of a host is not in it, and nobody listens.
+onlookers: dict[int, tuple[Pass, str]] = {}
 
 
 def say(contract: Contract, data: Mapping[str, Any]) -> None:
-    """Tell whoever looks on; never fails the effect and never waits."""
-    listening = onlookers.get()
+    """Tell whoever looks on; never fails the effect and never waits.
+
+    The contract must be the very one the effect was called with.
+    """
+    listening = onlookers.get(id(contract))
     if listening is not None:
         pass_on, run_id = listening
         pass_on(run_id, contract.id, data)

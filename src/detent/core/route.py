@@ -65,7 +65,7 @@ def settle(draft: Draft, failure: Failure) -> None:
 def _from_inbox(draft: Draft) -> bool:
     if draft.ended is not None:
         return False
-    for signal in draft.get("inbox"):
+    for signal in draft.changes.get("inbox", draft.run.inbox):
         if take_signal(draft, signal):
             draft.changes["inbox"] = tuple(s for s in draft.get("inbox") if s is not signal)
             return True
@@ -74,17 +74,18 @@ def _from_inbox(draft: Draft) -> bool:
 
 def _settle(draft: Draft) -> None:
     """The work of the state is done or failed: choose the way on."""
-    failure, raised, work = draft.failure, draft.get("raised"), draft.place.work
+    changes, run = draft.changes, draft.run
+    failure, raised, work = draft.failure, changes.get("raised", run.raised), draft.place.work
     draft.settled, draft.failure = False, None
     if raised:
-        draft.changes["raised"] = ""
+        changes["raised"] = ""
     if failure is not None:
         draft.cause = failure
-    if (failure is not None or work) and draft.get("error") is not failure:
-        draft.changes["error"] = failure
+    if (failure is not None or work) and changes.get("error", run.error) is not failure:
+        changes["error"] = failure
     way, event, reason = _choose(draft, failure, raised)
     if work and (failure is None or failure.type not in LIMITS):
-        _count_attempt(draft, failure is not None or draft.get("is_business_failure"))
+        _count_attempt(draft, failure is not None or changes.get("is_business_failure", run.is_business_failure))
     if way is not None:
         _take(draft, way, event, reason)
     elif reason is not None:
@@ -99,7 +100,7 @@ def _settle(draft: Draft) -> None:
 def _count_attempt(draft: Draft, is_failed: bool) -> None:
     if is_failed:
         draft.put("failures", draft.state, draft.get("failures").get(draft.state, 0) + 1)
-    else:
+    elif draft.changes.get("failures", draft.run.failures):
         draft.drop("failures", draft.state)
 
 
@@ -169,7 +170,7 @@ def _take(draft: Draft, way: Row, event: str, failure: Failure | None = None) ->
         draft.state = row.target
         end(draft, Status.FAILED, draft.get("error"))
         return
-    draft.changes["transitions"] = draft.get("transitions") + 1
+    draft.changes["transitions"] = draft.changes.get("transitions", draft.run.transitions) + 1
     enter(draft, row.target, is_limited=failure is None or failure.type not in LIMITS)
 
 
@@ -182,7 +183,7 @@ def enter(draft: Draft, state: str, is_limited: bool = True) -> None:
         changes["local"] = place.local
     changes["entered_at"] = draft.at
     changes["is_business_failure"] = False
-    if draft.get("raised"):
+    if changes.get("raised", run.raised):
         changes["raised"] = ""
     changes["state_deadline"] = draft.at + place.timeout_s if place.timeout_s else 0.0
     if place.status is not None:

@@ -75,11 +75,11 @@ class Claims:
             self._write(batch, held._replace(status="in doubt"))
         else:
             self._fresh[place] = None
-            batch.freed.append((*place, run.id, contract.id))
+            batch.freed += ((*place, run.id, contract.id),)
 
     def _write(self, batch: Batch, claim: Claim) -> None:
         self._fresh[claim.scope, claim.key] = claim
-        batch.claims.append(claim)
+        batch.claims += (claim,)
 
 
 def _place(run: Run, contract: Contract) -> tuple[str, str]:

@@ -133,7 +133,7 @@ class Drive:
             await done
         return run
 
-    async def written(self) -> None:
+    async def all_written(self) -> None:
         """Return when everything handed to the writer so far is on disk, or has failed to get there."""
         await flushed(self._writer)
 
@@ -157,17 +157,16 @@ class Drive:
             raise JournalError(f"an earlier event of run {live.run.id} could not be written")
         batch = Batch(live)
         batch.machine = machine
-        performs: list[str] = []
-        aborts: list[str] = []
+        deeds = _Deeds(self, live, batch, done)
         try:
-            self._fold_all(live, batch, [event, *follow], performs, aborts)
+            self._fold_all(live, batch, [event, *follow] if follow else [event], deeds)
         except BaseException as error:
             if batch.events:  # what is in memory is ahead of the disk, where it will never be
                 self._stop(live, JournalError(f"run {live.run.id} could not go on: {error}"))
             raise
-        self._hand_over(live, batch, performs, aborts, done)
+        self._hand_over(live, batch, deeds)
 
-    def _fold_all(self, live: Live, batch: Batch, todo: list[Event], performs: list[str], aborts: list[str]) -> None:
+    def _fold_all(self, live: Live, batch: Batch, todo: list[Event], deeds: "_Deeds") -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
         for event in todo:
             before = live.run
@@ -192,46 +191,45 @@ class Drive:
                     if refusal is not None:
                         todo.append(refusal)
                     elif kind is Perform:
-                        performs.append(command.contract_id)  # type: ignore[union-attr]
+                        deeds.performs += (command.contract_id,)  # type: ignore[union-attr]
                 elif kind is Abort:
-                    aborts.append(command.contract_id)  # type: ignore[union-attr]
+                    deeds.aborts += (command.contract_id,)  # type: ignore[union-attr]
                 elif kind is Wake:
                     self.timers.set(run.id, command.at)  # type: ignore[union-attr]
 
-    def _hand_over(
-        self, live: Live, batch: Batch, performs: list[str], aborts: list[str], done: "asyncio.Future[Run] | None"
-    ) -> None:
-        run = live.run
-        if not batch.events:
-            if done is not None and live.unwritten:
-                self._writer.submit(batch, lambda error: _settle(done, run, error))  # said before, but not yet on disk
-            elif done is not None:
-                done.set_result(run)
-            return
-        live.dispatched.update(performs)
-        live.seal(batch)
-        live.unwritten += 1
+    def _hand_over(self, live: Live, batch: Batch, deeds: "_Deeds") -> None:
+        run, done = live.run, deeds.done
+        if batch.events:
+            live.dispatched.update(deeds.performs)
+            live.seal(batch)
+            live.unwritten += 1
+            deeds.run = run
+            self._writer.submit(batch, deeds)
+        elif done is not None and live.unwritten:
+            self._writer.submit(batch, lambda error: _settle(done, run, error))  # said before, but not yet on disk
+        elif done is not None:
+            done.set_result(run)
 
-        def written(error: JournalError | None) -> None:
-            live.unwritten -= 1
-            if live.ids:
-                live.ids.difference_update([row[2] for row in batch.events if row[2]])
-            if error is not None:
-                self._stop(live, error)
-                if done is not None and not done.done():
-                    done.set_exception(error)
-                return
-            if batch.claims or batch.freed:
-                self.claims.wrote(batch)
-            for contract_id in aborts:
-                self.attempts.abort(live, contract_id)
-            for contract_id in performs:
-                self.attempts.begin(live, contract_id)
+    def written(self, deeds: "_Deeds", error: JournalError | None) -> None:
+        """A batch is on disk, or failed to get there: act, and tell whoever waits for it."""
+        live, batch, done = deeds.live, deeds.batch, deeds.done
+        live.unwritten -= 1
+        if live.ids:
+            live.ids.difference_update([row[2] for row in batch.events if row[2]])
+        if error is not None:
+            self._stop(live, error)
             if done is not None and not done.done():
-                done.set_result(run)
-            self._after(live, run)
-
-        self._writer.submit(batch, written)
+                done.set_exception(error)
+            return
+        if batch.claims or batch.freed:
+            self.claims.wrote(batch)
+        for contract_id in deeds.aborts:
+            self.attempts.abort(live, contract_id)
+        for contract_id in deeds.performs:
+            self.attempts.begin(live, contract_id)
+        if done is not None and not done.done():
+            done.set_result(deeds.run)
+        self._after(live, deeds.run)
 
     def _after(self, live: Live, run: Run) -> None:
         """An event is on disk and acted upon: tell whoever is waiting for that."""
@@ -245,6 +243,8 @@ class Drive:
                 if not waiter.done():
                     waiter.set_result(None)
             live.waiters.clear()
+        if live.run.ended is not None and not (live.unwritten or live.waiters or live.tasks):
+            self._live.pop(live.run.id, None)
         if len(self._live) > self._live_max:
             self._evict()
 
@@ -332,6 +332,21 @@ class Drive:
             if live.run.source and self._find_effects:
                 live.effects = dict(self._find_effects(live.run.source))
         return live.effects.get(name) or self.effects.get(name)
+
+
+class _Deeds:
+    """What to do when a batch is on disk."""
+
+    __slots__ = ("aborts", "batch", "done", "host", "live", "performs", "run")
+
+    def __init__(self, host: Drive, live: Live, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
+        self.host, self.live, self.batch, self.done = host, live, batch, done
+        self.run = live.run
+        self.performs: tuple[str, ...] = ()
+        self.aborts: tuple[str, ...] = ()
+
+    def __call__(self, error: JournalError | None) -> None:
+        self.host.written(self, error)
 
 
 def _settle(done: "asyncio.Future[Run]", run: Run, error: JournalError | None) -> None:

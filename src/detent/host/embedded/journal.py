@@ -95,8 +95,8 @@ class Batch:
         self.update: tuple[Any, ...] | None = None
         self.advance: tuple[Any, ...] | None = None
         self.snapshot: tuple[int, int, str, bytes] | None = None
-        self.claims: list[Claim] = []
-        self.freed: list[tuple[str, str, str, str]] = []
+        self.claims: tuple[Claim, ...] = ()
+        self.freed: tuple[tuple[str, str, str, str], ...] = ()
 
 
 _event = msgspec.json.Decoder(Event)

@@ -73,7 +73,7 @@ class Live:
         """Add the run's row, and now and then a snapshot."""
         run = self.run
         cost = run.usage.get("cost_usd", 0.0) if run.usage else 0.0
-        waiting = _waiting(run) if run.contracts else "[]"
+        waiting = _waiting(run)
         status, wake_at = STATUS_TEXT[run.status], run.wake_at or None
         if self.is_new:
             self.is_new = False
@@ -102,8 +102,10 @@ def engine(head: bytes, body: bytes) -> str:
 
 
 def _waiting(run: Run) -> str:
-    waiting = run.waiting
-    return encode([question_of(c) for c in waiting]).decode() if waiting else "[]"
+    for contract in run.contracts:
+        if contract.status is Status.WAITING:
+            return encode([question_of(c) for c in run.waiting]).decode()
+    return "[]"
 
 
 def question_of(contract: Contract) -> dict[str, Any]:

@@ -17,24 +17,20 @@ MESSAGE_MAX = 10_000
 class Limit:
     """A contract's time limit: cancels the current task when it is over."""
 
-    __slots__ = ("_alarm", "_clock", "_task", "_until", "is_over")
+    __slots__ = ("_alarm", "_task", "is_over")
 
     def __init__(self, clock: Clock, timeout_s: float) -> None:
         self.is_over = False
         self._task = asyncio.current_task()
-        self._clock = clock
-        self._until = clock.now() + timeout_s
-        self._alarm = clock.call_at(self._until, self._ring) if timeout_s else None
+        self._alarm = clock.call_at(clock.now() + timeout_s, self) if timeout_s else None
 
     @property
     def is_from_outside(self) -> bool:
         """Whether somebody other than this limit has cancelled the task."""
         return self._task is not None and self._task.cancelling() > self.is_over
 
-    def _ring(self) -> None:
-        if self._clock.now() < self._until:  # far-away alarms ring early
-            self._alarm = self._clock.call_at(self._until, self._ring)
-            return
+    def __call__(self) -> None:
+        """The time is over."""
         self.is_over = True
         if self._task is not None:
             self._task.cancel()

@@ -53,6 +53,8 @@ class Secrets:
 
     def hidden(self, moved: ContractMoved) -> ContractMoved:
         """The event without any secret in it."""
+        if not self._values:
+            return moved
         forms = {form for value in self._values if len(value) >= LENGTH_MIN for form in _forms(value)}
         if not forms:
             return moved
@@ -68,6 +70,8 @@ class Secrets:
     def _is_mine(self, value: dict[str, Any]) -> bool:
         return _is_reference(value) and value["secret"] in self._known
 
+
+NONE = Secrets()  # of an attempt whose action names none
 
 _NAMED: dict[tuple[str, str], frozenset[str]] = {}
 NAMED_MAX = 1000
