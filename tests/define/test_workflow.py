@@ -133,7 +133,7 @@ transitions: [{{from: a, to: z, condition: "{{{{ not error }}}}"}}]
         ("{id: x, tool: t, approval: true}", Action("x", "t", ask=Question())),
         (
             "{id: x, tool: t, approval: {approvers: ann, roles: [ops], quorum: 2, expires: 1h30m, question: Go?}}",
-            Action("x", "t", ask=Question("Go?", approvers=("ann", "ops"), quorum=2, expires_s=5400.0, data={"roles": ["ops"]})),
+            Action("x", "t", ask=Question("Go?", approvers=("ann", "role:ops"), quorum=2, expires_s=5400.0)),
         ),
         ("{id: x, tool: t, timeout: 90s, key: 7, scope: run}", Action("x", "t", timeout_s=90.0, key="7", scope="run")),
         ('{id: x, tool: t, repeat: "{{ context.why }}"}', Action("x", "t", repeat="{{ context.why }}")),

@@ -52,7 +52,10 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
     kind = action.kind or OWN_KINDS.get(effect) or known.kind
     repeat = str(work.repeat(scope)) if work.repeat else ""
     question = _question(work, scope, effect, repeat)
-    is_bound = kind == "irreversible" or (question is not None and effect != "wait")
+    if question is None and kind in draft.machine.asks:
+        question = Question(f"May `{effect}` do this?")
+    was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
+    is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
     call_hash = digest([effect, given]) if is_bound else ""
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}")
@@ -76,6 +79,7 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
         question=question,
         answers=before.answers if before and is_approved else (),
         approved=call_hash if is_approved else "",
+        rule=before.rule if before and is_approved else "",
         created_at=draft.at,
         moved_at=draft.at,
         due_at=due_at,

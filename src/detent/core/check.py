@@ -157,7 +157,9 @@ def _check_care(action: "Action", place: str) -> None:
 def _check_question(question: "Question", place: str) -> None:
     _amounts({"ask.expires_s": question.expires_s}, place)
     _plain([question.schema, question.data], "`ask`", place)
-    if question.quorum < 1 or (question.approvers and question.quorum > len(set(question.approvers))):
+    has_roles = any(name.startswith("role:") for name in question.approvers)  # who holds them is known when it is asked
+    is_too_much = bool(question.approvers) and not has_roles and question.quorum > len(set(question.approvers))
+    if question.quorum < 1 or is_too_much:
         raise DefinitionError(f"a quorum of {question.quorum} can never be reached", place)
     if question.reason not in ("approval", "form"):
         raise DefinitionError(f"a question asked first is an approval or a form, not `{question.reason}`", place)

@@ -72,6 +72,7 @@ class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     answers: tuple[Answer, ...] = ()  # what people said, to this question and to earlier ones
     answered: int = 0  # how many of the answers were for earlier questions
     approved: str = ""  # the call hash people said yes to
+    rule: str = ""  # the rule of the policy that has asked about it or answered for it
     created_at: float = 0.0
     moved_at: float = 0.0
     due_at: float = 0.0  # PENDING: not before

@@ -120,6 +120,7 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     local: dict[str, dict[str, Any]] = {}  # a state's own variables
     timeouts_s: dict[str, float] = {}  # how long a run may stay in a state
     keeps: tuple[str, ...] = ()  # signals that are kept when they come early, instead of refused
+    asks: tuple[Literal["pure", "idempotent", "irreversible"], ...] = ()  # kinds of deed that are asked about first
     limits: Limits = Limits()
     children: dict[str, "Machine"] = {}  # machines that `child` actions start, by the name they use
     output: Any = None  # template of what the run gives; absent: its context
@@ -179,6 +180,7 @@ def _settle(machine: Machine) -> None:
         force_setattr(machine, "work", {state: tuple(actions) for state, actions in machine.work.items()})
         force_setattr(machine, "ends", {state: Status(status) for state, status in machine.ends.items()})
         force_setattr(machine, "keeps", tuple(machine.keeps))
+        force_setattr(machine, "asks", tuple(machine.asks))
     except (TypeError, ValueError, AttributeError) as error:
         raise DefinitionError(f"not a machine's parts: {error}", f"machine `{machine.name}`") from None
 

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 from detent.core.history import Entry
 from detent.core.machine import Machine
+from detent.core.policy import Policy
 from detent.core.run import Run
 from detent.define.document import read_document, read_file
+from detent.define.policy import compile_policy
 from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
 from detent.host.embedded.reader import entries, verify
@@ -71,10 +73,11 @@ def try_case(case: Case) -> Verdict:
     """Play one case and compare."""
     try:
         workflow = _workflow(case)
+        policy = compile_policy(case.policy) if case.policy is not None else None
     except DefinitionError as error:
         return _verdict(case, {"load_error": str(error)}, ())
     try:
-        told = simulate(play(workflow.machine, case.tools, case.script, case.input), CASE_ROUNDS)
+        told = simulate(play(workflow.machine, case.tools, case.script, case.input, policy), CASE_ROUNDS)
     except Stuck as error:
         return _verdict(case, {}, (), str(error))
     return _verdict(case, _actual(case, workflow, told), told.refused, told.problem)
@@ -132,13 +135,17 @@ def _asked(case: Case, key: str) -> list[tuple[str, Any]]:
 
 
 async def play(
-    machine: Machine, tools: Tools, script: Sequence[Step] = (), input: Mapping[str, Any] | None = None
+    machine: Machine,
+    tools: Tools,
+    script: Sequence[Step] = (),
+    input: Mapping[str, Any] | None = None,
+    policy: Policy | None = None,
 ) -> Told:
     """Start a run, let the script happen to it, and tell what it did."""
     refused: list[str] = []
     lives = _lives(script)
     is_timed = any(step.verb == "advance" for step in script)
-    with World() as world:
+    with World(policy=policy) as world:
         stub(world, machine, tools)
         for number, steps in enumerate(lives):
             is_last = number == len(lives) - 1

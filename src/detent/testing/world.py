@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from detent.core.contract import Contract
 from detent.core.deed import Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, effect
+from detent.core.policy import Policy
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.embedded.clock import Alarm
@@ -125,8 +126,15 @@ class World:
     """
 
     def __init__(
-        self, home: Path | None = None, *, seed: int = 0, die_at: Sequence[int] = (), is_clumsy: bool = False
+        self,
+        home: Path | None = None,
+        *,
+        seed: int = 0,
+        die_at: Sequence[int] = (),
+        is_clumsy: bool = False,
+        policy: Policy | None = None,
     ) -> None:
+        self.policy = policy
         self.is_clumsy = is_clumsy
         self._is_own = home is None
         self.home = home or Path(tempfile.mkdtemp(prefix="detent-world-"))
@@ -261,7 +269,9 @@ class MortalHost(EmbeddedHost):
     """The embedded host with a writer that can die."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world.home, world.effects, clock=VirtualClock(), sync="off", is_inline=True)
+        super().__init__(
+            world.home, world.effects, clock=VirtualClock(), sync="off", is_inline=True, policy=world.policy
+        )
         self._world = world
 
     async def __aenter__(self) -> "MortalHost":

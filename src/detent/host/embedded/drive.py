@@ -13,8 +13,9 @@ from typing import Any, Self
 from detent.core.commands import Abort, Ask, Perform, Wake
 from detent.core.deed import Effect
 from detent.core.engine import advance
-from detent.core.events import Event
+from detent.core.events import ContractMoved, Event
 from detent.core.machine import Machine
+from detent.core.policy import Policy
 from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
@@ -25,6 +26,7 @@ from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.live import Live, load
 from detent.host.embedded.lock import Lock, holder
+from detent.host.embedded.ruling import Rulings
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Writer, flushed
 
@@ -49,8 +51,10 @@ class Drive:
         live_max: int = LIVE_MAX,
         grace_s: float = 5.0,
         lock: Lock | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self.home = home
+        self._rulings = Rulings(policy) if policy is not None else None
         self._lock = lock  # one that is held already; without it the host takes its own
         self.clock: Clock = clock or SystemClock()
         given = effects.values() if isinstance(effects, Mapping) else effects
@@ -188,6 +192,12 @@ class Drive:
             for command in commands:
                 kind = type(command)
                 if kind is Perform or kind is Ask:
+                    if self._rulings is not None:
+                        ruling = self._rulings.on(before, run, live.machine, command.contract_id)  # type: ignore[union-attr]
+                        if ruling is not None:
+                            todo.append(ruling)
+                        if type(ruling) is ContractMoved:
+                            continue  # it waits, is rejected, or begins with that move
                     refusal = self.claims.take(batch, run, command.contract_id, self.clock)  # type: ignore[union-attr]
                     if refusal is not None:
                         todo.append(refusal)

@@ -8,6 +8,7 @@ from typing import Any, Self
 from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, ContractMoved, Signalled, Started
 from detent.core.history import Entry
 from detent.core.machine import Machine
+from detent.core.policy import SPEAKER
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
@@ -96,6 +97,8 @@ class EmbeddedHost(Drive):
                 f"`{contract_id}` waits for {contract.question.data.get('run_id', 'another run')}, not for a person"
             )
         said = plain(dict(answer), "answer")
+        if str(said.get("by") or "").startswith(SPEAKER):
+            raise Refused(f"`{said['by']}`: names that begin with `{SPEAKER}` are the policy's own")
         return await self._tell(
             live, ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now(), id=id)
         )

@@ -142,6 +142,9 @@ def ask(caller: Caller, question: dict[str, Any]) -> None:
     if question.get("quorum"):
         done = len(question.get("approved_by", ()))
         rows.append((_("needed"), _("{done} of {count} have approved", done=done, count=question["quorum"])))
+    rule = question.get("data", {}).get("policy")
+    if isinstance(rule, dict) and rule.get("rule"):
+        rows.append((_("rule"), visible(str(rule["rule"]))))
     if question.get("schema"):
         rows.append((_("form"), brief(question["schema"], 2000)))
     if question.get("expires_at"):
