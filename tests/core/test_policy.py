@@ -71,7 +71,9 @@ def test_a_condition_that_cannot_be_computed_errs_on_the_careful_side() -> None:
 
 
 def test_an_ask_names_people_roles_and_times() -> None:
-    rule = Rule("r", "ask", approvers=("role:ops", "eve"), quorum=2, separate=True, expires_s=60.0, message="{{ tool }}!")
+    rule = Rule(
+        "r", "ask", approvers=("role:ops", "eve"), quorum=2, separate=True, expires_s=60.0, message="{{ tool }}!"
+    )
     verdict = Policy(rules=(rule,), roles={"ops": ("ann", "eve", "bob")}).decide(PAY)
     assert verdict is not None
     assert verdict.question == Question(

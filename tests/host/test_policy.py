@@ -184,7 +184,9 @@ async def test_a_rule_added_while_a_question_stands_still_denies(tmp_path: Path)
 
 
 async def test_no_rule_answers_a_doubt_a_form_or_a_question_of_the_effect(tmp_path: Path) -> None:
-    form = Question("How many?", "form", {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}})
+    form = Question(
+        "How many?", "form", {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+    )
     world = World(tmp_path, policy=policy(Rule("all", "allow")))
     world.effect("pay", answers=[TimeoutError("lost")], settle_s=0.0)
     world.effect("asks", kind="pure", answers=[Outcome(question=Question("Really?")), {"ok": True}])
@@ -199,7 +201,9 @@ async def test_no_rule_answers_a_doubt_a_form_or_a_question_of_the_effect(tmp_pa
 async def test_a_machine_that_asks_by_kind_is_answered_by_an_allow_rule(tmp_path: Path) -> None:
     machine = Machine(**{**{n: getattr(PAY, n) for n in PAY.__struct_fields__}, "asks": ("irreversible",)})
     outside = Outside()
-    async with host_at(tmp_path, policy(Rule("small", "allow", when="args.amount < 10")), outside.effect("pay")) as host:
+    async with host_at(
+        tmp_path, policy(Rule("small", "allow", when="args.amount < 10")), outside.effect("pay")
+    ) as host:
         run = await host.settled((await host.start(machine, {"amount": 10})).id)
         assert (run.status, len(run.waiting), outside.deeds) == (Status.WAITING, 1, [])
         run = await host.settled((await host.start(machine, {"amount": 9})).id)

@@ -51,7 +51,9 @@ def resumed(draft: Draft, contract: Contract, event: ContractMoved, actor: str) 
         raise NotWaiting(f"`{contract.id}` waits for {awaited}, not for an answer")
     said = _answer(event.result)
     is_policy, actor = actor == POLICY, said.by or actor
-    is_void = said.approved is False and event.error is not None  # the host's own no: the key is taken, or a rule denies
+    is_void = (
+        said.approved is False and event.error is not None
+    )  # the host's own no: the key is taken, or a rule denies
     if is_policy:
         _check_rule(contract, question, is_void)
         say_rule(draft, contract, said.data)

@@ -48,7 +48,7 @@ def _text(policy: Fields, key: str) -> str:
 
 
 def _who(policy: Fields) -> tuple[str, ...]:
-    """People, and roles as `role:NAME`; who holds a role is in the policy and is looked up when the question is asked."""
+    """People, and roles as `role:NAME`; who holds a role is in the policy, looked up when the question is asked."""
     roles = (name if name.startswith("role:") else f"role:{name}" for name in policy.get("roles", ()))
     return tuple(dict.fromkeys((*policy.get("approvers", ()), *roles)))
 

@@ -16,7 +16,8 @@ def policy_file(home: Path, named: str = "") -> Path | None:
     given = named or os.environ.get(VARIABLE, "")
     if given:
         return Path(given)
-    beside = home.absolute().parent / FILE
+    folder = home.parent if home.name not in ("", "..") else home.resolve().parent
+    beside = folder / FILE
     return beside if beside.exists() or beside.is_symlink() else None
 
 

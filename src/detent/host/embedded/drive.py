@@ -192,21 +192,27 @@ class Drive:
             for command in commands:
                 kind = type(command)
                 if kind is Perform or kind is Ask:
-                    if self._rulings is not None:
-                        ruling = self._rulings.on(before, run, live.machine, command.contract_id)  # type: ignore[union-attr]
-                        if ruling is not None:
-                            todo.append(ruling)
-                        if type(ruling) is ContractMoved:
-                            continue  # it waits, is rejected, or begins with that move
-                    refusal = self.claims.take(batch, run, command.contract_id, self.clock)  # type: ignore[union-attr]
-                    if refusal is not None:
-                        todo.append(refusal)
-                    elif kind is Perform:
+                    may_go_on = self._may_go_on(live, batch, before, command.contract_id, todo)  # type: ignore[union-attr]
+                    if may_go_on and kind is Perform:
                         performs.append(command.contract_id)  # type: ignore[union-attr]
                 elif kind is Abort:
                     aborts.append(command.contract_id)  # type: ignore[union-attr]
                 elif kind is Wake:
                     self.timers.set(run.id, command.at)  # type: ignore[union-attr]
+
+    def _may_go_on(self, live: Live, batch: Batch, before: Run, contract_id: str, todo: list[Event]) -> bool:
+        """Whether the policy and the keys let a contract act or ask as it is; what they say is still to be folded."""
+        run = live.run
+        if self._rulings is not None:
+            ruling = self._rulings.on(before, run, live.machine, contract_id)
+            if ruling is not None:
+                todo.append(ruling)
+            if type(ruling) is ContractMoved:
+                return False  # it waits, is rejected, or begins with that move
+        refusal = self.claims.take(batch, run, contract_id, self.clock)
+        if refusal is not None:
+            todo.append(refusal)
+        return refusal is None
 
     def _hand_over(
         self, live: Live, batch: Batch, performs: list[str], aborts: list[str], done: "asyncio.Future[Run] | None"
