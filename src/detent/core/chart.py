@@ -124,7 +124,7 @@ class Place:
 class Chart:
     """Everything the engine looks up, computed once per machine."""
 
-    __slots__ = ("effects", "has_limits", "keeps", "machine", "output", "places")
+    __slots__ = ("effects", "has_limits", "has_notes", "keeps", "machine", "output", "places")
 
     def __init__(self, machine: "Machine") -> None:
         self.machine = machine
@@ -136,6 +136,7 @@ class Chart:
         self.keeps = frozenset(machine.keeps)
         self.has_limits = bool(machine.limits.max_transitions or machine.limits.max_visits)
         self.effects = _effects(machine)
+        self.has_notes = any(_is_note(action) for action in _actions(machine))
         if not self.has_limits:
             self._pave()
 
@@ -185,14 +186,28 @@ def _waits(work: Iterable[Work]) -> Iterator[Work]:
             yield from _waits(inner)
 
 
-def _effects(machine: "Machine") -> tuple[str, ...]:
-    """The names of the host's effects this machine calls; one that is an expression counts as `*`."""
+def _actions(machine: "Machine") -> Iterator["Action"]:
+    """Every action, those of branches and of rows included."""
 
-    def walk(actions: Iterable["Action"]) -> Iterator[str]:
+    def walk(actions: Iterable["Action"]) -> Iterator["Action"]:
         for action in actions:
             for branch in action.branches:
                 yield from walk(branch.actions)
-            if action.effect not in OWN_EFFECTS:
-                yield action.effect if is_constant(action.effect) else "*"
+            yield action
 
-    return tuple(dict.fromkeys(name for actions in machine.work.values() for name in walk(actions)))
+    for actions in machine.work.values():
+        yield from walk(actions)
+    for row in machine.transitions:
+        yield from row.then
+
+
+def _is_note(action: "Action") -> bool:
+    """Whether it may send a message to whoever started the run."""
+    level = action.input.get("level") if action.effect == "log" and isinstance(action.input, dict) else None
+    return level == "notify" or not (level is None or is_constant(level))
+
+
+def _effects(machine: "Machine") -> tuple[str, ...]:
+    """The names of the host's effects this machine calls; one that is an expression counts as `*`."""
+    called = (action.effect for action in _actions(machine) if action.effect not in OWN_EFFECTS)
+    return tuple(dict.fromkeys(name if is_constant(name) else "*" for name in called))

@@ -311,6 +311,7 @@ class MortalHost(EmbeddedHost):
         """Go as SIGKILL goes: nothing more is written, nothing is tidied up but the simulation's own tasks."""
         self.is_closing = True
         self.timers.close()
+        self.outbox.stop()
         tasks = [task for live in self.all_live() for task in live.tasks.values()]
         for task in tasks:
             task.cancel()

@@ -6,7 +6,7 @@
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +26,7 @@ from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.live import Live, load
 from detent.host.embedded.lock import Lock, holder
+from detent.host.embedded.outbox import Outbox
 from detent.host.embedded.ruling import Rulings
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Writer, flushed
@@ -52,8 +53,10 @@ class Drive:
         grace_s: float = 5.0,
         lock: Lock | None = None,
         policy: Policy | None = None,
+        notify: str = "notify",
     ) -> None:
         self.home = home
+        self.outbox = Outbox(self, notify)
         self._rulings = Rulings(policy) if policy is not None else None
         self._lock = lock  # one that is held already; without it the host takes its own
         self.clock: Clock = clock or SystemClock()
@@ -114,6 +117,7 @@ class Drive:
                 bell.set()
         try:
             await self.attempts.close(self._grace_s if grace_s is None else grace_s)
+            await self.outbox.close(self._grace_s if grace_s is None else grace_s)
             await self._tasks.__aexit__(None, None, None)
         finally:
             await self._writer.close()
@@ -177,7 +181,7 @@ class Drive:
             before = live.run
             try:
                 body, event = sealed(event)  # noqa: PLW2901  # what is folded is what a replay will read
-                run, commands, _ = advance(live.machine, before, event)
+                run, commands, taken = advance(live.machine, before, event)
             except Refused:
                 if not batch.events:
                     raise
@@ -187,6 +191,8 @@ class Drive:
             live.write(batch, event, body, run)
             if event.id:
                 live.ids.add(event.id)
+            if live.machine.chart.has_notes:
+                self.outbox.take(batch, run, live.machine.name, taken)
             if before.contracts:
                 self.claims.follow(batch, before, run, event)
             for command in commands:
@@ -239,6 +245,8 @@ class Drive:
                 return
             if batch.claims or batch.freed:
                 self.claims.wrote(batch)
+            if batch.notes:
+                self.outbox.post(batch.notes)
             for contract_id in aborts:
                 self.attempts.abort(live, contract_id)
             for contract_id in performs:
@@ -340,6 +348,14 @@ class Drive:
         """Give a coroutine an owner."""
         task = self._tasks.create_task(work)
         live.tasks[contract_id] = task
+
+    def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Give a coroutine that belongs to no run an owner."""
+        return self._tasks.create_task(work)
+
+    def submit(self, batch: Batch) -> None:
+        """Write what belongs to no run; if that fails, it is only done again."""
+        self._writer.submit(batch, lambda _: None)
 
     def effect(self, live: Live, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""

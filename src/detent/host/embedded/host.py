@@ -169,6 +169,7 @@ class EmbeddedHost(Drive):
         """Take up what the last process left behind; returns the runs that had something under way."""
         taken_up = take_up(self, run_id)
         self.timers.load()
+        self.outbox.load()
         return taken_up
 
 

@@ -37,9 +37,9 @@ class SharedHost:
         home: Path,
         effects: Mapping[str, Effect] | Sequence[Effect],
         find_effects: FindEffects | None,
-        policy: Policy | None = None,
+        **settings: Any,
     ) -> None:
-        self._home, self._effects, self._find_effects, self._policy = home, effects, find_effects, policy
+        self._home, self._effects, self._find_effects, self._settings = home, effects, find_effects, settings
         self._lock = Lock(home)
         self._host: EmbeddedHost | None = None
         self._door: Door | None = None
@@ -66,7 +66,7 @@ class SharedHost:
                     raise JournalError(f"process {pid} holds {self._home} but does not answer") from None
                 await asyncio.sleep(PAUSE_S)
         host = EmbeddedHost(
-            self._home, self._effects, find_effects=self._find_effects, lock=self._lock, policy=self._policy
+            self._home, self._effects, find_effects=self._find_effects, lock=self._lock, **self._settings
         )
         await host.__aenter__()
         door = Door(host, self._home)
@@ -180,9 +180,10 @@ async def open_host(
     effects: Mapping[str, Effect] | Sequence[Effect] = (),
     find_effects: FindEffects | None = None,
     policy: Policy | None = None,
+    notify: str = "notify",
 ) -> AsyncIterator[SharedHost]:
-    """A host on a journal that other processes may be using too; its policy holds while it is the one that drives."""
-    host = SharedHost(home, effects, find_effects, policy)
+    """A host on a journal that other processes may be using too; policy and notifier hold while it is the driver."""
+    host = SharedHost(home, effects, find_effects, policy=policy, notify=notify)
     await host.open()
     is_hurried = True
     try:

@@ -157,6 +157,8 @@ def consequences(entry: Entry) -> Iterator[str]:
                 yield _caught(taken).strip()
             case "policy":
                 yield _ruled(taken)
+            case "log" if taken.event == "notify":
+                yield _("message to {to}: {message}", to=visible(entry.run.by or "?"), message=brief(taken.value, 500))
             case "set":
                 yield f"{visible(taken.subject)} = {brief(taken.value, 300)}"
             case _:
