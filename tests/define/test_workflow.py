@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from detent import Action, Limits, Machine, Question, Retry, Status, Transition, Wait
+from detent.core.duration import seconds_of
 from detent.core.machine import Await, Branch
 from detent.define import load
 from detent.define.document import read_document
-from detent.define.kind import duration
 from detent.define.workflow import compile_document, load_workflow, read_workflow
 from detent.errors import DefinitionError
 from detent.host.embedded.live import load as load_run
@@ -183,7 +183,7 @@ def test_a_wait_is_an_action_called_like_its_state() -> None:
      ("2w", 1209600.0), ("5", None), ("h", None), ("-1s", None), ("1y", None), ("1h 2", None)],
 )  # fmt: skip
 def test_a_duration_is_a_number_with_a_unit(text: str, seconds: float | None) -> None:
-    assert duration(text) == seconds
+    assert seconds_of(text) == seconds
 
 
 def test_limits_have_a_default_and_can_be_expressions_of_variables() -> None:

@@ -15,12 +15,13 @@ from detent.core.check import is_effect_name
 from detent.core.contract import Contract, Failure
 from detent.core.deed import Declared
 from detent.core.draft import Draft, told
+from detent.core.duration import seconds_of
 from detent.core.events import ContractMoved, Signalled
 from detent.core.machine import Retry
 from detent.core.question import Question
 from detent.core.status import Status
 from detent.core.value import digest
-from detent.errors import ExpressionError
+from detent.errors import ExpressionError, Refused
 
 NEVER_RETRIED = (
     "validation_error",
@@ -48,7 +49,8 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
     given = before.input if before is not None and is_edited else work.input(scope)
     if not isinstance(given, dict):
         given = {"value": given}
-    known: Declared = draft.get("effects").get(effect, UNDECLARED)
+    declared = draft.get("effects")
+    known: Declared = declared.get(effect) or declared.get("*", UNDECLARED)  # `*`: a world of stubs takes any name
     kind = action.kind or OWN_KINDS.get(effect) or known.kind
     repeat = str(work.repeat(scope)) if work.repeat else ""
     question = _question(work, scope, effect, repeat)
@@ -170,8 +172,8 @@ def _wait(draft: Draft, contract: Contract, work: Work) -> None:
     seconds = work.duration or work.timeout
     try:
         length = _seconds(seconds(draft.scope(contract.lane))) if seconds else 0.0
-    except ExpressionError as error:
-        failure = Failure("expression_error", str(error))
+    except (ExpressionError, Refused) as error:
+        failure = Failure("validation_error" if isinstance(error, Refused) else "expression_error", str(error))
         finished(draft, draft.move(contract, "fail", "engine", error=failure))
         return
     waiting = draft.move(contract, "suspend", "engine", expires_at=draft.at + length if length else 0.0)
@@ -185,9 +187,12 @@ def _wait(draft: Draft, contract: Contract, work: Work) -> None:
 
 
 def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e10:
-        raise ExpressionError(f"a time must be a number of seconds, not {value!r}")
-    return float(value)
+    length = seconds_of(value) if isinstance(value, str) else value
+    if isinstance(length, bool) or not isinstance(length, int | float) or not 0 <= length <= 1e10:
+        raise Refused(
+            f"a time is a number of seconds or a text such as `90s`, `15m`, `1h30m`, `7d`, not {value!r:.100}"
+        )
+    return float(length)
 
 
 def awaits(draft: Draft, contract: Contract, signal: Signalled) -> bool:

@@ -14,9 +14,12 @@ from detent.core.chart import Chart
 from detent.core.check import check
 from detent.core.check import did_you_mean as did_you_mean  # noqa: PLC0414 - who writes machines looks here
 from detent.core.question import Question
+from detent.core.schema import problems, with_defaults
 from detent.core.status import Status
 from detent.core.value import digest, interned, ordered
-from detent.errors import DefinitionError
+from detent.errors import DefinitionError, Refused
+
+PROBLEMS_MAX = 20  # told at once
 
 
 class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -124,6 +127,7 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     limits: Limits = Limits()
     children: dict[str, "Machine"] = {}  # machines that `child` actions start, by the name they use
     output: Any = None  # template of what the run gives; absent: its context
+    input_schema: dict[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
     title: str = ""
     version: str = ""
 
@@ -131,7 +135,7 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
         _settle(self)
         check(self)
         # A machine read back from its JSON has its keys in order: expressions must not see a difference.
-        for name in ("work", "ends", "variables", "local", "timeouts_s", "output"):
+        for name in ("work", "ends", "variables", "local", "timeouts_s", "output", "input_schema"):
             force_setattr(self, name, ordered(getattr(self, name)))
         _ = self.chart  # compiles every expression, so that a bad one is found now
 
@@ -159,6 +163,16 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
         if state not in self.chart.places:
             raise DefinitionError(f"machine `{self.name}` has no state `{state}`")
         return self.chart.places[state].accepts
+
+    def taken_input(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What a run is given, with the defaults filled in; refused where it does not fit the schema."""
+        if not self.input_schema:
+            return given
+        filled: dict[str, Any] = with_defaults(self.input_schema, given)
+        found = problems(self.input_schema, filled, "input")
+        if found:
+            raise Refused(f"`{self.name}` cannot begin with this: {'; '.join(found[:PROBLEMS_MAX])}")
+        return filled
 
     def to_json(self) -> bytes:
         """The machine as canonical JSON."""

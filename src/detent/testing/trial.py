@@ -28,7 +28,7 @@ INITIATOR = "initiator"  # who starts the run of a case
 SOMEBODY = "somebody"  # who answers when a script does not say who
 MOMENT_S = 0.001  # a timer that is due at the very end of `advance` fires
 CASE_ROUNDS = 40_000  # of the loop: thousands of events, more than a case with the usual limits can need
-HOSTS_OWN = frozenset({"*", "child", "ask", "wait"})
+HOSTS_OWN = frozenset({"child", "ask", "wait"})
 
 
 class Verdict(NamedTuple):
@@ -80,6 +80,8 @@ def try_case(case: Case) -> Verdict:
         told = simulate(play(workflow.machine, case.tools, case.script, case.input, policy), CASE_ROUNDS)
     except Stuck as error:
         return _verdict(case, {}, (), str(error))
+    except Refused as error:  # nothing was begun: the input is not what the workflow wants
+        return _verdict(case, {"load_error": str(error)}, ())
     return _verdict(case, _actual(case, workflow, told), told.refused, told.problem)
 
 
@@ -177,12 +179,15 @@ def _lives(script: Sequence[Step]) -> list[list[Step]]:
 
 def stub(world: World, machine: Machine, tools: Tools) -> None:
     """Make an effect for everything the machine calls; one without answers gives an empty mapping."""
-    for name in sorted(called(machine) | tools.keys()):
+    every = called(machine)
+    if "*" in every:  # a tool that an expression names can have any name
+        world.effect("*", kind="pure", timeout_s=60)
+    for name in sorted((every - {"*"}) | tools.keys()):
         world.effect(name, kind="pure", answers=tools.get(name) or ({},), timeout_s=60)
 
 
 def called(machine: Machine) -> set[str]:
-    """The effects that a machine and its children call by name."""
+    """The effects that a machine and its children call by name; `*` if an expression names one."""
     found = set(machine.chart.effects) - HOSTS_OWN
     for actions in machine.work.values():
         pending = list(actions)

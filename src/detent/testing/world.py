@@ -279,6 +279,10 @@ class MortalHost(EmbeddedHost):
         self._writer = _MortalWriter(self._written, self._world)
         return self
 
+    def effect(self, live: Live, name: str) -> Effect | None:
+        """The effect of that name; one called `*` stands for every other."""
+        return super().effect(live, name) or self.effects.get("*")
+
     def _after(self, live: Live, run: Run) -> None:
         super()._after(live, run)
         self._world.stirred.set()

@@ -50,6 +50,7 @@ class EmbeddedHost(Drive):
         run_id = run_id or new_run_id()
         if not all(ch.isalnum() or ch in "-_.~" for ch in run_id) or len(run_id) > 100:
             raise Refused(f"{run_id!r} is not a run id: letters, digits, `-`, `_`, `.`, at most 100")
+        given = plain(dict(input or {}), "input")
         live = Live(self._next_no, machine, Run(id=run_id), genesis(run_id), is_new=True)
         if source and self._find_effects:
             live.effects = dict(self._find_effects(source))
@@ -57,7 +58,7 @@ class EmbeddedHost(Drive):
         declared = declarations(machine, known)
         event = Started(
             machine=machine.digest,
-            input=plain(dict(input or {}), "input"),
+            input=given if fork is not None else machine.taken_input(given),
             effects=declared,
             by=by,
             session=session,
