@@ -193,16 +193,20 @@ def test_limits_have_a_default_and_can_be_expressions_of_variables() -> None:
     assert made.machine.limits == Limits(max_transitions=1000, max_visits=8, max_duration_s=86400.0)
 
 
-def test_handlers_with_the_same_pace_are_one_and_others_are_refused() -> None:
+def test_each_handler_that_tries_again_has_limits_and_pauses_of_its_own() -> None:
     handlers = """
 error_handlers:
-  - {{on_state: a, error_type: tool_failure, action: retry_with_backoff, max_retries: 2, fallback_state: z}}
-  - {{on_state: a, error_type: timeout, action: retry_with_backoff, max_retries: {}, fallback_state: z}}
+  - {action: retry_with_backoff, max_retries: 5, delay: 9s}
+  - {on_state: a, error_type: tool_failure, action: retry_with_backoff, max_retries: 2, fallback_state: z}
+  - {on_state: a, error_type: timeout, action: retry_with_backoff, max_retries: 3, fallback_state: z}
 """
-    text = ONE.format("{id: x, tool: t}")
-    assert read_workflow(text + handlers.format(2)).machine.work["a"][0].retry == Retry(2, ("tool_failure", "timeout"))
-    with pytest.raises(DefinitionError, match="in two different ways"):
-        read_workflow(text + handlers.format(3))
+    machine = read_workflow(ONE.format("{id: x, tool: t}") + handlers).machine
+    assert machine.work["a"][0].retry == (
+        Retry(2, ("tool_failure",)),
+        Retry(3, ("timeout",)),
+        Retry(5, delay_s=9.0, is_last=True),
+    )
+    assert Machine.from_json(machine.to_json()) == machine
 
 
 def test_an_earlier_handler_keeps_a_later_one_from_retrying() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from detent.core.branch import ended, record
-from detent.core.chart import Work
+from detent.core.chart import Condition, Work
 from detent.core.check import is_effect_name
 from detent.core.contract import Contract, Failure
 from detent.core.deed import Declared
@@ -73,6 +73,7 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
         scope=action.scope or known.scope,
         call_hash=call_hash,
         attempt=before.attempt + 1 if before else 1,
+        tries=before.tries if before else (),
         lane=path,
         timeout_s=action.timeout_s or known.timeout_s,
         settle_s=known.settle,
@@ -251,24 +252,56 @@ def finished(draft: Draft, contract: Contract) -> None:
         result["result"] = contract.result
     record(draft, path, contract.action, result)
     work = draft.work(contract)
-    retry = work.action.retry
-    if retry is not None and _may_retry(retry, contract, failure):
-        _again(draft, contract, work, retry)
-    else:
+    if not (work.retries and _again(draft, contract, work, failure)):
         ended(draft, path, failure)
 
 
-def _may_retry(retry: Retry, contract: Contract, failure: Failure) -> bool:
+def _may_retry(contract: Contract, failure: Failure) -> bool:
     is_in_doubt = contract.is_irreversible and contract.deed == "possible" and contract.status is Status.CANCELLED
-    if contract.attempt > retry.limit or is_in_doubt or any(failure.matches(kind) for kind in NEVER_RETRIED):
+    return not is_in_doubt and not any(failure.matches(kind) for kind in NEVER_RETRIED)
+
+
+def _again(draft: Draft, contract: Contract, work: Work, failure: Failure) -> bool:
+    """Begin the next attempt if the retry that is for this failure has one left."""
+    retries = work.retries
+    wanted = [n for n, one in enumerate(retries) if not one.on or any(failure.matches(kind) for kind in one.on)]
+    if not wanted or not _may_retry(contract, failure):
         return False
-    return not retry.on or any(failure.matches(kind) for kind in retry.on)
+    number, retry = wanted[0], retries[wanted[0]]
+    tries = contract.tries or (0,) * len(retries)
+    had = tries[number] if len(retries) > 1 else contract.attempt - 1
+    if had >= retry.limit or (retry.is_last and not contract.lane and _is_taken(draft, failure)):
+        return False
+    if len(retries) > 1:
+        contract = replace(contract, tries=tuple(n + (i == number) for i, n in enumerate(tries)))
+    _try_again(draft, contract, work, retry, had)
+    return True
 
 
-def _again(draft: Draft, contract: Contract, work: Work, retry: Retry) -> None:
+def _is_taken(draft: Draft, failure: Failure) -> bool:
+    """Whether a row of the state, other than the last resort, would take this failure."""
+    place, before = draft.place, draft.get("error")
+    rows = [way for way in place.caught if failure.matches(way.row.error)]
+    rows += [way for way in place.settled if way.row.even_failed]
+    draft.changes["error"] = failure
+    try:
+        scope = draft.scope()
+        return any(way.when is None or _holds(way.when, scope) for way in rows)
+    finally:
+        draft.changes["error"] = before
+
+
+def _holds(condition: Condition, scope: dict[str, Any]) -> bool:
+    try:
+        return bool(condition.evaluate(scope))
+    except ExpressionError:
+        return False
+
+
+def _try_again(draft: Draft, contract: Contract, work: Work, retry: Retry, had: int) -> None:
     """The next attempt: same key, exponential delay, full jitter drawn from the run so that a replay agrees."""
     try:
-        longest = min(retry.delay_s_max, retry.delay_s * retry.factor ** (contract.attempt - 1))
+        longest = min(retry.delay_s_max, retry.delay_s * retry.factor**had)
     except OverflowError:
         longest = retry.delay_s_max
     drawn = hashlib.sha256(f"{draft.run.id}:{contract.id}".encode()).digest()

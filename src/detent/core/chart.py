@@ -52,7 +52,7 @@ class Work:
     """An action with its expressions compiled."""
 
     __slots__ = ("action", "ask", "branches", "choice", "duration", "each", "effect", "input", "is_fixed", "key",
-                 "matches", "repeat", "timeout", "when")  # fmt: skip
+                 "matches", "repeat", "retries", "timeout", "when")  # fmt: skip
 
     def __init__(self, action: "Action") -> None:
         self.action = action
@@ -62,6 +62,8 @@ class Work:
         self.choice = Condition(_text(action.input["condition"])) if action.effect == "choose" else None
         self.key = compile_template(action.key) if action.key else None
         self.repeat = compile_template(action.repeat) if action.repeat else None
+        retry = action.retry
+        self.retries = retry if isinstance(retry, tuple) else (retry,) if retry is not None else ()
         self.each = compile_template(action.each) if action.each else None
         self.ask = None if action.ask is None or is_constant(action.ask.text) else compile_template(action.ask.text)
         wait = action.wait

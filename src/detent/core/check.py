@@ -146,8 +146,10 @@ def is_variable(name: str) -> bool:
 
 def _check_care(action: "Action", place: str) -> None:
     _amounts({"timeout_s": action.timeout_s, "at_once": action.at_once, "tolerate": action.tolerate}, place)
-    retry = action.retry
-    if retry is not None:
+    retries = action.retry if isinstance(action.retry, tuple) else [action.retry]
+    for retry in retries:
+        if retry is None:
+            continue
         fields = ("limit", "delay_s", "factor", "delay_s_max")
         _amounts({f"retry.{name}": getattr(retry, name) for name in fields}, place)
     if action.ask is not None:

@@ -63,6 +63,7 @@ class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     scope: str = "global"
     call_hash: str = ""
     attempt: int = 1
+    tries: tuple[int, ...] = ()  # how many further attempts each of the action's retries has had, if it has several
     lane: str = ""
     timeout_s: float = 0.0
     settle_s: float = 0.0

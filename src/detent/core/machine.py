@@ -30,6 +30,7 @@ class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
     delay_s: float = 1.0
     factor: float = 2.0
     delay_s_max: float = 60.0
+    is_last: bool = False  # only where no row of the state takes the failure
 
 
 class Await(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,7 +70,7 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     ask: Question | None = None
     when: str = ""
     timeout_s: float = 0.0
-    retry: Retry | None = None
+    retry: Retry | tuple[Retry, ...] | None = None  # of several, the first for a type of error has its own count
     key: str = ""
     scope: Literal["", "global", "session", "run"] = ""
     repeat: str = ""
