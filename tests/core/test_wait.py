@@ -91,7 +91,7 @@ def test_a_sleep_of_no_time_is_over_at_once() -> None:
 @pytest.mark.parametrize("length", ["soon", True, -1, 1e11, None])
 def test_a_time_must_be_a_number_of_seconds(length: Any) -> None:
     story = Story(waiting(Wait(duration_s="{{ context.n }}")), {"n": length})
-    assert (story.status, story.error, story.opened) == (Status.FAILED, "expression_error", [])
+    assert (story.status, story.error, story.opened) == (Status.FAILED, "validation_error", [])
 
 
 def test_a_signal_that_does_not_come_is_a_timeout() -> None:

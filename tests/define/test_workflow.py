@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from detent import Action, Limits, Machine, Question, Retry, Status, Transition, Wait
+from detent.core.duration import seconds_of
 from detent.core.machine import Await, Branch
 from detent.define import load
 from detent.define.document import read_document
-from detent.define.kind import duration
 from detent.define.workflow import compile_document, load_workflow, read_workflow
 from detent.errors import DefinitionError
 from detent.host.embedded.live import load as load_run
@@ -133,7 +133,7 @@ transitions: [{{from: a, to: z, condition: "{{{{ not error }}}}"}}]
         ("{id: x, tool: t, approval: true}", Action("x", "t", ask=Question())),
         (
             "{id: x, tool: t, approval: {approvers: ann, roles: [ops], quorum: 2, expires: 1h30m, question: Go?}}",
-            Action("x", "t", ask=Question("Go?", approvers=("ann", "ops"), quorum=2, expires_s=5400.0, data={"roles": ["ops"]})),
+            Action("x", "t", ask=Question("Go?", approvers=("ann", "role:ops"), quorum=2, expires_s=5400.0)),
         ),
         ("{id: x, tool: t, timeout: 90s, key: 7, scope: run}", Action("x", "t", timeout_s=90.0, key="7", scope="run")),
         ('{id: x, tool: t, repeat: "{{ context.why }}"}', Action("x", "t", repeat="{{ context.why }}")),
@@ -183,7 +183,7 @@ def test_a_wait_is_an_action_called_like_its_state() -> None:
      ("2w", 1209600.0), ("5", None), ("h", None), ("-1s", None), ("1y", None), ("1h 2", None)],
 )  # fmt: skip
 def test_a_duration_is_a_number_with_a_unit(text: str, seconds: float | None) -> None:
-    assert duration(text) == seconds
+    assert seconds_of(text) == seconds
 
 
 def test_limits_have_a_default_and_can_be_expressions_of_variables() -> None:
@@ -193,16 +193,20 @@ def test_limits_have_a_default_and_can_be_expressions_of_variables() -> None:
     assert made.machine.limits == Limits(max_transitions=1000, max_visits=8, max_duration_s=86400.0)
 
 
-def test_handlers_with_the_same_pace_are_one_and_others_are_refused() -> None:
+def test_each_handler_that_tries_again_has_limits_and_pauses_of_its_own() -> None:
     handlers = """
 error_handlers:
-  - {{on_state: a, error_type: tool_failure, action: retry_with_backoff, max_retries: 2, fallback_state: z}}
-  - {{on_state: a, error_type: timeout, action: retry_with_backoff, max_retries: {}, fallback_state: z}}
+  - {action: retry_with_backoff, max_retries: 5, delay: 9s}
+  - {on_state: a, error_type: tool_failure, action: retry_with_backoff, max_retries: 2, fallback_state: z}
+  - {on_state: a, error_type: timeout, action: retry_with_backoff, max_retries: 3, fallback_state: z}
 """
-    text = ONE.format("{id: x, tool: t}")
-    assert read_workflow(text + handlers.format(2)).machine.work["a"][0].retry == Retry(2, ("tool_failure", "timeout"))
-    with pytest.raises(DefinitionError, match="in two different ways"):
-        read_workflow(text + handlers.format(3))
+    machine = read_workflow(ONE.format("{id: x, tool: t}") + handlers).machine
+    assert machine.work["a"][0].retry == (
+        Retry(2, ("tool_failure",)),
+        Retry(3, ("timeout",)),
+        Retry(5, delay_s=9.0, is_last=True),
+    )
+    assert Machine.from_json(machine.to_json()) == machine
 
 
 def test_an_earlier_handler_keeps_a_later_one_from_retrying() -> None:

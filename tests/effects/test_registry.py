@@ -66,6 +66,7 @@ def test_the_built_in_effects_go_by_their_names() -> None:
         "files.write": "idempotent",
         "files.read": "pure",
         "files.append": "irreversible",
+        "notify": "idempotent",
     }
     assert all(effect.about and effect.declared.timeout_s > 0 for effect in effects.values())
 

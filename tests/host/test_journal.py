@@ -15,7 +15,7 @@ import pytest
 from detent.core import Action, Run, Status, effect
 from detent.errors import JournalError, ReplayError, Unknown
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.file import SCHEMA, VERSION
+from detent.host.embedded.file import MIGRATIONS, SCHEMA, VERSION
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.live import load
 from detent.host.embedded.reader import entries, open_journal, verify
@@ -283,7 +283,10 @@ async def test_a_journal_of_a_newer_detent_is_not_touched(tmp_path: Path) -> Non
     assert (tmp_path / "journal.db").read_bytes() == before
 
 
-NEXT = {1: "alter table runs add column colour text not null default 'grey'; create table paint (name text)"}
+NEXT = {
+    **MIGRATIONS,
+    VERSION: "alter table runs add column colour text not null default 'grey'; create table paint (name text)",
+}
 
 
 async def test_a_journal_of_version_1_migrates_forward(tmp_path: Path) -> None:
@@ -295,7 +298,7 @@ async def test_a_journal_of_version_1_migrates_forward(tmp_path: Path) -> None:
     journal = Journal(path, is_writer=True, migrations=NEXT)
     journal.close()
     with raw(tmp_path) as db:
-        assert db.execute("pragma user_version").fetchone() == (2,)
+        assert db.execute("pragma user_version").fetchone() == (VERSION + 1,)
         assert db.execute("select count(*) from machines").fetchone() == (1,)
         assert db.execute("select count(*) from paint").fetchone() == (0,)
     again = Journal(path, is_writer=True, migrations=NEXT)
@@ -305,16 +308,19 @@ async def test_a_journal_of_version_1_migrates_forward(tmp_path: Path) -> None:
 
 
 async def test_a_new_journal_takes_the_same_road(tmp_path: Path) -> None:
-    Journal(tmp_path / "journal.db", is_writer=True, migrations={**NEXT, 2: "create table brush (name text)"}).close()
+    Journal(
+        tmp_path / "journal.db", is_writer=True, migrations={**NEXT, VERSION + 1: "create table brush (name text)"}
+    ).close()
     with raw(tmp_path) as db:
-        assert db.execute("pragma user_version").fetchone() == (3,)
+        assert db.execute("pragma user_version").fetchone() == (VERSION + 2,)
         assert db.execute("select count(*) from brush").fetchone() == (0,)
 
 
 async def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
     await make_runs(tmp_path, 1)
+    broken = {**MIGRATIONS, VERSION: "create table paint (name text); nonsense"}
     with pytest.raises(JournalError, match="nonsense"):
-        Journal(tmp_path / "journal.db", is_writer=True, migrations={1: "create table paint (name text); nonsense"})
+        Journal(tmp_path / "journal.db", is_writer=True, migrations=broken)
     async with host_at(tmp_path) as host:
         assert (await host.show("r0")).seq == 21
     with raw(tmp_path) as db:

@@ -9,9 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core import attempt
-from detent.core.contract import Contract, Deed, Failure
+from detent.core.contract import ASKED, Contract, Deed, Failure
 from detent.core.draft import Draft
-from detent.core.events import ContractMoved
+from detent.core.events import ContractMoved, Signalled
 from detent.core.question import Answer, Question
 from detent.core.schema import problems
 from detent.core.status import Status
@@ -24,11 +24,15 @@ def suspended(draft: Draft, contract: Contract, event: ContractMoved, actor: str
     question = event.question or Question()
     # A doubt does not expire: closing it unanswered would forget that the deed may have been done.
     expires_at = 0.0 if question.reason == "outcome_unknown" else attempt.expiry(draft, question)
+    is_policy = actor == POLICY
+    if is_policy:
+        say_rule(draft, contract, question.data.get(POLICY))
     draft.move(
         contract,
         "suspend",
         actor,
         question=question,
+        rule=_rule(question) if is_policy else contract.rule,
         deed=DEEDS.get(event.deed, contract.deed),
         call_hash=contract.call_hash or digest([contract.effect, contract.input]),
         expires_at=expires_at,
@@ -46,9 +50,15 @@ def resumed(draft: Draft, contract: Contract, event: ContractMoved, actor: str) 
         awaited = "a signal" if question.reason == "event" else "a time"
         raise NotWaiting(f"`{contract.id}` waits for {awaited}, not for an answer")
     said = _answer(event.result)
-    actor = said.by or actor
-    is_void = said.approved is False and event.error is not None  # the host's own no: the key is taken
-    if not is_void:
+    is_policy, actor = actor == POLICY, said.by or actor
+    is_void = (
+        said.approved is False and event.error is not None
+    )  # the host's own no: the key is taken, or a rule denies
+    if is_policy:
+        _check_rule(contract, question, is_void)
+        say_rule(draft, contract, said.data)
+        question = replace(question, quorum=1)  # a rule's yes stands for everybody's
+    elif not is_void:
         _check_speaker(draft, contract, question, said)
     if question.reason == "outcome_unknown" and not is_void:
         _settled(draft, contract, said, actor)
@@ -57,6 +67,42 @@ def resumed(draft: Draft, contract: Contract, event: ContractMoved, actor: str) 
     else:
         _check_consent(draft, contract, question, said)
         _agreed(draft, contract, question, said, actor)
+
+
+def ruled(draft: Draft, event: Signalled) -> None:
+    """What a rule of the policy said about a contract: it goes on as it is, or others may answer its question."""
+    contract = draft.contracts.get(str(event.data.get("contract_id")))
+    if contract is None:
+        raise NotWaiting(f"contract `{event.data.get('contract_id')}` of run {draft.run.id} is not open")
+    try:
+        question = msgspec.convert(event.data.get("question"), Question | None)
+    except msgspec.ValidationError as error:
+        raise Refused(f"the question does not fit: {error}") from None
+    say_rule(draft, contract, event.data.get(POLICY))
+    if question is None:
+        return
+    if contract.status is not Status.WAITING or contract.question is None or contract.question.reason not in ASKED:
+        raise NotWaiting(f"contract `{contract.id}` asks nothing")
+    draft.contracts[contract.id] = replace(
+        contract, question=question, rule=_rule(question), expires_at=attempt.expiry(draft, question)
+    )
+
+
+def _rule(question: Question) -> str:
+    said = question.data.get(POLICY)
+    return str(said.get("rule", "")) if isinstance(said, dict) else ""
+
+
+def _check_rule(contract: Contract, question: Question, is_void: bool) -> None:
+    """A rule can say yes only where a plain yes is wanted, and nothing at all to a doubt: only who looks knows."""
+    if question.reason == "outcome_unknown" or (question.reason != "approval" and not is_void):
+        raise Refused(f"no rule can answer `{contract.id}`: it asks for more than a yes")
+
+
+def say_rule(draft: Draft, contract: Contract, said: Any) -> None:
+    """Note which rule decided what, for the trace."""
+    if isinstance(said, dict) and said.get("rule"):
+        draft.say("policy", event=str(said.get("decision", "")), subject=contract.id, value=said["rule"], values=said)
 
 
 def _answer(result: Any) -> Answer:
@@ -196,6 +242,7 @@ def expired(draft: Draft, contract: Contract) -> None:
         attempt.finished(draft, draft.move(contract, "timeout", "timer", error=error))
 
 
+POLICY = "policy"  # who moves a contract when a rule decides, and where questions and answers keep what it said
 DEEDS: dict[str, Deed] = {"none": "none", "possible": "possible", "done": "done"}
 EXPIRED = {
     "event": "timeout.event",

@@ -10,17 +10,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from detent.core.branch import ended, record
-from detent.core.chart import Work
+from detent.core.chart import Condition, Work
 from detent.core.check import is_effect_name
 from detent.core.contract import Contract, Failure
 from detent.core.deed import Declared
 from detent.core.draft import Draft, told
+from detent.core.duration import seconds_of
 from detent.core.events import ContractMoved, Signalled
 from detent.core.machine import Retry
 from detent.core.question import Question
 from detent.core.status import Status
 from detent.core.value import digest
-from detent.errors import ExpressionError
+from detent.errors import ExpressionError, Refused
 
 NEVER_RETRIED = (
     "validation_error",
@@ -48,11 +49,15 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
     given = before.input if before is not None and is_edited else work.input(scope)
     if not isinstance(given, dict):
         given = {"value": given}
-    known: Declared = draft.changes.get("effects", draft.run.effects).get(effect, UNDECLARED)
+    declared = draft.changes.get("effects", draft.run.effects)
+    known: Declared = declared.get(effect) or declared.get("*", UNDECLARED)  # `*`: a world of stubs takes any name
     kind = action.kind or OWN_KINDS.get(effect) or known.kind
     repeat = str(work.repeat(scope)) if work.repeat else ""
     question = _question(work, scope, effect, repeat)
-    is_bound = kind == "irreversible" or (question is not None and effect != "wait")
+    if question is None and kind in draft.machine.asks:
+        question = Question(f"May `{effect}` do this?")
+    was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
+    is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
     call_hash = digest([effect, given]) if is_bound else ""
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}")
@@ -68,6 +73,7 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
         scope=action.scope or known.scope,
         call_hash=call_hash,
         attempt=before.attempt + 1 if before else 1,
+        tries=before.tries if before else (),
         lane=path,
         timeout_s=action.timeout_s or known.timeout_s,
         settle_s=known.settle,
@@ -76,6 +82,7 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
         question=question,
         answers=before.answers if before and is_approved else (),
         approved=call_hash if is_approved else "",
+        rule=before.rule if before and is_approved else "",
         created_at=draft.at,
         moved_at=draft.at,
         due_at=due_at,
@@ -166,8 +173,8 @@ def _wait(draft: Draft, contract: Contract, work: Work) -> None:
     seconds = work.duration or work.timeout
     try:
         length = _seconds(seconds(draft.scope(contract.lane))) if seconds else 0.0
-    except ExpressionError as error:
-        failure = Failure("expression_error", str(error))
+    except (ExpressionError, Refused) as error:
+        failure = Failure("validation_error" if isinstance(error, Refused) else "expression_error", str(error))
         finished(draft, draft.move(contract, "fail", "engine", error=failure))
         return
     waiting = draft.move(contract, "suspend", "engine", expires_at=draft.at + length if length else 0.0)
@@ -181,9 +188,12 @@ def _wait(draft: Draft, contract: Contract, work: Work) -> None:
 
 
 def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e10:
-        raise ExpressionError(f"a time must be a number of seconds, not {value!r}")
-    return float(value)
+    length = seconds_of(value) if isinstance(value, str) else value
+    if isinstance(length, bool) or not isinstance(length, int | float) or not 0 <= length <= 1e10:
+        raise Refused(
+            f"a time is a number of seconds or a text such as `90s`, `15m`, `1h30m`, `7d`, not {value!r:.100}"
+        )
+    return float(length)
 
 
 def awaits(draft: Draft, contract: Contract, signal: Signalled) -> bool:
@@ -242,24 +252,56 @@ def finished(draft: Draft, contract: Contract) -> None:
         result["result"] = contract.result
     record(draft, path, contract.action, result)
     work = draft.work(contract)
-    retry = work.action.retry
-    if retry is not None and _may_retry(retry, contract, failure):
-        _again(draft, contract, work, retry)
-    else:
+    if not (work.retries and _again(draft, contract, work, failure)):
         ended(draft, path, failure)
 
 
-def _may_retry(retry: Retry, contract: Contract, failure: Failure) -> bool:
+def _may_retry(contract: Contract, failure: Failure) -> bool:
     is_in_doubt = contract.is_irreversible and contract.deed == "possible" and contract.status is Status.CANCELLED
-    if contract.attempt > retry.limit or is_in_doubt or any(failure.matches(kind) for kind in NEVER_RETRIED):
+    return not is_in_doubt and not any(failure.matches(kind) for kind in NEVER_RETRIED)
+
+
+def _again(draft: Draft, contract: Contract, work: Work, failure: Failure) -> bool:
+    """Begin the next attempt if the retry that is for this failure has one left."""
+    retries = work.retries
+    wanted = [n for n, one in enumerate(retries) if not one.on or any(failure.matches(kind) for kind in one.on)]
+    if not wanted or not _may_retry(contract, failure):
         return False
-    return not retry.on or any(failure.matches(kind) for kind in retry.on)
+    number, retry = wanted[0], retries[wanted[0]]
+    tries = contract.tries or (0,) * len(retries)
+    had = tries[number] if len(retries) > 1 else contract.attempt - 1
+    if had >= retry.limit or (retry.is_last and not contract.lane and _is_taken(draft, failure)):
+        return False
+    if len(retries) > 1:
+        contract = replace(contract, tries=tuple(n + (i == number) for i, n in enumerate(tries)))
+    _try_again(draft, contract, work, retry, had)
+    return True
 
 
-def _again(draft: Draft, contract: Contract, work: Work, retry: Retry) -> None:
+def _is_taken(draft: Draft, failure: Failure) -> bool:
+    """Whether a row of the state, other than the last resort, would take this failure."""
+    place, before = draft.place, draft.get("error")
+    rows = [way for way in place.caught if failure.matches(way.row.error)]
+    rows += [way for way in place.settled if way.row.even_failed]
+    draft.changes["error"] = failure
+    try:
+        scope = draft.scope()
+        return any(way.when is None or _holds(way.when, scope) for way in rows)
+    finally:
+        draft.changes["error"] = before
+
+
+def _holds(condition: Condition, scope: dict[str, Any]) -> bool:
+    try:
+        return bool(condition.evaluate(scope))
+    except ExpressionError:
+        return False
+
+
+def _try_again(draft: Draft, contract: Contract, work: Work, retry: Retry, had: int) -> None:
     """The next attempt: same key, exponential delay, full jitter drawn from the run so that a replay agrees."""
     try:
-        longest = min(retry.delay_s_max, retry.delay_s * retry.factor ** (contract.attempt - 1))
+        longest = min(retry.delay_s_max, retry.delay_s * retry.factor**had)
     except OverflowError:
         longest = retry.delay_s_max
     drawn = hashlib.sha256(f"{draft.run.id}:{contract.id}".encode()).digest()

@@ -52,7 +52,7 @@ class Work:
     """An action with its expressions compiled."""
 
     __slots__ = ("action", "ask", "branches", "choice", "duration", "each", "effect", "input", "is_fixed", "key",
-                 "matches", "repeat", "timeout", "when")  # fmt: skip
+                 "matches", "repeat", "retries", "timeout", "when")  # fmt: skip
 
     def __init__(self, action: "Action") -> None:
         self.action = action
@@ -62,6 +62,8 @@ class Work:
         self.choice = Condition(_text(action.input["condition"])) if action.effect == "choose" else None
         self.key = compile_template(action.key) if action.key else None
         self.repeat = compile_template(action.repeat) if action.repeat else None
+        retry = action.retry
+        self.retries = retry if isinstance(retry, tuple) else (retry,) if retry is not None else ()
         self.each = compile_template(action.each) if action.each else None
         self.ask = None if action.ask is None or is_constant(action.ask.text) else compile_template(action.ask.text)
         wait = action.wait
@@ -124,7 +126,7 @@ class Place:
 class Chart:
     """Everything the engine looks up, computed once per machine."""
 
-    __slots__ = ("effects", "has_limits", "keeps", "machine", "output", "places")
+    __slots__ = ("effects", "has_limits", "has_notes", "keeps", "machine", "output", "places")
 
     def __init__(self, machine: "Machine") -> None:
         self.machine = machine
@@ -136,6 +138,7 @@ class Chart:
         self.keeps = frozenset(machine.keeps)
         self.has_limits = bool(machine.limits.max_transitions or machine.limits.max_visits)
         self.effects = _effects(machine)
+        self.has_notes = any(_is_note(action) for action in _actions(machine))
         if not self.has_limits:
             self._pave()
 
@@ -185,14 +188,28 @@ def _waits(work: Iterable[Work]) -> Iterator[Work]:
             yield from _waits(inner)
 
 
-def _effects(machine: "Machine") -> tuple[str, ...]:
-    """The names of the host's effects this machine calls; one that is an expression counts as `*`."""
+def _actions(machine: "Machine") -> Iterator["Action"]:
+    """Every action, those of branches and of rows included."""
 
-    def walk(actions: Iterable["Action"]) -> Iterator[str]:
+    def walk(actions: Iterable["Action"]) -> Iterator["Action"]:
         for action in actions:
             for branch in action.branches:
                 yield from walk(branch.actions)
-            if action.effect not in OWN_EFFECTS:
-                yield action.effect if is_constant(action.effect) else "*"
+            yield action
 
-    return tuple(dict.fromkeys(name for actions in machine.work.values() for name in walk(actions)))
+    for actions in machine.work.values():
+        yield from walk(actions)
+    for row in machine.transitions:
+        yield from row.then
+
+
+def _is_note(action: "Action") -> bool:
+    """Whether it may send a message to whoever started the run."""
+    level = action.input.get("level") if action.effect == "log" and isinstance(action.input, dict) else None
+    return level == "notify" or not (level is None or is_constant(level))
+
+
+def _effects(machine: "Machine") -> tuple[str, ...]:
+    """The names of the host's effects this machine calls; one that is an expression counts as `*`."""
+    called = (action.effect for action in _actions(machine) if action.effect not in OWN_EFFECTS)
+    return tuple(dict.fromkeys(name if is_constant(name) else "*" for name in called))

@@ -146,8 +146,10 @@ def is_variable(name: str) -> bool:
 
 def _check_care(action: "Action", place: str) -> None:
     _amounts({"timeout_s": action.timeout_s, "at_once": action.at_once, "tolerate": action.tolerate}, place)
-    retry = action.retry
-    if retry is not None:
+    retries = action.retry if isinstance(action.retry, tuple) else [action.retry]
+    for retry in retries:
+        if retry is None:
+            continue
         fields = ("limit", "delay_s", "factor", "delay_s_max")
         _amounts({f"retry.{name}": getattr(retry, name) for name in fields}, place)
     if action.ask is not None:
@@ -157,7 +159,9 @@ def _check_care(action: "Action", place: str) -> None:
 def _check_question(question: "Question", place: str) -> None:
     _amounts({"ask.expires_s": question.expires_s}, place)
     _plain([question.schema, question.data], "`ask`", place)
-    if question.quorum < 1 or (question.approvers and question.quorum > len(set(question.approvers))):
+    has_roles = any(name.startswith("role:") for name in question.approvers)  # who holds them is known when it is asked
+    is_too_much = bool(question.approvers) and not has_roles and question.quorum > len(set(question.approvers))
+    if question.quorum < 1 or is_too_much:
         raise DefinitionError(f"a quorum of {question.quorum} can never be reached", place)
     if question.reason not in ("approval", "form"):
         raise DefinitionError(f"a question asked first is an approval or a form, not `{question.reason}`", place)

@@ -63,6 +63,7 @@ class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     scope: str = "global"
     call_hash: str = ""
     attempt: int = 1
+    tries: tuple[int, ...] = ()  # how many further attempts each of the action's retries has had, if it has several
     lane: str = ""
     timeout_s: float = 0.0
     settle_s: float = 0.0
@@ -72,6 +73,7 @@ class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     answers: tuple[Answer, ...] = ()  # what people said, to this question and to earlier ones
     answered: int = 0  # how many of the answers were for earlier questions
     approved: str = ""  # the call hash people said yes to
+    rule: str = ""  # the rule of the policy that has asked about it or answered for it
     created_at: float = 0.0
     moved_at: float = 0.0
     due_at: float = 0.0  # PENDING: not before

@@ -10,7 +10,7 @@ from detent.core import answer, attempt, graft, lane, route
 from detent.core.commands import Command
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.draft import Draft, remembered
-from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, WAKE, ContractMoved, Event, Signalled, Started
+from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, RULED, WAKE, ContractMoved, Event, Signalled, Started
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
@@ -132,6 +132,8 @@ def _own(draft: Draft, event: Signalled) -> None:
         draft.changes["held_by"] = event.by
     elif event.name == RELEASE:
         _release(draft)
+    elif event.name == RULED:
+        answer.ruled(draft, event)
     else:
         raise EventRefused(draft.state, event.name, draft.machine.accepts(draft.state))
 
@@ -186,6 +188,8 @@ def _moved(draft: Draft, event: ContractMoved) -> None:
             attempt.succeeded(draft, contract, event, actor)
         case "fail" | "reject" | "cancel":
             error = event.error or Failure(FAILURES[event.trigger])
+            if actor == answer.POLICY:
+                answer.say_rule(draft, contract, error.data.get(answer.POLICY))
             attempt.finished(draft, draft.move(contract, event.trigger, actor, error=error, result=event.result))
         case "suspend":
             answer.suspended(draft, contract, event, actor)

@@ -1,7 +1,8 @@
 """The three events: past tense, journalled, the only inputs of a run.
 
 Time, answers, results and their order enter a run only through these. Signals whose name begins with `@` are the
-host's own: `@wake` (a timer is due), `@cancel`, `@hold` and `@release` (pause), `@migrate`.
+host's own: `@wake` (a timer is due), `@cancel`, `@hold` and `@release` (pause), `@migrate`, `@policy` (what a rule
+said about a contract that goes on as it is, or about who may answer its question).
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from detent.core.contract import Failure
 from detent.core.deed import Declared
 from detent.core.question import Question
 
-WAKE, CANCEL, HOLD, RELEASE, MIGRATE = "@wake", "@cancel", "@hold", "@release", "@migrate"
+WAKE, CANCEL, HOLD, RELEASE, MIGRATE, RULED = "@wake", "@cancel", "@hold", "@release", "@migrate", "@policy"
 
 
 class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="started"):

@@ -14,9 +14,12 @@ from detent.core.chart import Chart
 from detent.core.check import check
 from detent.core.check import did_you_mean as did_you_mean  # noqa: PLC0414 - who writes machines looks here
 from detent.core.question import Question
+from detent.core.schema import problems, with_defaults
 from detent.core.status import Status
 from detent.core.value import digest, interned, ordered
-from detent.errors import DefinitionError
+from detent.errors import DefinitionError, Refused
+
+PROBLEMS_MAX = 20  # told at once
 
 
 class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,6 +30,7 @@ class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
     delay_s: float = 1.0
     factor: float = 2.0
     delay_s_max: float = 60.0
+    is_last: bool = False  # only where no row of the state takes the failure
 
 
 class Await(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,7 +70,7 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     ask: Question | None = None
     when: str = ""
     timeout_s: float = 0.0
-    retry: Retry | None = None
+    retry: Retry | tuple[Retry, ...] | None = None  # of several, the first for a type of error has its own count
     key: str = ""
     scope: Literal["", "global", "session", "run"] = ""
     repeat: str = ""
@@ -120,9 +124,11 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     local: dict[str, dict[str, Any]] = {}  # a state's own variables
     timeouts_s: dict[str, float] = {}  # how long a run may stay in a state
     keeps: tuple[str, ...] = ()  # signals that are kept when they come early, instead of refused
+    asks: tuple[Literal["pure", "idempotent", "irreversible"], ...] = ()  # kinds of deed that are asked about first
     limits: Limits = Limits()
     children: dict[str, "Machine"] = {}  # machines that `child` actions start, by the name they use
     output: Any = None  # template of what the run gives; absent: its context
+    input_schema: dict[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
     title: str = ""
     version: str = ""
 
@@ -130,7 +136,7 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
         _settle(self)
         check(self)
         # A machine read back from its JSON has its keys in order: expressions must not see a difference.
-        for name in ("work", "ends", "variables", "local", "timeouts_s", "output"):
+        for name in ("work", "ends", "variables", "local", "timeouts_s", "output", "input_schema"):
             force_setattr(self, name, ordered(getattr(self, name)))
         _ = self.chart  # compiles every expression, so that a bad one is found now
 
@@ -159,6 +165,16 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
             raise DefinitionError(f"machine `{self.name}` has no state `{state}`")
         return self.chart.places[state].accepts
 
+    def taken_input(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What a run is given, with the defaults filled in; refused where it does not fit the schema."""
+        if not self.input_schema:
+            return given
+        filled: dict[str, Any] = with_defaults(self.input_schema, given)
+        found = problems(self.input_schema, filled, "input")
+        if found:
+            raise Refused(f"`{self.name}` cannot begin with this: {'; '.join(found[:PROBLEMS_MAX])}")
+        return filled
+
     def to_json(self) -> bytes:
         """The machine as canonical JSON."""
         return msgspec.json.encode(self, order="sorted")
@@ -179,6 +195,7 @@ def _settle(machine: Machine) -> None:
         force_setattr(machine, "work", {state: tuple(actions) for state, actions in machine.work.items()})
         force_setattr(machine, "ends", {state: Status(status) for state, status in machine.ends.items()})
         force_setattr(machine, "keeps", tuple(machine.keeps))
+        force_setattr(machine, "asks", tuple(machine.asks))
     except (TypeError, ValueError, AttributeError) as error:
         raise DefinitionError(f"not a machine's parts: {error}", f"machine `{machine.name}`") from None
 

@@ -44,6 +44,20 @@ def problems(schema: Any, value: Any, where: str = "data") -> list[str]:
     return found
 
 
+def with_defaults(schema: Any, value: Any) -> Any:
+    """The value with the defaults of its missing properties, at any depth; nothing is changed in place."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(value, dict) or not isinstance(properties, dict):
+        return value
+    filled = dict(value)
+    for name, inner in properties.items():
+        if name in filled:
+            filled[name] = with_defaults(inner, filled[name])
+        elif isinstance(inner, dict) and "default" in inner:
+            filled[name] = inner["default"]
+    return filled
+
+
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 

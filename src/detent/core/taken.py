@@ -11,7 +11,8 @@ class Taken(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `transition`: source, event, target. `contract`: subject moved from source to target by event, done by actor.
     `condition`: subject was read as `value` with these `values`; value None: it failed, event says why.
     `caught`: an error of type event was taken by the row to target. `set`: subject became value. `log`: subject
-    said value at level event. `note`: subject and value say it.
+    said value at level event. `policy`: the rule `value` decided event about the contract subject; `values` say more.
+    `note`: subject and value say it.
     """
 
     kind: str

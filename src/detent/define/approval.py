@@ -35,7 +35,7 @@ def approval(plan: Plan, given: Fields, id: str, state: str, *, is_needed: bool 
         quorum=_quorum(policy),
         separate=policy.get("different_from_initiator", False),
         expires_s=seconds(plan.page, policy.at("expires"), policy.get("expires"), "expires"),
-        data={**policy.get("data", {}), **({"roles": list(policy["roles"])} if "roles" in policy else {})},
+        data=policy.get("data", {}),
     )
 
 
@@ -48,14 +48,15 @@ def _text(policy: Fields, key: str) -> str:
 
 
 def _who(policy: Fields) -> tuple[str, ...]:
-    """People and roles alike are names that an answer can be given in; who holds a role is the surface's to know."""
-    return tuple(dict.fromkeys((*policy.get("approvers", ()), *policy.get("roles", ()))))
+    """People, and roles as `role:NAME`; who holds a role is in the policy, looked up when the question is asked."""
+    roles = (name if name.startswith("role:") else f"role:{name}" for name in policy.get("roles", ()))
+    return tuple(dict.fromkeys((*policy.get("approvers", ()), *roles)))
 
 
 def _quorum(policy: Fields) -> int:
     quorum = int(policy.get("quorum", 1))
     who = _who(policy)
-    if who and quorum > len(who):
+    if who and quorum > len(who) and not any(name.startswith("role:") for name in who):
         policy.say("quorum", f"a quorum of {quorum} can never be reached", f"{len(who)} may answer: {', '.join(who)}")
         return 1
     return quorum

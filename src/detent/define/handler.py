@@ -6,11 +6,13 @@ handlers without a type. The table keeps that order by itself: a row for `*` com
 
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from detent.core.machine import Action, Retry, Transition
 from detent.define.call import backoff
 from detent.define.document import Route
 from detent.define.page import items
-from detent.define.plan import Plan, lean
+from detent.define.plan import Plan
 from detent.define.shape import Fields, fields
 from detent.define.step import line
 
@@ -114,21 +116,9 @@ def _spread(plan: Plan, starred: list[Handler]) -> None:
 def _again(plan: Plan, state: str, found: list[Handler]) -> None:
     """The further attempts of a state's actions: those of the handlers that come first for what they take."""
     in_order = sorted(found, key=lambda h: (h.error == "*", h.state == "*"))
-    wanted: Retry | None = None
+    wanted: list[Retry] = []
     for place, handler in enumerate(in_order):
-        if handler.retry is None or any(before.takes(handler.error) for before in in_order[:place]):
-            continue
-        if wanted is None:
-            wanted = handler.retry
-        elif (wanted.limit, _pace(wanted)) != (handler.retry.limit, _pace(handler.retry)):
-            hint = "give both the same `max_retries`, `delay`, `factor` and `max_delay`, or put `retry` on the action"
-            plan.page.say(handler.path, f"`{state}` would be retried in two different ways", hint)
-        else:
-            on = (*wanted.on, *handler.retry.on) if wanted.on and handler.retry.on else ()
-            wanted = lean(Retry, limit=wanted.limit, on=on, **_pace(wanted))
-    if wanted is not None:
-        plan.retries[state] = wanted
-
-
-def _pace(retry: Retry) -> dict[str, float]:
-    return {"delay_s": retry.delay_s, "factor": retry.factor, "delay_s_max": retry.delay_s_max}
+        if handler.retry is not None and not any(before.takes(handler.error) for before in in_order[:place]):
+            wanted.append(replace(handler.retry, is_last=True) if handler.error == "*" else handler.retry)
+    if wanted:
+        plan.retries[state] = wanted[0] if len(wanted) == 1 else tuple(wanted)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from detent.core.check import is_effect_name, is_variable
+from detent.core.duration import seconds_of
 from detent.core.schema import TYPES
 from detent.define.document import Route
 from detent.define.grammar import ERROR_TYPES, ROOTS, Key
@@ -18,9 +19,6 @@ MISSING: Any = object()
 NAME_MAX = 100
 MAY_BE_EMPTY = ("template", "plain", "templates", "one", "many", "named", "branches", "schema")
 AMOUNT_MAX = 1e9  # of seconds, this is more than thirty years
-UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_DURATION = re.compile(r"(?:\s*\d+(?:\.\d+)?\s*(?:ms|min|[smhdw])){1,6}\s*", re.ASCII)
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|[smhdw])", re.ASCII)
 
 # What the engine does itself is not called as a tool.
 INSTEAD = {
@@ -179,19 +177,12 @@ def _number(spot: Spot, value: Any) -> Any:
     return spot.mistyped(f"a {'whole ' if is_whole else ''}number{bounds}", value)
 
 
-def duration(text: str) -> float | None:
-    """The seconds that a text such as `90s`, `15m` or `1h30m` means."""
-    if not _DURATION.fullmatch(text):
-        return None
-    return sum(float(count) * UNITS[unit] for count, unit in _PART.findall(text))
-
-
 def _duration(spot: Spot, value: Any) -> Any:
     """Seconds as a float; an expression stays text, for the places that can wait for its value."""
     if isinstance(value, str):
         if "{{" in value:
             return value if spot.page.template(spot.path, value) else MISSING
-        seconds = duration(value) if len(value) < NAME_MAX else None
+        seconds = seconds_of(value)
     else:
         seconds = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
     if seconds is None or not 0 <= seconds <= AMOUNT_MAX:

@@ -53,7 +53,7 @@ class Plan:
         self.awaited: dict[str, list[Await]] = {}  # by wait state, from `for` and from transitions with `on`
         self.named_events: dict[str, set[str]] = {}  # by wait state, from `for` alone
         self.events: dict[str, None] = {}
-        self.retries: dict[str, Retry] = {}  # by state, from handlers
+        self.retries: dict[str, Retry | tuple[Retry, ...]] = {}  # by state, from handlers
         self.actions: dict[str, Route] = {}  # the ids of all actions
         self.asking: set[str] = set()  # states that ask before they act
         self.written: dict[str, None] = {}  # names of the context that an action sets

@@ -72,12 +72,13 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def schema() -> dict[str, Any]:
     """The whole schema; every shape of the grammar is one definition."""
-    shapes = {name: _shape(name, shape) for name, shape in SHAPES.items()}
+    shapes = {name: shape_schema(name, shape) for name, shape in SHAPES.items()}
     whole = shapes.pop("workflow")
     return {"$schema": DRAFT, "title": TITLE, **whole, "$defs": shapes}
 
 
-def _shape(name: str, shape: Shape) -> dict[str, Any]:
+def shape_schema(name: str, shape: Shape) -> dict[str, Any]:
+    """The schema of one shape."""
     made: dict[str, Any] = {
         "type": "object",
         "properties": {key: _key(entry) for key, entry in shape.items()},
@@ -90,7 +91,7 @@ def _shape(name: str, shape: Shape) -> dict[str, Any]:
         made["type"] = ["object", "null"]
     if name == "action":
         made["anyOf"] = [{"required": [key]} for key in ("type", "tool", "python", "workflow", "for_each", "items")]
-    said = {"state": "type", "action": "type", "step": "action", "handler": "action"}.get(name)
+    said = {"state": "type", "action": "type", "step": "action", "handler": "action", "rule": "decision"}.get(name)
     if said:
         made["allOf"] = [_only(said, type, shape) for type in shape[said].choices]
     return made

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from detent.define.document import Route
-from detent.define.grammar import SHAPES, TYPED, Key
+from detent.define.grammar import SHAPES, TYPED, Key, Shape
 from detent.define.kind import MISSING, check
 from detent.define.page import Page, kind_of
 
@@ -37,15 +37,15 @@ class Fields:
         self.page.say(self.at(key), message, hint)
 
 
-def fields(page: Page, path: Route, value: Any, shape: str, what: str, type: str = "") -> Fields | None:
-    """Check a mapping against the grammar's table; None where it is no mapping at all."""
+def fields(page: Page, path: Route, value: Any, shape: str | Shape, what: str, type: str = "") -> Fields | None:
+    """Check a mapping against a table, by default one of the grammar's; None where it is no mapping at all."""
+    table = SHAPES[shape] if isinstance(shape, str) else shape
     if value is None:
         value = {}
     if not isinstance(value, dict):
-        page.say(path, f"{what} must be a mapping, not {kind_of(value)}", f"known keys: {_listed(SHAPES[shape])}")
+        page.say(path, f"{what} must be a mapping, not {kind_of(value)}", f"known keys: {_listed(table)}")
         return None
-    table = SHAPES[shape]
-    if not type and shape in TYPED:
+    if not type and isinstance(shape, str) and shape in TYPED:
         said, default = TYPED[shape]
         type = _type(value.get(said, default), table[said])
     good: dict[str, Any] = {}

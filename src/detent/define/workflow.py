@@ -152,6 +152,7 @@ def _machine(plan: Plan, given: Fields, title: str) -> Machine | None:
             keeps=tuple(plan.events),
             limits=limits,
             output=given.get("output"),
+            input_schema=given.get("input", {}),
             title=title if title != name else "",
             version=given.get("version", ""),
         )

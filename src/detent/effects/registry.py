@@ -23,6 +23,7 @@ BUILTIN = {
     "files.write": "detent.effects.files:write",
     "files.read": "detent.effects.files:read",
     "files.append": "detent.effects.files:append",
+    "notify": "detent.effects.notify:notify",
 }
 TAKEN = {*BUILTIN, "child"}  # a child run is started by the host, which brings that effect itself
 

@@ -42,6 +42,7 @@ class Case(NamedTuple):
     tools: Tools
     script: tuple[Step, ...]
     expect: dict[str, Any]
+    policy: Document | None = None
 
 
 class Want(NamedTuple):
@@ -92,6 +93,7 @@ CASE: dict[str, Want] = {
     "fragment": FLAG,
     "input": MAPPING,
     "tools": MAPPING,
+    "policy": MAPPING,
     "script": LIST,
     "expect": MAPPING,
 }
@@ -193,6 +195,7 @@ def _case(page: Page, document: Document, path: Route, value: Any, folder: Path)
         tools=tools,
         script=tuple(step for step in script if step is not None),
         expect=expect,
+        policy=document.part(*path, "policy") if "policy" in given else None,
     )
 
 

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 from detent.core.history import Entry
 from detent.core.machine import Machine
+from detent.core.policy import Policy
 from detent.core.run import Run
 from detent.define.document import read_document, read_file
+from detent.define.policy import compile_policy
 from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
 from detent.host.embedded.reader import entries, verify
@@ -26,7 +28,7 @@ INITIATOR = "initiator"  # who starts the run of a case
 SOMEBODY = "somebody"  # who answers when a script does not say who
 MOMENT_S = 0.001  # a timer that is due at the very end of `advance` fires
 CASE_ROUNDS = 40_000  # of the loop: thousands of events, more than a case with the usual limits can need
-HOSTS_OWN = frozenset({"*", "child", "ask", "wait"})
+HOSTS_OWN = frozenset({"child", "ask", "wait"})
 
 
 class Verdict(NamedTuple):
@@ -71,12 +73,15 @@ def try_case(case: Case) -> Verdict:
     """Play one case and compare."""
     try:
         workflow = _workflow(case)
+        policy = compile_policy(case.policy) if case.policy is not None else None
     except DefinitionError as error:
         return _verdict(case, {"load_error": str(error)}, ())
     try:
-        told = simulate(play(workflow.machine, case.tools, case.script, case.input), CASE_ROUNDS)
+        told = simulate(play(workflow.machine, case.tools, case.script, case.input, policy), CASE_ROUNDS)
     except Stuck as error:
         return _verdict(case, {}, (), str(error))
+    except Refused as error:  # nothing was begun: the input is not what the workflow wants
+        return _verdict(case, {"load_error": str(error)}, ())
     return _verdict(case, _actual(case, workflow, told), told.refused, told.problem)
 
 
@@ -132,13 +137,17 @@ def _asked(case: Case, key: str) -> list[tuple[str, Any]]:
 
 
 async def play(
-    machine: Machine, tools: Tools, script: Sequence[Step] = (), input: Mapping[str, Any] | None = None
+    machine: Machine,
+    tools: Tools,
+    script: Sequence[Step] = (),
+    input: Mapping[str, Any] | None = None,
+    policy: Policy | None = None,
 ) -> Told:
     """Start a run, let the script happen to it, and tell what it did."""
     refused: list[str] = []
     lives = _lives(script)
     is_timed = any(step.verb == "advance" for step in script)
-    with World() as world:
+    with World(policy=policy) as world:
         stub(world, machine, tools)
         for number, steps in enumerate(lives):
             is_last = number == len(lives) - 1
@@ -170,12 +179,15 @@ def _lives(script: Sequence[Step]) -> list[list[Step]]:
 
 def stub(world: World, machine: Machine, tools: Tools) -> None:
     """Make an effect for everything the machine calls; one without answers gives an empty mapping."""
-    for name in sorted(called(machine) | tools.keys()):
+    every = called(machine)
+    if "*" in every:  # a tool that an expression names can have any name
+        world.effect("*", kind="pure", timeout_s=60)
+    for name in sorted((every - {"*"}) | tools.keys()):
         world.effect(name, kind="pure", answers=tools.get(name) or ({},), timeout_s=60)
 
 
 def called(machine: Machine) -> set[str]:
-    """The effects that a machine and its children call by name."""
+    """The effects that a machine and its children call by name; `*` if an expression names one."""
     found = set(machine.chart.effects) - HOSTS_OWN
     for actions in machine.work.values():
         pending = list(actions)

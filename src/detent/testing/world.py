@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from detent.core.contract import Contract
 from detent.core.deed import Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, effect
+from detent.core.policy import Policy
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.embedded.clock import Alarm
@@ -125,8 +126,15 @@ class World:
     """
 
     def __init__(
-        self, home: Path | None = None, *, seed: int = 0, die_at: Sequence[int] = (), is_clumsy: bool = False
+        self,
+        home: Path | None = None,
+        *,
+        seed: int = 0,
+        die_at: Sequence[int] = (),
+        is_clumsy: bool = False,
+        policy: Policy | None = None,
     ) -> None:
+        self.policy = policy
         self.is_clumsy = is_clumsy
         self._is_own = home is None
         self.home = home or Path(tempfile.mkdtemp(prefix="detent-world-"))
@@ -261,13 +269,19 @@ class MortalHost(EmbeddedHost):
     """The embedded host with a writer that can die."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world.home, world.effects, clock=VirtualClock(), sync="off", is_inline=True)
+        super().__init__(
+            world.home, world.effects, clock=VirtualClock(), sync="off", is_inline=True, policy=world.policy
+        )
         self._world = world
 
     async def __aenter__(self) -> "MortalHost":
         await super().__aenter__()
         self._writer = _MortalWriter(self._written, self._world)
         return self
+
+    def effect(self, live: Live, name: str) -> Effect | None:
+        """The effect of that name; one called `*` stands for every other."""
+        return super().effect(live, name) or self.effects.get("*")
 
     def _after(self, live: Live, run: Run) -> None:
         super()._after(live, run)
@@ -301,6 +315,7 @@ class MortalHost(EmbeddedHost):
         """Go as SIGKILL goes: nothing more is written, nothing is tidied up but the simulation's own tasks."""
         self.is_closing = True
         self.timers.close()
+        self.outbox.stop()
         tasks = [task for live in self.all_live() for task in live.tasks.values()]
         for task in tasks:
             task.cancel()

@@ -282,6 +282,10 @@ class Attempts:
         machine = child_machine(self._host.journal, live.machine, contract)
         run_id = child_id(live.run.id, contract.id)
         given = contract.input.get("input")
+        try:
+            machine.taken_input(given if isinstance(given, dict) else {})
+        except Refused as error:
+            raise EffectFailed(str(error), "validation_error") from None
         await self._host.start(
             machine,
             given if isinstance(given, dict) else {},

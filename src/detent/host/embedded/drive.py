@@ -6,15 +6,16 @@
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from detent.core.commands import Abort, Ask, Perform, Wake
 from detent.core.deed import Effect
 from detent.core.engine import advance
-from detent.core.events import Event
+from detent.core.events import ContractMoved, Event
 from detent.core.machine import Machine
+from detent.core.policy import Policy
 from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
@@ -25,6 +26,8 @@ from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.live import Live, load
 from detent.host.embedded.lock import Lock, holder
+from detent.host.embedded.outbox import Outbox
+from detent.host.embedded.ruling import Rulings
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Writer, flushed
 
@@ -49,8 +52,12 @@ class Drive:
         live_max: int = LIVE_MAX,
         grace_s: float = 5.0,
         lock: Lock | None = None,
+        policy: Policy | None = None,
+        notify: str = "notify",
     ) -> None:
         self.home = home
+        self.outbox = Outbox(self, notify)
+        self._rulings = Rulings(policy) if policy is not None else None
         self._lock = lock  # one that is held already; without it the host takes its own
         self.clock: Clock = clock or SystemClock()
         given = effects.values() if isinstance(effects, Mapping) else effects
@@ -110,6 +117,7 @@ class Drive:
                 bell.set()
         try:
             await self.attempts.close(self._grace_s if grace_s is None else grace_s)
+            await self.outbox.close(self._grace_s if grace_s is None else grace_s)
             await self._tasks.__aexit__(None, None, None)
         finally:
             await self._writer.close()
@@ -172,7 +180,7 @@ class Drive:
             before = live.run
             try:
                 body, event = sealed(event)  # noqa: PLW2901  # what is folded is what a replay will read
-                run, commands, _ = advance(live.machine, before, event)
+                run, commands, taken = advance(live.machine, before, event)
             except Refused:
                 if not batch.events:
                     raise
@@ -182,20 +190,34 @@ class Drive:
             live.write(batch, event, body, run)
             if event.id:
                 live.ids.add(event.id)
+            if live.machine.chart.has_notes:
+                self.outbox.take(batch, run, live.machine.name, taken)
             if before.contracts:
                 self.claims.follow(batch, before, run, event)
             for command in commands:
                 kind = type(command)
                 if kind is Perform or kind is Ask:
-                    refusal = self.claims.take(batch, run, command.contract_id, self.clock)  # type: ignore[union-attr]
-                    if refusal is not None:
-                        todo.append(refusal)
-                    elif kind is Perform:
+                    may_go_on = self._may_go_on(live, batch, before, command.contract_id, todo)  # type: ignore[union-attr]
+                    if may_go_on and kind is Perform:
                         deeds.performs += (command.contract_id,)  # type: ignore[union-attr]
                 elif kind is Abort:
                     deeds.aborts += (command.contract_id,)  # type: ignore[union-attr]
                 elif kind is Wake:
                     self.timers.set(run.id, command.at)  # type: ignore[union-attr]
+
+    def _may_go_on(self, live: Live, batch: Batch, before: Run, contract_id: str, todo: list[Event]) -> bool:
+        """Whether the policy and the keys let a contract act or ask as it is; what they say is still to be folded."""
+        run = live.run
+        if self._rulings is not None:
+            ruling = self._rulings.on(before, run, live.machine, contract_id)
+            if ruling is not None:
+                todo.append(ruling)
+            if type(ruling) is ContractMoved:
+                return False  # it waits, is rejected, or begins with that move
+        refusal = self.claims.take(batch, run, contract_id, self.clock)
+        if refusal is not None:
+            todo.append(refusal)
+        return refusal is None
 
     def _hand_over(self, live: Live, batch: Batch, deeds: "_Deeds") -> None:
         run, done = live.run, deeds.done
@@ -223,6 +245,8 @@ class Drive:
             return
         if batch.claims or batch.freed:
             self.claims.wrote(batch)
+        if batch.notes:
+            self.outbox.post(batch.notes)
         for contract_id in deeds.aborts:
             self.attempts.abort(live, contract_id)
         for contract_id in deeds.performs:
@@ -324,6 +348,14 @@ class Drive:
         """Give a coroutine an owner."""
         task = self._tasks.create_task(work)
         live.tasks[contract_id] = task
+
+    def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Give a coroutine that belongs to no run an owner."""
+        return self._tasks.create_task(work)
+
+    def submit(self, batch: Batch) -> None:
+        """Write what belongs to no run; if that fails, it is only done again."""
+        self._writer.submit(batch, lambda _: None)
 
     def effect(self, live: Live, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""

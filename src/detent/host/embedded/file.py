@@ -45,7 +45,17 @@ create table claims (
 ) without rowid;
 """
 
-MIGRATIONS: dict[int, str] = {}  # from version n to n + 1, n counting from 1 without gaps
+# From version n to n + 1, n counting from 1 without gaps.
+MIGRATIONS: dict[int, str] = {
+    1: """
+create table outbox (
+    key text primary key, run_id text not null, message blob not null, at real not null,
+    delivered_at real not null default 0, tries integer not null default 0, problem text not null default ''
+) without rowid;
+create index outbox_by_run on outbox (run_id);
+create index outbox_left on outbox (at) where delivered_at = 0
+""",
+}
 VERSION = 1 + len(MIGRATIONS)
 
 

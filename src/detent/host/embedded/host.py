@@ -8,6 +8,7 @@ from typing import Any, Self
 from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, ContractMoved, Signalled, Started
 from detent.core.history import Entry
 from detent.core.machine import Machine
+from detent.core.policy import SPEAKER
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
@@ -49,6 +50,7 @@ class EmbeddedHost(Drive):
         run_id = run_id or new_run_id()
         if not all(ch.isalnum() or ch in "-_.~" for ch in run_id) or len(run_id) > 100:
             raise Refused(f"{run_id!r} is not a run id: letters, digits, `-`, `_`, `.`, at most 100")
+        given = plain(dict(input or {}), "input")
         live = Live(self._next_no, machine, Run(id=run_id), genesis(run_id), is_new=True)
         if source and self._find_effects:
             live.effects = dict(self._find_effects(source))
@@ -56,7 +58,7 @@ class EmbeddedHost(Drive):
         declared = declarations(machine, known)
         event = Started(
             machine=machine.digest,
-            input=plain(dict(input or {}), "input"),
+            input=given if fork is not None else machine.taken_input(given),
             effects=declared,
             by=by,
             session=session,
@@ -96,6 +98,8 @@ class EmbeddedHost(Drive):
                 f"`{contract_id}` waits for {contract.question.data.get('run_id', 'another run')}, not for a person"
             )
         said = plain(dict(answer), "answer")
+        if str(said.get("by") or "").startswith(SPEAKER):
+            raise Refused(f"`{said['by']}`: names that begin with `{SPEAKER}` are the policy's own")
         return await self._tell(
             live, ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now(), id=id)
         )
@@ -166,6 +170,7 @@ class EmbeddedHost(Drive):
         """Take up what the last process left behind; returns the runs that had something under way."""
         taken_up = take_up(self, run_id)
         self.timers.load()
+        self.outbox.load()
         return taken_up
 
 

@@ -49,6 +49,9 @@ TAKE_CLAIM = (
     " where claims.run_id = excluded.run_id"
 )
 FREE_CLAIM = "delete from claims where scope = ? and key = ? and run_id = ? and contract_id = ?"
+PUT_NOTE = "insert or ignore into outbox (key, run_id, message, at) values (?, ?, ?, ?)"
+KEEP_NOTE = "update outbox set delivered_at = ?, tries = ?, problem = ? where key = ?"
+NOTES = "select key, run_id, message, at, delivered_at, tries, problem from outbox"
 SUMMARY = (
     "select run_id, name, machine, state, status, seq, started_at, updated_at, wake_at, waiting, by, session, parent,"
     " cost_usd, head, source, no from runs"
@@ -76,6 +79,18 @@ class Claim(NamedTuple):
     at: float
 
 
+class Note(NamedTuple):
+    """A message to whoever started a run, and what became of it."""
+
+    key: str
+    run_id: str
+    message: dict[str, Any]
+    at: float
+    delivered_at: float = 0.0  # 0: not yet
+    tries: int = 0
+    problem: str = ""  # why the last try failed
+
+
 class Owner(Protocol):
     """Whose events a batch holds."""
 
@@ -85,7 +100,8 @@ class Owner(Protocol):
 class Batch:
     """Everything one run writes in one transaction."""
 
-    __slots__ = ("advance", "claims", "events", "freed", "insert", "machine", "owner", "snapshot", "update")
+    __slots__ = ("advance", "claims", "events", "freed", "insert", "machine", "notes", "owner", "posted", "snapshot",
+                 "update")  # fmt: skip
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner  # once one of an owner's batches has failed, none of its later ones may be written
@@ -97,6 +113,8 @@ class Batch:
         self.snapshot: tuple[int, int, str, bytes] | None = None
         self.claims: tuple[Claim, ...] = ()
         self.freed: tuple[tuple[str, str, str, str], ...] = ()
+        self.notes: tuple[Note, ...] = ()  # messages to send
+        self.posted: tuple[Note, ...] = ()  # messages sent, or not, just now
 
 
 _event = msgspec.json.Decoder(Event)
@@ -164,6 +182,8 @@ class Journal:
             for batch in batches:
                 if batch.update is not None:
                     db.execute(UPDATE_RUN, batch.update)
+                if batch.notes or batch.posted:
+                    self._post(batch)
                 if batch.snapshot is not None:
                     db.execute(KEEP_SNAPSHOT, batch.snapshot)
                     db.execute(DROP_SNAPSHOTS, batch.snapshot[:2])
@@ -178,6 +198,10 @@ class Journal:
         except Exception as error:  # a value SQLite cannot take must not end the thread that writes for everybody
             roll_back(db)
             raise JournalError(f"{self.path}: {type(error).__name__}: {error}") from error
+
+    def _post(self, batch: Batch) -> None:
+        self._db.executemany(PUT_NOTE, [(n.key, n.run_id, encode(n.message), n.at) for n in batch.notes])
+        self._db.executemany(KEEP_NOTE, [(n.delivered_at, n.tries, n.problem, n.key) for n in batch.posted])
 
     def _take(self, claim: Claim) -> None:
         result = None if claim.result is None else encode(claim.result)
@@ -275,6 +299,17 @@ class Journal:
             " order by child.no"
         )
         return [(row[0], row[1], bool(row[2])) for row in self._all(query, ())]
+
+    def notes(self, run_id: str = "") -> list[Note]:
+        """The messages of a run, or those of all runs that are not delivered, oldest first."""
+        where, values = (" where run_id = ?", (run_id,)) if run_id else (" where delivered_at = 0", ())
+        try:
+            rows = self._db.execute(f"{NOTES}{where} order by at, key", values).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                return []  # an older file that nobody has written to since
+            raise JournalError(_explained(error, self.path)) from None
+        return [Note(*row)._replace(message=msgspec.json.decode(row[2])) for row in rows]
 
     def next_no(self) -> int:
         """The number for the next run."""

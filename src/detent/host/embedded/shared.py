@@ -15,6 +15,7 @@ import msgspec
 
 from detent.core.deed import Effect
 from detent.core.machine import Machine
+from detent.core.policy import Policy
 from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.value import plain
@@ -32,9 +33,13 @@ class SharedHost:
     """The verbs, done here or by the process that holds the journal."""
 
     def __init__(
-        self, home: Path, effects: Mapping[str, Effect] | Sequence[Effect], find_effects: FindEffects | None
+        self,
+        home: Path,
+        effects: Mapping[str, Effect] | Sequence[Effect],
+        find_effects: FindEffects | None,
+        **settings: Any,
     ) -> None:
-        self._home, self._effects, self._find_effects = home, effects, find_effects
+        self._home, self._effects, self._find_effects, self._settings = home, effects, find_effects, settings
         self._lock = Lock(home)
         self._host: EmbeddedHost | None = None
         self._door: Door | None = None
@@ -60,7 +65,9 @@ class SharedHost:
                     pid = holder(self._home).get("pid", "?")
                     raise JournalError(f"process {pid} holds {self._home} but does not answer") from None
                 await asyncio.sleep(PAUSE_S)
-        host = EmbeddedHost(self._home, self._effects, find_effects=self._find_effects, lock=self._lock)
+        host = EmbeddedHost(
+            self._home, self._effects, find_effects=self._find_effects, lock=self._lock, **self._settings
+        )
         await host.__aenter__()
         door = Door(host, self._home)
         try:
@@ -169,10 +176,14 @@ class SharedHost:
 
 @asynccontextmanager
 async def open_host(
-    home: Path, effects: Mapping[str, Effect] | Sequence[Effect] = (), find_effects: FindEffects | None = None
+    home: Path,
+    effects: Mapping[str, Effect] | Sequence[Effect] = (),
+    find_effects: FindEffects | None = None,
+    policy: Policy | None = None,
+    notify: str = "notify",
 ) -> AsyncIterator[SharedHost]:
-    """A host on a journal that other processes may be using too."""
-    host = SharedHost(home, effects, find_effects)
+    """A host on a journal that other processes may be using too; policy and notifier hold while it is the driver."""
+    host = SharedHost(home, effects, find_effects, policy=policy, notify=notify)
     await host.open()
     is_hurried = True
     try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from detent.define.policy import policy_schema
 from detent.define.schema import TITLE, schema
 from detent.define.template import CASES, SCHEMA_FILE, template, templates
 from detent.errors import Refused
@@ -18,12 +19,14 @@ SUFFIXES = (".yaml", ".yml")
 
 
 @verb("schema")
-def print_schema(caller: Caller) -> int:
-    """Print the JSON Schema of workflow files."""
+@click.argument("of", metavar="[policy]", default="workflow", type=click.Choice(["workflow", "policy"]))
+def print_schema(caller: Caller, of: str) -> int:
+    """Print the JSON Schema of workflow or policy files."""
+    wanted = policy_schema() if of == "policy" else schema()
     if caller.is_json:
-        emit(schema())
+        emit(wanted)
     else:
-        click.echo(_schema_text(), nl=False)
+        click.echo(json.dumps(wanted, indent=2, ensure_ascii=False))
     return 0
 
 

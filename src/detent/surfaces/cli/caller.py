@@ -14,12 +14,15 @@ import click
 from detent.errors import Refused
 from detent.surfaces.cli.text import visible
 from detent.surfaces.language import _
+from detent.surfaces.policy import find_policy
 
 if TYPE_CHECKING:
     from detent.host.embedded.journal import Journal, Record
     from detent.host.embedded.shared import SharedHost
 
 DEFAULT_HOME = ".detent"
+# The commands that can make a run act, so that a policy matters to them.
+DRIVING = frozenset({"run", "signal", "approve", "reject", "answer", "cancel", "resume", "fork", "migrate"})
 
 
 def emit(value: Mapping[str, Any]) -> None:
@@ -49,13 +52,13 @@ class Caller:
 
     current: ClassVar[Optional["Caller"]] = None  # whose command an interruption interrupts
 
-    def __init__(self, home: str | None, is_json: bool) -> None:
+    def __init__(self, home: str | None, is_json: bool, policy: str = "") -> None:
         self.home = Path(home or os.environ.get("DETENT_HOME") or DEFAULT_HOME)
         self.is_json = is_json
         self.interrupted = ""  # the run that Ctrl-C puts down
         self._found = ""
         self.is_driven_elsewhere = False
-        self._home_option = home
+        self._home_option, self._policy_option = home, policy
         self._journal: Journal | None = None
         self._warned: set[str] = set()
         Caller.current = self
@@ -79,7 +82,10 @@ class Caller:
     def command(self, verb: str, *words: str) -> str:
         """A command line the caller can paste."""
         home = ["--home", self._home_option] if self._home_option else []
-        return visible(shlex.join(["detent", *home, verb, *words]))
+        return visible(shlex.join(["detent", *home, verb, *words, *self._policy_words(verb)]))
+
+    def _policy_words(self, verb: str) -> list[str]:
+        return ["--policy", self._policy_option] if self._policy_option and verb in DRIVING else []
 
     @property
     def journal(self) -> "Journal":
@@ -112,7 +118,15 @@ class Caller:
         if self.home.exists() and not self.home.is_dir():
             raise Refused(f"{self.home} is not a folder, so it cannot be a home")
         effects = {**builtin(), **discover()}
-        async with open_host(self.home, effects, lambda source: find_effects(source, self.warn)) as host:
+        policy = find_policy(self.home, self._policy_option)
+        notify = os.environ.get("DETENT_NOTIFY") or "notify"
+        if notify not in effects:
+            raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
+        async with open_host(
+            self.home, effects, lambda source: find_effects(source, self.warn), policy, notify
+        ) as host:
+            if self._policy_option and not host.is_holder:
+                raise Refused("another process drives this journal, under its own policy; leave out --policy or end it")
             self.interrupted, self.is_driven_elsewhere = self._found, not host.is_holder
             yield host
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from detent.surfaces.cli.caller import Caller, user
+from detent.surfaces.cli.caller import DRIVING, Caller, user
 from detent.surfaces.cli.program import summaries
 from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.language import _
@@ -22,10 +22,13 @@ def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
         params = [*reversed(getattr(function, "__click_params__", []))]
         params.append(click.Option(["--home"], metavar="FOLDER", help=_("Where the journal is.")))
         params.append(click.Option(["--json", "is_json"], is_flag=True, help=_("Answer in JSON.")))
+        if name in DRIVING:
+            about = _("The policy that holds (else $DETENT_POLICY, else detent.policy.yaml beside the home).")
+            params.append(click.Option(["--policy"], default="", metavar="FILE", help=about))
 
-        def call(home: str | None, is_json: bool, **given: Any) -> int:
+        def call(home: str | None, is_json: bool, policy: str = "", **given: Any) -> int:
             context = click.get_current_context()
-            caller = Caller(home or (context.parent.params.get("home") if context.parent else None), is_json)
+            caller = Caller(home or (context.parent.params.get("home") if context.parent else None), is_json, policy)
             try:
                 if inspect.iscoroutinefunction(function):
                     import asyncio

@@ -64,7 +64,7 @@ def summaries() -> dict[str, str]:
         "log": _("Show what happened in a run, event by event."),
         "list": _("List the runs, newest first."),
         "watch": _("Follow a run's events until it ends."),
-        "schema": _("Print the JSON Schema of workflow files."),
+        "schema": _("Print the JSON Schema of workflow files, or of policies."),
         "doctor": _("Check this installation and its journal."),
         "completion": _("Print the completion script for a shell."),
         "version": _("Print the version."),

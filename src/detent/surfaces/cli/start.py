@@ -1,6 +1,7 @@
 """Commands that take a definition file: run and validate."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +14,9 @@ from detent.surfaces.cli.option import assigned, by_option, parsed_object, verb
 from detent.surfaces.cli.text import visible
 from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
+from detent.surfaces.policy import FILE as POLICY_FILE
 
+POLICIES = (".policy.yaml", ".policy.yml")
 HOSTS_OWN = ("ask", "wait", "child", "*")
 
 
@@ -64,7 +67,9 @@ async def _run(caller: Caller, definition: Definition, values: dict[str, Any], r
 @verb("validate")
 @click.argument("file", metavar="FILE[:NAME]")
 def validate(caller: Caller, file: str) -> int:
-    """Load a definition and say what is wrong with it."""
+    """Load a definition or a policy and say what is wrong with it."""
+    if file.endswith(POLICIES) or Path(file).name == POLICY_FILE:
+        return _validate_policy(caller, file)
     definition = load(file)
     machine = definition.machine
     missing = _missing(definition)
@@ -88,6 +93,18 @@ def validate(caller: Caller, file: str) -> int:
             caller.note(visible(str(warning)), "yellow")
         count = len(machine.states)
         caller.say(_("ok: machine `{name}`, {count} states", name=visible(machine.name), count=count), "green")
+    return 0
+
+
+def _validate_policy(caller: Caller, file: str) -> int:
+    from detent.define.policy import load_policy
+
+    policy = load_policy(file)
+    if caller.is_json:
+        rules = [rule.name for rule in policy.rules]
+        emit({"ok": True, "policy": policy.digest, "rules": rules, "roles": sorted(policy.roles), "error": None})
+    else:
+        caller.say(_("ok: a policy with {count} rules", count=len(policy.rules)), "green")
     return 0
 
 

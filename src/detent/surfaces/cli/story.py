@@ -66,6 +66,8 @@ class Narrator:
                 yield _transition(taken), ""
             elif taken.kind == "caught":
                 yield _caught(taken), "yellow"
+            elif taken.kind == "policy":
+                yield f"  {_ruled(taken)}", "yellow" if taken.event == "deny" else "dim"
             elif taken.kind == "log":
                 yield f"  {brief(taken.value, 500)}", ""
             elif taken.kind in ("note", "dropped"):
@@ -108,6 +110,11 @@ def _caught(taken: Taken) -> str:
     return _("  {type} is caught: {problem}", type=visible(taken.event), problem=problem)
 
 
+def _ruled(taken: Taken) -> str:
+    rule, name, decision = visible(str(taken.value)), visible(taken.subject), visible(taken.event)
+    return _("{name}: the policy's rule `{rule}` says {decision}", name=name, rule=rule, decision=decision)
+
+
 def headline(event: Event) -> str:
     """What an event says, on one line."""
     if isinstance(event, Started):
@@ -148,6 +155,10 @@ def consequences(entry: Entry) -> Iterator[str]:
                 )
             case "caught":
                 yield _caught(taken).strip()
+            case "policy":
+                yield _ruled(taken)
+            case "log" if taken.event == "notify":
+                yield _("message to {to}: {message}", to=visible(entry.run.by or "?"), message=brief(taken.value, 500))
             case "set":
                 yield f"{visible(taken.subject)} = {brief(taken.value, 300)}"
             case _:

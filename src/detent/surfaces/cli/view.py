@@ -8,6 +8,7 @@ import msgspec
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError
+from detent.host.embedded.journal import Note
 from detent.host.embedded.live import load, question_of
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.text import brief, call_lines, clock, padded, status_word, visible, when
@@ -37,6 +38,7 @@ class Standing:
         self.checkpoint = live.head.hex()
         self.accepts = () if self.run.ended or self.run.ending else live.machine.accepts(self.run.state)
         self.questions = questions(caller, self.run)
+        self.notes = caller.journal.notes(run_id)
 
     @property
     def code(self) -> int:
@@ -60,6 +62,7 @@ class Standing:
             "accepts": list(self.accepts),
             "paused": run.is_held,
             "wake_at": run.wake_at or None,
+            "outbox": [note._asdict() for note in self.notes],
         }
 
     def give(self, code: int | None = None) -> int:
@@ -83,6 +86,8 @@ class Standing:
             say(f"  {visible(run.error.type)}: {visible(run.error.message)}", "red")
         if run.ended is Status.COMPLETED and run.output not in (None, {}):
             say(_("  output: {value}", value=brief(run.output, 2000)))
+        for note in self.notes:
+            say(f"  {_told(note)}", "" if note.delivered_at else "yellow")
         for question in self.questions:
             ask(self.caller, question)
         if run.is_held and run.ended is None:
@@ -99,6 +104,14 @@ class Standing:
             say(_("  tell it: {command}", command=self.caller.command("signal", run.id, self.accepts[0])))
         if run.wake_at:
             say(_("  wakes at {clock} ({when})", clock=clock(run.wake_at), when=when(run.wake_at)))
+
+
+def _told(note: Note) -> str:
+    to, message = visible(str(note.message.get("to") or "?")), brief(note.message.get("message"), 500)
+    if note.delivered_at:
+        return _("told {to}: {message}", to=to, message=message)
+    why = brief(note.problem, 200) if note.problem else _("not yet delivered")
+    return _("to be told to {to}: {message} ({why})", to=to, message=message, why=why)
 
 
 def questions(caller: Caller, run: Run, depth: int = 0) -> list[dict[str, Any]]:
@@ -142,6 +155,9 @@ def ask(caller: Caller, question: dict[str, Any]) -> None:
     if question.get("quorum"):
         done = len(question.get("approved_by", ()))
         rows.append((_("needed"), _("{done} of {count} have approved", done=done, count=question["quorum"])))
+    rule = question.get("data", {}).get("policy")
+    if isinstance(rule, dict) and rule.get("rule"):
+        rows.append((_("rule"), visible(str(rule["rule"]))))
     if question.get("schema"):
         rows.append((_("form"), brief(question["schema"], 2000)))
     if question.get("expires_at"):

@@ -28,7 +28,7 @@ CHINESE: dict[str, str] = {
     "Draw a machine, or a run with its path and present state.": "绘制一台状态机，或一次运行及其路径和当前状态。",
     "Play the cases of a workflow, with made-up tools and time.": "用模拟的工具和时间试验工作流的用例。",
     "Write a workflow to begin with, and its cases.": "写一个可供起步的工作流及其用例。",
-    "Print the JSON Schema of workflow files.": "输出工作流文件的 JSON Schema。",
+    "Print the JSON Schema of workflow files, or of policies.": "输出工作流文件或策略文件的 JSON Schema。",
     "Which template; without it they are listed.": "用哪个模板；不给出则列出全部模板。",
     "say which template: --template NAME, one of {names}": "请指定模板：--template NAME，可选 {names}",
     "try it: {command}": "试一试：{command}",

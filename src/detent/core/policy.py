@@ -1,0 +1,172 @@
+"""The policy: rules that decide whether a call may be made, must be asked about, or may not be made at all.
+
+Pure data and one pure function. A rule whose condition cannot be computed errs on the careful side: one that asks or
+denies applies, one that allows does not.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import translate
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from detent.core.deed import Kind
+from detent.core.expression import compile_condition, compile_template, is_constant
+from detent.core.question import Question
+from detent.core.value import digest
+from detent.errors import ExpressionError
+
+Decision = Literal["allow", "ask", "deny"]
+DECISIONS = ("allow", "ask", "deny")
+ROOTS = ("args", "tool", "kind", "workflow", "initiator", "cost", "run")  # what the expressions of a rule can read
+ROLE, SPEAKER = "role:", "policy:"  # how a role is named among people, and how the policy signs its answers
+
+
+class Call(NamedTuple):
+    """A call that is about to be made, as rules see it."""
+
+    tool: str
+    args: Mapping[str, Any]
+    kind: str = "pure"
+    workflow: str = ""
+    initiator: str = ""
+    cost: float = 0.0  # what the run has cost so far, in USD
+    run: Mapping[str, Any] = {}
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        """What an expression can see of it."""
+        return self._asdict()
+
+
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
+    """One rule: the calls it is for, and what it decides; what is left empty holds for every call."""
+
+    name: str
+    decision: Decision
+    tools: tuple[str, ...] = ()  # these four are patterns with `*`, `?` and `[…]`
+    workflows: tuple[str, ...] = ()
+    initiators: tuple[str, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    when: str = ""
+    cost_over: float = -1.0  # only once the run has cost more than this, in USD
+    approvers: tuple[str, ...] = ()  # people, and roles as `role:NAME`
+    quorum: int = 1
+    separate: bool = False
+    expires_s: float = 0.0
+    message: str = ""
+    is_for_named: bool = False  # an `allow` that also answers questions meant for certain people
+
+    @cached_property
+    def _patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
+        named = (("tool", self.tools), ("workflow", self.workflows), ("initiator", self.initiators))
+        return tuple((field, _pattern(globs)) for field, globs in named if globs)
+
+    @cached_property
+    def _condition(self) -> Any:
+        return compile_condition(self.when) if self.when else None
+
+    def takes(self, call: Call) -> str | None:
+        """Whether the rule is for this call: None if not, else why although its condition failed, or nothing."""
+        if self.kinds and call.kind not in self.kinds:
+            return None
+        if call.cost <= self.cost_over:
+            return None
+        if not all(pattern.match(getattr(call, field)) for field, pattern in self._patterns):
+            return None
+        if self._condition is None:
+            return ""
+        try:
+            return "" if self._condition(call.scope) else None
+        except ExpressionError as error:
+            return None if self.decision == "allow" else f"its condition cannot be computed: {error}"
+
+    def says(self, call: Call) -> str:
+        """Its message about this call."""
+        if is_constant(self.message):
+            return self.message
+        try:
+            return str(compile_template(self.message)(call.scope))
+        except ExpressionError:
+            return self.message
+
+
+def _pattern(globs: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(translate(glob) for glob in globs))
+
+
+class Verdict(NamedTuple):
+    """What the policy says to a call, and which rule said it; a default is called `default:KIND`."""
+
+    decision: Decision
+    rule: str
+    message: str = ""
+    question: Question | None = None  # of an `ask`: who may answer, and how long
+    is_rule: bool = True
+    is_for_named: bool = False
+
+
+class Policy(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
+    """Rules in the order they are tried, what holds where none applies, and who holds which role."""
+
+    rules: tuple[Rule, ...] = ()
+    default: dict[str, Decision] = {}  # by kind of effect; a kind that is not there is left to the machine's author
+    roles: dict[str, tuple[str, ...]] = {}
+
+    @cached_property
+    def digest(self) -> str:
+        """The policy's identity."""
+        return digest(msgspec.to_builtins(self))
+
+    def decide(self, call: Call) -> Verdict | None:
+        """What the first rule for this call says; None where the policy has nothing to say."""
+        for rule in self.rules:
+            doubt = rule.takes(call)
+            if doubt is not None:
+                return self._verdict(rule, call, doubt)
+        decision = self.default.get(call.kind)
+        if decision is None:
+            return None
+        question = Question(f"May `{call.tool}` do this?") if decision == "ask" else None
+        return Verdict(decision, f"default:{call.kind}", question=question, is_rule=False)
+
+    def _verdict(self, rule: Rule, call: Call, doubt: str) -> Verdict:
+        message = "; ".join(part for part in (rule.says(call), doubt) if part)
+        question = None
+        if rule.decision == "ask":
+            question = Question(
+                text=message or f"May `{call.tool}` do this?",
+                approvers=self.people(rule.approvers),
+                quorum=rule.quorum,
+                separate=rule.separate,
+                expires_s=rule.expires_s,
+            )
+        return Verdict(rule.decision, rule.name, message, question, is_for_named=rule.is_for_named)
+
+    def people(self, names: Iterable[str]) -> tuple[str, ...]:
+        """These names with the holders of each known role in its place."""
+        found: list[str] = []
+        for name in names:
+            found += self.roles.get(name.removeprefix(ROLE), (name,)) if name.startswith(ROLE) else (name,)
+        return tuple(dict.fromkeys(found))
+
+
+def stricter(asked: Question, wanted: Question, message: str = "") -> Question:
+    """The author's question, with what the policy wants of whoever answers it as well."""
+    both = tuple(name for name in asked.approvers if name in wanted.approvers)
+    approvers = both or wanted.approvers or asked.approvers
+    quorum = max(asked.quorum, wanted.quorum)
+    if approvers and quorum > len(approvers):  # nobody could ever reach it: the policy's own wish stands
+        approvers, quorum = wanted.approvers or asked.approvers, wanted.quorum if wanted.approvers else asked.quorum
+    times = [s for s in (asked.expires_s, wanted.expires_s) if s]
+    return replace(
+        asked,
+        text=message or asked.text,
+        approvers=approvers,
+        quorum=quorum,
+        separate=asked.separate or wanted.separate,
+        expires_s=min(times, default=0.0),
+    )

@@ -1,0 +1,117 @@
+"""The policy at work: what its verdict on a call means for the contract that is about to make it.
+
+A verdict becomes an event of the run, in the same transaction as the event that led to the call, so a replay reads
+what was decided and never asks the policy again.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from detent.core.answer import POLICY
+from detent.core.contract import Contract, Failure
+from detent.core.events import RULED, ContractMoved, Event, Signalled
+from detent.core.machine import Machine
+from detent.core.policy import ROLE, SPEAKER, Call, Policy, Verdict, stricter
+from detent.core.question import Question
+from detent.core.run import Run
+from detent.core.status import Status
+
+OWN = ("ask", "wait")  # what the engine does itself; a question of its own is only for people
+
+
+class Rulings:
+    """Asks one policy about every contract before it acts."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+
+    def on(self, before: Run, run: Run, machine: Machine, contract_id: str) -> Event | None:
+        """What follows for a contract that is about to act or to ask; a ContractMoved means: it does not go on now."""
+        contract = run.contract(contract_id)
+        if contract is None:
+            return None
+        earlier = before.contract(contract_id)
+        if contract.status is Status.WAITING:
+            is_first = earlier is None or earlier.status is Status.PENDING  # else the effect asks, a doubt, or a rule
+            return self._on_question(run, machine, contract) if is_first else None
+        is_doubt = earlier is not None and earlier.question is not None and earlier.question.reason == "outcome_unknown"
+        return None if is_doubt else self._on_deed(run, machine, contract)
+
+    def _verdict(self, run: Run, machine: Machine, contract: Contract) -> Verdict | None:
+        about = {"id": run.id, "machine": machine.name, "state": run.state, "by": run.by, "session": run.session}
+        cost = float(run.usage.get("cost_usd", 0.0)) if run.usage else 0.0
+        call = Call(contract.effect, contract.input, contract.kind, machine.name, run.by, cost, about)
+        return self.policy.decide(call)
+
+    def _on_deed(self, run: Run, machine: Machine, contract: Contract) -> Event | None:
+        verdict = self._verdict(run, machine, contract)
+        if verdict is None:
+            return None
+        is_approved = contract.call_hash != "" and contract.approved == contract.call_hash
+        if verdict.decision == "deny":
+            error = self._refusal(contract, verdict)
+            return ContractMoved(contract.id, "reject", error=error, actor=POLICY, at=run.at)
+        if verdict.decision == "ask":
+            if is_approved and (not verdict.is_rule or contract.rule == verdict.rule):
+                return None
+            question = replace(verdict.question or Question(), data={POLICY: self._said(verdict)})
+            return ContractMoved(contract.id, "suspend", question=question, deed="none", actor=POLICY, at=run.at)
+        if is_approved or not verdict.is_rule:
+            return None
+        return self._ruled(run, contract, verdict)
+
+    def _on_question(self, run: Run, machine: Machine, contract: Contract) -> Event | None:
+        """An author's question: a rule may answer it, forbid the call, or say more strictly who may answer."""
+        asked = contract.question or Question()
+        verdict = None if contract.effect in OWN else self._verdict(run, machine, contract)
+        if verdict is not None and verdict.decision == "deny":
+            error = self._refusal(contract, verdict)
+            said = self._answer(contract, verdict, is_yes=False)
+            return ContractMoved(contract.id, "resume", result=said, error=error, actor=POLICY, at=run.at)
+        if verdict is not None and verdict.is_rule:
+            is_open = not asked.approvers and asked.quorum == 1
+            if verdict.decision == "allow" and asked.reason == "approval" and (is_open or verdict.is_for_named):
+                said = self._answer(contract, verdict, is_yes=True)
+                return ContractMoved(contract.id, "resume", result=said, actor=POLICY, at=run.at)
+            if verdict.decision == "ask" and contract.rule != verdict.rule:
+                known = self._with_people(asked) or asked
+                wanted = stricter(known, verdict.question or Question(), verdict.message)
+                return self._ruled(run, contract, verdict, wanted)
+        resolved = self._with_people(asked)
+        return self._ruled(run, contract, None, resolved) if resolved is not None else None
+
+    def _with_people(self, asked: Question) -> Question | None:
+        """The question with its roles replaced by who holds them; None when there is nothing to replace."""
+        people = self.policy.people(asked.approvers)
+        if people == asked.approvers:
+            return None
+        roles = [name.removeprefix(ROLE) for name in asked.approvers if name.startswith(ROLE)]
+        return replace(asked, approvers=people, data={**asked.data, "roles": roles})
+
+    def _ruled(
+        self, run: Run, contract: Contract, verdict: Verdict | None, question: Question | None = None
+    ) -> Signalled:
+        data: dict[str, Any] = {"contract_id": contract.id}
+        if verdict is not None:
+            data[POLICY] = self._said(verdict)
+        if question is not None:
+            if verdict is not None:
+                question = replace(question, data={**question.data, POLICY: data[POLICY]})
+            data["question"] = msgspec.to_builtins(question)
+        return Signalled(RULED, data, POLICY, run.at)
+
+    def _answer(self, contract: Contract, verdict: Verdict, *, is_yes: bool) -> dict[str, Any]:
+        about = {"by": f"{SPEAKER}{verdict.rule}", "channel": POLICY, "call_hash": contract.call_hash}
+        comment = {"comment": verdict.message} if verdict.message else {}
+        return {"approved": is_yes, **about, **comment, "data": self._said(verdict)}
+
+    def _refusal(self, contract: Contract, verdict: Verdict) -> Failure:
+        why = f": {verdict.message}" if verdict.message else ""
+        problem = f"the policy's rule `{verdict.rule}` denies `{contract.effect}`{why}"
+        return Failure("approval_rejected", problem, {POLICY: self._said(verdict)})
+
+    def _said(self, verdict: Verdict) -> dict[str, Any]:
+        said = {"decision": verdict.decision, "rule": verdict.rule, "digest": self.policy.digest}
+        return said | ({"message": verdict.message} if verdict.message else {})

@@ -1,0 +1,14 @@
+"""The sentences about policies and messages, in Simplified Chinese."""
+
+CHINESE: dict[str, str] = {
+    "The policy that holds (else $DETENT_POLICY, else detent.policy.yaml beside the home).": (
+        "适用的策略文件（否则取 $DETENT_POLICY，再否则取 home 旁边的 detent.policy.yaml）。"
+    ),
+    "ok: a policy with {count} rules": "正确：策略，{count} 条规则",
+    "{name}: the policy's rule `{rule}` says {decision}": "{name}：策略规则 `{rule}` 的决定是 {decision}",
+    "rule": "规则",
+    "told {to}: {message}": "已通知 {to}：{message}",
+    "to be told to {to}: {message} ({why})": "待通知 {to}：{message}（{why}）",
+    "not yet delivered": "尚未送达",
+    "message to {to}: {message}": "给 {to} 的消息：{message}",
+}
