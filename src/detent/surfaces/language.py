@@ -7,7 +7,7 @@ import functools
 import importlib
 import os
 
-CATALOGUES = ("general",)  # the modules of detent.surfaces.words
+CATALOGUES = ("general", "server")  # the modules of detent.surfaces.words
 
 
 def language() -> str:
