@@ -4,10 +4,7 @@ A sentence without an entry stays English; a test sees to it that there is none.
 """
 
 import functools
-import importlib
 import os
-
-CATALOGUES = ("general", "policy")  # the modules of detent.surfaces.words
 
 
 def language() -> str:
@@ -27,5 +24,11 @@ def _(english: str, **values: object) -> str:
 @functools.cache
 def chinese() -> dict[str, str]:
     """Every sentence there is, in Chinese."""
-    modules = (importlib.import_module(f"detent.surfaces.words.{name}") for name in CATALOGUES)
+    import importlib
+    import pkgutil
+
+    from detent.surfaces import words
+
+    names = [found.name for found in pkgutil.iter_modules(words.__path__)]
+    modules = [importlib.import_module(f"{words.__name__}.{name}") for name in names]
     return {english: text for module in modules for english, text in module.CHINESE.items()}
