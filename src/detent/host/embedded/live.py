@@ -17,7 +17,7 @@ from detent.core.taken import Taken
 from detent.errors import DetentError, JournalError, ReplayError, Unknown
 from detent.host.embedded.journal import Batch, Journal, chain, encode, genesis, migrated_to
 
-ENGINE = "1"  # changes when the fold's meaning does: older snapshots are then ignored
+ENGINE = "2"  # changes when the fold's meaning does: older snapshots are then ignored
 SNAPSHOT_EVERY = 100
 
 STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, and this is asked at every event
