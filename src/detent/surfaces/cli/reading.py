@@ -11,8 +11,9 @@ from detent.core.history import Entry
 from detent.core.status import Status
 from detent.host.embedded.reader import entries, verify
 from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.copying import STDOUT, every, export
 from detent.surfaces.cli.driver import PAUSE_S
-from detent.surfaces.cli.option import run_argument, verb
+from detent.surfaces.cli.option import complete, run_argument, verb
 from detent.surfaces.cli.story import Narrator, News, consequences, headline, record_of
 from detent.surfaces.cli.text import brief, clock, columns, status_word, visible, when
 from detent.surfaces.cli.view import CODES, Standing
@@ -49,14 +50,27 @@ def _why(every: Iterable[Entry]) -> list[Entry]:
 
 
 @verb("log")
-@run_argument
+@click.argument("run", metavar="[RUN]", default="", shell_complete=complete)
 @click.option("--verify", "is_proof", is_flag=True, help=_("Replay the run and check every hash."))
-def log(caller: Caller, run: str, is_proof: bool) -> int:
+@click.option(
+    "--export", "file", is_flag=False, flag_value=STDOUT, default="", metavar="[FILE]",
+    help=_("Write it as lines of JSON that can be verified without detent."),
+)  # fmt: skip
+@click.option("--all", "is_all", is_flag=True, help=_("With --export or --verify: every run."))
+def log(caller: Caller, run: str, is_proof: bool, file: str, is_all: bool) -> int:
     """Show every event and what it led to."""
-    run_id = caller.find(run).summary.run_id
+    if is_all == bool(run):
+        raise click.UsageError(_("say which run: RUN, or --all together with --export or --verify"))
+    if file and is_proof:
+        raise click.UsageError(_("--export and --verify do not go together"))
+    if is_all and not file and not is_proof:
+        raise click.UsageError(_("--all goes with --export or --verify"))
+    records = every(caller) if is_all else iter([caller.find(run)])
+    if file:
+        return export(caller, records, file)
     if is_proof:
-        return _proved(caller, run_id)
-    for entry in entries(caller.journal, run_id):
+        return max([_proved(caller, record.summary.run_id) for record in records], default=0)
+    for entry in entries(caller.journal, next(records).summary.run_id):
         if caller.is_json:
             emit(record_of(entry))
         else:
