@@ -75,7 +75,8 @@ def main(file: str, times: int) -> None:
         with tempfile.TemporaryDirectory(prefix="detent-repeat-") as home:
             lines = asyncio.run(told(file, Path(home)))
         text = "\n".join(lines)
-        print(json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest(), "lines": [] if number else lines}))
+        told_of = {"sha256": hashlib.sha256(text.encode()).hexdigest(), "lines": [] if number else lines}
+        sys.stdout.write(json.dumps(told_of) + "\n")
 
 
 if __name__ == "__main__":

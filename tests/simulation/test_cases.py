@@ -1,4 +1,4 @@
-"""Every case of every rule, played again with a death at every moment: it ends the same, and replays to the same run."""
+"""Every case of every rule with a death at every moment: it ends the same, and replays to the same run."""
 
 from pathlib import Path
 

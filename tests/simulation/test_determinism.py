@@ -27,7 +27,9 @@ def flaky(order):
 """
 CHILD = """
 states:
-  go: {type: initial, actions: [{id: price, python: "order_tools:price", effect: pure, params: {order: "{{ context.n }}", tags: [c]}}]}
+  go:
+    type: initial
+    actions: [{id: price, python: "order_tools:price", effect: pure, params: {order: "{{ context.n }}", tags: [c]}}]
   end: {type: final}
 transitions: [{from: go, to: end}]
 output: {price: "{{ result.price.price }}"}
@@ -50,7 +52,8 @@ states:
       - id: orders
         for_each: "{{ context.orders }}"
         concurrency: 1
-        actions: [{id: priced, python: "order_tools:price", effect: pure, params: {order: "{{ branch.item }}", tags: [x]}}]
+        actions:
+          - {id: priced, python: "order_tools:price", effect: pure, params: {order: "{{ branch.item }}", tags: [x]}}
   both:
     type: parallel
     branches:
@@ -65,7 +68,10 @@ states:
   nap: {type: wait, duration: 0.01}
   end: {type: final}
 transitions:
-  - {from: begin, to: begin, condition: "{{ state.n < 2 }}", on_transition: [{action: increment_variable, variable: state.n}]}
+  - from: begin
+    to: begin
+    condition: "{{ state.n < 2 }}"
+    on_transition: [{action: increment_variable, variable: state.n}]
   - {from: begin, to: loop}
   - {from: loop, to: each, condition: "{{ result.flaky.success }}"}
   - {from: loop, to: retry, condition: "{{ attempt < variables.max_retries }}"}

@@ -91,7 +91,7 @@ def test_every_changed_byte_is_found(detent: Detent) -> None:
     whole = b"".join(lines)
     chance = random.Random(20_261_116)
     ends = len(whole) - len(lines[-1])
-    places = sorted(chance.sample(range(ends), 60)) + [ends + whole[ends:].index(b'sha256":"') + 12]
+    places = [*sorted(chance.sample(range(ends), 60)), ends + whole[ends:].index(b'sha256":"') + 12]
     script = "import sys; sys.argv = ['', 'x.jsonl']; import verify_export as v\n"
     for number, place in enumerate(places):
         changed = bytearray(whole)

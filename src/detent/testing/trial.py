@@ -208,7 +208,7 @@ class _Stage:
         self._is_timed = any(step.verb == "advance" for step in script)
         self._at = 0  # the step that is next, or under way
         self._until: float | None = None  # when the `advance` under way is over
-        self._is_cut: bool | None = None  # whether the last life was cut off by a death that the script knows nothing of
+        self._is_cut: bool | None = None  # whether a death that is not in the script ended the last life
         self._doubts: set[tuple[str, str]] = set()  # irreversible calls which that death has cut off
         self._known: set[tuple[str, str]] = set()  # and those that the script itself has put in doubt
         self._refused: dict[int, str] = {}

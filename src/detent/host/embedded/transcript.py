@@ -58,7 +58,9 @@ def _run(journal: Journal, record: Record, told: set[str]) -> Iterator[dict[str,
             yield {"line": "machine", "digest": digest, "body": journal.machine(digest).identity().decode()}
         yield {"line": "event", "run_id": said.run_id, "seq": seq, "body": body.decode(), "hash": head.hex()}
     if (seq, head) != (said.seq, record.head):
-        raise JournalError(f"run {said.run_id} is damaged: its list entry says event {said.seq}, the chain ends at {seq}")
+        raise JournalError(
+            f"run {said.run_id} is damaged: its list entry says event {said.seq}, the chain ends at {seq}"
+        )
     standing = {"state": said.state, "status": said.status.value}
     yield {"line": "head", "run_id": said.run_id, "events": seq, "head": head.hex(), **standing}
 
