@@ -14,11 +14,12 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.taken import Taken
-from detent.errors import DetentError, JournalError, ReplayError, Unknown
-from detent.host.embedded.journal import Batch, Journal, chain, encode, genesis, migrated_to
+from detent.errors import DetentError, JournalError, Refused, ReplayError, Unknown
+from detent.host.embedded.journal import Batch, Journal, Record, chain, encode, genesis, migrated_to
 
 ENGINE = "1"  # changes when the fold's meaning does: older snapshots are then ignored
 SNAPSHOT_EVERY = 100
+CHECKPOINT_MIN = 6  # letters
 
 STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, and this is asked at every event
 
@@ -163,6 +164,25 @@ def load(journal: Journal, run_id: str, upto: int = 0) -> Live:
             f"run {run_id} is damaged: its list entry says event {record.summary.seq}, the chain ends at {point.seq}"
         )
     return Live(record.no, point.machine, point.run, point.head, point.seq - first.seq)
+
+
+def origin(was: Live) -> dict[str, Any]:
+    """What a fork of this run begins as."""
+    run = was.run
+    return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), "run": msgspec.to_builtins(run)}
+
+
+def seq_of(journal: Journal, record: Record, checkpoint: str) -> int:
+    """The event that has this checkpoint, or one that begins like it."""
+    if len(checkpoint) < CHECKPOINT_MIN:
+        raise Refused(f"`{checkpoint}` is too short for a checkpoint; give at least {CHECKPOINT_MIN} of its letters")
+    run_id, wanted = record.summary.run_id, checkpoint.lower()
+    found = [seq for seq, _event, _body, hashed in journal.events(record.no) if hashed.hex().startswith(wanted)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Refused(f"`{checkpoint}` fits {len(found)} checkpoints of run {run_id}; give more letters")
+    raise Unknown(f"run {run_id} has no checkpoint `{checkpoint}`; `detent log` shows them")
 
 
 def _remembered(journal: Journal, no: int, upto: int) -> Point | None:
