@@ -3,9 +3,9 @@
 import json
 import sys
 
-from bench import engine, git, kernel
+from bench import engine, git, kernel, workflows
 
-GROUPS = {**engine.GROUPS, **git.GROUPS, **kernel.GROUPS}
+GROUPS = {**engine.GROUPS, **git.GROUPS, **kernel.GROUPS, **workflows.GROUPS}
 
 
 def main(argv: list[str]) -> int:

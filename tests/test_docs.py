@@ -13,7 +13,7 @@ from tests import doctext
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(
     path
-    for pattern in ("README*.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/**/*.md")
+    for pattern in ("README*.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/**/*.md", "examples/*/README.md")
     for path in ROOT.glob(pattern)
 )
 

@@ -1,5 +1,6 @@
 """`detent test`: the cases of every rule hold, and what does not hold or cannot be read is told plainly."""
 
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from detent.errors import DefinitionError
+from detent.core.expression import compile_template
+from detent.define.document import read_document
+from detent.errors import DefinitionError, ExpressionError
 from detent.testing import read_cases, read_tools, try_case, try_cases
+from tests.define.test_problems import grafted, mutated
 from tests.surfaces.command import Detent
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.test.yaml"))
@@ -208,3 +212,56 @@ def test_a_case_that_never_ends_is_told_and_stopped(tmp_path: Path) -> None:
     (verdict,) = try_cases(tmp_path / "endless.yaml")
     assert not verdict.ok
     assert "goes on and on" in verdict.problem
+
+
+FUZZED = 300
+
+
+def test_whatever_happens_to_a_case_file_gives_verdicts_or_a_definition_error(tmp_path: Path) -> None:
+    seed = 20_261_116
+    chance = random.Random(seed)
+    (tmp_path / "release.yaml").write_text((CASES[0].parent / "release.yaml").read_text())
+    trees = [read_document(path.read_text(), path.name).value for path in CASES]
+    singles = [[case] for tree in trees for case in tree if "../" not in str(case.get("workflow", ""))]
+    outcomes = {"played": 0, "refused": 0}
+    placeless: list[str] = []
+    for number in range(FUZZED):
+        tree = chance.choice(singles)
+        text = grafted(tree, chance) if number % 3 else mutated(yaml.safe_dump(tree), chance)
+        (tmp_path / "x.test.yaml").write_text(text, encoding="utf-8")
+        try:
+            try_cases(tmp_path / "x.test.yaml")
+            outcomes["played"] += 1
+        except DefinitionError as error:
+            outcomes["refused"] += 1
+            placeless += [] if re.search(r":\d+:\d+: ", str(error)) else [f"input {number}: {error}"]
+        except BaseException as error:
+            error.add_note(f"seed {seed}, input {number}: {text!r}")
+            raise
+    assert not placeless
+    assert min(outcomes.values()) > FUZZED / 20, outcomes
+
+
+WORDS = [
+    *"context a.b 1 2.5 't' [1] ( ) [ ] { } + - * / // % ** < == in not and or is none defined if else".split(),  # noqa: SIM905
+    *"| default(1) result.x length join(',') tojson round ~ . , : _x __class__ range(9) {{ }} \\ é true".split(),  # noqa: SIM905
+    *("{'a': 1}", "9" * 400, "'''", "\0"),
+]
+
+
+def test_whatever_is_written_as_an_expression_gives_a_value_or_an_error_of_ours() -> None:
+    seed = 20_261_116
+    chance = random.Random(seed)
+    scope = {"context": {"n": 3, "t": "text", "l": [1, 2]}, "result": {"x": {"success": True}}, "a": {"b": None}}
+    values = 0
+    for number in range(4_000):
+        text = " ".join(chance.choice(WORDS) for _ in range(chance.choice((1, 2, 3, 5, 8, 40))))
+        try:
+            compile_template(f"{{{{ {text} }}}}")(scope)
+            values += 1
+        except (DefinitionError, ExpressionError):
+            continue
+        except BaseException as error:
+            error.add_note(f"seed {seed}, input {number}: {text!r}")
+            raise
+    assert values > 50

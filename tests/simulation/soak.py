@@ -1,4 +1,4 @@
-"""The long version of the crash tests: random histories and SIGKILL rounds for as long as you like.
+"""The long version of the crash tests: every case with a death at every moment, then random histories and SIGKILL.
 
 ./run soak [MINUTES]
 """
@@ -10,15 +10,29 @@ import tempfile
 import time
 from pathlib import Path
 
+from detent.testing import crash_case, read_cases
 from tests.simulation.history import check
 from tests.simulation.sigkill import rounds
 
+CASES = Path(__file__).parents[1] / "define" / "cases"
 HARM = ("duplicates", "missing", "lost", "unfinished", "broken")
+
+
+def cases() -> bool:
+    """Play every case with a death at every one of its moments."""
+    found = [case for path in sorted(CASES.glob("*.test.yaml")) for case in read_cases(path)]
+    broken = [(case.where, verdict) for case in found if not (verdict := crash_case(case)).ok]
+    for where, verdict in broken:
+        print(f"{where}: {verdict.id}: {verdict.problem}")
+    print(f"{len(found)} cases, each with a death at every moment: {len(broken)} went wrong", flush=True)
+    return not broken
 
 
 def main(minutes: float) -> int:
     """Soak until the time is over or something breaks."""
     until = time.monotonic() + minutes * 60
+    if not cases():
+        return 1
     seed = random.randrange(2**31)
     histories = kills = 0
     while time.monotonic() < until:

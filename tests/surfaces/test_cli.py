@@ -618,7 +618,7 @@ def test_a_mistake_is_told_in_a_line_and_never_a_traceback(detent: Detent) -> No
 def test_a_fault_of_our_own_says_how_to_see_more(detent: Detent) -> None:
     detent("run", "flows.py:QUICK")
     code = (
-        "import detent.surfaces.cli.reading as r, sys; from detent.surfaces.cli import main\n"
+        "import detent.surfaces.cli.board as r, sys; from detent.surfaces.cli import main\n"
         "def broken(*_): raise ZeroDivisionError('oh')\n"
         "r.columns = broken; sys.exit(main(['list']))"
     )

@@ -4,6 +4,7 @@ Building one checks it; a Machine that exists is sound. Its identity is the dige
 a digest cannot be changed by editing a file.
 """
 
+import hashlib
 from functools import cached_property
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from detent.core.check import did_you_mean as did_you_mean  # noqa: PLC0414 - wh
 from detent.core.question import Question
 from detent.core.schema import problems, with_defaults
 from detent.core.status import Status
-from detent.core.value import digest, interned, ordered
+from detent.core.value import canonical, interned, ordered
 from detent.errors import DefinitionError, Refused
 
 PROBLEMS_MAX = 20  # told at once
@@ -143,7 +144,11 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     @cached_property
     def digest(self) -> str:
         """The machine's identity: SHA-256 of its canonical JSON with whole floats written as integers (5.0 is 5)."""
-        return digest(_whole(msgspec.to_builtins(self)))
+        return hashlib.sha256(self.identity()).hexdigest()
+
+    def identity(self) -> bytes:
+        """What the digest is taken of."""
+        return canonical(_whole(msgspec.to_builtins(self)))
 
     @cached_property
     def states(self) -> tuple[str, ...]:

@@ -10,12 +10,13 @@ be settled by a person. The thread does not keep the process alive.
 The module is found as by `import`; whoever starts detent decides what is on `sys.path`.
 """
 
+import _thread
 import asyncio
 import contextlib
 import contextvars
 import importlib
 import inspect
-import threading
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,8 @@ async def python(contract: Contract) -> Outcome:
     given = Arguments("python", contract.input, "function args")
     name = given.text("function")
     positional, named = _arguments(given)
-    function = await in_thread(_find, name)
+    is_loaded = name.partition(":")[0] in sys.modules  # importing may take its time, looking up does not
+    function = _find(name) if is_loaded else await in_thread(_find, name)
     _check_signature(name, function, positional, named)
     try:
         if inspect.iscoroutinefunction(function):
@@ -113,7 +115,7 @@ async def in_thread(function: Callable[..., Any], *args: Any, **named: Any) -> A
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, result, failed)
 
-    threading.Thread(target=call, name="detent python effect", daemon=True).start()
+    _thread.start_new_thread(call, ())  # a `Thread` would make the loop wait until it has begun
     result, error = await done
     if error is None:
         return result

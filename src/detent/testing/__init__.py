@@ -21,7 +21,7 @@ from detent.testing.story import (
     tell,
     tell_all,
 )
-from detent.testing.trial import Told, Verdict, play, try_case, try_cases
+from detent.testing.trial import Told, Verdict, crash_case, play, try_case, try_cases
 from detent.testing.world import Deed, MortalHost, Stuck, VirtualClock, VirtualLoop, World, simulate
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "Verdict",
     "read_cases",
     "read_tools",
+    "crash_case",
     "play",
     "try_case",
     "try_cases",

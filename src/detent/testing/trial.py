@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from detent.core.deed import OutcomeUnknown
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.run import Run
+from detent.core.status import Status
 from detent.define.document import read_document, read_file
 from detent.define.policy import compile_policy
 from detent.define.workflow import Workflow, compile_document, load_workflow
@@ -62,6 +64,8 @@ class Told(NamedTuple):
     logs: tuple[tuple[str, Any], ...]  # (level, message)
     refused: tuple[str, ...]
     problem: str
+    moments: tuple[str, ...]  # at which the process could have died
+    repeats: tuple[tuple[str, int], ...]  # keys of irreversible deeds that were done more than once
 
 
 def try_cases(path: str | Path) -> list[Verdict]:
@@ -71,18 +75,57 @@ def try_cases(path: str | Path) -> list[Verdict]:
 
 def try_case(case: Case) -> Verdict:
     """Play one case and compare."""
+    return _tried(case)[0]
+
+
+def crash_case(case: Case, most: int = 0) -> Verdict:
+    """Play a case, and then again with a death at every write and inside every call: its end must be the same.
+
+    `most` deaths at most, spread evenly; 0: all of them. The first that leads elsewhere is the verdict's problem.
+    """
+    verdict, undisturbed = _tried(case)
+    if not verdict.ok or undisturbed is None:
+        return verdict
+    points = undisturbed.moments
+    step = max(1.0, len(points) / most) if most else 1.0
+    for number in range(int(len(points) / step)):
+        point = int(number * step) + 1
+        disturbed, told = _tried(case, (point,))
+        where = f"after a death at moment {point} of {len(points)} ({points[point - 1]})"
+        if not disturbed.ok:
+            return disturbed._replace(problem=f"{where}: {disturbed.problem or 'it ends otherwise'}")
+        if told is not None and (differs := _strays(undisturbed, told)):
+            return disturbed._replace(problem=f"{where}: {differs}")
+    return verdict
+
+
+def _tried(case: Case, die_at: Sequence[int] = ()) -> tuple[Verdict, Told | None]:
     try:
         workflow = _workflow(case)
         policy = compile_policy(case.policy) if case.policy is not None else None
     except DefinitionError as error:
-        return _verdict(case, {"load_error": str(error)}, ())
+        return _verdict(case, {"load_error": str(error)}, ()), None
     try:
-        told = simulate(play(workflow.machine, case.tools, case.script, case.input, policy), CASE_ROUNDS)
+        told = simulate(play(workflow.machine, case.tools, case.script, case.input, policy, die_at), CASE_ROUNDS)
     except Stuck as error:
-        return _verdict(case, {}, (), str(error))
+        return _verdict(case, {}, (), str(error)), None
     except Refused as error:  # nothing was begun: the input is not what the workflow wants
-        return _verdict(case, {"load_error": str(error)}, ())
-    return _verdict(case, _actual(case, workflow, told), told.refused, told.problem)
+        return _verdict(case, {"load_error": str(error)}, ()), None
+    return _verdict(case, _actual(case, workflow, told), told.refused, told.problem), told
+
+
+def _strays(undisturbed: Told, told: Told) -> str:
+    """What a death has changed of a run that it must not; nothing when all is the same."""
+    for what in ("path", "calls", "pending", "logs"):
+        before, after = getattr(undisturbed, what), getattr(told, what)
+        if sorted(map(str, before)) != sorted(map(str, after)) or (what == "path" and before != after):
+            return f"{what} was {before}, is {after}"
+    for what in ("state", "status", "context", "variables", "local", "results", "output", "failures", "visits"):
+        before, after = getattr(undisturbed.run, what), getattr(told.run, what)
+        if before != after:
+            return f"{what} was {before}, is {after}"
+    again = [f"{key} was done {n} times" for key, n in told.repeats if (key, n) not in undisturbed.repeats]
+    return ", ".join(again)
 
 
 def _workflow(case: Case) -> Workflow:
@@ -142,39 +185,93 @@ async def play(
     script: Sequence[Step] = (),
     input: Mapping[str, Any] | None = None,
     policy: Policy | None = None,
+    die_at: Sequence[int] = (),
 ) -> Told:
-    """Start a run, let the script happen to it, and tell what it did."""
-    refused: list[str] = []
-    lives = _lives(script)
-    is_timed = any(step.verb == "advance" for step in script)
-    with World(policy=policy) as world:
+    """Start a run, let the script happen to it, and tell what it did; the process dies at these moments, too."""
+    with World(die_at=die_at, is_steady=True, policy=policy) as world:
         stub(world, machine, tools)
-        for number, steps in enumerate(lives):
-            is_last = number == len(lives) - 1
+        stage = _Stage(world, machine, script, input or {})
+        for _ in range(len(script) + len(die_at) + 1):
             async with world.host() as host:
-                if number:
-                    await host.recover()
-                else:
-                    await host.start(machine, input or {}, run_id=RUN, by=INITIATOR)
-                for step in steps:
-                    await host.rest(is_patient=False)
-                    await _happen(host, step, refused)
-                await host.rest(is_patient=is_last and not is_timed)
-                if is_last:
-                    return await _told(world, host, machine, refused)
+                told = await world.unless_dead(stage.live(host))
+                if told is not None:
+                    return told
                 world.is_dead = True
     raise Stuck("the script has no end")
 
 
-def _lives(script: Sequence[Step]) -> list[list[Step]]:
-    """The script, cut where the process dies."""
-    lives: list[list[Step]] = [[]]
-    for step in script:
-        if step.verb == "crash":
-            lives.append([])
-        else:
-            lives[-1].append(step)
-    return lives
+class _Stage:
+    """A script in the making: where it is, through every life of the host."""
+
+    def __init__(self, world: World, machine: Machine, script: Sequence[Step], input: Mapping[str, Any]) -> None:
+        self._world, self._machine, self._script, self._input = world, machine, script, input
+        self._is_timed = any(step.verb == "advance" for step in script)
+        self._at = 0  # the step that is next, or under way
+        self._until: float | None = None  # when the `advance` under way is over
+        self._is_cut: bool | None = None  # whether a death that is not in the script ended the last life
+        self._doubts: set[tuple[str, str]] = set()  # irreversible calls which that death has cut off
+        self._known: set[tuple[str, str]] = set()  # and those that the script itself has put in doubt
+        self._refused: dict[int, str] = {}
+
+    async def live(self, host: MortalHost) -> Told | None:
+        """Go on until the script is done, or until it says that the process dies."""
+        was_cut, self._is_cut = self._is_cut, True
+        await host.start(self._machine, self._input, run_id=RUN, by=INITIATOR)
+        if was_cut is not None:
+            self._doubts = await _under_way(host) - self._known if was_cut else set()
+            await host.recover()
+        while self._at < len(self._script):
+            step = self._script[self._at]
+            await self._rest(host, is_patient=False)
+            if step.verb == "crash":
+                self._at += 1
+                self._is_cut = False
+                self._known |= await _under_way(host)
+                self._world.forgive()
+                return None
+            await self._happen(host, step)
+            self._at, self._until = self._at + 1, None
+        await self._rest(host, is_patient=not self._is_timed)
+        refused = [self._refused[at] for at in sorted(self._refused)]
+        return await _told(self._world, host, self._machine, refused)
+
+    async def _rest(self, host: MortalHost, *, is_patient: bool) -> None:
+        """Wait until only somebody outside can move the run; what only our death has put in doubt is settled."""
+        await host.rest(is_patient=is_patient)
+        while await self._settle(host):
+            await host.rest(is_patient=is_patient)
+
+    async def _settle(self, host: MortalHost) -> bool:
+        """Say truly what became of one call that a death of ours cut off; false when none is in doubt."""
+        for run in await _runs(host):
+            for contract in run.waiting:
+                if (run.id, contract.id) not in self._doubts:
+                    continue
+                self._doubts.remove((run.id, contract.id))
+                if isinstance(self._world.owed(contract), OutcomeUnknown):
+                    continue  # this doubt belongs to the case
+                done = self._world.done(contract.key)
+                said = {"outcome": "happened", "result": done[-1].result} if done else {"outcome": "not_happened"}
+                await host.answer(run.id, contract.id, {**said, "by": SOMEBODY})
+                return True
+        return False
+
+    async def _happen(self, host: MortalHost, step: Step) -> None:
+        """One step of the script; what the host refuses changes nothing and is remembered."""
+        mark = step.said.get("id") or f"step-{self._at}"  # a step cut off by a death happens once all the same
+        try:
+            if step.verb in ("approve", "reject"):
+                await _answer(host, step, mark)
+            elif step.verb == "event":
+                await host.signal(RUN, step.name, step.said["data"], id=mark)
+            elif step.verb == "cancel":
+                await host.cancel(RUN, id=mark)
+            else:
+                now = asyncio.get_running_loop().time()
+                self._until = now + step.seconds + MOMENT_S if self._until is None else self._until
+                await asyncio.sleep(max(0.0, self._until - now))
+        except Refused as error:
+            self._refused[self._at] = f"{step.verb} {step.name}".rstrip() + f": {error}"
 
 
 def stub(world: World, machine: Machine, tools: Tools) -> None:
@@ -199,28 +296,25 @@ def called(machine: Machine) -> set[str]:
     return found
 
 
-async def _happen(host: MortalHost, step: Step, refused: list[str]) -> None:
-    """One step of the script; what the host refuses changes nothing and is remembered."""
-    try:
-        if step.verb in ("approve", "reject"):
-            await _answer(host, step)
-        elif step.verb == "event":
-            await host.signal(RUN, step.name, step.said["data"], id=step.said["id"])
-        elif step.verb == "cancel":
-            await host.cancel(RUN)
-        else:
-            await asyncio.sleep(step.seconds + MOMENT_S)
-    except Refused as error:
-        refused.append(f"{step.verb} {step.name}".rstrip() + f": {error}")
-
-
-async def _answer(host: MortalHost, step: Step) -> None:
+async def _answer(host: MortalHost, step: Step, mark: str) -> None:
+    if any(host.has_heard(run.id, mark) for run in await _runs(host)):
+        return
     found = [(run, contract) for run in await _runs(host) for contract in run.waiting if contract.action == step.name]
     if not found:
         waiting = ", ".join(c.action for run in await _runs(host) for c in run.waiting) or "nothing"
         raise Refused(f"`{step.name}` does not wait for an answer; waiting: {waiting}")
     run, contract = found[0]
-    await host.answer(run.id, contract.id, {"by": SOMEBODY, **step.said})
+    await host.answer(run.id, contract.id, {"by": SOMEBODY, **step.said}, id=mark)
+
+
+async def _under_way(host: MortalHost) -> set[tuple[str, str]]:
+    """The irreversible calls that had left when the process died."""
+    return {
+        (run.id, contract.id)
+        for run in await _runs(host)
+        for contract in run.contracts
+        if contract.status is Status.RUNNING and contract.is_irreversible and contract.deed == "possible"
+    }
 
 
 async def _runs(host: MortalHost) -> list[Run]:
@@ -238,6 +332,7 @@ async def _told(world: World, host: MortalHost, machine: Machine, refused: list[
     ended = [
         one.subject for one in taken if one.kind == "contract" and (one.source, one.target) == ("running", "cancelled")
     ]
+    once = {contract.key for contract in world.calls if contract.is_irreversible}
     return Told(
         run=runs[0],
         path=(machine.initial, *path),
@@ -249,6 +344,8 @@ async def _told(world: World, host: MortalHost, machine: Machine, refused: list[
         logs=tuple((one.event, one.value) for one in taken if one.kind == "log"),
         refused=tuple(refused),
         problem=next((problem for run in runs if (problem := _replayed(host, run, history[run.id]))), ""),
+        moments=tuple(world.moments),
+        repeats=tuple((key, len(world.done(key))) for key in sorted(once) if len(world.done(key)) > 1),
     )
 
 

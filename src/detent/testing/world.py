@@ -133,9 +133,11 @@ class World:
         die_at: Sequence[int] = (),
         is_clumsy: bool = False,
         policy: Policy | None = None,
+        is_steady: bool = False,
     ) -> None:
         self.policy = policy
         self.is_clumsy = is_clumsy
+        self.is_steady = is_steady  # a call that a death cut off is answered as before when it is made again
         self._is_own = home is None
         self.home = home or Path(tempfile.mkdtemp(prefix="detent-world-"))
         self.random = random.Random(seed)
@@ -150,6 +152,8 @@ class World:
         self.is_dead = False
         self.hanging = 0  # calls that will never answer
         self.stirred = asyncio.Event()  # something was written, or a call has begun to hang
+        self._given: dict[tuple[str, str], Any] = {}  # by call: the answer it got in this life
+        self._owed: dict[tuple[str, str], Any] = {}  # answers of calls that a death may have cut off
         self._death: asyncio.Future[None] | None = None
 
     def close(self) -> None:
@@ -179,9 +183,14 @@ class World:
 
         async def perform(contract: Contract) -> Outcome:
             nonlocal count
-            self.calls.append(contract)
-            answer = answers[min(count, len(answers) - 1)]
-            count += 1
+            call = contract.id, contract.key
+            if call in self._owed:
+                answer = self._owed.pop(call)
+            else:
+                self.calls.append(contract)
+                answer = answers[min(count, len(answers) - 1)]
+                count += 1
+            self._given[call] = answer
             await self._alive(f"{name} begins")
             if delay_s:
                 await asyncio.sleep(self.random.uniform(0, delay_s))
@@ -206,6 +215,14 @@ class World:
         )
         self.effects[name] = declare(perform)
         return self.effects[name]
+
+    def owed(self, contract: Contract) -> Any:
+        """The answer of a call that a death may have cut off, if it had one."""
+        return self._owed.get((contract.id, contract.key))
+
+    def forgive(self) -> None:
+        """Let the next life be a world of its own: a call made again gets the next answer."""
+        self._owed, self._given = {}, {}
 
     async def _hang(self) -> None:
         self.hanging += 1
@@ -242,6 +259,7 @@ class World:
     async def host(self) -> AsyncIterator["MortalHost"]:
         """The real embedded host in this world; leaving the block closes it unless it died."""
         self.is_dead = False
+        self._owed, self._given = {**self._owed, **self._given} if self.is_steady else {}, {}
         self._death = asyncio.get_running_loop().create_future()
         host = MortalHost(self)
         await host.__aenter__()
@@ -286,6 +304,10 @@ class MortalHost(EmbeddedHost):
     def _after(self, live: Live, run: Run) -> None:
         super()._after(live, run)
         self._world.stirred.set()
+
+    def has_heard(self, run_id: str, event_id: str) -> bool:
+        """Whether the run has an event of that id."""
+        return self._has(self.load(run_id), event_id)
 
     async def rest(self, *, is_patient: bool = True) -> None:
         """Return when only somebody outside can move any run; the impatient do not wait for calls that hang."""

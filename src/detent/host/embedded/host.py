@@ -17,8 +17,8 @@ from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import CHILD, declarations
 from detent.host.embedded.drive import Drive
 from detent.host.embedded.journal import genesis
-from detent.host.embedded.live import Live
-from detent.host.embedded.reader import follow
+from detent.host.embedded.live import Live, load, origin, seq_at
+from detent.host.embedded.reader import find, follow
 from detent.host.embedded.recovery import take_up
 from detent.host.port import Summary
 
@@ -165,6 +165,19 @@ class EmbeddedHost(Drive):
         except Refused:
             live.machine = before
             raise
+
+    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: str = "") -> Run:
+        """Begin a new run as another one was at a checkpoint; by default where it is now."""
+        await self.show(run_id)  # all of it is on disk
+        record = find(self.journal, run_id)
+        was = load(self.journal, run_id, upto=seq_at(self.journal, record, checkpoint) if checkpoint else 0)
+        source = was.run.source
+        return await self.start(was.machine, {}, run_id=new_id, by=by, source=source, fork=origin(was))
+
+    async def checkpoint(self, run_id: str) -> str:
+        """The hash that stands for everything this run has been through so far."""
+        await self.show(run_id)
+        return find(self.journal, run_id).summary.checkpoint
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what the last process left behind; returns the runs that had something under way."""

@@ -243,10 +243,14 @@ class Journal:
             raise JournalError(f"machine {digest[:12]} in {self.path} is damaged: {error}") from None
         if machine.digest != digest:
             raise JournalError(f"machine {digest[:12]} in {self.path} is damaged: it is {machine.digest[:12]} now")
-        self._machines[digest] = machine
+        self.know(machine)
+        return machine
+
+    def know(self, machine: Machine) -> None:
+        """Keep a machine ready that is here already, instead of reading and compiling it again."""
+        self._machines[machine.digest] = machine
         if len(self._machines) > MACHINES_MAX:
             self._machines.popitem(last=False)
-        return machine
 
     def has_event(self, no: int, event_id: str) -> bool:
         """Whether the run has an event of that id."""

@@ -14,11 +14,12 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.taken import Taken
-from detent.errors import DetentError, JournalError, ReplayError, Unknown
-from detent.host.embedded.journal import Batch, Journal, chain, encode, genesis, migrated_to
+from detent.errors import DetentError, JournalError, Refused, ReplayError, Unknown
+from detent.host.embedded.journal import Batch, Journal, Record, chain, encode, genesis, migrated_to
 
 ENGINE = "2"  # changes when the fold's meaning does: older snapshots are then ignored
 SNAPSHOT_EVERY = 100
+CHECKPOINT_MIN = 6  # letters
 
 STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, and this is asked at every event
 
@@ -168,6 +169,31 @@ def _load(journal: Journal, run_id: str, upto: int) -> Live:
             f"run {run_id} is damaged: its list entry says event {record.summary.seq}, the chain ends at {point.seq}"
         )
     return Live(record.no, point.machine, point.run, point.head, point.seq - first.seq)
+
+
+def origin(was: Live) -> dict[str, Any]:
+    """What a fork of this run begins as."""
+    run = was.run
+    return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), "run": msgspec.to_builtins(run)}
+
+
+def seq_at(journal: Journal, record: Record, at: str) -> int:
+    """The event that a number or the beginning of a checkpoint names; the latest for nothing."""
+    last = record.summary.seq
+    if not at:
+        return last
+    if at.isdecimal() and len(at) < 10:
+        if 1 <= int(at) <= last:
+            return int(at)
+        raise Unknown(f"run {record.summary.run_id} has the events 1 to {last}, not {at}")
+    if len(at) < CHECKPOINT_MIN:
+        raise Refused(f"`{at}` is too short for a checkpoint; give at least {CHECKPOINT_MIN} of its letters")
+    found = [seq for seq, _event, _body, hashed in journal.events(record.no) if hashed.hex().startswith(at.lower())]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Refused(f"`{at}` fits {len(found)} checkpoints of run {record.summary.run_id}; give more letters")
+    raise Unknown(f"run {record.summary.run_id} has no checkpoint `{at}`; `detent log` shows them")
 
 
 def _remembered(journal: Journal, no: int, upto: int) -> Point | None:

@@ -4,8 +4,7 @@ import click
 
 from detent.define import load as load_definition
 from detent.errors import Refused
-from detent.host.embedded.live import load
-from detent.host.embedded.reader import origin, seq_at
+from detent.host.embedded.live import load, origin, seq_at
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive, take_up
 from detent.surfaces.cli.option import by_option, parsed_object, run_argument, verb

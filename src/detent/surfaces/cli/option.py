@@ -46,7 +46,7 @@ def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
     return made
 
 
-def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """The ids of runs that begin like this."""
     caller = Caller(ctx.params.get("home"), is_json=True)
     try:
@@ -57,7 +57,7 @@ def _complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
         caller.close()
 
 
-run_argument = click.argument("run", metavar="RUN", shell_complete=_complete)
+run_argument = click.argument("run", metavar="RUN", shell_complete=complete)
 contract_argument = click.argument("contract", metavar="[CONTRACT]", default="")
 by_option = click.option(
     "--by", default=user, metavar="NAME", help=_("Who says so; by default the system's user name.")

@@ -1,8 +1,6 @@
 """Commands that only read: show, log, list, watch. They need nobody's leave and disturb nobody."""
 
-import asyncio
 from collections.abc import Iterable
-from typing import Any
 
 import click
 import msgspec
@@ -10,12 +8,13 @@ import msgspec
 from detent.core.history import Entry
 from detent.core.status import Status
 from detent.host.embedded.reader import entries, verify
+from detent.surfaces.cli.board import listed, table, watch_list, watch_run
 from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.driver import PAUSE_S
-from detent.surfaces.cli.option import run_argument, verb
-from detent.surfaces.cli.story import Narrator, News, consequences, headline, record_of
-from detent.surfaces.cli.text import brief, clock, columns, status_word, visible, when
-from detent.surfaces.cli.view import CODES, Standing
+from detent.surfaces.cli.copying import STDOUT, every, export
+from detent.surfaces.cli.option import complete, run_argument, verb
+from detent.surfaces.cli.story import consequences, headline, record_of
+from detent.surfaces.cli.text import brief, clock, visible
+from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
 
 
@@ -49,14 +48,27 @@ def _why(every: Iterable[Entry]) -> list[Entry]:
 
 
 @verb("log")
-@run_argument
+@click.argument("run", metavar="[RUN]", default="", shell_complete=complete)
 @click.option("--verify", "is_proof", is_flag=True, help=_("Replay the run and check every hash."))
-def log(caller: Caller, run: str, is_proof: bool) -> int:
+@click.option(
+    "--export", "file", is_flag=False, flag_value=STDOUT, default="", metavar="[FILE]",
+    help=_("Write it as lines of JSON that can be verified without detent."),
+)  # fmt: skip
+@click.option("--all", "is_all", is_flag=True, help=_("With --export or --verify: every run."))
+def log(caller: Caller, run: str, is_proof: bool, file: str, is_all: bool) -> int:
     """Show every event and what it led to."""
-    run_id = caller.find(run).summary.run_id
+    if is_all == bool(run):
+        raise click.UsageError(_("say which run: RUN, or --all together with --export or --verify"))
+    if file and is_proof:
+        raise click.UsageError(_("--export and --verify do not go together"))
+    if is_all and not file and not is_proof:
+        raise click.UsageError(_("--all goes with --export or --verify"))
+    records = every(caller) if is_all else iter([caller.find(run)])
+    if file:
+        return export(caller, records, file)
     if is_proof:
-        return _proved(caller, run_id)
-    for entry in entries(caller.journal, run_id):
+        return max([_proved(caller, record.summary.run_id) for record in records], default=0)
+    for entry in entries(caller.journal, next(records).summary.run_id):
         if caller.is_json:
             emit(record_of(entry))
         else:
@@ -93,30 +105,19 @@ def _proved(caller: Caller, run_id: str) -> int:
     "--status", type=click.Choice([s.value for s in Status]), multiple=True, help=_("Only those; may be repeated.")
 )
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help=_("At most so many."))
-def list_runs(caller: Caller, waiting: bool, status: tuple[str, ...], limit: int) -> int:
+@click.option("--watch", "is_live", is_flag=True, help=_("Stay, and show every change as it comes."))
+async def list_runs(caller: Caller, waiting: bool, status: tuple[str, ...], limit: int, is_live: bool) -> int:
     """List the runs, newest first."""
     wanted = [Status(name) for name in dict.fromkeys((*status, *(["waiting"] if waiting else [])))]
-    runs = [r.summary for r in caller.journal.runs(wanted, limit=limit)] if caller.has_journal() else []
+    if is_live:
+        return await watch_list(caller, wanted, limit)
+    runs = listed(caller, wanted, limit)
     if caller.is_json:
         emit({"ok": True, "runs": msgspec.to_builtins(runs), "error": None})
         return 0
-    if not runs:
-        caller.say(_("no runs"))
-        return 0
-    rows = [[_("run"), _("machine"), _("state"), _("status"), _("changed"), _("question")]]
-    for summary in runs:
-        word = status_word(summary.status)
-        asked = brief(_first_question(summary.waiting), 60)
-        rows.append(
-            [summary.run_id, visible(summary.name), visible(summary.state), word, when(summary.updated_at), asked]
-        )
-    for line in columns(rows):
+    for line in table(runs):
         caller.say(line)
     return 0
-
-
-def _first_question(waiting: tuple[dict[str, Any], ...]) -> str:
-    return str(waiting[0].get("question", "")) if waiting else ""
 
 
 @verb("watch")
@@ -124,18 +125,7 @@ def _first_question(waiting: tuple[dict[str, Any], ...]) -> str:
 @click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help=_("Begin after this event."))
 async def watch(caller: Caller, run: str, after: int) -> int:
     """Follow a run until it ends, whoever drives it."""
-    run_id = caller.find(run).summary.run_id
-    follower, narrator = News(caller.journal, run_id, after), Narrator()
-    while True:
-        for entry in follower.news():
-            if caller.is_json:
-                emit(record_of(entry))
-            else:
-                for line, colour in narrator.lines(entry):
-                    caller.say(f"{clock(entry.event.at)}  {line}", colour)
-        if follower.run.ended is not None:
-            return CODES[follower.run.ended]
-        await asyncio.sleep(PAUSE_S)
+    return await watch_run(caller, caller.find(run).summary.run_id, after)
 
 
 COMMANDS = {"show": show, "log": log, "list": list_runs, "watch": watch}

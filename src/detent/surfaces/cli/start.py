@@ -57,6 +57,7 @@ async def _run(caller: Caller, definition: Definition, values: dict[str, Any], r
     async with caller.host() as host:
         begun = await host.start(definition.machine, values, run_id=run_id, by=by, source=definition.source)
         caller.interrupted = begun.id
+        caller.journal.know(definition.machine)
         if known is not None:
             caller.note(_("run {run_id} was already there; going on with it", run_id=run_id))
             await host.recover(run_id)

@@ -8,18 +8,19 @@ from detent.surfaces.cli.option import verb
 from detent.surfaces.cli.program import FAILED
 from detent.surfaces.cli.text import as_json, visible
 from detent.surfaces.language import _
-from detent.testing import Case, Verdict, read_cases, try_case
+from detent.testing import Case, Verdict, crash_case, read_cases, try_case
 
 NOTHING = "—"
 
 
 @verb("test")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
-def test(caller: Caller, files: tuple[str, ...]) -> int:
+@click.option("--crash", is_flag=True, help=_("Also die at every write and in every call: the end must be the same."))
+def test(caller: Caller, files: tuple[str, ...], crash: bool) -> int:
     """Play every case of every file; whatever is wrong with the files themselves comes first."""
     verdicts = []
     for case in _read(files):
-        verdicts.append(try_case(case))
+        verdicts.append(crash_case(case) if crash else try_case(case))
         _tell(caller, verdicts[-1])
     passed = sum(verdict.ok for verdict in verdicts)
     failed = len(verdicts) - passed

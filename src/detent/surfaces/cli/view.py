@@ -1,6 +1,7 @@
 """Views of a run: the envelope for machines, and the same for people."""
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -76,34 +77,37 @@ class Standing:
 
     def tell(self) -> None:
         """The run for people."""
-        run, say = self.run, self.caller.say
-        word = _("paused") if run.is_held and run.status is Status.WAITING else status_word(run.status)
-        say(
-            f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})",
-            COLOURS.get(run.status, ""),
-        )
-        if run.error is not None and run.ended is not Status.COMPLETED:
-            say(f"  {visible(run.error.type)}: {visible(run.error.message)}", "red")
-        if run.ended is Status.COMPLETED and run.output not in (None, {}):
-            say(_("  output: {value}", value=brief(run.output, 2000)))
-        for note in self.notes:
-            say(f"  {_told(note)}", "" if note.delivered_at else "yellow")
-        for question in self.questions:
-            ask(self.caller, question)
-        if run.is_held and run.ended is None:
-            say(_("  go on: {command}", command=self.caller.command("resume", run.id)))
-        elif run.status is Status.WAITING and not self.questions:
-            self._tell_wait()
-        elif run.status is Status.RUNNING:
-            say(_("  at work; if nobody drives it: {command}", command=self.caller.command("resume", run.id)))
+        for line, colour in self.lines():
+            self.caller.say(line, colour)
 
-    def _tell_wait(self) -> None:
-        run, say = self.run, self.caller.say
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """The run for people, as lines with their colours."""
+        run, command = self.run, self.caller.command
+        word = _("paused") if run.is_held and run.status is Status.WAITING else status_word(run.status)
+        head = f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})"
+        yield head, COLOURS.get(run.status, "")
+        if run.error is not None and run.ended is not Status.COMPLETED:
+            yield f"  {visible(run.error.type)}: {visible(run.error.message)}", "red"
+        if run.ended is Status.COMPLETED and run.output not in (None, {}):
+            yield _("  output: {value}", value=brief(run.output, 2000)), ""
+        for note in self.notes:
+            yield f"  {_told(note)}", "" if note.delivered_at else "yellow"
+        for question in self.questions:
+            yield from asked(self.caller, question)
+        if run.is_held and run.ended is None:
+            yield _("  go on: {command}", command=command("resume", run.id)), ""
+        elif run.status is Status.WAITING and not self.questions:
+            yield from self._wait()
+        elif run.status is Status.RUNNING:
+            yield _("  at work; if nobody drives it: {command}", command=command("resume", run.id)), ""
+
+    def _wait(self) -> Iterator[tuple[str, str]]:
+        run = self.run
         if self.accepts:
-            say(_("  waits for a signal: {events}", events=", ".join(self.accepts)))
-            say(_("  tell it: {command}", command=self.caller.command("signal", run.id, self.accepts[0])))
+            yield _("  waits for a signal: {events}", events=", ".join(self.accepts)), ""
+            yield _("  tell it: {command}", command=self.caller.command("signal", run.id, self.accepts[0])), ""
         if run.wake_at:
-            say(_("  wakes at {clock} ({when})", clock=clock(run.wake_at), when=when(run.wake_at)))
+            yield _("  wakes at {clock} ({when})", clock=clock(run.wake_at), when=when(run.wake_at)), ""
 
 
 def _told(note: Note) -> str:
@@ -138,13 +142,12 @@ def is_for_people(run: Run) -> bool:
     return any(c.status is Status.WAITING and c.question and c.question.reason == "event" for c in run.contracts)
 
 
-def ask(caller: Caller, question: dict[str, Any]) -> None:
-    """Put a question to a person: the exact call, and the commands that answer it."""
+def asked(caller: Caller, question: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """A question as it is put to a person: the exact call, and the commands that answer it."""
     run_id, contract_id, reason = question["run_id"], question["contract_id"], question["reason"]
-    say = caller.say
-    say()
+    yield "", ""
     for line in question["question"].split("\n"):
-        say(f"  │ {visible(line)}", "yellow")
+        yield f"  │ {visible(line)}", "yellow"
     rows = [(_("contract"), f"{visible(contract_id)}  ({when(question['since'])})")]
     lines = call_lines(question["call"])
     rows += [(_("call") if not i else "", line) for i, line in enumerate(lines)]
@@ -163,10 +166,10 @@ def ask(caller: Caller, question: dict[str, Any]) -> None:
     if question.get("expires_at"):
         rows.append((_("expires"), when(question["expires_at"], time.time())))
     for name, value in rows:
-        say(f"  {padded(name, 10)} {value}")
-    say()
+        yield f"  {padded(name, 10)} {value}", ""
+    yield "", ""
     for command in _ways(caller, run_id, contract_id, reason):
-        say(f"    {command}", "cyan")
+        yield f"    {command}", "cyan"
 
 
 def _ways(caller: Caller, run_id: str, contract_id: str, reason: str) -> list[str]:

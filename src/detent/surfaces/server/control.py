@@ -8,8 +8,7 @@ from detent.core.events import ContractMoved
 from detent.core.schema import problems
 from detent.errors import NotWaiting, Refused, Unknown
 from detent.host.embedded.listing import Listing
-from detent.host.embedded.live import load
-from detent.host.embedded.reader import origin, seq_at
+from detent.host.embedded.live import load, origin, seq_at
 from detent.surfaces.server import shape
 from detent.surfaces.server.history import deeds_of
 from detent.surfaces.server.inbox import arguments_schema

@@ -1,0 +1,140 @@
+"""Live views: a few lines at the bottom of a terminal that are drawn anew as things change.
+
+Without a terminal nothing is drawn over: what is new is written once, so that a pipe can read it.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from detent.core.status import Status
+from detent.host.port import Summary
+from detent.surfaces.cli.caller import Caller, emit, has_colour
+from detent.surfaces.cli.story import Narrator, News, record_of
+from detent.surfaces.cli.text import brief, clock, columns, duration, status_word, visible, when
+from detent.surfaces.cli.view import CODES, Standing
+from detent.surfaces.language import _
+
+PAUSE_S = 0.1
+Lines = Iterable[tuple[str, str]]  # a line and its colour
+
+
+class Board:
+    """The place of the lines that are drawn anew; with a terminal or without."""
+
+    def __init__(self) -> None:
+        self.is_live = has_colour(sys.stdout)
+        self._live: Any = None
+
+    def __enter__(self) -> "Board":
+        if self.is_live:
+            from rich.console import Console
+            from rich.live import Live
+
+            console = Console(highlight=False, markup=False)
+            self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="ellipsis")
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def draw(self, lines: Lines) -> None:
+        """Draw these instead of the last ones."""
+        if self._live is not None:
+            from rich.text import Text
+
+            text = Text(no_wrap=True, overflow="ellipsis")
+            for number, (line, colour) in enumerate(lines):
+                text.append(("\n" if number else "") + visible(line), style=colour or None)
+            self._live.update(text, refresh=True)
+
+    def line(self, caller: Caller, text: str, colour: str) -> None:
+        """One line that stays, above those that are drawn anew."""
+        if self._live is None:
+            caller.say(text, colour)
+        else:
+            self._live.console.print(visible(text), style=colour or None, soft_wrap=True)
+
+
+async def watch_run(caller: Caller, run_id: str, after: int) -> int:
+    """Follow one run: its story as it comes, and below it where it stands now."""
+    follower, narrator = News(caller.journal, run_id, after), Narrator()
+    standing: Standing | None = None
+    with Board() as board:
+        while True:
+            for entry in follower.news():
+                standing = None
+                if caller.is_json:
+                    emit(record_of(entry))
+                    continue
+                for line, colour in narrator.lines(entry):
+                    board.line(caller, f"{clock(entry.event.at)}  {line}", colour)
+            if follower.run.ended is not None:
+                break
+            if board.is_live and not caller.is_json:
+                standing = standing or Standing(caller, run_id)
+                board.draw([("", ""), *standing.lines(), *_at_work(narrator)])
+            await asyncio.sleep(PAUSE_S)
+    if board.is_live and not caller.is_json:
+        Standing(caller, run_id).tell()
+    return CODES[follower.run.ended]
+
+
+def _at_work(narrator: Narrator) -> Lines:
+    for name, effect, at in narrator.at_work:
+        yield f"  {visible(name)}: {visible(effect)} {duration(max(0.0, time.time() - at))}", "dim"
+
+
+async def watch_list(caller: Caller, wanted: Sequence[Status], limit: int) -> int:
+    """Keep the list of runs in view until somebody has seen enough."""
+    seen: dict[str, Summary] | None = None
+    with Board() as board:
+        while True:
+            runs = listed(caller, wanted, limit)
+            now = {summary.run_id: summary for summary in runs}
+            if caller.is_json:
+                if now != seen:
+                    emit({"ok": True, "runs": msgspec.to_builtins(runs), "error": None})
+            elif board.is_live:
+                about = _("{count} runs, {clock}; Ctrl-C ends this", count=len(runs), clock=clock(time.time()))
+                board.draw([*((line, "") for line in table(runs)), ("", ""), (about, "dim")])
+            else:
+                _tell_changes(caller, seen or {}, now)
+            seen = now
+            await asyncio.sleep(PAUSE_S)
+
+
+def _tell_changes(caller: Caller, seen: dict[str, Summary], now: dict[str, Summary]) -> None:
+    for run_id, summary in reversed(now.items()):
+        if seen.get(run_id) != summary:
+            caller.say(f"{clock(summary.updated_at)}  {'  '.join(part for part in _row(summary) if part)}")
+    for run_id in seen.keys() - now.keys():
+        caller.say(_("{clock}  {run_id} is no longer in this list", clock=clock(time.time()), run_id=run_id))
+
+
+def listed(caller: Caller, wanted: Sequence[Status], limit: int) -> list[Summary]:
+    """The runs to show, newest first."""
+    return [record.summary for record in caller.journal.runs(wanted, limit=limit)] if caller.has_journal() else []
+
+
+def table(runs: Sequence[Summary]) -> list[str]:
+    """The list of runs as aligned lines."""
+    if not runs:
+        return [_("no runs")]
+    head = [_("run"), _("machine"), _("state"), _("status"), _("changed"), _("question")]
+    return columns([head, *(_row(summary) for summary in runs)])
+
+
+def _row(summary: Summary) -> list[str]:
+    first = str(summary.waiting[0].get("question", "")) if summary.waiting else ""
+    names = [summary.run_id, visible(summary.name), visible(summary.state)]
+    return [*names, status_word(summary.status), when(summary.updated_at), brief(first, 60)]
