@@ -3,7 +3,7 @@
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -91,15 +91,18 @@ def parsed_object(text: str, name: str) -> dict[str, Any]:
     return value
 
 
-def assigned(pairs: tuple[str, ...], into: dict[str, Any]) -> dict[str, Any]:
-    """Apply `--set key=value`: dots go deeper, a value that is JSON is taken as such, else it is text."""
+def assigned(pairs: tuple[str, ...], into: dict[str, Any], texts: Collection[str] = ()) -> dict[str, Any]:
+    """Apply `--set key=value`: dots go deeper, a value that is JSON is taken as such, else it is text.
+
+    What is wanted as a text stays one: `version=1.0` is no number.
+    """
     for pair in pairs:
         key, equals, text = pair.partition("=")
         path = key.split(".")
         if not equals or not all(part.isidentifier() for part in path):
             raise click.UsageError(_("--set takes key=value, not `{given}`", given=pair))
         try:
-            value = json.loads(text, parse_constant=_no_number)
+            value = json.loads(text, parse_constant=_no_number) if key not in texts or text[:1] == '"' else text
         except (ValueError, RecursionError):
             value = text
         here = into
