@@ -1,8 +1,8 @@
 """The plain worker: any command line, run in the work tree.
 
-The prompt is on its standard input and in $DETENT_PROMPT_FILE; it may write `{"status": "done" | "question" |
-"blocked", "summary": …, "question": …}` into $DETENT_RESULT_FILE. In the command line `{prompt_file}`, `{failures_file}`,
-`{result_file}`, `{task}`, `{attempt}` and `{root}` are filled in, each as one argument's text.
+The prompt is on its standard input and in $DETENT_PROMPT_FILE. Into $DETENT_RESULT_FILE it may write
+`{"status": "done" | "question" | "blocked", "summary": "…", "question": "…"}`. In the command line `{prompt_file}`,
+`{failures_file}`, `{result_file}`, `{task}`, `{attempt}` and `{root}` are filled in, each as a part of one argument.
 """
 
 import shlex
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from detent.agents.coding import leash
 from detent.agents.coding.port import Assignment, Hear, Report
+from detent.agents.coding.settings import WorkerSettings
 from detent.errors import DefinitionError
 
 PLACES = {
@@ -56,3 +57,11 @@ def _filled(argument: str, given: dict[str, str]) -> str:
     for place, value in given.items():
         argument = argument.replace(place, value)
     return argument
+
+
+def hired(settings: WorkerSettings) -> CommandWorker:
+    """The worker that `use: shell` means."""
+    if not settings.command:
+        way_out = 'give it one: `worker: {use: shell, command: ["my-agent", "--prompt", "{prompt_file}"]}`'
+        raise DefinitionError(f"the worker `shell` has no command; {way_out}", "worker.command")
+    return CommandWorker(settings.command, litter=settings.litter)
