@@ -69,7 +69,8 @@ async def test_a_worker_that_never_succeeds_is_blocked_after_exactly_three_repai
     calls = tmp_path / "calls"
     script = f"""
 open({str(calls)!r}, "a").write("x")
-calc.write_text(BAD + f"# {{attempt}}\\n"); Path("untracked.txt").unlink(missing_ok=True); Path("new").mkdir(exist_ok=True)
+calc.write_text(BAD + f"# {{attempt}}\\n"); Path("untracked.txt").unlink(missing_ok=True)
+Path("new").mkdir(exist_ok=True)
 Path("new/f").write_text("x"); os.chmod("check.py", 0o755)
 """
     async with office(root) as job:
@@ -336,5 +337,5 @@ while task == "T-002": time.sleep(0.01)
 
 
 async def until(what: Callable[[], bool]) -> None:
-    while not what():
+    while not what():  # noqa: ASYNC110  # another process makes it so
         await asyncio.sleep(0.01)
