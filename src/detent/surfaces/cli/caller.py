@@ -111,9 +111,9 @@ class Caller:
     @asynccontextmanager
     async def host(self) -> "AsyncIterator[SharedHost]":
         """A host that drives runs, here or in the process that has the journal."""
-        from detent.define import find_effects
         from detent.effects import builtin, discover
         from detent.host.embedded.shared import open_host
+        from detent.surfaces.source import find_effects
 
         if self.home.exists() and not self.home.is_dir():
             raise Refused(f"{self.home} is not a folder, so it cannot be a home")

@@ -15,8 +15,11 @@ from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.language import _
 
 
-def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command of a function that takes the caller and returns an exit code; adds `--home` and `--json`."""
+def verb(name: str, summary: str = "") -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command of a function that takes the caller and returns an exit code; adds `--home` and `--json`.
+
+    A command of a group says itself what it is about.
+    """
 
     def made(function: Callable[..., Any]) -> click.Command:
         params = [*reversed(getattr(function, "__click_params__", []))]
@@ -28,7 +31,7 @@ def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
         def call(home: str | None, is_json: bool, policy: str = "", **given: Any) -> int:
             context = click.get_current_context()
-            caller = Caller(home or (context.parent.params.get("home") if context.parent else None), is_json, policy)
+            caller = Caller(home or context.find_root().params.get("home"), is_json, policy)
             try:
                 if inspect.iscoroutinefunction(function):
                     import asyncio
@@ -41,7 +44,8 @@ def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
                 caller.close()
 
         settings = {"help_option_names": ["-h", "--help"]}
-        return click.Command(name, callback=call, params=params, help=summaries()[name], context_settings=settings)
+        text = summary or summaries()[name]
+        return click.Command(name, callback=call, params=params, help=text, context_settings=settings)
 
     return made
 

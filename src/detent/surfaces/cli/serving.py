@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from detent.define import find_effects
 from detent.effects import builtin, discover
 from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller, emit, user
 from detent.surfaces.cli.option import verb
 from detent.surfaces.language import _
+from detent.surfaces.source import find_effects
 
 PORT = 8410
 
