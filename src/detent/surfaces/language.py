@@ -7,7 +7,7 @@ import functools
 import importlib
 import os
 
-CATALOGUES = ("general", "policy")  # the modules of detent.surfaces.words
+CATALOGUES = ("general", "policy", "server")  # the modules of detent.surfaces.words
 
 
 def language() -> str:

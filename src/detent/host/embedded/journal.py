@@ -1,4 +1,4 @@
-"""The journal: every event of every run in one SQLite file; with `file`, all the SQL there is.
+"""The journal: every event of every run in one SQLite file; with `file` and `listing`, all the SQL there is.
 
 Events are the truth; each carries the hash of the one before it. The `runs` table and the snapshots are only
 caches of the fold, written in the same transaction. What `commit` has returned from survives a power cut.
@@ -242,18 +242,18 @@ class Journal:
     def record(self, run_id: str) -> Record | None:
         """A run's row by its whole id."""
         row = self._one(f"{SUMMARY} where run_id = ?", (run_id,))
-        return None if row is None else _record(row)
+        return None if row is None else record_of_row(row)
 
     def find(self, prefix: str) -> list[Record]:
         """The runs whose id begins like this, newest first; at most ten."""
         like = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         query = f"{SUMMARY} where run_id like ? escape '\\' order by parent <> '', no desc limit 10"
-        return [_record(row) for row in self._all(query, (like,))]
+        return [record_of_row(row) for row in self._all(query, (like,))]
 
     def newest(self) -> Record | None:
         """The run started last that is nobody's child."""
         row = self._one(f"{SUMMARY} where parent = '' order by no desc limit 1", ())
-        return None if row is None else _record(row)
+        return None if row is None else record_of_row(row)
 
     def runs(self, status: Iterable[Status] = (), name: str = "", limit: int = 100, before: int = 0) -> list[Record]:
         """Runs, newest first."""
@@ -272,7 +272,7 @@ class Journal:
         found = []
         for row in self._all(f"{SUMMARY}{clause} order by no desc limit ?", (*values, limit)):
             try:
-                found.append(_record(row))
+                found.append(record_of_row(row))
             except JournalError as error:
                 self.damaged[str(row[0])] = str(error)  # one bad row must not hide the others
         return found
@@ -397,7 +397,8 @@ def migrated_to(event: Event) -> str:
     return str(event.data.get("machine", "")) if type(event) is Signalled and event.name == MIGRATE else ""
 
 
-def _record(row: Any) -> Record:
+def record_of_row(row: Any) -> Record:
+    """A row of `SUMMARY` as a value."""
     try:
         summary = Summary(
             run_id=row[0], name=row[1], machine=row[2], state=row[3], status=Status(row[4]), seq=row[5],

@@ -34,6 +34,10 @@ class Lock:
         self._file = file
         return True
 
+    def is_free(self) -> bool:
+        """Whether nobody holds it, we included."""
+        return self._file is None and not is_held(self._path.parent)
+
     def free(self) -> None:
         """Let others write."""
         if self._file is not None:

@@ -27,6 +27,7 @@ from detent.host.embedded.lock import Lock, holder
 
 PATIENCE_S = 10.0
 PAUSE_S = 0.02
+SUCCESSION_S = 0.25
 
 
 class SharedHost:
@@ -80,18 +81,25 @@ class SharedHost:
             raise
         self._host, self._door = host, door
 
-    async def close(self, *, is_hurried: bool = False) -> None:
-        """Let go; what other processes have under way here may finish first, unless we are in a hurry."""
+    async def close(self, *, is_hurried: bool = False, grace_s: float | None = None) -> None:
+        """Let go; what is under way here may finish first: for `grace_s`, or a moment if we are in a hurry."""
         self._is_closed = True
         if self._host is None:
             return
         host, door, self._host, self._door = self._host, self._door, None, None
         try:
-            await host.finish(None if is_hurried else float("inf"))
+            await host.finish(None if is_hurried else float("inf") if grace_s is None else grace_s)
         finally:
             if door is not None:
                 await door.close()  # before the lock: afterwards the door in this home is the next holder's
             host.let_go()
+
+    async def succeed(self) -> None:
+        """Wait until this process holds the journal: when the one that does goes away, take over and go on."""
+        while not self.is_holder and not self._is_closed:
+            await asyncio.sleep(SUCCESSION_S)
+            if self._lock.is_free():
+                await self._reopen()
 
     async def start(
         self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", **given: Any

@@ -1,12 +1,11 @@
 """Commands that move a run from outside: signal, cancel, pause, resume, fork, migrate."""
 
 import click
-import msgspec
 
 from detent.define import load as load_definition
-from detent.errors import Refused, Unknown
-from detent.host.embedded.journal import Record
+from detent.errors import Refused
 from detent.host.embedded.live import load
+from detent.host.embedded.reader import origin, seq_at
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive, take_up
 from detent.surfaces.cli.option import by_option, parsed_object, run_argument, verb
@@ -14,7 +13,6 @@ from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
 
 WORST_FIRST = (1, 3, 4, 0)
-CHECKPOINT_MIN = 6
 
 
 @verb("signal")
@@ -113,38 +111,11 @@ async def fork(caller: Caller, run: str, at: str, run_id: str, by: str) -> int:
     record = caller.find(run)
     if run_id and caller.journal.record(run_id):
         raise Refused(f"there is a run {run_id} already; give the new one another id")
-    was = load(caller.journal, record.summary.run_id, upto=_seq(caller, record, at))
-    origin = {
-        "run_id": was.run.id,
-        "seq": was.run.seq,
-        "checkpoint": was.head.hex(),
-        "run": msgspec.to_builtins(was.run),
-    }
+    was = load(caller.journal, record.summary.run_id, upto=seq_at(caller.journal, record, at))
     async with caller.host() as host:
-        begun = await host.start(was.machine, {}, run_id=run_id, by=by, source=was.run.source, fork=origin)
+        begun = await host.start(was.machine, {}, run_id=run_id, by=by, source=was.run.source, fork=origin(was))
         await drive(caller, host, begun.id)
         return Standing(caller, begun.id).give()
-
-
-def _seq(caller: Caller, record: Record, at: str) -> int:
-    """The event that a number or the beginning of a checkpoint names."""
-    last = record.summary.seq
-    if not at:
-        return last
-    if at.isdecimal() and len(at) < 10:
-        if 1 <= int(at) <= last:
-            return int(at)
-        raise Unknown(f"run {record.summary.run_id} has the events 1 to {last}, not {at}")
-    if len(at) < CHECKPOINT_MIN:
-        raise Refused(f"`{at}` is too short for a checkpoint; give at least {CHECKPOINT_MIN} of its letters")
-    found = [
-        seq for seq, _event, _body, hashed in caller.journal.events(record.no) if hashed.hex().startswith(at.lower())
-    ]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise Refused(f"`{at}` fits {len(found)} checkpoints of run {record.summary.run_id}; give more letters")
-    raise Unknown(f"run {record.summary.run_id} has no checkpoint `{at}`; `detent log` shows them")
 
 
 @verb("migrate")

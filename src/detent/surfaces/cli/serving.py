@@ -1,0 +1,76 @@
+"""The command serve: the server with its page, until it is told to stop."""
+
+from pathlib import Path
+
+import click
+
+from detent.define import find_effects
+from detent.effects import builtin, discover
+from detent.errors import Refused
+from detent.surfaces.cli.caller import Caller, emit, user
+from detent.surfaces.cli.option import verb
+from detent.surfaces.language import _
+
+PORT = 8410
+
+
+@verb("serve")
+@click.argument("files", metavar="[FILE[:NAME]]…", nargs=-1)
+@click.option(
+    "--host", default="127.0.0.1", metavar="ADDRESS", help=_("Where to listen; only this machine by default.")
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help=_("Which port; 0 takes a free one.")
+)
+@click.option("--token-file", default="", metavar="FILE", help=_("A file with the token that callers must send."))
+@click.option(
+    "--config", default="", metavar="FILE", help=_("Hooks, webhooks and limits; detent.serve.yaml by default.")
+)
+@click.option("--open", "is_open", is_flag=True, help=_("Open the page in a browser."))
+async def serve(
+    caller: Caller, files: tuple[str, ...], host: str, port: int, token_file: str, config: str, is_open: bool
+) -> int:
+    """Serve until SIGINT or SIGTERM."""
+    try:
+        from detent.surfaces.server.service import Plan, is_loopback, new_token, read_token, serving, until_told
+        from detent.surfaces.server.setting import read_settings
+    except ImportError as error:
+        raise Refused(f"`detent serve` needs {error.name}: pip install 'detent[server]'") from None
+    folder = Path.cwd()
+    settings = read_settings(folder, config)
+    token = read_token(Path(token_file)) if token_file else ""
+    is_made = not token and not is_loopback(host)
+    token = new_token() if is_made else token
+    plan = Plan(caller.home, folder, host, port, token, files, user())
+    known = {**builtin(), **discover()}
+    async with serving(
+        plan, settings, list(known.values()), lambda source: find_effects(source, caller.warn)
+    ) as served:
+        page = f"{served.address}/#token={token}" if is_made else served.address
+        if caller.is_json:
+            said = {"ok": True, "address": served.address, "is_holder": served.room.host.is_holder, "error": None}
+            emit(said | ({"token": token} if is_made else {}))
+        else:
+            _tell(caller, served.address, page, bool(token), is_made, served.room.host.is_holder)
+        if is_open:
+            click.launch(page)
+        await until_told(served)
+        caller.note(_("Stopping; runs that are at work go on at the next start."))
+    return 0
+
+
+def _tell(caller: Caller, address: str, page: str, has_token: bool, is_made: bool, is_holder: bool) -> None:
+    caller.say(_("detent serves at {address}", address=address), "green")
+    if is_made:
+        caller.say(_("Others can reach this address, so a token was made; it is shown only now:"))
+        caller.say(f"  {page}")
+    elif has_token:
+        caller.say(_("Callers must send the token: Authorization: Bearer …"))
+    if not is_holder:
+        caller.say(
+            _("Another process holds the journal; it gets what is asked here, and this one takes over after it.")
+        )
+    caller.say(_("Ctrl-C stops it."), "dim")
+
+
+COMMANDS = {"serve": serve}

@@ -1,0 +1,193 @@
+"""The application: Starlette's routes made from the route table, and the one place where errors become answers."""
+
+import asyncio
+import sys
+import traceback
+from collections.abc import Awaitable
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.routing import Route as Path
+from starlette.types import ASGIApp
+
+from detent.core.value import plain
+from detent.define.problem import BrokenDefinition
+from detent.errors import (
+    DefinitionError,
+    DetentError,
+    EventRefused,
+    JournalError,
+    NotWaiting,
+    Refused,
+    ReplayError,
+    Unknown,
+)
+from detent.surfaces.server import openapi, page, table
+from detent.surfaces.server.gate import Gate
+from detent.surfaces.server.room import Room
+from detent.surfaces.server.route import Call, Route, bare
+from detent.surfaces.server.shape import Detail, Trouble
+from detent.surfaces.server.trouble import AlreadyDecided, BadRequest
+
+TYPES: list[tuple[type[DetentError], int, str]] = [
+    (BadRequest, 400, "bad_request"),
+    (AlreadyDecided, 409, "already_decided"),
+    (EventRefused, 409, "event_refused"),
+    (NotWaiting, 409, "not_waiting"),
+    (Unknown, 404, "unknown"),
+    (Refused, 409, "refused"),
+    (DefinitionError, 422, "definition_error"),
+    (ReplayError, 409, "replay_error"),
+    (JournalError, 503, "journal_error"),
+    (DetentError, 409, "error"),
+]
+
+
+def application(room: Room, gate: "Gate | None" = None) -> ASGIApp:
+    """The whole server as an ASGI application."""
+    routes = table.routes()
+    document = openapi.document(routes)
+
+    async def described(_: Request) -> Response:
+        return answered(document)
+
+    paths: list[BaseRoute] = [_path(room, route) for route in routes]
+    paths.append(Path("/api/openapi.json", described))
+    paths += page.paths(room)
+    made = Starlette(routes=paths, exception_handlers={HTTPException: _http_problem})
+    return (gate or Gate(room.settings)).around(made, routes)
+
+
+def answered(value: Any, status: int = 200) -> Response:
+    """A value as JSON."""
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def trouble(status: int, kind: str, message: str, **known: Any) -> Response:
+    """What went wrong, as every answer that is not 2xx says it."""
+    return answered(Trouble(Detail(kind, message, **known)), status)
+
+
+def _path(room: Room, route: Route) -> Path:
+    async def endpoint(request: Request) -> Response:
+        return await _told(_work(room, route, request))
+
+    return Path(route.path, endpoint, methods=[route.method], name=f"{route.method} {route.path}")
+
+
+async def _work(room: Room, route: Route, request: Request) -> Response:
+    query = _query(route, request.query_params)
+    body = bare(route.takes) if route.is_raw else await _body(room, route, request)
+    by = getattr(body, "by", "") or room.extras["user"]
+    call = Call({k: str(v) for k, v in request.path_params.items()}, query, body, by, request)
+    result = await route.handle(room, call)
+    return result if isinstance(result, Response) else answered(result, route.status)
+
+
+async def _told(work: Awaitable[Response]) -> Response:
+    """The answer, or what went wrong: the only place where errors become status codes."""
+    try:
+        return await work
+    except DetentError as error:
+        return _refusal(error)
+    except ClientDisconnect:
+        return Response(status_code=400)
+    except (asyncio.CancelledError, HTTPException):
+        raise
+    except Exception as error:  # noqa: BLE001  # a fault of ours: say so, without showing the inside
+        traceback.print_exception(error, file=sys.stderr)
+        return trouble(500, "internal_error", "this is a fault of detent; what was acknowledged is in the journal")
+
+
+def _refusal(error: DetentError) -> Response:
+    for kind, status, name in TYPES:
+        if isinstance(error, kind):
+            known: dict[str, Any] = {}
+            if isinstance(error, EventRefused):
+                known["accepts"] = list(error.accepts)
+            if isinstance(error, BrokenDefinition):
+                known["problems"] = [problem._asdict() for problem in error.problems]
+            if isinstance(error, AlreadyDecided):
+                known["decided"] = error.decided
+            return trouble(error.status if isinstance(error, BadRequest) else status, name, str(error), **known)
+    raise error
+
+
+def _query(route: Route, given: QueryParams) -> Any:
+    """The parameters behind the question mark, as the Struct of the route."""
+    names = {field.name: field for field in msgspec.structs.fields(route.query)} if route.query else {}
+    values: dict[str, Any] = {}
+    for name in given:
+        if name not in names:
+            known = ", ".join(names) or "none"
+            raise BadRequest(f"there is no parameter `{name}`; known: {known}")
+        many = given.getlist(name)
+        is_list = getattr(names[name].type, "__origin__", None) is list
+        if len(many) > 1 and not is_list:
+            raise BadRequest(f"the parameter `{name}` is there twice")
+        values[name] = many if is_list else many[0]
+    if route.query is None:
+        return None
+    try:
+        return plain_numbers(msgspec.convert(values, route.query, strict=False))
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"the parameters do not fit: {error}", 422) from None
+
+
+def plain_numbers(query: Any) -> Any:
+    """The query, if no number in it is infinite or none at all."""
+    for name in query.__struct_fields__:
+        value = getattr(query, name)
+        if isinstance(value, float):
+            plain(value, name)
+    return query
+
+
+async def _body(room: Room, route: Route, request: Request) -> Any:
+    """The JSON body as the Struct of the route; nothing at all stands for an empty object."""
+    if route.takes is None:
+        return None
+    content = await content_of(room, request)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise BadRequest("send JSON, with `Content-Type: application/json`", 415)
+    try:
+        value = plain(msgspec.json.decode(content), "body")
+        return msgspec.convert(value, route.takes)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"the body does not fit: {error}", 422) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"the body is not JSON: {error}") from None
+
+
+async def content_of(room: Room, request: Request) -> bytes:
+    """The body of a request, if it is not too large and does not take too long."""
+    limits = room.settings.limits
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > limits.body_bytes:
+                    raise BadRequest(f"the body has more than {limits.body_bytes:,} bytes", 413)
+                parts.append(part)
+    except TimeoutError:
+        raise BadRequest(f"the body did not arrive within {limits.body_seconds:g} s", 408) from None
+    return b"".join(parts)
+
+
+async def _http_problem(_: Request, error: Exception) -> Response:
+    """What Starlette itself refuses: no such address, no such method."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    words = {404: "there is no such address; /api/openapi.json lists them", 405: "this address takes another method"}
+    kind = {404: "unknown", 405: "method_not_allowed"}.get(status, "bad_request")
+    response = trouble(status, kind, words.get(status, str(getattr(error, "detail", "") or "not understood")))
+    for name, value in (getattr(error, "headers", None) or {}).items():
+        response.headers[name] = value
+    return response

@@ -1,0 +1,180 @@
+"""Addresses that move a run: signal, answer, cancel, pause, resume, retry, fork; each is one verb of the host."""
+
+from typing import Any
+
+import msgspec
+
+from detent.core.events import ContractMoved
+from detent.core.schema import problems
+from detent.errors import NotWaiting, Refused, Unknown
+from detent.host.embedded.listing import Listing
+from detent.host.embedded.live import load
+from detent.host.embedded.reader import origin, seq_at
+from detent.surfaces.server import shape
+from detent.surfaces.server.history import deeds_of
+from detent.surfaces.server.inbox import arguments_schema
+from detent.surfaces.server.room import Room
+from detent.surfaces.server.route import Call, Route
+from detent.surfaces.server.run import run_id_of, standing
+from detent.surfaces.server.trouble import AlreadyDecided
+from detent.surfaces.server.view import RETRIED
+
+
+async def signal(room: Room, call: Call) -> shape.RunView:
+    """Tell a run that something happened."""
+    given: shape.Signal = call.body
+    run_id = await _known(room, call)
+    await room.host.signal(run_id, given.name, given.data, id=given.id, by=call.by)
+    return await standing(room, run_id)
+
+
+async def answer(room: Room, call: Call) -> shape.RunView:
+    """Answer a question; whoever is first wins, and the second is told who that was."""
+    given: shape.Answer = call.body
+    run_id, contract_id = await _known(room, call), call.path["contract_id"]
+    said = {name: value for name, value in msgspec.to_builtins(given).items() if value not in ("", None, {})}
+    if given.data is not None:
+        said["data"] = given.data
+    said |= {"by": call.by, "channel": "http"}
+    try:
+        await room.read(_check, run_id, contract_id, given)
+        await room.host.answer(run_id, contract_id, said)
+    except (NotWaiting, Unknown) as error:
+        decided = await room.read(decision, run_id, contract_id)
+        if decided:
+            raise AlreadyDecided(_sentence(contract_id, decided), decided) from None
+        raise error from None
+    return await standing(room, run_id)
+
+
+def _check(journal: Listing, run_id: str, contract_id: str, given: shape.Answer) -> None:
+    """What would be refused anyway, said before anything moves and in the words of this surface."""
+    contract = load(journal, run_id).run.contract(contract_id)
+    if contract is None or not contract.is_asking or contract.question is None:
+        raise NotWaiting(f"contract `{contract_id}` of run {run_id} has no open question")
+    reason = contract.question.reason
+    if reason == "outcome_unknown" and not given.outcome:
+        raise Refused(f"nobody knows whether `{contract_id}` has happened; say `outcome`")
+    if reason != "outcome_unknown" and given.outcome:
+        raise Refused(f"there is no doubt about `{contract_id}`: it has not been done yet; say `approved` or `data`")
+    if given.args is not None:
+        found = problems(arguments_schema(contract.question.schema, contract.input), given.args, "args")
+        if found:
+            raise Refused("; ".join(found))
+
+
+def decision(journal: Listing, run_id: str, contract_id: str) -> dict[str, Any]:
+    """Who ended the question of a contract, when and how; empty when nobody ever did."""
+    record = journal.record(run_id)
+    found: dict[str, Any] = {}
+    for seq, event, _, _ in journal.events(record.no) if record else ():
+        if not isinstance(event, ContractMoved) or event.contract_id != contract_id:
+            continue
+        said = event.result if event.trigger == "resume" and isinstance(event.result, dict) else {}
+        if event.trigger == "resume":
+            kept = {name: said[name] for name in ("approved", "outcome", "comment") if name in said}
+            found = {"by": said.get("by") or event.actor, "at": event.at, "seq": seq, **kept}
+        elif event.trigger in ("cancel", "timeout"):
+            found = {"by": event.actor, "at": event.at, "seq": seq, "approved": None}
+    return found
+
+
+def _sentence(contract_id: str, decided: dict[str, Any]) -> str:
+    words = {True: "approved", False: "rejected", None: "answered"}
+    return f"`{contract_id}` was {words[decided.get('approved')]} by {decided['by'] or 'somebody'} already"
+
+
+async def cancel(room: Room, call: Call) -> shape.RunView:
+    """Stop a run and everything it has under way."""
+    run_id = await _known(room, call)
+    await room.host.cancel(run_id, by=call.by, reason=call.body.reason)
+    return await standing(room, run_id)
+
+
+async def pause(room: Room, call: Call) -> shape.RunView:
+    """Let a run begin nothing new."""
+    run_id = await _known(room, call)
+    if (await standing(room, run_id)).paused:
+        raise Refused(f"run {run_id} is paused already")
+    await room.host.hold(run_id, by=call.by)
+    return await standing(room, run_id)
+
+
+async def resume(room: Room, call: Call) -> shape.RunView:
+    """Go on after a pause, and take up what nobody drives."""
+    run_id = await _known(room, call)
+    now = await standing(room, run_id)
+    if now.status in ("completed", "failed", "rejected", "cancelled"):
+        raise Refused(f"run {run_id} has ended ({now.status}); `retry` or `fork` begin a new one")
+    await room.host.recover(run_id)
+    if (await standing(room, run_id)).paused:
+        await room.host.release(run_id, by=call.by)
+    return await standing(room, run_id)
+
+
+async def retry(room: Room, call: Call) -> shape.Forked:
+    """Begin anew where a run was before it failed: what had succeeded stays done, what failed is tried again."""
+    run_id = await _known(room, call)
+    seq = await room.read(_before_the_end, run_id)
+    return await _forked(room, run_id, str(seq), call.body.key, call.by)
+
+
+def _before_the_end(journal: Listing, run_id: str) -> int:
+    """The last event after which the run was still going somewhere."""
+    run = load(journal, run_id).run
+    if run.ended not in RETRIED:
+        raise Refused(f"run {run_id} is {run.status.value}; only one that failed or was stopped can be tried again")
+    seq = run.seq - 1
+    while seq > 0:
+        was = load(journal, run_id, upto=seq).run
+        if was.ended is None and was.ending is None:
+            return seq
+        seq -= 1
+    raise Refused(f"run {run_id} failed at its very beginning; start a new one")
+
+
+async def fork(room: Room, call: Call) -> shape.Forked:
+    """Begin a new run where this one was."""
+    run_id = await _known(room, call)
+    return await _forked(room, run_id, call.body.at, call.body.key, call.by)
+
+
+async def _forked(room: Room, run_id: str, at: str, key: str, by: str) -> shape.Forked:
+    def read(journal: Listing) -> tuple[Any, dict[str, Any], shape.Deeds]:
+        record = journal.record(run_id)
+        if record is None:
+            raise Unknown(f"there is no run {run_id}")
+        was = load(journal, run_id, upto=seq_at(journal, record, at))
+        return was.machine, origin(was), deeds_of(journal, run_id, was.run.seq)
+
+    machine, was, deeds = await room.read(read)
+    new_id = run_id_of(f"fork {run_id} {was['seq']} {key}") if key else ""
+    begun = await room.host.start(machine, {}, run_id=new_id, by=by, source=str(was["run"].get("source", "")), fork=was)
+    return shape.Forked(await standing(room, begun.id), deeds)
+
+
+async def _known(room: Room, call: Call) -> str:
+    return (await room.find(call.path["run_id"])).summary.run_id
+
+
+class Retry(shape.Asked, frozen=True):
+    """Try again; a `key` makes it happen once."""
+
+    key: shape.Name = ""
+    by: shape.Name = ""
+
+
+MOVED = (404, 409)
+ROUTES = (
+    Route("POST", "/api/runs/{run_id}/signals", signal, "Tell a run that something happened", shape.RunView,
+          takes=shape.Signal, errors=MOVED),
+    Route("POST", "/api/runs/{run_id}/contracts/{contract_id:path}/answer", answer, "Answer a question", shape.RunView,
+          takes=shape.Answer, errors=MOVED, about="Send the `call_hash` you saw: a changed call is then refused."),
+    Route("POST", "/api/runs/{run_id}/cancel", cancel, "Stop a run", shape.RunView, takes=shape.Cancel, errors=MOVED),
+    Route("POST", "/api/runs/{run_id}/pause", pause, "Begin nothing new", shape.RunView, takes=shape.Who, errors=MOVED),
+    Route("POST", "/api/runs/{run_id}/resume", resume, "Go on", shape.RunView, takes=shape.Who, errors=MOVED),
+    Route("POST", "/api/runs/{run_id}/retry", retry, "Try again what failed, as a new run", shape.Forked,
+          takes=Retry, status=201, errors=MOVED),
+    Route("POST", "/api/runs/{run_id}/fork", fork, "Begin a new run where this one was", shape.Forked,
+          takes=shape.Fork, status=201, errors=MOVED),
+)  # fmt: skip

@@ -1,0 +1,198 @@
+"""Addresses of definitions: what the project offers, with pictures and problems, and what differs between two."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from starlette.responses import Response
+
+from detent.core.machine import Machine
+from detent.define.document import read_file
+from detent.define.graph import picture, svg
+from detent.define.problem import BrokenDefinition
+from detent.errors import DefinitionError, Unknown
+from detent.host.embedded.listing import Listing
+from detent.surfaces.server import shape
+from detent.surfaces.server.graph import Graph, laid_out
+from detent.surfaces.server.library import Entry, shown
+from detent.surfaces.server.room import Room
+from detent.surfaces.server.route import Call, Route
+
+
+class Flaw(msgspec.Struct, frozen=True):
+    """One thing that is wrong with a file, where it stands, and what would be right."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    hint: str
+    severity: Literal["error", "warning"]
+
+
+class DefinitionLine(msgspec.Struct, frozen=True):
+    """One definition of the project."""
+
+    name: str
+    machine: str
+    title: str
+    version: str
+    digest: str
+    states: int
+    ok: bool
+    problems: list[Flaw]
+    warnings: list[str]
+    changed_at: float
+
+
+class DefinitionView(msgspec.Struct, frozen=True):
+    """A definition with its text, its picture and what a run of it must be given."""
+
+    line: DefinitionLine
+    source: str
+    input: dict[str, Any]
+    graph: Graph | None
+
+
+class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One difference between two machines."""
+
+    what: Literal["state", "transition", "work", "end", "variable", "limit", "name"]
+    kind: Literal["added", "removed", "changed"]
+    subject: str
+    before: Any = None
+    after: Any = None
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """What differs between two machines, and both pictures."""
+
+    is_same: bool
+    changes: list[Change]
+    left: Graph
+    right: Graph
+
+
+class CompareQuery(shape.Asked, frozen=True):
+    """Which two: a file, a machine's name, `run:ID`, or a digest."""
+
+    left: shape.Name
+    right: shape.Name
+
+
+class NameQuery(shape.Asked, frozen=True):
+    """Which one: a file of the project or the name of its machine."""
+
+    name: shape.Name
+
+
+async def definitions(room: Room, _: Call) -> list[DefinitionLine]:
+    """What can be started here."""
+    return [_line(entry, room.library.folder) for entry in await room.library.entries()]
+
+
+def _line(entry: Entry, folder: Path) -> DefinitionLine:
+    machine = entry.definition.machine if entry.definition else None
+    return DefinitionLine(
+        name=entry.name,
+        machine=machine.name if machine else "",
+        title=machine.title if machine else "",
+        version=machine.version if machine else "",
+        digest=machine.digest if machine else "",
+        states=len(machine.states) if machine else 0,
+        ok=machine is not None,
+        problems=[Flaw(**shown(problem, folder)) for problem in entry.problems],
+        warnings=list(entry.definition.warnings) if entry.definition else [],
+        changed_at=entry.changed_at,
+    )
+
+
+async def definition(room: Room, call: Call) -> DefinitionView:
+    """One definition."""
+    entry = await room.library.entry(call.query.name)
+    made = entry.definition
+    return DefinitionView(
+        line=_line(entry, room.library.folder),
+        source=_source(room.library.folder / entry.name),
+        input=dict(made.input) if made else {},
+        graph=laid_out(made.machine, picture(made.machine)) if made else None,
+    )
+
+
+def _source(path: Path) -> str:
+    """The text of a workflow; that of a program is left out."""
+    if path.suffix not in (".yaml", ".yml"):
+        return ""
+    try:
+        return read_file(path)
+    except DefinitionError:
+        return ""
+
+
+async def definition_svg(room: Room, call: Call) -> Response:
+    """The picture of a definition as SVG."""
+    entry = await room.library.entry(call.query.name)
+    if entry.definition is None:
+        raise BrokenDefinition(entry.problems)
+    return Response(svg(picture(entry.definition.machine)), media_type="image/svg+xml")
+
+
+async def compare(room: Room, call: Call) -> Comparison:
+    """What differs between two machines."""
+    left, right = await _machine(room, call.query.left), await _machine(room, call.query.right)
+    changes = list(differences(left, right))
+    return Comparison(not changes, changes, laid_out(left, picture(left)), laid_out(right, picture(right)))
+
+
+async def _machine(room: Room, name: str) -> Machine:
+    if name.startswith("run:"):
+        record = await room.find(name.removeprefix("run:"))
+        return await room.read(Listing.machine, record.summary.machine)
+    if len(name) == 64 and all(mark in "0123456789abcdef" for mark in name):
+        try:
+            return await room.read(Listing.machine, name)
+        except Unknown:
+            raise Unknown(f"there is no machine {name[:12]}") from None
+    return (await room.library.load(name)).machine
+
+
+def differences(left: Machine, right: Machine) -> list[Change]:
+    """Every difference, states first."""
+    before, after = msgspec.to_builtins(left), msgspec.to_builtins(right)
+    found = _keys("state", dict.fromkeys(left.states), dict.fromkeys(right.states))
+    found += _keys("transition", _rows(before), _rows(after))
+    for what, field in (("work", "work"), ("end", "ends"), ("variable", "variables")):
+        found += _keys(what, before.get(field, {}), after.get(field, {}))
+    found += _keys("limit", before.get("limits", {}), after.get("limits", {}))
+    names = ("name", "title", "version", "initial", "output", "keeps", "timeouts_s", "local")
+    found += _keys("name", {k: before[k] for k in names if k in before}, {k: after[k] for k in names if k in after})
+    return found
+
+
+def _rows(machine: dict[str, Any]) -> dict[str, Any]:
+    rows: dict[str, Any] = {}
+    for row in machine.get("transitions", ()):
+        on = row.get("on") or (f"!{row['error']}" if row.get("error") else "-")
+        when = f" if {row['when']}" if row.get("when") else ""
+        rows[f"{row['source']} {on} {row['target']}{when}"] = row
+    return rows
+
+
+def _keys(what: Any, before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+    found = [Change(what, "removed", key, before=before[key]) for key in before if key not in after]
+    found += [Change(what, "added", key, after=after[key]) for key in after if key not in before]
+    shared = [key for key in before if key in after and before[key] != after[key]]
+    return found + [Change(what, "changed", key, before[key], after[key]) for key in shared]
+
+
+SOME = (404, 409)
+ROUTES = (
+    Route("GET", "/api/definitions", definitions, "The workflow files of the project, with their problems",
+          list[DefinitionLine], tag="definitions"),
+    Route("GET", "/api/definitions/view", definition, "One definition: text, picture, input schema", DefinitionView,
+          query=NameQuery, errors=SOME, tag="definitions"),
+    Route("GET", "/api/definitions/graph.svg", definition_svg, "The picture of a definition as SVG", query=NameQuery,
+          kind="svg", errors=SOME, tag="definitions"),
+    Route("GET", "/api/definitions/compare", compare, "What differs between two machines", Comparison,
+          query=CompareQuery, errors=SOME, tag="definitions"),
+)  # fmt: skip

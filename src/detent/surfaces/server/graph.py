@@ -1,0 +1,139 @@
+"""The picture of a machine or of a run as data: nodes and edges with their places, the way taken, the state lit."""
+
+import functools
+from typing import Literal
+
+import msgspec
+
+from detent.core.machine import Machine
+from detent.define.graph import Picture, picture
+from detent.define.graph.geometry import Layout
+from detent.define.graph.vector import layout
+from detent.errors import Unknown
+from detent.host.embedded.listing import Listing
+from detent.host.embedded.live import Live, load
+from detent.host.embedded.reader import entries
+from detent.surfaces.server import shape
+
+
+class Box(msgspec.Struct, frozen=True):
+    """A place on the paper, in pixels from its upper left corner."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A state."""
+
+    id: str
+    text: str
+    kind: str
+    details: list[str]
+    lanes: list[str]
+    marks: list[str]
+    is_initial: bool
+    is_end: bool
+    is_visited: bool
+    is_current: bool
+    box: Box
+
+
+class Label(msgspec.Struct, frozen=True):
+    """Why an edge is taken."""
+
+    text: str
+    kind: str
+    is_visited: bool
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """All rows of the table from one state to another."""
+
+    source: str
+    target: str
+    kind: str
+    labels: list[Label]
+    visits: int
+    points: list[tuple[int, int]]
+    label_box: Box | None
+
+
+class Graph(msgspec.Struct, frozen=True):
+    """A machine, or a run of it: laid out for those who want to draw it as it is, or to lay it out themselves."""
+
+    machine: str
+    digest: str
+    title: str
+    status: str
+    current: str
+    width: int
+    height: int
+    nodes: list[Node]
+    edges: list[Edge]
+
+
+class GraphQuery(shape.Asked, frozen=True):
+    """Which moment, and in which colours."""
+
+    at: shape.Seq = 0
+    theme: Literal["auto", "light", "dark"] = "auto"
+
+
+def picture_of(journal: Listing, run_id: str, at: int = 0) -> Picture:
+    """The picture of a run now, or as it was after event `at`."""
+    live = _at(journal, run_id, at)
+    return picture(live.machine, live.run, entries(journal, run_id, upto=live.run.seq))
+
+
+def graph(journal: Listing, run_id: str, at: int = 0) -> Graph:
+    """The same as data."""
+    live = _at(journal, run_id, at)
+    drawn = picture(live.machine, live.run, entries(journal, run_id, upto=live.run.seq))
+    return laid_out(live.machine, drawn)
+
+
+def _at(journal: Listing, run_id: str, at: int) -> Live:
+    record = journal.record(run_id)
+    last = record.summary.seq if record is not None else 0
+    if at > last:
+        raise Unknown(f"run {run_id} has the events 1 to {last}, not {at}")
+    return load(journal, run_id, upto=at)
+
+
+def laid_out(machine: Machine, drawn: Picture) -> Graph:
+    """A picture with its places."""
+    places = _layout(picture(machine))  # the same for every run of it
+    nodes = [
+        Node(
+            id=node.name,
+            text=node.text,
+            kind=node.kind,
+            details=list(node.details),
+            lanes=list(node.lanes),
+            marks=list(node.marks),
+            is_initial=node.is_initial,
+            is_end=node.is_end,
+            is_visited=node.is_visited,
+            is_current=node.is_current,
+            box=Box(rect.x0, rect.y0, rect.x1 - rect.x0, rect.y1 - rect.y0),
+        )
+        for node, rect in zip(drawn.nodes, places.boxes, strict=True)
+    ]
+    edges = []
+    for edge, way in zip(drawn.edges, places.routes, strict=True):
+        labels = [Label(label.text, label.kind, label.is_visited) for label in edge.labels]
+        rect = way.label
+        box = Box(rect.x0, rect.y0, rect.x1 - rect.x0, rect.y1 - rect.y0) if rect is not None else None
+        edges.append(Edge(edge.source, edge.target, edge.kind, labels, edge.visits, list(way.points), box))
+    current = drawn.current.name if drawn.current else ""
+    return Graph(
+        drawn.name, machine.digest, drawn.title, drawn.status, current, places.width, places.height, nodes, edges
+    )
+
+
+@functools.lru_cache(64)
+def _layout(drawn: Picture) -> Layout:
+    return layout(drawn)

@@ -1,0 +1,167 @@
+"""The inbox: everything that waits for a person, oldest first, with what follows from yes and from no."""
+
+from typing import Any
+
+import msgspec
+
+from detent.core.commands import Perform
+from detent.core.contract import Contract
+from detent.core.engine import advance
+from detent.core.events import ContractMoved
+from detent.core.machine import Machine, Transition
+from detent.core.question import Question
+from detent.core.run import Run
+from detent.errors import DetentError
+from detent.host.embedded.listing import Listing
+from detent.host.embedded.live import load
+from detent.surfaces.server import shape, view
+from detent.surfaces.server.room import Room
+from detent.surfaces.server.route import Call, Route
+
+RUNS_MAX = 2000  # runs looked at for one inbox
+TYPES = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+
+
+class Way(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A state the run goes to, one after the other; with `when`, only one of several it may go to."""
+
+    target: str
+    when: str = ""
+
+
+class Follow(msgspec.Struct, frozen=True):
+    """What an answer leads to, as far as the machine can say."""
+
+    does: list[shape.Calling]  # the calls that are then made
+    ways: list[Way]
+    is_certain: bool  # whether this is exactly what happens, or only what may
+    ends: str  # the status the run ends with at once; empty: it goes on
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A question with everything needed to decide."""
+
+    run_id: str
+    machine: str
+    title: str
+    state: str
+    question: shape.Question
+    asked_by: str  # who started the run
+    parent: str
+    source: str
+    kind: str  # of the effect: pure, idempotent or irreversible
+    attempt: int
+    args_schema: dict[str, Any]  # what edited arguments must fit
+    on_yes: Follow
+    on_no: Follow
+
+
+class Inbox(msgspec.Struct, frozen=True):
+    """Open questions, oldest first; `cursor` is where `/api/events` goes on from."""
+
+    items: list[Item]
+    total: int
+    cursor: int
+
+
+class InboxQuery(shape.Asked, frozen=True):
+    """How many."""
+
+    limit: shape.Count = 100
+
+
+async def inbox(room: Room, call: Call) -> Inbox:
+    """Everything that waits for a person."""
+    return await room.read(_inbox, call.query.limit)
+
+
+def _inbox(journal: Listing, limit: int) -> Inbox:
+    cursor = journal.cursor()
+    asked = [
+        (question["since"], record.summary.run_id, question["contract_id"])
+        for record in journal.waiting(RUNS_MAX)
+        for question in record.summary.waiting
+    ]
+    asked.sort()
+    items = []
+    runs: dict[str, Any] = {}
+    for _, run_id, contract_id in asked[:limit]:
+        try:
+            live = runs[run_id] if run_id in runs else runs.setdefault(run_id, load(journal, run_id))
+        except DetentError:
+            continue  # a damaged run must not hide the questions of the others
+        contract = live.run.contract(contract_id)
+        if contract is not None and contract.is_asking:  # else somebody was quicker than this page
+            items.append(item(live.machine, live.run, contract))
+    return Inbox(items, len(asked), cursor)
+
+
+def item(machine: Machine, run: Run, contract: Contract) -> Item:
+    """One question as a person must see it."""
+    asked = contract.question
+    return Item(
+        run_id=run.id,
+        machine=machine.name,
+        title=machine.title,
+        state=run.state,
+        question=view.question(contract),
+        asked_by=run.by,
+        parent=run.parent,
+        source=run.source,
+        kind=contract.kind,
+        attempt=contract.attempt,
+        args_schema=arguments_schema(asked.schema if asked else {}, contract.input),
+        on_yes=_yes(machine, run, contract),
+        on_no=_no(machine, run, contract),
+    )
+
+
+def arguments_schema(given: dict[str, Any], input: dict[str, Any]) -> dict[str, Any]:
+    """What edited arguments must fit: the asker's own schema, else the types the present ones have."""
+    if given:
+        return given
+    named = {key: TYPES.get(type(value)) for key, value in input.items()}
+    return {"type": "object", "properties": {key: {"type": kind} for key, kind in named.items() if kind}}
+
+
+def _yes(machine: Machine, run: Run, contract: Contract) -> Follow:
+    """The call itself and the states it may lead to; where yes is all that is asked for, exactly what follows."""
+    asked = contract.question or Question()
+    if contract.effect == "ask" and asked.reason == "approval":
+        return _tried(machine, run, contract, {"approved": True})
+    does = [] if contract.effect == "ask" else [shape.Calling(contract.effect, contract.input)]
+    rows = [row for row in _rows(machine, run.state) if not row.on and not row.error]
+    ways = dict.fromkeys((row.target, row.when) for row in rows)
+    return Follow(does, [Way(target, when) for target, when in ways], False, "")
+
+
+def _no(machine: Machine, run: Run, contract: Contract) -> Follow:
+    is_doubt = contract.question is not None and contract.question.reason == "outcome_unknown"
+    return _tried(machine, run, contract, {"outcome": "give_up"} if is_doubt else {"approved": False})
+
+
+def _tried(machine: Machine, run: Run, contract: Contract, said: dict[str, Any]) -> Follow:
+    """What an answer leads to, found out by giving it to a copy: the engine is a function and touches nothing."""
+    asked = contract.question or Question()
+    by = asked.approvers[0] if asked.approvers else "somebody else"
+    event = ContractMoved(contract.id, "resume", result={**said, "by": by}, actor="human", at=run.at)
+    try:
+        after, commands, taken = advance(machine, run, event)
+    except DetentError:
+        return Follow([], [], False, "")  # the run is held, or the asker wants to hear more than yes or no
+    begun = [after.contract(command.contract_id) for command in commands if isinstance(command, Perform)]
+    does = [shape.Calling(one.effect, one.input) for one in begun if one is not None]
+    ways = [Way(fact.target) for fact in taken if fact.kind == "transition"]
+    is_certain = after.contract(contract.id) is None  # else others must say yes too
+    return Follow(does, ways, is_certain, after.ended.value if after.ended else "")
+
+
+def _rows(machine: Machine, state: str) -> list[Transition]:
+    found = [row for row in machine.transitions if row.source == state]
+    return sorted(found, key=lambda row: -row.priority) + [row for row in machine.transitions if row.source == "*"]
+
+
+ROUTES = (
+    Route("GET", "/api/inbox", inbox, "Everything that waits for a person, oldest first", Inbox, query=InboxQuery,
+          tag="inbox"),
+)  # fmt: skip

@@ -1,0 +1,71 @@
+"""The page: files that were built from `web/`, packed beside this module or lying in the source tree.
+
+Every address that is not a file and not of the API is the page itself: it finds its way by the address.
+"""
+
+import mimetypes
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from detent.surfaces.server.room import Room
+
+PACKED = Path(__file__).parent / "page"
+BUILT = Path(__file__).parents[4] / "web" / "dist"
+FILE_MAX = 16 * 1024 * 1024
+ABSENT = (
+    "<!doctype html><html lang=en><meta charset=utf-8><title>detent</title><h1>detent</h1>"
+    "<p>The server works; its page was not built. In the source tree, <code>./run web</code> builds it.</p>"
+    "<p><a href=/api/openapi.json>The API</a> &middot; <a href=/api/runs>runs</a> &middot; "
+    "<a href=/api/inbox>inbox</a></p></html>"
+)
+TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
+         ".json": "application/json", ".html": "text/html", ".woff2": "font/woff2", ".map": "application/json",
+         ".webmanifest": "application/manifest+json", ".wasm": "application/wasm"}  # fmt: skip
+
+
+def folder() -> Path | None:
+    """Where the page is, if it is anywhere."""
+    return next((place for place in (PACKED, BUILT) if (place / "index.html").is_file()), None)
+
+
+def paths(_: Room) -> list[BaseRoute]:
+    """The routes of the page; to be tried after those of the API."""
+    here = folder()
+
+    async def serve(request: Request) -> Response:
+        wanted = request.path_params.get("path", "")
+        if wanted.startswith("api/"):
+            return Response(b'{"error":{"type":"unknown","message":"there is no such address"}}', 404,
+                            media_type="application/json")  # fmt: skip
+        if here is None:
+            return HTMLResponse(ABSENT)
+        found = _file(here, wanted)
+        if found is None and Path(wanted).suffix in TYPES:
+            return Response("there is no such file", 404, media_type="text/plain")
+        return _sent(here / "index.html" if found is None else found, request)
+
+    return [Route("/{path:path}", serve, methods=["GET"])]
+
+
+def _file(here: Path, wanted: str) -> Path | None:
+    """A file of the page; whatever leads out of its folder is none."""
+    if not wanted or "\0" in wanted or "\\" in wanted or len(wanted) > 500:
+        return None
+    try:
+        path = (here / wanted).resolve()
+        return path if path.is_relative_to(here.resolve()) and path.is_file() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _sent(path: Path, request: Request) -> Response:
+    stat = path.stat()
+    tag = f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    kind = TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return Response(path.read_bytes()[:FILE_MAX], media_type=kind, headers=headers)

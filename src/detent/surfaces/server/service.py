@@ -1,0 +1,245 @@
+"""The server as a process: it binds, opens the journal, takes up its runs, serves, and lets go in time."""
+
+import asyncio
+import contextlib
+import ipaddress
+import resource
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from detent.core.deed import Effect
+from detent.errors import Refused
+from detent.host.embedded.drive import FindEffects
+from detent.host.embedded.shared import SharedHost
+from detent.surfaces.server.application import application
+from detent.surfaces.server.gate import Gate
+from detent.surfaces.server.library import Library
+from detent.surfaces.server.room import Room, open_room
+from detent.surfaces.server.setting import Settings
+from detent.surfaces.server.webhook import Courier, sender
+
+STREAMS_S = 1.5  # how long open requests may take after the signal to stop
+EFFECTS_S = 1.0  # and then the effects that are at work; what is cut off is recovered at the next start
+HEAD_S = 10.0  # how long a connection may take to say what it wants
+HEAD_BYTES = 16 * 1024
+FILES_WANTED = 8192
+TOKEN_MIN = 16
+
+
+class Plan(NamedTuple):
+    """What the server was told on its command line."""
+
+    home: Path
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int = 8410
+    token: str = ""
+    definitions: tuple[str, ...] = ()
+    user: str = ""
+
+
+class Served(NamedTuple):
+    """A server that answers now."""
+
+    address: str
+    room: Room
+    stop: Callable[[], None]
+    done: "asyncio.Task[None]"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is only reached from this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def new_token() -> str:
+    """A token that nobody guesses."""
+    return secrets.token_urlsafe(32)
+
+
+def read_token(path: Path) -> str:
+    """The token that a file holds."""
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"cannot read the token from {path}: {getattr(error, 'strerror', None) or error}") from None
+    if len(token) < TOKEN_MIN or not token.isascii() or not token.isprintable() or " " in token:
+        raise Refused(f"{path} must hold one token of at least {TOKEN_MIN} plain characters")
+    return token
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    plan: Plan, settings: Settings, effects: Sequence[Effect], find_effects: FindEffects | None
+) -> AsyncIterator[Served]:
+    """A server that works while the block does, and lets go within three seconds."""
+    if not is_loopback(plan.host) and not plan.token:
+        raise Refused(f"on {plan.host} others can reach this server: it needs a token")
+    with _bound(plan.host, plan.port) as bound:
+        host = SharedHost(plan.home, [*effects, sender(settings)], find_effects)
+        await host.open()
+        try:
+            library = Library(plan.folder, (*plan.definitions, *settings.definitions))
+            async with open_room(host, plan.home, library, settings) as room:
+                room.extras["user"] = plan.user
+                await host.recover()
+                async with asyncio.TaskGroup() as tasks:
+                    caretakers = [tasks.create_task(Courier(room).run()), tasks.create_task(host.succeed())]
+                    server = Server(room, plan, settings)
+                    done = tasks.create_task(server.serve(sockets=[bound]))
+                    try:
+                        await server.answering()
+                        yield Served(_address(plan.host, bound), room, server.stop, done)
+                    finally:
+                        server.stop()
+                        await asyncio.wait([done])
+                        for one in caretakers:
+                            one.cancel()
+        finally:
+            await host.close(grace_s=EFFECTS_S)
+
+
+class Server(uvicorn.Server):
+    """uvicorn with our own way to stop, and with a limit on how long a connection may say nothing."""
+
+    def __init__(self, room: Room, plan: Plan, settings: Settings) -> None:
+        self._room = room
+        self._is_answering = asyncio.Event()
+        limits = settings.limits
+        gate = Gate(settings, plan.token, hosts=[plan.host])
+        config = uvicorn.Config(
+            application(room, gate),
+            http=_protocol(limits.connections),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=max(1, round(STREAMS_S)),
+            timeout_keep_alive=30,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+        )
+        super().__init__(config)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the business of whoever runs the process."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say so."""
+        await super().startup(sockets)
+        self._is_answering.set()
+
+    async def answering(self) -> None:
+        """Return when requests are taken."""
+        await self._is_answering.wait()
+
+    def stop(self) -> None:
+        """End the streams and stop."""
+        self._room.close()
+        self.should_exit = True
+
+
+def _protocol(most: int) -> Any:
+    class Guarded(H11Protocol):
+        """One connection: refused when there are too many, closed when it does not say what it wants."""
+
+        _patience: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            if len(self.connections) > most:
+                transport.abort()
+                return
+            self._patience = self.loop.call_later(HEAD_S, self._weary)
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._be_patient()
+            self._patience = self.loop.call_later(HEAD_S + self.timeout_keep_alive, self._weary)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._be_patient()
+            super().connection_lost(exc)
+
+        def handle_events(self) -> None:
+            before = self.cycle
+            super().handle_events()
+            if self.cycle is not before:
+                self._be_patient()
+
+        def _be_patient(self) -> None:
+            if self._patience is not None:
+                self._patience.cancel()
+                self._patience = None
+
+        def _weary(self) -> None:
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.abort()
+
+    return Guarded
+
+
+@contextlib.contextmanager
+def _bound(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket at that address, or a sentence that says why not."""
+    _want_files()
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family[0], socket.SOCK_STREAM)
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise Refused(f"`{host}` is not an address here: {error}") from None
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(family[4])
+        bound.listen(1024)
+        bound.setblocking(False)
+    except OSError as error:
+        bound.close()
+        raise Refused(f"cannot serve at {host}, port {port}: {error.strerror}; --port takes another") from None
+    try:
+        yield bound
+    finally:
+        bound.close()
+
+
+def _want_files() -> None:
+    """Every stream is an open file, and the usual limit is for people, not for servers."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
+    if soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _address(host: str, bound: socket.socket) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{bound.getsockname()[1]}"
+
+
+async def until_told(served: Served) -> None:
+    """Return when the process is asked to stop, or the server has stopped by itself."""
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told.set)
+    waiting = asyncio.ensure_future(told.wait())
+    try:
+        await asyncio.wait([waiting, served.done], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

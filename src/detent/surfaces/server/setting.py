@@ -1,0 +1,154 @@
+"""What a server is told: limits, hooks that come in, webhooks that go out; read strictly from `detent.serve.yaml`.
+
+Secrets are never in the file: it names the environment variables that hold them.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from detent.core.expression import compile_template
+from detent.define.document import Document, read_document, read_file
+from detent.define.problem import BrokenDefinition, Problem, refuse
+from detent.errors import DefinitionError
+
+NAME = "detent.serve.yaml"
+SECRET_MIN = 16
+Variable = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+Positive = Annotated[int, Meta(ge=1, le=10_000_000)]
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bounds on everything that comes in."""
+
+    body_bytes: Positive = 4 * 1024 * 1024
+    body_seconds: Annotated[float, Meta(gt=0, le=600)] = 15.0
+    requests_per_second: Positive = 200  # of one address, lasting
+    requests_burst: Positive = 2000  # of one address, at once
+    streams: Positive = 1000  # open at the same time
+    connections: Positive = 2000
+
+
+class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message from outside that becomes a signal; `run`, `signal`, `data` and `id` may hold `{{ body… }}`."""
+
+    secret_env: Variable
+    run: str
+    signal: str
+    data: Any = "{{ body }}"
+    id: str = ""  # empty: the signature, so that the same message sent again counts once
+    window_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 300
+
+
+class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An address that is told when a run waits for a person or has ended."""
+
+    url: str
+    secret_env: Variable
+    on: tuple[Literal["waiting", "ended"], ...] = ("waiting", "ended")
+    machines: list[str] = []  # empty: all
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything a server can be told by its file."""
+
+    hooks: dict[str, Hook] = {}
+    webhooks: dict[str, Webhook] = {}
+    definitions: list[str] = []  # files beside the workflows of the folder, such as FLOWS.py:NAME
+    hosts: list[str] = []  # names under which the server may be asked for
+    limits: Limits = Limits()
+
+
+def read_settings(folder: Path, name: str = "") -> Settings:
+    """The settings of a folder; the defaults when there is no file and none was named."""
+    path = Path(name) if name else folder / NAME
+    if not name and not path.exists():
+        return Settings()
+    document = read_document(read_file(path), str(path))
+    refuse(document.problems)
+    try:
+        settings = msgspec.convert(document.value if document.value is not None else {}, Settings)
+    except msgspec.ValidationError as error:
+        raise BrokenDefinition([_problem(document, str(error))]) from None
+    _check(document, settings)
+    return settings
+
+
+def secret(variable: str) -> bytes:
+    """The secret that a variable of the environment holds."""
+    found = os.environ.get(variable, "")
+    if len(found) < SECRET_MIN:
+        raise DefinitionError(f"the variable {variable} must hold a secret of at least {SECRET_MIN} characters")
+    return found.encode()
+
+
+def _check(document: Document, settings: Settings) -> None:
+    """What a type alone does not say, each with its place."""
+    problems = []
+    for name, hook in settings.hooks.items():
+        for field in ("run", "signal", "data", "id"):
+            try:
+                compile_template(getattr(hook, field))
+            except DefinitionError as error:
+                problems.append(_at(document, ("hooks", name, field), str(error)))
+        problems += _naming(document, ("hooks", name), name)
+        problems += _secret(document, ("hooks", name, "secret_env"), hook.secret_env)
+    for name, webhook in settings.webhooks.items():
+        if not re.match(r"https?://[^\s/@]+(/|$)", webhook.url):
+            problem = "an address is http:// or https:// and a host, without a user name in it"
+            problems.append(_at(document, ("webhooks", name, "url"), problem))
+        problems += _naming(document, ("webhooks", name), name)
+        problems += _secret(document, ("webhooks", name, "secret_env"), webhook.secret_env)
+    if problems:
+        raise BrokenDefinition(problems)
+
+
+def _naming(document: Document, path: tuple[str, ...], name: str) -> list[Problem]:
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,50}", name):
+        return []
+    return [_at(document, path, f"`{name}` is not a name: letters, digits, `-` and `_`, at most 50")]
+
+
+def _secret(document: Document, path: tuple[str, ...], variable: str) -> list[Problem]:
+    try:
+        secret(variable)
+    except DefinitionError as error:
+        return [_at(document, path, str(error))]
+    return []
+
+
+def _problem(document: Document, said: str) -> Problem:
+    """msgspec's complaint at the line it is about."""
+    message, _, where = said.partition(" - at `$")
+    path = tuple(part for part in re.split(r"[.\[\]`]+", where) if part and part != "...")
+    field = re.search(r"(?:unknown|required) field `([^`]+)`", message)
+    route = (*path, field[1]) if field and "unknown" in message else path
+    # msgspec writes [...] for a key of a mapping: the first one that holds the field is meant.
+    return _at(document, _resolved(document.value, route), message)
+
+
+def _resolved(value: Any, route: tuple[str, ...]) -> tuple[str | int, ...]:
+    found: list[str | int] = []
+    for part in route:
+        if isinstance(value, dict) and part not in value:
+            holder = next((key for key, inner in value.items() if isinstance(inner, dict) and part in inner), None)
+            if holder is None:
+                break
+            found.append(holder)
+            value = value[holder]
+        if isinstance(value, list) and part.isdecimal():
+            found.append(int(part))
+            value = value[int(part)] if int(part) < len(value) else None
+        elif isinstance(value, dict):
+            found.append(part)
+            value = value.get(part)
+    return tuple(found)
+
+
+def _at(document: Document, path: tuple[str | int, ...], message: str) -> Problem:
+    line, column = document.places.key(path)
+    return Problem(document.file, line, column, message)

@@ -1,0 +1,208 @@
+"""Addresses that stream: the events of one run, and the whole list as it moves, as Server-Sent Events.
+
+Every event comes once and in order. A message's id is its place: the event's number in its run, or the cursor of the
+list; a reader that was cut off sends it as `Last-Event-ID` and misses nothing.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from detent.core.history import Entry
+from detent.errors import DetentError
+from detent.host.embedded.listing import Listing
+from detent.host.embedded.live import Point, beginning, load, replay
+from detent.surfaces.server import shape
+from detent.surfaces.server.feed import STEPS_MAX, Frame, RunFeed, frame_of, list_frame, message
+from detent.surfaces.server.room import Room
+from detent.surfaces.server.route import Call, Route
+from detent.surfaces.server.trouble import BadRequest
+
+HEARTBEAT_S = 15.0
+STALLED_S = 60.0  # a reader that takes nothing for so long is let go; it can come back where it was
+CATCH_UP = 100  # messages made at once for a reader that is behind
+PROGRESS_MAX = 256  # words of effects kept for a slow reader; older ones are dropped, for they are gone anyway
+BEAT = b": beat\n\n"
+
+
+class Stream(Response):
+    """An answer that goes on until the reader goes away, the run has ended or the server stops."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, room: Room, chunks: AsyncIterator[bytes]) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._room, self._chunks = room, chunks
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        """Send what comes, and stop at once when nobody is there any more."""
+        self._room.feeds.streams += 1
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            async with asyncio.TaskGroup() as tasks:
+                sending = tasks.create_task(self._send(send))
+                gone = tasks.create_task(_gone(receive))
+                await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
+                sending.cancel()
+                gone.cancel()
+        finally:
+            self._room.feeds.streams -= 1
+
+    async def _send(self, send: Send) -> None:
+        try:
+            async for chunk in self._chunks:
+                if not chunk:
+                    continue
+                async with asyncio.timeout(STALLED_S):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except (TimeoutError, DetentError):
+            return  # it does not read, or the run is damaged; the connection is closed behind it
+        finally:
+            await self._chunks.aclose()  # type: ignore[attr-defined]  # a generator
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def run_events(room: Room, call: Call) -> Response:
+    """The events of one run as they come."""
+    _check_room(room)
+    record = await room.find(call.path["run_id"])
+    after = _after(call)
+    return Stream(room, _run_chunks(room, record.summary.run_id, 0 if after is None else after))
+
+
+async def list_events(room: Room, call: Call) -> Response:
+    """The runs as they move."""
+    _check_room(room)
+    return Stream(room, _list_chunks(room, _after(call)))
+
+
+def _check_room(room: Room) -> None:
+    most = room.settings.limits.streams
+    if room.feeds.streams >= most:
+        raise BadRequest(f"{most:,} streams are open already, which is the most this server takes", 429)
+
+
+def _after(call: Call) -> int | None:
+    """Where to go on: the header that browsers send by themselves, else the parameter."""
+    said = call.request.headers.get("last-event-id", "")
+    if not said:
+        return call.query.after  # type: ignore[no-any-return]
+    if not said.isascii() or not said.isdecimal() or len(said) > 15:
+        raise BadRequest("Last-Event-ID must be the number of an event")
+    return int(said)
+
+
+class _Voices:
+    """What a run's effects say, for one reader: a few words, the oldest dropped first."""
+
+    def __init__(self, feed: RunFeed) -> None:
+        self._said: deque[bytes] = deque(maxlen=PROGRESS_MAX)
+        self._feed = feed
+
+    def hear(self, contract_id: str, data: Mapping[str, Any]) -> None:
+        """Take in one word of an effect."""
+        self._said.append(message("progress", {"contract_id": contract_id, "data": dict(data)}))
+        self._feed.ring()
+
+    def take(self) -> bytes:
+        """Everything said since, as messages without an id."""
+        said = b"".join(self._said)
+        self._said.clear()
+        return said
+
+
+async def _run_chunks(room: Room, run_id: str, after: int) -> AsyncIterator[bytes]:
+    feed = room.feeds.open_run(run_id)
+    voices = _Voices(feed)
+    stop = room.host.overhear(run_id, voices.hear)
+    place = after
+    point: Point | None = None  # where the fold for this reader alone stands, while it is behind
+    try:
+        yield b"retry: 1000\n\n"
+        while not room.is_closing:
+            bell = feed.bell
+            ready = feed.since(place)
+            if ready is None:
+                ready, point = await room.read(_behind, run_id, place, point)
+            if ready:
+                place = ready[-1].place
+                yield b"".join(frame.body for frame in ready)
+            elif said := voices.take():
+                yield said
+            elif feed.is_over and place >= feed.place:
+                yield message("end", {"run_id": run_id, "seq": feed.place})
+                return
+            else:
+                yield await _beat(bell)
+    finally:
+        stop()
+        room.feeds.close_run(feed)
+
+
+def _behind(journal: Listing, run_id: str, place: int, point: Point | None) -> tuple[list[Frame], Point]:
+    """The next few messages after a place, read from the journal, and where their fold stands."""
+    if point is None or point.seq != place:
+        point = beginning(run_id)
+        if place:
+            live = load(journal, run_id, upto=place)
+            point = Point(live.run.seq, live.run, live.head, live.machine)
+    record = journal.record(run_id)
+    made: list[Frame] = []
+    for now in replay(journal, record.no, point, place + CATCH_UP) if record is not None else ():
+        if now.event is not None:
+            made.append(frame_of(Entry(now.seq, now.event, now.taken, now.run), point.run))
+        point = now
+    return made, point
+
+
+async def _list_chunks(room: Room, after: int | None) -> AsyncIterator[bytes]:
+    feed = room.feeds.open_list()
+    place = feed.place if after is None else min(after, feed.place)
+    try:
+        yield b"retry: 1000\n\n" + message("hello", {"cursor": place}, place)
+        while not room.is_closing:
+            bell = feed.bell
+            ready = feed.since(place)
+            if ready is None:
+                ready = await room.read(_missed, place)
+            if ready:
+                place = ready[-1].place
+                yield b"".join(frame.body for frame in ready)
+            else:
+                yield await _beat(bell)
+    finally:
+        room.feeds.close_list()
+
+
+def _missed(journal: Listing, place: int) -> list[Frame]:
+    steps = journal.steps(place, STEPS_MAX)
+    return [list_frame(journal, steps, place)] if steps else []
+
+
+async def _beat(bell: asyncio.Event) -> bytes:
+    """Nothing at the next ring; a sign of life when there is none for long."""
+    try:
+        async with asyncio.timeout(HEARTBEAT_S):
+            await bell.wait()
+    except TimeoutError:
+        return BEAT
+    return b""
+
+
+ROUTES = (
+    Route("GET", "/api/runs/{run_id}/events", run_events, "The events of a run as they come", query=shape.StreamQuery,
+          kind="stream", errors=(404, 409), about="`entry` messages have an id, `progress` messages have none and are "
+          "not kept; `end` says that the run has ended and nothing will follow."),
+    Route("GET", "/api/events", list_events, "All runs as they move", query=shape.StreamQuery, kind="stream",
+          about="`runs` messages hold the runs that moved, as they are now; the id is the cursor of the list."),
+)  # fmt: skip

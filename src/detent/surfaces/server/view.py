@@ -1,0 +1,222 @@
+"""Views of runs, contracts and events in the shapes of the API; pure functions of what the core holds."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from detent.core import contract as core
+from detent.core.events import ContractMoved, Event, Signalled, Started
+from detent.core.history import Entry
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.host.embedded.journal import Journal
+from detent.host.embedded.live import Live, question_of
+from detent.host.embedded.reader import Follower
+from detent.host.port import Summary
+from detent.surfaces.server import shape
+
+FOLD_BYTES = 64 * 1024  # a part of an event larger than this is folded away where many events are shown
+WHY_MAX = 200  # events looked at to say why a run is where it is
+KINDS: dict[type[Event], str] = {Started: "started", Signalled: "signalled", ContractMoved: "moved"}
+FOLDABLE = ("input", "data", "result", "patch", "fork", "question")
+RETRIED = (Status.FAILED, Status.REJECTED, Status.CANCELLED)
+
+
+def line(summary: Summary) -> shape.RunLine:
+    """A run in a list."""
+    return shape.RunLine(
+        run_id=summary.run_id,
+        machine=summary.name,
+        digest=summary.machine,
+        state=summary.state,
+        status=summary.status.value,
+        seq=summary.seq,
+        no=summary.no,
+        started_at=summary.started_at,
+        updated_at=summary.updated_at,
+        wake_at=summary.wake_at or None,
+        waiting=[msgspec.convert(question, shape.Question) for question in summary.waiting],
+        by=summary.by,
+        session=summary.session,
+        parent=summary.parent,
+        source=summary.source,
+        cost_usd=summary.cost_usd,
+        checkpoint=summary.checkpoint,
+    )
+
+
+def question(contract: core.Contract) -> shape.Question:
+    """A contract's question."""
+    return msgspec.convert(msgspec.to_builtins(question_of(contract)), shape.Question)
+
+
+def failed(error: core.Failure | None) -> shape.Failed | None:
+    """An error as data."""
+    return None if error is None else shape.Failed(error.type, error.message, error.data)
+
+
+def contract(one: core.Contract) -> shape.Contract:
+    """A contract."""
+    return shape.Contract(
+        id=one.id,
+        action=one.action,
+        effect=one.effect,
+        status=one.status.value,
+        deed=one.deed,
+        kind=one.kind,
+        attempt=one.attempt,
+        input=one.input,
+        key=one.key,
+        call_hash=one.call_hash,
+        lane=one.lane,
+        created_at=one.created_at,
+        moved_at=one.moved_at,
+        due_at=one.due_at or None,
+        expires_at=one.expires_at or None,
+        question=question(one) if one.status is Status.WAITING and one.question else None,
+        answers=[msgspec.to_builtins(answer) for answer in one.answers],
+        supersedes=one.supersedes,
+        result=one.result,
+        error=failed(one.error),
+    )
+
+
+def children(run: Run) -> list[str]:
+    """The runs this one waits for."""
+    waiting = [c.question for c in run.contracts if c.status is Status.WAITING and c.question]
+    return [str(q.data.get("run_id", "")) for q in waiting if q.reason == "callback"]
+
+
+def run_view(live: Live, last: int, why: Iterable[Entry] = ()) -> shape.RunView:
+    """Where a run stands, or stood when it had fewer events."""
+    run, machine = live.run, live.machine
+    is_over = run.ended is not None
+    is_past = run.seq < last
+    accepts = [] if is_over or run.ending else list(machine.accepts(run.state))
+    can = shape.Can(
+        signal=[] if is_past else accepts,
+        answer=bool(run.waiting) and not is_past,
+        cancel=not is_over and not is_past,
+        pause=not is_over and not run.is_held and not is_past,
+        resume=not is_over and not is_past,
+        retry=run.ended in RETRIED and not is_past,
+    )
+    return shape.RunView(
+        run_id=run.id,
+        machine=machine.name,
+        title=machine.title,
+        digest=run.machine,
+        state=run.state,
+        status=run.status.value,
+        paused=run.is_held and not is_over,
+        seq=run.seq,
+        last=last,
+        at=run.at,
+        started_at=run.started_at,
+        entered_at=run.entered_at,
+        wake_at=run.wake_at or None,
+        by=run.by,
+        session=run.session,
+        parent=run.parent,
+        source=run.source,
+        context=run.context,
+        variables=run.variables,
+        output=run.output,
+        error=failed(run.error),
+        usage=run.usage,
+        cost_usd=run.usage.get("cost_usd", 0.0),
+        checkpoint=live.head.hex(),
+        accepts=accepts,
+        contracts=[contract(one) for one in run.contracts],
+        waiting=[question(one) for one in run.waiting],
+        children=children(run),
+        can=can,
+        why=list(told(why)),
+    )
+
+
+def told(entries: Iterable[Entry], before: Run | None = None, *, is_whole: bool = False) -> Iterator[shape.LogEntry]:
+    """Entries with what each changed; the run before the first, if it is known."""
+    for entry in entries:
+        yield log_entry(entry, before, is_whole=is_whole)
+        before = entry.run
+
+
+def log_entry(entry: Entry, before: Run | None, *, is_whole: bool = False) -> shape.LogEntry:
+    """One event with what it led to; large parts are folded away unless the whole is wanted."""
+    event: dict[str, Any] = msgspec.to_builtins(entry.event)
+    if "fork" in event and not is_whole:
+        event["fork"] = {key: value for key, value in event["fork"].items() if key != "run"}
+    changed = delta(before, entry.run) if before is not None else delta(Run(id=entry.run.id), entry.run)
+    taken = msgspec.convert(msgspec.to_builtins(entry.taken), list[shape.Taken])
+    found: list[str] = []
+    if not is_whole:
+        event, found = _folded(event)
+        changed, taken, found = _lighter(changed, taken, found)
+    return shape.LogEntry(
+        seq=entry.seq,
+        at=entry.event.at,
+        kind=KINDS[type(entry.event)],  # type: ignore[arg-type]  # one of the three
+        event=event,
+        taken=taken,
+        state=entry.run.state,
+        status=entry.run.status.value,
+        delta=changed,
+        folded=found,
+    )
+
+
+def _folded(event: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    if len(msgspec.json.encode(event)) <= FOLD_BYTES:
+        return event, []
+    large = [name for name in FOLDABLE if name in event and len(msgspec.json.encode(event[name])) > FOLD_BYTES // 8]
+    return {name: value for name, value in event.items() if name not in large}, [f"event.{name}" for name in large]
+
+
+def _lighter(
+    changed: shape.Delta, taken: list[shape.Taken], found: list[str]
+) -> tuple[shape.Delta, list[shape.Taken], list[str]]:
+    if len(msgspec.json.encode(changed)) > FOLD_BYTES:
+        contracts = [replace(one, input={}, result=None, answers=[], question=None) for one in changed.contracts]
+        changed = replace(changed, context={}, variables={}, output=None, contracts=contracts)
+        found = [*found, "delta"]
+    if len(msgspec.json.encode(taken)) > FOLD_BYTES:
+        taken = [replace(one, value=None, values={}) for one in taken]
+        found = [*found, "taken"]
+    return changed, taken, found
+
+
+def delta(before: Run, after: Run) -> shape.Delta:
+    """What is different between two moments of a run."""
+    held, was = {c.id: c for c in after.contracts}, {c.id: c for c in before.contracts}
+    return shape.Delta(
+        state=after.state if after.state != before.state else None,
+        status=after.status.value if after.status is not before.status else None,
+        context=_changed(before.context, after.context),
+        variables=_changed(before.variables, after.variables),
+        dropped=[key for key in before.context if key not in after.context],
+        contracts=[contract(one) for key, one in held.items() if was.get(key) is not one and was.get(key) != one],
+        closed=[key for key in was if key not in held],
+        error=failed(after.error) if after.error != before.error else None,
+        paused=after.is_held if after.is_held != before.is_held else None,
+        output=after.output if after.ended is not None and before.ended is None else None,
+        usage=after.usage if after.usage != before.usage else {},
+    )
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    if before is after:
+        return {}
+    return {key: value for key, value in after.items() if key not in before or before[key] != value}
+
+
+def why(journal: Journal, run_id: str, last: int) -> list[Entry]:
+    """The events since the one that led into the present state, that one included."""
+    story: list[Entry] = []
+    for entry in Follower(journal, run_id, max(0, last - WHY_MAX)).more(last):
+        if any(taken.kind in ("transition", "caught") for taken in entry.taken) or entry.seq == 1:
+            story = []
+        story.append(entry)
+    return story

@@ -1,0 +1,163 @@
+"""Webhooks: addresses that are told when a run waits for a person or has ended.
+
+Each delivery is a run of a small machine of its own, so it is journalled, tried again for days and survives a restart;
+its id is made of the event, so one event is delivered as one run, however often the journal is read. The receiver gets
+a message at least once and can tell a repetition by its id.
+"""
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from detent.core.contract import Contract
+from detent.core.deed import Effect, EffectFailed, Outcome, effect
+from detent.core.machine import Action, Machine, Retry, table
+from detent.core.status import TERMINAL, Status
+from detent.errors import DetentError
+from detent.host.embedded.journal import Record
+from detent.host.embedded.listing import Listing
+from detent.surfaces.server.setting import Settings, Webhook, secret
+from detent.surfaces.server.signature import HEADER, signed
+
+if TYPE_CHECKING:
+    from detent.surfaces.server.room import Room
+
+EFFECT = "detent.webhook"
+TIMEOUT_S = 20.0
+PAUSE_S = 0.25
+STEPS_MAX = 500
+MACHINE = Machine(
+    name="detent_webhook",
+    initial="sending",
+    transitions=table("""
+        sending - sent
+        sending !* lost
+    """),
+    work={
+        "sending": (
+            Action(
+                "send",
+                EFFECT,
+                {"webhook": "{{ context.webhook }}", "id": "{{ context.id }}", "message": "{{ context.message }}"},
+                # 15 tries in about two days
+                retry=Retry(limit=15, delay_s=2.0, factor=3.0, delay_s_max=6 * 3600.0),
+            ),
+        )
+    },
+    ends={"sent": Status.COMPLETED, "lost": Status.FAILED},
+)
+
+
+def sender(settings: Settings) -> Effect:
+    """The effect that delivers; addresses and secrets come from the settings, never from the journal."""
+
+    @effect(EFFECT, kind="idempotent", timeout_s=TIMEOUT_S)
+    async def send(contract: Contract) -> Outcome:
+        """Send one message and take any 2xx for a receipt."""
+        given: Mapping[str, Any] = contract.input
+        webhook = settings.webhooks.get(str(given["webhook"]))
+        if webhook is None:
+            raise EffectFailed(f"there is no webhook `{given['webhook']}` any more", "validation_error")
+        return await _post(webhook, str(given["id"]), given["message"])
+
+    return send
+
+
+async def _post(webhook: Webhook, id: str, told: Any) -> Outcome:
+    import httpx2
+
+    body = msgspec.json.encode(told)
+    headers = {
+        "Content-Type": "application/json",
+        "Detent-Id": id,
+        HEADER: signed(secret(webhook.secret_env), body, time.time()),
+    }
+    try:
+        async with httpx2.AsyncClient(timeout=TIMEOUT_S / 2, follow_redirects=False) as client:
+            answer = await client.post(webhook.url, content=body, headers=headers)
+    except httpx2.HTTPError as error:
+        raise EffectFailed(f"not delivered: {type(error).__name__}") from None
+    if not answer.is_success:
+        raise EffectFailed(f"not delivered: the receiver answered {answer.status_code}")
+    return Outcome({"status": answer.status_code})
+
+
+class Courier:
+    """Reads the journal on and begins a delivery for every event that somebody wants to hear of."""
+
+    def __init__(self, room: "Room") -> None:
+        self._room = room
+        self._settings = room.settings
+        self._mark = room.home / "webhooks"  # how far the journal was read; a file, for it is only a bookmark
+        self._told: dict[str, tuple[str, ...]] = {}
+
+    async def run(self) -> None:
+        """Go on until cancelled; nothing at all when nobody wants to hear anything."""
+        if not self._settings.webhooks:
+            return
+        place = await self._begin()
+        while True:
+            if self._room.host.is_holder:
+                place = await self._look(place)
+            await asyncio.sleep(PAUSE_S)
+
+    async def _begin(self) -> int:
+        newest = await self._room.read(Listing.cursor)
+        try:
+            return min(int(self._mark.read_text()), newest)
+        except (OSError, ValueError):
+            _keep(self._mark, newest)
+            return newest
+
+    async def _look(self, place: int) -> int:
+        steps = await self._room.read(Listing.steps, place, STEPS_MAX)
+        moved = dict.fromkeys(step.run_id for step in steps if step.name != MACHINE.name)
+        for record in await self._room.read(Listing.records, moved):
+            await self._tell(record)
+        if steps:
+            place = steps[-1].cursor
+            _keep(self._mark, place)
+        return place
+
+    async def _tell(self, record: Record) -> None:
+        for kind, mark, told in _news(record):
+            for name, webhook in self._settings.webhooks.items():
+                if kind not in webhook.on or (webhook.machines and record.summary.name not in webhook.machines):
+                    continue
+                id = hashlib.sha256(f"{name} {record.summary.run_id} {mark}".encode()).hexdigest()[:24]
+                given = {"webhook": name, "id": id, "message": {"id": id, "type": kind, **told}}
+                try:
+                    await self._room.host.start(MACHINE, given, run_id=f"webhook-{id}", by="detent", session="webhooks")
+                except DetentError:
+                    return  # the journal cannot take it now; it is read again from the bookmark
+
+
+def _news(record: Record) -> list[tuple[str, str, dict[str, Any]]]:
+    """What a run's row says that people want to hear of: (kind, what makes it unique, the message)."""
+    summary = record.summary
+    run = {
+        "run_id": summary.run_id,
+        "machine": summary.name,
+        "state": summary.state,
+        "status": summary.status.value,
+        "at": summary.updated_at,
+    }
+    if summary.status in TERMINAL:
+        return [("ended", "ended", {"run": run})]
+    return [
+        ("waiting", f"{question['contract_id']} {question['since']}", {"run": run, "question": question})
+        for question in summary.waiting
+    ]
+
+
+def _keep(path: Path, place: int) -> None:
+    """Move the bookmark; a crash before this makes the same deliveries again, which are then there already."""
+    new = path.with_name(f"{path.name}-new")
+    new.write_text(str(place))
+    os.replace(new, path)
