@@ -8,6 +8,7 @@ import hashlib
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -161,6 +162,18 @@ class Journal:
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
+
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """Everything read inside is of one moment, whatever others write meanwhile; for reading, and not for long."""
+        if self._db.in_transaction:
+            yield
+            return
+        self._one("begin", ())
+        try:
+            yield
+        finally:
+            roll_back(self._db)
 
     def commit(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction; all or nothing."""

@@ -152,6 +152,11 @@ def beginning(run_id: str) -> Point:
 
 def load(journal: Journal, run_id: str, upto: int = 0) -> Live:
     """Fold a run from its latest snapshot and the events after it, checking the chain on the way."""
+    with journal.one_moment():
+        return _load(journal, run_id, upto)
+
+
+def _load(journal: Journal, run_id: str, upto: int) -> Live:
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")

@@ -96,6 +96,11 @@ def _base(journal: Journal, record: Record, after: int) -> Point:
 
 def verify(journal: Journal, run_id: str) -> Proof:
     """Replay a whole run from its first event and check every hash and what the list says of it."""
+    with journal.one_moment():
+        return _verify(journal, run_id)
+
+
+def _verify(journal: Journal, run_id: str) -> Proof:
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")

@@ -123,6 +123,10 @@ class SharedHost:
         """Stop a run."""
         return await self._run("cancel", run_id=run_id, by=by, reason=reason, id=_mark())
 
+    async def show(self, run_id: str) -> Run:
+        """Where a run stands, when that is on disk."""
+        return await self._run("show", run_id=run_id)
+
     async def hold(self, run_id: str, *, by: str = "") -> Run:
         """Pause a run."""
         return await self._run("hold", run_id=run_id, by=by)

@@ -39,11 +39,13 @@ async def answer(room: Room, call: Call) -> shape.RunView:
     try:
         await room.read(_check, run_id, contract_id, given)
         await room.host.answer(run_id, contract_id, said)
-    except (NotWaiting, Unknown) as error:
-        decided = await room.read(decision, run_id, contract_id)
+    except Refused:
+        run = await room.host.show(run_id)  # whoever was first is on disk then
+        now = run.contract(contract_id)
+        decided = {} if now is not None and now.is_asking else await room.read(decision, run_id, contract_id)
         if decided:
             raise AlreadyDecided(_sentence(contract_id, decided), decided) from None
-        raise error from None
+        raise
     return await standing(room, run_id)
 
 

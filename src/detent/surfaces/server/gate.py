@@ -20,6 +20,8 @@ from detent.surfaces.server.route import Route
 from detent.surfaces.server.setting import Settings
 from detent.surfaces.server.shape import Detail, Trouble
 
+HEAD_BYTES = 16 * 1024
+HEADERS_MAX = 100
 ADDRESSES_MAX = 10_000  # senders whose pace is remembered
 SECURITY = {
     "Content-Security-Policy": (
@@ -79,6 +81,12 @@ class Gate:
         return guarded
 
     def _check(self, scope: Scope, is_open: set[str]) -> None:
+        if len(scope["headers"]) > HEADERS_MAX or sum(len(n) + len(v) for n, v in scope["headers"]) > HEAD_BYTES:
+            raise Turned(
+                431, "too_large", f"the headers are too many or more than {HEAD_BYTES:,} bytes", Connection="close"
+            )
+        if scope["http_version"] not in ("1.0", "1.1"):
+            raise Turned(400, "bad_request", "this server speaks HTTP/1.1", Connection="close")
         headers = Headers(scope=scope)
         self._check_pace(scope["client"][0] if scope.get("client") else "")
         self._check_host(headers.getlist("host"))

@@ -16,6 +16,7 @@ ALWAYS = {
     403: "sent by another site",
     421: "asked for under a name that is not this server's",
     429: "too many requests",
+    431: "too many headers, or too long ones",
     503: "the journal cannot be used now",
 }
 WORDS = {

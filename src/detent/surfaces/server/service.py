@@ -19,7 +19,7 @@ from detent.errors import Refused
 from detent.host.embedded.drive import FindEffects
 from detent.host.embedded.shared import SharedHost
 from detent.surfaces.server.application import application
-from detent.surfaces.server.gate import Gate
+from detent.surfaces.server.gate import HEAD_BYTES, Gate
 from detent.surfaces.server.library import Library
 from detent.surfaces.server.room import Room, open_room
 from detent.surfaces.server.setting import Settings
@@ -28,7 +28,6 @@ from detent.surfaces.server.webhook import Courier, sender
 STREAMS_S = 1.5  # how long open requests may take after the signal to stop
 EFFECTS_S = 1.0  # and then the effects that are at work; what is cut off is recovered at the next start
 HEAD_S = 10.0  # how long a connection may take to say what it wants
-HEAD_BYTES = 16 * 1024
 FILES_WANTED = 8192
 TOKEN_MIN = 16
 

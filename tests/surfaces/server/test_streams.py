@@ -1,0 +1,160 @@
+"""Streams: every event once and in order, whatever is cut, slow or late."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from detent.surfaces.server.setting import Limits, Settings
+from tests.surfaces.server.stage import Stage, stage
+
+TICKS = 400
+
+
+async def ticked(at: Stage, run_id: str, count: int) -> None:
+    for number in range(count):
+        await at.room.host.signal(run_id, "TICK", {"n": number})
+
+
+async def test_a_run_is_told_from_its_first_event_to_its_end(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        run_id = await at.start("count")
+        seen = []
+
+        async def watch() -> None:
+            async for event in at.events(f"/api/runs/{run_id}/events"):
+                seen.append(event)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(watch())
+            await ticked(at, run_id, 20)
+            await at.post(f"/api/runs/{run_id}/signals", {"name": "STOP"})
+        assert [event.id for event in seen] == [*range(1, 23), None]
+        assert seen[-1].kind == "end"
+        assert seen[-2].data["delta"]["status"] == "completed"
+        assert [event.data["seq"] for event in seen[:-1]] == list(range(1, 23))
+
+
+async def test_a_stream_that_was_cut_goes_on_where_it_was(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        run_id = await at.start("count")
+        seen: list[int] = []
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(ticked(at, run_id, TICKS))
+            while len(seen) < TICKS + 1:  # a connection that lives for a few messages only
+                headers = {"Last-Event-ID": str(seen[-1])} if seen else {}
+                taken = 0
+                async for event in at.events(f"/api/runs/{run_id}/events", **headers):
+                    assert event.id is not None
+                    seen.append(event.id)
+                    taken += 1
+                    if taken >= 60 or len(seen) >= TICKS + 1:
+                        break
+        assert seen == list(range(1, TICKS + 2))
+
+
+async def test_the_list_is_told_once_in_order_and_after_a_cut(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        cursor = (await at.get("/api/runs"))["cursor"]
+        runs = [await at.start("count") for _ in range(5)]
+        told: list[tuple[str, int]] = []
+        async with asyncio.TaskGroup() as tasks:
+            for run_id in runs:
+                tasks.create_task(ticked(at, run_id, 30))
+            while len(told) < 5 * 31:
+                messages = 0
+                async for event in at.events(f"/api/events?after={cursor}"):
+                    if event.kind == "hello":
+                        assert event.id == cursor
+                        continue
+                    assert event.id is not None
+                    assert event.id > cursor
+                    cursor = event.id
+                    told += [(run_id, seq) for run_id, seq in event.data["events"]]
+                    assert {line["run_id"] for line in event.data["runs"]} == {one for one, _ in event.data["events"]}
+                    messages += 1
+                    if messages == 3 or len(told) >= 5 * 31:
+                        break
+        for run_id in runs:
+            assert [seq for one, seq in told if one == run_id] == list(range(1, 32))
+
+
+async def test_a_decided_question_disappears_for_everybody_who_looks_at_the_list(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        run_id = await at.start("form")
+        two = [at.events("/api/events") for _ in range(2)]
+        for stream in two:
+            assert (await anext(stream)).kind == "hello"
+        await at.post(f"/api/runs/{run_id}/contracts/working/ask/1/answer", {"data": {"count": 1}})
+        for stream in two:
+            (line,) = (await anext(stream)).data["runs"]
+            assert (line["run_id"], line["status"], line["waiting"]) == (run_id, "completed", [])
+            await stream.aclose()  # type: ignore[attr-defined]
+
+
+async def test_what_an_effect_says_is_heard_at_once_and_not_kept(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        run_id = await at.start("talk")  # it speaks when it is told to, and again, until it is let go
+        stream = at.events(f"/api/runs/{run_id}/events")
+        heard = []
+        async for event in stream:
+            heard.append(event)
+            if event.kind == "entry" and event.data["status"] == "running":
+                (tmp_path / "speak").touch()
+            if event.kind == "progress":
+                (tmp_path / "go").touch()
+        said = [event for event in heard if event.kind == "progress"]
+        assert said[0].id is None
+        assert said[0].data == {"contract_id": "working/talk/1", "data": {"text": "one"}}
+        assert [event.kind for event in heard][-1] == "end"
+        later = [event.kind async for event in at.events(f"/api/runs/{run_id}/events")]
+        assert "progress" not in later
+
+
+@pytest.mark.limit(90)
+async def test_a_reader_that_does_not_read_costs_nothing_and_misses_nothing(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        run_id = await at.start("count")
+        reader, writer = await asyncio.open_connection("127.0.0.1", at.port, limit=2**20)
+        writer.write(f"GET /api/runs/{run_id}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        for number in range(700):  # 20 MB: more than any buffer on the way holds
+            await at.room.host.signal(run_id, "TICK", {"n": number, "text": "x" * 30_000})
+        feed = at.room.feeds.runs[run_id]
+        assert sum(len(frame.body) for frame in feed._kept) < 2 * 1024 * 1024
+        await at.room.host.signal(run_id, "STOP")
+        seen = []
+        while True:
+            line = await reader.readuntil(b"\n")
+            if line.startswith(b"id: "):
+                seen.append(int(line[4:]))
+            if line.startswith(b"event: end"):
+                break
+        writer.close()
+        assert seen == list(range(1, 703))
+
+
+async def test_streams_have_a_limit_and_others_go_on(tmp_path: Path) -> None:
+    async with stage(tmp_path, Settings(limits=Limits(streams=3))) as at:
+        run_id = await at.start("count")
+        streams = [at.events("/api/events") for _ in range(3)]
+        for stream in streams:
+            await anext(stream)
+        for path in ("/api/events", f"/api/runs/{run_id}/events"):
+            refused = await at.get(path, 429)
+            assert "3 streams" in refused["error"]["message"]
+        assert (await at.get("/healthz"))["streams"] == 3
+        for stream in streams:
+            await stream.aclose()  # type: ignore[attr-defined]
+        while (await at.get("/healthz"))["streams"]:
+            pass
+        assert (await anext(at.events("/api/events"))).kind == "hello"
+
+
+async def test_a_place_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        for said in ("-1", "abc", "1.5", "9" * 30, "٣"):
+            answer = await at.client.get("/api/events", headers={b"Last-Event-ID": said.encode()})
+            assert answer.status_code == 400, said
+        await at.get("/api/events?after=-1", 422)
+        await at.get("/api/runs/nobody/events", 404)
