@@ -4,12 +4,10 @@ from pathlib import Path
 
 import click
 
-from detent.effects import builtin, discover
 from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller, emit, user
 from detent.surfaces.cli.option import verb
 from detent.surfaces.language import _
-from detent.surfaces.source import find_effects
 
 PORT = 8410
 
@@ -42,10 +40,8 @@ async def serve(
     is_made = not token and not is_loopback(host)
     token = new_token() if is_made else token
     plan = Plan(caller.home, folder, host, port, token, files, user())
-    known = {**builtin(), **discover()}
-    async with serving(
-        plan, settings, list(known.values()), lambda source: find_effects(source, caller.warn)
-    ) as served:
+    async with serving(plan, settings, **caller.driving()) as served:
+        caller.check_policy(served.room.host)
         page = f"{served.address}/#token={token}" if is_made else served.address
         if caller.is_json:
             said = {"ok": True, "address": served.address, "is_holder": served.room.host.is_holder, "error": None}
