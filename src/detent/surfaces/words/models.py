@@ -1,4 +1,4 @@
-"""Sentences about models."""
+"""Sentences about models and about MCP."""
 
 CHINESE: dict[str, str] = {
     "none configured, so `{name}` answers the examples; for a real one set DETENT_MODEL to openai:NAME or "
@@ -9,4 +9,16 @@ CHINESE: dict[str, str] = {
     "{name} needs a package: pip install 'detent[{extra}]'": "{name} 需要安装一个包：pip install 'detent[{extra}]'",
     "the provider's own server": "提供方自己的服务器",
     "{name} at {where}": "{name}，位于 {where}",
+    "Serve runs to MCP clients, or show the MCP servers whose tools runs may call.": (
+        "向 MCP 客户端提供运行，或显示运行可调用其工具的 MCP 服务器。"
+    ),
+    "trusted": "受信任",
+    "not trusted": "不受信任",
+    "{name}: there is no program `{program}`": "{name}：没有程序 `{program}`",
+    "there is no server `{name}`; known: {names}": "没有服务器 `{name}`；已知的有：{names}",
+    "no servers: there is no {file} here": "没有服务器：这里没有 {file}",
+    "Let the user of the MCP client also approve what cannot be taken back.": (
+        "允许 MCP 客户端的用户也批准无法撤回的操作。"
+    ),
+    "{count} tools": "{count} 个工具",
 }
