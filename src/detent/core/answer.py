@@ -158,7 +158,7 @@ def _agreed(draft: Draft, contract: Contract, question: Question, said: Answer, 
         attempt.finished(draft, draft.move(running, "succeed", actor, result=result, deed="done"))
     else:
         approved = contract.call_hash
-        attempt.perform(draft, contract, "resume", actor, answers=answers, approved=approved)
+        attempt.perform(draft, contract, "resume", actor, answers=answers, approved=approved, asked=question.data)
 
 
 def _superseded(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
@@ -170,7 +170,7 @@ def _superseded(draft: Draft, contract: Contract, question: Question, said: Answ
     new_id = draft.number(contract.id.rpartition("/")[0])
     key = contract.key
     if contract.is_irreversible and work.key is None:
-        key = attempt.deed_key(draft.run.id, new_id, contract.effect, args, contract.repeat)
+        key = attempt.deed_key(draft, new_id, contract.effect, args, contract.repeat)
     call_hash = digest([contract.effect, args])
     is_enough = question.quorum <= 1
     if is_enough:

@@ -32,12 +32,18 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class EffectFailed(Exception):
-    """The tool itself reported an error, so nothing irreversible happened; `type` is one of the error types."""
+    """The tool itself reported an error, so nothing irreversible happened; `type` is one of the error types.
 
-    def __init__(self, message: str, type: str = "tool_failure", result: Any = None) -> None:
+    What it used up all the same (tokens and cost_usd) is counted like that of a success.
+    """
+
+    def __init__(
+        self, message: str, type: str = "tool_failure", result: Any = None, usage: Mapping[str, float] | None = None
+    ) -> None:
         super().__init__(message)
         self.type = type
         self.result = result
+        self.usage = dict(usage or {})
 
 
 class OutcomeUnknown(Exception):
@@ -55,9 +61,14 @@ class Declared(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     timeout_s: float = TIMEOUT_S
     scope: Scope = "global"
     settle_s: float = -1.0  # how long a request may still be in flight after its caller died; -1: timeout_s
+    key: tuple[str, ...] = ()  # the arguments that make two deeds the same; none: all of them
 
     def __post_init__(self) -> None:
         interned(self, "kind", "scope")
+
+    def essence(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The arguments that say which deed it is."""
+        return {name: given.get(name) for name in self.key} if self.key else given
 
     @property
     def settle(self) -> float:

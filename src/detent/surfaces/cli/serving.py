@@ -40,7 +40,7 @@ async def serve(
     is_made = not token and not is_loopback(host)
     token = new_token() if is_made else token
     plan = Plan(caller.home, folder, host, port, token, files, user())
-    async with serving(plan, settings, **caller.driving()) as served:
+    async with caller.driving() as given, serving(plan, settings, **given) as served:
         caller.check_policy(served.room.host)
         page = f"{served.address}/#token={token}" if is_made else served.address
         if caller.is_json:
