@@ -32,12 +32,18 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class EffectFailed(Exception):
-    """The tool itself reported an error, so nothing irreversible happened; `type` is one of the error types."""
+    """The tool itself reported an error, so nothing irreversible happened; `type` is one of the error types.
 
-    def __init__(self, message: str, type: str = "tool_failure", result: Any = None) -> None:
+    What it used up all the same (tokens and cost_usd) is counted like that of a success.
+    """
+
+    def __init__(
+        self, message: str, type: str = "tool_failure", result: Any = None, usage: Mapping[str, float] | None = None
+    ) -> None:
         super().__init__(message)
         self.type = type
         self.result = result
+        self.usage = dict(usage or {})
 
 
 class OutcomeUnknown(Exception):
