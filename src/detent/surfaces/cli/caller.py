@@ -114,10 +114,11 @@ class Caller:
         from detent.define import find_effects
         from detent.effects import builtin, discover
         from detent.host.embedded.shared import open_host
+        from detent.surfaces.assistant import agent_effects
 
         if self.home.exists() and not self.home.is_dir():
             raise Refused(f"{self.home} is not a folder, so it cannot be a home")
-        effects = {**builtin(), **discover()}
+        effects = {**builtin(), **discover(), **agent_effects(self.home)}
         policy = find_policy(self.home, self._policy_option)
         notify = os.environ.get("DETENT_NOTIFY") or "notify"
         if notify not in effects:
