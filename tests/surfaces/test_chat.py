@@ -183,6 +183,26 @@ async def test_words_are_shown_once_and_an_object_is_not_shown_raw(detent: Deten
     assert (code, out) == (0, "Noted.\n")
 
 
+async def test_words_come_while_the_model_still_speaks(detent: Detent) -> None:
+    go_on = asyncio.Event()
+
+    async def slow(asked: Any, write: Any) -> None:
+        await streaming(chunk({"content": "First words, "}), then=go_on.wait)(asked, write)  # type: ignore[arg-type]
+        for piece in (chunk({"content": "last words."}), chunk({}, "stop"), DONE):
+            await write(piece.encode())
+
+    async with serving(slow) as server:
+        env = detent.env | {"DETENT_BASE_URL": server.url, "DETENT_MODEL": "openai:test"}
+        process = await asyncio.create_subprocess_exec(
+            SCRIPT, "chat", "I prefer tea", cwd=detent.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert await asyncio.wait_for(process.stdout.readexactly(13), DEADLINE_S) == b"First words, "
+        go_on.set()
+        assert await process.stdout.read() == b"last words.\n"
+        assert await process.wait() == 0
+
+
 def test_mistakes_are_told(detent: Detent) -> None:
     assert "no such file" in detent("chat", "--tools", "none.py", "hello", code=2).err
     (detent.folder / "empty.py").write_text("")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from detent.host.embedded.journal import Journal
     from detent.host.embedded.shared import SharedHost
 
+WEBHOOK = "detent.webhook"  # the server's own, for its hooks
 TURNS_READ = 10  # of a session's past
 
 
@@ -30,7 +31,7 @@ def tools_of(known: Mapping[str, Effect], own: Mapping[str, Effect], named: Sequ
     unknown = [name for name in named if name not in known]
     if unknown:
         raise Refused(f"there is no tool `{unknown[0]}`; known: {', '.join(sorted(known))}")
-    quiet = {*builtin(), *discover()} - set(named)
+    quiet = {*builtin(), *discover(), WEBHOOK} - set(named)
     served = {name: effect for name, effect in known.items() if name not in quiet}
     return offered({**served, **own}.values())
 

@@ -11,6 +11,7 @@ from detent.agents.assistant import emotion, fact, form, intent, reasoning, reca
 from detent.agents.assistant.store import Memory, Store
 from detent.core.contract import Contract
 from detent.core.deed import Declared, Effect, EffectFailed, Outcome, Perform
+from detent.core.progress import speaking_for
 from detent.core.value import canonical
 
 MEMORY_FILE = "memory.db"
@@ -63,7 +64,9 @@ async def _llm(contract: Contract) -> Any:
 
 async def asked(ask: Perform, contract: Contract, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
     """A model's answer to a request made in the name of a contract, and what it used."""
-    outcome = await ask(replace(contract, effect="llm", input=request))
+    inner = replace(contract, effect="llm", input=request)
+    with speaking_for(contract, inner):
+        outcome = await ask(inner)
     if isinstance(outcome, Outcome):
         return (outcome.result if isinstance(outcome.result, dict) else {}), outcome.usage
     return dict(outcome or {}), {}

@@ -29,9 +29,12 @@ async def line(prompt: str) -> str | None:
     loop = asyncio.get_running_loop()
     heard: asyncio.Future[str] = loop.create_future()
 
+    def take(text: str) -> None:
+        if not heard.done():
+            heard.set_result(text)
+
     def read() -> None:
-        text = sys.stdin.readline()
-        loop.call_soon_threadsafe(lambda: heard.done() or heard.set_result(text))
+        loop.call_soon_threadsafe(take, sys.stdin.readline())
 
     threading.Thread(target=read, daemon=True).start()
     text = await heard
@@ -44,6 +47,7 @@ class Spoken:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._held = ""
+        self._from = ""
         self.shown = ""
 
     def hear(self, contract_id: str, data: Mapping[str, Any]) -> None:
@@ -51,6 +55,9 @@ class Spoken:
         piece = data.get("text")
         if self._caller.is_json or not isinstance(piece, str) or not contract_id.startswith("reasoning/think"):
             return
+        if contract_id != self._from:
+            self.end_line()
+            self._from = contract_id
         self._held += piece
         start = self._held.lstrip()
         if start and not start.startswith(("{", "`")):
@@ -107,7 +114,9 @@ async def showing(caller: Caller, host: "SharedHost", run_id: str, spoken: Spoke
 
 
 def _moved(execution: Execution, move: Move) -> str:
-    name = f"{visible(execution.summary)} [{execution.id.rpartition(':')[2]}]"
+    call = execution.detail.get("call")
+    about = _("{name}, confirmation", name=f"{call['service']}.{call['method']}") if call else execution.summary
+    name = f"{visible(about)} [{execution.id.rpartition(':')[2]}]"
     way = f"{status_word(move.source)} → {status_word(move.target)}"
     more = ""
     if move.trigger == "start" and execution.type == "tool_call":

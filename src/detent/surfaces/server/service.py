@@ -18,6 +18,7 @@ from detent.core.deed import Effect
 from detent.errors import Refused
 from detent.host.embedded.drive import FindEffects
 from detent.host.embedded.shared import SharedHost
+from detent.surfaces.assistant import agent_effects
 from detent.surfaces.server.application import application
 from detent.surfaces.server.gate import HEAD_BYTES, Gate
 from detent.surfaces.server.library import Library
@@ -85,7 +86,7 @@ async def serving(
     if not is_loopback(plan.host) and not plan.token:
         raise Refused(f"on {plan.host} others can reach this server: it needs a token")
     with _bound(plan.host, plan.port) as bound:
-        host = SharedHost(plan.home, [*effects, sender(settings)], find_effects)
+        host = SharedHost(plan.home, [*effects, *agent_effects(plan.home).values(), sender(settings)], find_effects)
         await host.open()
         try:
             library = Library(plan.folder, (*plan.definitions, *settings.definitions))

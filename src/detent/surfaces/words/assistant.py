@@ -2,6 +2,7 @@
 
 CHINESE: dict[str, str] = {
     "CAREFUL": "小心",
+    "{name}, confirmation": "{name} 的确认",
     "Talk to the assistant; what it does are contracts.": "与助手对话；它所做的每件事都是合约。",
     "The conversation to begin or to go on with.": "要开始或继续的会话。",
     "A Python file whose effects are the tools.": "一个 Python 文件，其中的 effect 就是工具。",
