@@ -112,7 +112,13 @@ def _answer(result: Any) -> Answer:
         raise Refused(f"the answer does not fit: {error}") from None
 
 
+def _is_agent(draft: Draft, name: str) -> bool:
+    return name in AGENTS or name.startswith("agent:") or name in (draft.run.id, f"run:{draft.run.id}")
+
+
 def _check_speaker(draft: Draft, contract: Contract, question: Question, said: Answer) -> None:
+    if _is_agent(draft, said.by):
+        raise Refused(f"`{said.by}` is an agent, and an agent may not answer what it asks itself")
     if said.call_hash and said.call_hash != contract.call_hash:
         now = contract.call_hash[:12]
         raise Refused(f"the answer was given to another call; `{contract.id}` now waits with hash {now}")
@@ -243,6 +249,7 @@ def expired(draft: Draft, contract: Contract) -> None:
 
 
 POLICY = "policy"  # who moves a contract when a rule decides, and where questions and answers keep what it said
+AGENTS = ("agent", "reasoning")  # who wants things done and so may never approve them; `agent:NAME` as well
 DEEDS: dict[str, Deed] = {"none": "none", "possible": "possible", "done": "done"}
 EXPIRED = {
     "event": "timeout.event",

@@ -88,6 +88,7 @@ class Effect(msgspec.Struct, frozen=True):
     declared: Declared = Declared()
     reconcile: Reconcile | None = None
     about: str = ""
+    schema: dict[str, Any] = {}  # JSON Schema of its input, for those who must be told how to call it; empty: unknown
 
 
 @overload
@@ -102,6 +103,7 @@ def effect(
     scope: Scope = "global",
     settle_s: float = -1.0,
     reconcile: Reconcile | None = None,
+    schema: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Effect]: ...
 def effect(
     name: str | Callable[..., Any] = "",
@@ -112,6 +114,7 @@ def effect(
     scope: Scope = "global",
     settle_s: float = -1.0,
     reconcile: Reconcile | None = None,
+    schema: Mapping[str, Any] | None = None,
 ) -> Effect | Callable[[Callable[..., Any]], Effect]:
     """Declare an async function of a contract as an effect; undeclared means irreversible, the careful default."""
     if kind not in ("pure", "idempotent", "irreversible"):
@@ -121,6 +124,6 @@ def effect(
         called = name if isinstance(name, str) and name else perform.__name__
         about = (perform.__doc__ or "").strip().partition("\n")[0]
         declared = Declared(kind=kind, timeout_s=float(timeout_s), scope=scope, settle_s=float(settle_s))
-        return Effect(called, perform, declared, reconcile, about)
+        return Effect(called, perform, declared, reconcile, about, dict(schema or {}))
 
     return declare(name) if callable(name) else declare

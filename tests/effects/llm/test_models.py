@@ -49,18 +49,23 @@ def at(monkeypatch: pytest.MonkeyPatch, provider: str, url: str, name: str = "ti
         monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
 
 
-async def ask(**given: Any) -> Outcome:
-    found = await llm.perform(Contract("s/a/1", "a", "llm", input={"messages": HELLO, **given}))
+async def ask(heard: list[Any] | None = None, **given: Any) -> Outcome:
+    contract = Contract("s/a/1", "a", "llm", input={"messages": HELLO, **given})
+    if heard is not None:
+        onlookers[id(contract)] = (lambda _run, contract_id, data: heard.append((contract_id, data)), "r1")
+    try:
+        found = await llm.perform(contract)
+    finally:
+        onlookers.pop(id(contract), None)
     assert isinstance(found, Outcome)
     return found
 
 
 async def test_text_comes_in_pieces_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[Any] = []
-    onlookers.set((lambda _run, contract_id, data: heard.append((contract_id, data)), "r1"))
     async with serving(said("Good ", "day")) as server:
         at(monkeypatch, "openai", server.url)
-        outcome = await ask(max_tokens=20, temperature=0.5)
+        outcome = await ask(heard, max_tokens=20, temperature=0.5)
     assert outcome.result["text"] == "Good day"
     assert outcome.result["success"] is True
     assert outcome.result["model"] == "openai:tiny"

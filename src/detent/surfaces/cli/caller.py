@@ -123,7 +123,7 @@ class Caller:
                 raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
             yield {
                 "effects": effects,
-                "find_effects": lambda source: find_effects(source, self.warn),
+                "find_effects": lambda source: find_effects(source, self.warn, self.home),
                 "policy": policy,
                 "notify": notify,
             }

@@ -20,6 +20,7 @@ DEBUG = "DETENT_DEBUG"
 COMMANDS = {
     "init": "beginning",
     "run": "start",
+    "chat": "chat",
     "validate": "start",
     "test": "trial",
     "graph": "drawing",
@@ -51,6 +52,7 @@ def summaries() -> dict[str, str]:
     return {
         "init": _("Write a workflow to begin with, and its cases."),
         "run": _("Start a run and stay with it until it ends or waits."),
+        "chat": _("Talk to the assistant; what it does are contracts."),
         "validate": _("Say whether a definition file is sound."),
         "test": _("Play the cases of a workflow, with made-up tools and time."),
         "graph": _("Draw a machine, or a run with its path and present state."),
