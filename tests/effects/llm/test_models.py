@@ -57,10 +57,13 @@ async def ask(**given: Any) -> Outcome:
 
 async def test_text_comes_in_pieces_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[Any] = []
-    onlookers.set((lambda _run, contract_id, data: heard.append((contract_id, data)), "r1"))
+    contract = Contract("s/a/1", "a", "llm", input={"messages": HELLO, "max_tokens": 20, "temperature": 0.5})
+    onlookers[id(contract)] = (lambda _run, contract_id, data: heard.append((contract_id, data)), "r1")
     async with serving(said("Good ", "day")) as server:
         at(monkeypatch, "openai", server.url)
-        outcome = await ask(max_tokens=20, temperature=0.5)
+        outcome = await llm.perform(contract)
+    del onlookers[id(contract)]
+    assert isinstance(outcome, Outcome)
     assert outcome.result["text"] == "Good day"
     assert outcome.result["success"] is True
     assert outcome.result["model"] == "openai:tiny"
