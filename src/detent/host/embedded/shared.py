@@ -149,6 +149,10 @@ class SharedHost:
         """Return when the run has ended or can only be moved from outside."""
         return await self._run("settled", run_id=run_id)
 
+    async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
+        """Forget runs that ended before a time and hold no key."""
+        return dict(await self._do("prune", before=before, by=by))
+
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what was left behind; a holder that is alive has done so already."""
         return tuple(await self._do("recover", run_id=run_id))
