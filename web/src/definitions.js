@@ -34,7 +34,7 @@ function Library() {
   if (trouble) return html`<div class="note harm" role="alert">${trouble}</div>`;
   return html`<header><div class="grow"><h1>${_("Definitions")}</h1><p class="lede">${_("Workflow files of this project")}</p></div>
       ${lines?.filter((line) => line.ok).length > 1 && html`<a class="button" href=${address(["compare"])}>${_("Compare two")}</a>`}</header>
-    ${!lines ? html`<div class="skeleton" aria-label=${_("loading")}><i /><i /></div>`
+    ${!lines ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`
     : !lines.length ? html`<div class="card empty"><h2>${_("No workflow file here")}</h2><p>${_("Make one with: detent init. It appears here at once.")}</p></div>`
       : html`<div class="library">${lines.map((line) => html`<a class="card" key=${line.name} href=${address(["definitions", line.name])}>
         ${line.ok ? html`<${Thumb} name=${line.name} />` : html`<div class="thumb"><span class="tag harm">${_("{count} problems", { count: line.problems.length })}</span></div>`}
@@ -85,7 +85,7 @@ function DefinitionPage({ name }) {
   const [view, trouble] = useAnswer(`/api/definitions/view${query({ name })}`);
   const [lines] = useAnswer("/api/definitions");
   if (trouble) return html`<div class="card empty"><h2>${_("This definition cannot be shown")}</h2><p><${Text} value=${trouble} /></p><a href="#/definitions">${_("Definitions")}</a></div>`;
-  if (!view) return html`<div class="skeleton" aria-label=${_("loading")}><i /><i /></div>`;
+  if (!view) return html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`;
   const { line } = view;
   const others = (lines || []).filter((one) => one.ok && one.name !== line.name);
   return html`<header><div class="grow"><p class="lede"><a href="#/definitions">${_("Definitions")}</a></p><h1><${Text} value=${label(line)} /></h1>

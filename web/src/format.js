@@ -7,25 +7,26 @@ export const now = signal(Date.now() / 1000);
 setInterval(() => { if (!document.hidden) now.value = Date.now() / 1000; }, 1000);
 
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+const WORDS = { d: () => _("d"), h: () => _("h"), min: () => _("min"), s: () => _("s") };
 
 /** A span in one or two units: `3 d 4 h`, `12 s`, `84 ms`. */
 export function span(seconds) {
   if (!Number.isFinite(seconds)) return "";
   if (seconds < 0) seconds = 0;
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ${_("ms")}`;
+  if (seconds < 10) return `${seconds.toFixed(1)} ${_("s")}`;
   const at = UNITS.findIndex(([, size]) => seconds >= size);
   const [unit, size] = UNITS[at];
   const first = Math.floor(seconds / size);
   const next = UNITS[at + 1];
   const rest = next ? Math.floor((seconds % size) / next[1]) : 0;
-  return rest && first < 10 ? `${first} ${unit} ${rest} ${next[1] === 1 ? "s" : next[0]}` : `${first} ${unit}`;
+  return rest && first < 10 ? `${first} ${WORDS[unit]()} ${rest} ${WORDS[next[0]]()}` : `${first} ${WORDS[unit]()}`;
 }
 
 /** A span in one unit: enough for an age. */
 function whole(seconds) {
   const [unit, size] = UNITS.find(([, one]) => seconds >= one) || UNITS[3];
-  return `${Math.floor(seconds / size)} ${unit}`;
+  return `${Math.floor(seconds / size)} ${WORDS[unit]()}`;
 }
 
 /** How long ago, in whole units; the exact time goes into a title. */

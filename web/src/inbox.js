@@ -44,7 +44,7 @@ export function Inbox() {
   return html`<header><div class="grow"><h1>${_("Inbox")}</h1>
       <p class="lede">${items ? (items.length ? _("{count} waiting for a decision, oldest first", { count: items.length }) : _("All decided")) : ""}</p></div>
       ${permission.value === "default" && html`<button class="small" onClick=${() => askPermission().then(() => permission.value === "granted" && say(_("You will be notified while this page is in the background.")))}>${_("Notify me")}</button>`}</header>
-    ${!items ? html`<div class="skeleton" aria-label=${_("loading")}><i /><i /></div>`
+    ${!items ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`
     : !items.length ? html`<${Quiet} />`
       : html`<div class=${`inbox ${isChosen && shown ? "one" : "none"}`}>
         <nav class="queue" aria-label=${_("Questions")}>${items.map((item) => html`<a key=${`${item.run_id} ${item.question.contract_id}`}

@@ -1,5 +1,5 @@
 // Single keys do what buttons do. They are silent while somebody writes.
-import { html, signal, useEffect } from "./lib.js";
+import { html, signal, useLayoutEffect } from "./lib.js";
 import { _ } from "./language.js";
 import { Dialog, Ends } from "./dialog.js";
 import { go } from "./route.js";
@@ -9,7 +9,8 @@ const layers = [];
 
 /** Let a part of the page hear keys while it is shown: `{j: () => …}`. */
 export function useKeys(keys) {
-  useEffect(() => {
+  // Before the next paint: whoever sees a button may press its key.
+  useLayoutEffect(() => {
     layers.push(keys);
     return () => { layers.splice(layers.indexOf(keys), 1); };
   });

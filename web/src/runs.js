@@ -95,7 +95,7 @@ export function Runs() {
           ${[...new Set([...machines.value, ...(filter.machine ? [filter.machine] : [])])].map((name) => html`<option value=${name}>${name}</option>`)}</select>
         <select aria-label=${_("Time")} value=${filter.within} onChange=${(event) => tune({ within: event.target.value })}>${Object.entries(SPANS).sort(([a], [b]) => a - b).map(([value, text]) => html`<option value=${value}>${text()}</option>`)}</select></div></div>
     ${trouble.value && html`<div class="note harm" role="alert">${trouble.value}</div>`}
-    ${!found.value ? html`<div class="skeleton" aria-label=${_("loading")}><i /><i /><i /></div>`
+    ${!found.value ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /><i /></div>`
     : !found.value.length && !next.value ? html`<div class="card empty"><h2>${key === JSON.stringify(read(new URLSearchParams())) ? _("No runs yet") : _("No run fits")}</h2><p>${_("Start one under Definitions, or with: detent run FILE")}</p></div>`
       : html`<div class="card"><table class="runs"><thead><tr><th scope="col">${_("Status")}</th><th scope="col">${_("Machine")}</th><th scope="col">${_("State")}</th><th scope="col">${_("Waits for")}</th><th scope="col">${_("Changed")}</th><th scope="col" class="number">${_("Cost")}</th></tr></thead>
         <tbody>${found.value.map((line, at) => html`<${Row} key=${line.run_id} line=${line} isNew=${fresh.value.has(line.run_id)} isHere=${at === here.value} />`)}</tbody></table></div>

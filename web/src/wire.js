@@ -101,7 +101,7 @@ export function stream(path, { after = null, hear, onOpen = () => {}, onEnd = ()
           if (event.id !== undefined && event.id !== "") last = event.id;
           if (event.retry) pause = event.retry;
           if (event.data === undefined) continue;
-          if (hear(JSON.parse(event.data), event.event, event.id) === "end") { abort.abort(); onEnd(); return; }
+          if (told(hear, event) === "end") { abort.abort(); onEnd(); return; }
         }
       } catch (error) {
         if (abort.signal.aborted) return;
@@ -116,6 +116,11 @@ export function stream(path, { after = null, hear, onOpen = () => {}, onEnd = ()
   };
   listen();
   return () => abort.abort();
+}
+
+/** A fault of ours in the middle of a stream is told, and is not taken for a cut line. */
+function told(hear, event) {
+  try { return hear(JSON.parse(event.data), event.event, event.id); } catch (error) { reportError(error); return undefined; }
 }
 
 async function* events(body) {

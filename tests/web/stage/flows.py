@@ -16,8 +16,8 @@ async def validate(contract: Contract) -> dict[str, object]:
 @effect("release.publish", kind="irreversible", settle_s=0)
 async def publish(contract: Contract) -> dict[str, object]:
     """Tell the world."""
-    with OUTBOX.open("a") as outbox:
-        outbox.write(f"{contract.input['version']}\n")
+    before = OUTBOX.read_text() if OUTBOX.exists() else ""
+    OUTBOX.write_text(f"{before}{contract.input['version']}\n")
     return {"published": contract.input["version"]}
 
 
@@ -56,8 +56,8 @@ RELEASE = Machine(
         announce  !*                  quiet
     """),
     work={
-        "validate": [Action("validate", "release.validate", {"version": "{{ context.version }}"})],
-        "publish": [
+        "validate": (Action("validate", "release.validate", {"version": "{{ context.version }}"}),),
+        "publish": (
             Action(
                 "publish",
                 "release.publish",
@@ -66,11 +66,13 @@ RELEASE = Machine(
                     "Publish {{ context.version }} to everybody?",
                     data={"checks": "412 tests passed, coverage 96.4 %", "diff": "+1 204 / -310 lines"},
                 ),
-            )
-        ],
-        "announce": [
-            Action("announce", "release.announce", {"to": ["team", "customers"], "subject": "{{ context.version }} is out"})
-        ],
+            ),
+        ),
+        "announce": (
+            Action(
+                "announce", "release.announce", {"to": ["team", "customers"], "subject": "{{ context.version }} is out"}
+            ),
+        ),
     },
     ends={"done": Status.COMPLETED, "quiet": Status.COMPLETED, "refused": Status.REJECTED},
 )
@@ -101,7 +103,13 @@ PAYMENT = Machine(
         paying  !tool_failure.unknown_outcome  unclear
         paying  !*                             unclear
     """),
-    work={"paying": [Action("pay", "bank.pay", {"to": "{{ context.to }}", "amount": "{{ context.amount }}", "api_key": "k-123456"})]},
+    work={
+        "paying": (
+            Action(
+                "pay", "bank.pay", {"to": "{{ context.to }}", "amount": "{{ context.amount }}", "api_key": "k-123456"}
+            ),
+        )
+    },
     ends={"paid": Status.COMPLETED, "unclear": Status.FAILED},
 )
 
@@ -123,7 +131,7 @@ BOOKING = Machine(
         asking  -                   booked
         asking  !approval_rejected  declined
     """),
-    work={"asking": [Action("details", "ask", ask=Question("Who comes, and when?", reason="form", schema=FORM))]},
+    work={"asking": (Action("details", "ask", ask=Question("Who comes, and when?", reason="form", schema=FORM)),)},
     ends={"booked": Status.COMPLETED, "declined": Status.REJECTED},
 )
 
@@ -135,6 +143,6 @@ WEATHER = Machine(
         reading  -  done
         reading  !*  broken
     """),
-    work={"reading": [Action("read", "weather.read", {"station": "{{ context.station }}"})]},
+    work={"reading": (Action("read", "weather.read", {"station": "{{ context.station }}"}),)},
     ends={"done": Status.COMPLETED, "broken": Status.FAILED},
 )

@@ -50,7 +50,7 @@ export function Contracts({ store }) {
   useEffect(() => store.wantLives(), [store]);
   const upto = store.past.value?.seq || Infinity;
   const page = store.lives.value;
-  if (!page) return html`<div class="skeleton" aria-label=${_("loading")}><i /><i /></div>`;
+  if (!page) return html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`;
   // As it was: a contract's own record is that of now, so its end and what it gave are left out before their time.
   const lives = page.contracts.filter((life) => !life.moves.length || life.moves[0].seq <= upto).map((life) => {
     const reached = life.moves.filter((move) => move.seq <= upto);

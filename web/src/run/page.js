@@ -108,7 +108,7 @@ export function RunPage() {
   };
   useKeys({ ArrowLeft: () => step(-1), ArrowRight: () => step(1) });
   if (store.trouble.value) return html`<div class="card empty"><h2>${_("This run cannot be shown")}</h2><p><${Text} value=${store.trouble.value} /></p><p><a href="#/runs">${_("All runs")}</a></p></div>`;
-  if (!store.shown.value || !store.picture.value) return html`<div class="skeleton" aria-label=${_("loading")}><i /><i /><i /></div>`;
+  if (!store.shown.value || !store.picture.value) return html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /><i /></div>`;
   const run = store.shown.value;
   return html`<${Head} store=${store} />
     <div class="run"><section class=${`card seen ${store.past.value ? "past" : ""}`} aria-label=${_("Picture and past")}>

@@ -31,8 +31,10 @@ export function walkOn(graph, entry) {
   const seen = new Set(taken.flatMap((one) => [one.source, one.target]));
   const edges = graph.edges.map((edge) => {
     const mine = taken.filter((one) => one.target === edge.target && (one.source === edge.source
-      || (edge.source === "*" && !graph.edges.some((other) => other.source === one.source && other.target === one.target)))).length;
-    return count ? { ...edge, visits: edge.visits + count } : edge;
+      || (edge.source === "*" && !graph.edges.some((other) => other.source === one.source && other.target === one.target))));
+    if (!mine.length) return edge;
+    const isWhy = (label) => mine.some((one) => one.event && (label.text === one.event || label.text.startsWith(`${one.event} `)));
+    return { ...edge, visits: edge.visits + mine.length, labels: edge.labels.map((label) => (isWhy(label) ? { ...label, is_visited: true } : label)) };
   });
   return { ...graph, edges, nodes: graph.nodes.map((node) => (seen.has(node.id) && !node.is_visited ? { ...node, is_visited: true } : node)) };
 }
