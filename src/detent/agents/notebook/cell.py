@@ -5,6 +5,7 @@ Field names are those of the protocol; what other programs write in camelCase is
 """
 
 import re
+from collections.abc import Container
 from typing import Any, Literal
 
 import msgspec
@@ -92,7 +93,7 @@ class Notebook(msgspec.Struct, frozen=True, omit_defaults=True):
     metadata: dict[str, Any] = {}  # goal, planner, run_id, achieved, saved_at …
 
 
-def cell_id(wanted: str, taken: "set[str] | dict[str, Any]") -> str:
+def cell_id(wanted: str, taken: Container[str]) -> str:
     """An id nbformat accepts and no other cell has, as near as possible to the one that was wanted."""
     base = FOREIGN.sub("-", wanted)[:ID_MAX] or "cell"
     found, number = base, 2

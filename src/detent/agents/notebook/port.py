@@ -26,7 +26,7 @@ is counted against the run's limits.
 """
 
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Observation = dict[str, Any]
 PlanningResponse = dict[str, Any]
@@ -63,3 +63,11 @@ class Debugger(Protocol):
 
         `failure` has `code`, `error` {ename, evalue, traceback}, `attempt` (from 1), `variables` and `repairs`.
         """
+
+
+class Advisers(NamedTuple):
+    """Who a run asks. A source of advisers is a function of its settings: `analyst(settings) -> Advisers`."""
+
+    planner: Planner
+    generator: Generator
+    debugger: Debugger | None = None
