@@ -100,6 +100,7 @@ class Book:
         given = event.input
         self.title = str(given.get("title") or "")
         self.given = dict(given.get("variables") or {})
+        self.todo = list(given.get("todo") or [])
         if given.get("plan"):
             self.plan = msgspec.convert(given["plan"], Template)
 

@@ -26,7 +26,8 @@ class Brief(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str = ""
     notebook_id: str = ""
     variables: dict[str, Any] = {}  # what the planner is told: data_file, problem_description, custom context
-    planner: dict[str, Any] = {"use": "builtin:analysis"}
+    todo: list[Any] = []  # what the planner is shown as toDoList
+    planner: dict[str, Any] = msgspec.field(default_factory=lambda: {"use": "builtin:analysis"})
     fallback: dict[str, Any] | None = None
     plan: Template | None = None  # a plan to begin with
     confirm: Literal["first", "all", "none"] = "first"  # which changes of the plan need nobody's word

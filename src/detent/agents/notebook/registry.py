@@ -55,6 +55,12 @@ class ActionRegistry:
         """Every action that is known here."""
         return tuple(self._handlers)
 
+    def join(self, other: "ActionRegistry") -> None:
+        """Take over the handlers and hooks of another registry."""
+        self._handlers.update(other._handlers)
+        self._before += other._before
+        self._after += other._after
+
     async def before(self, step: dict[str, Any], warn: Callable[[str], None]) -> None:
         """Run the hooks that come first."""
         for hook in self._before:

@@ -6,6 +6,7 @@ async with Notebooks(home) as notebooks:
 
 import asyncio
 import importlib
+import importlib.util
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -52,6 +53,7 @@ class Notebooks:
         self._sources = dict(sources or {})
         self._books: OrderedDict[str, tuple[Book, Follower]] = OrderedDict()
         self._advisers: dict[str, Advisers] = {}
+        self._loaded: set[str] = set()
         self._journal: Journal | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -145,9 +147,28 @@ class Notebooks:
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         try:
-            return await work(self.book(str(contract.input["run_id"])))
+            book = self.book(str(contract.input["run_id"]))
+            self._load_actions(str(book.given_input.get("actions") or ""))
+            return await work(book)
         except Refused as error:
             raise EffectFailed(str(error), type="validation_error") from error
+
+    def _load_actions(self, path: str) -> None:
+        """Let a user's file register its actions, once."""
+        if not path or path in self._loaded:
+            return
+        spec = importlib.util.spec_from_file_location(f"detent_actions_{len(self._loaded)}", path)
+        if spec is None or spec.loader is None:
+            raise Refused(f"{path} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise Refused(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+        self._loaded.add(path)
+        found = getattr(module, "registry", None)
+        if isinstance(found, ActionRegistry):
+            self.registry.join(found)
 
     async def _sweep(self) -> None:
         """End the kernels of runs that are over, however they ended."""

@@ -61,7 +61,7 @@ def template_of(given: Any) -> Template:
     """A workflow as a planner may write it; raises Refused where it makes no sense."""
     if isinstance(given, dict) and isinstance(given.get("workflowTemplate", given.get("workflow_template")), dict):
         given = given.get("workflowTemplate", given.get("workflow_template"))
-    if not isinstance(given, dict) or not isinstance(given.get("stages"), list) or not given["stages"]:
+    if not isinstance(given, dict) or not isinstance(given.get("stages"), list | tuple) or not given["stages"]:
         raise Refused("a workflow needs `stages`, a list that is not empty")
     if len(given["stages"]) > STAGES_MAX:
         raise Refused(f"a workflow has at most {STAGES_MAX} stages, not {len(given['stages'])}")
@@ -93,7 +93,7 @@ def steps_of(given: Any, where: str = "steps") -> tuple[Step, ...]:
     """The steps of a stage; `id` and `step_id` are interchangeable, `name` stands in for `title`."""
     if given is None:
         return ()
-    if not isinstance(given, list) or len(given) > STEPS_MAX:
+    if not isinstance(given, list | tuple) or len(given) > STEPS_MAX:
         raise Refused(f"{where} must be a list of at most {STEPS_MAX} steps")
     steps = []
     for number, one in enumerate(given):
@@ -125,7 +125,7 @@ def expressions_of(given: Any) -> tuple[str, ...]:
 
 def texts_of(given: Any) -> tuple[str, ...]:
     """The texts of a list; anything else in it is left out."""
-    return tuple(text for text in given if isinstance(text, str) and text) if isinstance(given, list) else ()
+    return tuple(text for text in given if isinstance(text, str) and text) if isinstance(given, list | tuple) else ()
 
 
 def wire(template: Template) -> dict[str, Any]:

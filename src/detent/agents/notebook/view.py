@@ -207,3 +207,26 @@ def feedback(book: Book) -> dict[str, Any]:
         "last_action_result": book.last_result,
         "end_phase": book.is_phase_ended,
     }
+
+
+def whole(given: dict[str, Any]) -> dict[str, Any]:
+    """An observation from outside with every part in place, so that planners need not look for holes."""
+    empty = observe(Book())
+    found: dict[str, Any] = _filled(empty, given)
+    location, context = found["location"], found["context"]
+    if isinstance(context["FSM"].get("state"), str):
+        context["FSM"]["state"] = context["FSM"]["state"].lower()
+    if not isinstance(location["current"].get("behavior_iteration"), int):
+        location["current"]["behavior_iteration"] = 0
+    return found
+
+
+def _filled(empty: Any, given: Any) -> Any:
+    """What is given, with the empty one's values where something is missing or of another shape."""
+    if isinstance(empty, dict):
+        found = {name: given[name] for name in given if name not in empty} if isinstance(given, dict) else {}
+        source = given if isinstance(given, dict) else {}
+        return {**{name: _filled(value, source.get(name)) for name, value in empty.items()}, **found}
+    if isinstance(empty, list):
+        return given if isinstance(given, list) else empty
+    return empty if given is None else given

@@ -114,21 +114,25 @@ class Caller:
         from detent.define import find_effects
         from detent.effects import builtin, discover
         from detent.host.embedded.shared import open_host
+        from detent.surfaces.resident import agents_of
 
         if self.home.exists() and not self.home.is_dir():
             raise Refused(f"{self.home} is not a folder, so it cannot be a home")
-        effects = {**builtin(), **discover()}
         policy = find_policy(self.home, self._policy_option)
         notify = os.environ.get("DETENT_NOTIFY") or "notify"
-        if notify not in effects:
-            raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
-        async with open_host(
-            self.home, effects, lambda source: find_effects(source, self.warn), policy, notify
-        ) as host:
-            if self._policy_option and not host.is_holder:
-                raise Refused("another process drives this journal, under its own policy; leave out --policy or end it")
-            self.interrupted, self.is_driven_elsewhere = self._found, not host.is_holder
-            yield host
+        async with agents_of(self.home) as own:
+            effects = {**builtin(), **discover(), **own}
+            if notify not in effects:
+                raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
+            async with open_host(
+                self.home, effects, lambda source: find_effects(source, self.warn), policy, notify
+            ) as host:
+                if self._policy_option and not host.is_holder:
+                    raise Refused(
+                        "another process drives this journal, under its own policy; leave out --policy or end it"
+                    )
+                self.interrupted, self.is_driven_elsewhere = self._found, not host.is_holder
+                yield host
 
     def close(self) -> None:
         """Let go of the journal."""

@@ -15,7 +15,7 @@ from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.language import _
 
 
-def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+def verb(name: str, about: str = "") -> Callable[[Callable[..., Any]], click.Command]:
     """Make a command of a function that takes the caller and returns an exit code; adds `--home` and `--json`."""
 
     def made(function: Callable[..., Any]) -> click.Command:
@@ -41,7 +41,9 @@ def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
                 caller.close()
 
         settings = {"help_option_names": ["-h", "--help"]}
-        return click.Command(name, callback=call, params=params, help=summaries()[name], context_settings=settings)
+        return click.Command(
+            name, callback=call, params=params, help=about or summaries()[name], context_settings=settings
+        )
 
     return made
 
