@@ -148,6 +148,7 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
         confirm=given["confirm"],
         on_cell_error=given["on_cell_error"] or ("fail" if is_script else "feedback"),
         max_steps=steps,
+        max_behaviors=1 if is_script else 0,
         kernel=kernel,
         actions=str(Path(given["actions"]).absolute()) if given["actions"] else "",
     )

@@ -108,7 +108,7 @@ def _changed(changes: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _first(text: str) -> str:
-    line = next((line for line in text.splitlines() if line.strip()), "")
+    line = next((line for line in text.replace("\ufe0f", "").splitlines() if line.strip()), "")
     return line if len(line) <= WIDTH - 20 else line[: WIDTH - 21] + "…"
 
 
