@@ -23,8 +23,8 @@ def verb(name: str, about: str = "") -> Callable[[Callable[..., Any]], click.Com
         params.append(click.Option(["--home"], metavar="FOLDER", help=_("Where the journal is.")))
         params.append(click.Option(["--json", "is_json"], is_flag=True, help=_("Answer in JSON.")))
         if name in DRIVING:
-            about = _("The policy that holds (else $DETENT_POLICY, else detent.policy.yaml beside the home).")
-            params.append(click.Option(["--policy"], default="", metavar="FILE", help=about))
+            which = _("The policy that holds (else $DETENT_POLICY, else detent.policy.yaml beside the home).")
+            params.append(click.Option(["--policy"], default="", metavar="FILE", help=which))
 
         def call(home: str | None, is_json: bool, policy: str = "", **given: Any) -> int:
             context = click.get_current_context()
