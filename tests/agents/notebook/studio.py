@@ -62,7 +62,8 @@ def script(*actions: dict[str, Any], **more: Any) -> Brief:
     """A brief for a script of these actions."""
     made = settled({"title": "Test", "actions": list(actions)}, "test")
     kernel = KernelBrief(timeout_s=more.pop("timeout_s", 60.0), grace_s=more.pop("grace_s", 2.0))
-    return Brief(planner={"use": "builtin:script", "script": made}, kernel=kernel, max_behaviors=1, **more)
+    planner = {"use": "builtin:script", "script": made, "tolerant": more.get("on_cell_error") == "continue"}
+    return Brief(planner=planner, kernel=kernel, max_behaviors=1, **more)
 
 
 def text(content: str) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def text(content: str) -> dict[str, Any]:
 
 def code(content: str, **more: Any) -> list[dict[str, Any]]:
     """Two actions: add code, run it."""
-    own = {name: more.pop(name) for name in ("repeat", "store_id") if name in more}
+    own: dict[str, Any] = {name: more.pop(name) for name in ("repeat", "store_id") if name in more}
     return [
         {"action": "add", "shot_type": "action", "content": content, **own},
         {"action": "exec", "codecell_id": "lastAddedCellId", **more},
@@ -102,7 +103,9 @@ class PlannerServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        length = next(int(line.split(":")[1]) for line in head.splitlines() if line.lower().startswith("content-length"))
+        length = next(
+            int(line.split(":")[1]) for line in head.splitlines() if line.lower().startswith("content-length")
+        )
         body = json.loads(await reader.readexactly(length))
         path = head.split()[1]
         self.requests.append((path, body))

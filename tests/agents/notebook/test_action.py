@@ -143,9 +143,9 @@ async def test_an_unknown_action_is_warned_about_and_skipped() -> None:
 
 async def test_custom_actions_in_three_ways_with_hooks_that_may_fail() -> None:
     heard: list[Any] = []
-    ScriptStore.register_custom_action("everywhere", lambda store, step: {"where": "class"})
+    ScriptStore.register_custom_action("everywhere", lambda *_: {"where": "class"})
     store = ScriptStore()
-    store._registry.register_handler("here", lambda store, step: "instance")
+    store._registry.register_handler("here", lambda *_: "instance")
     own = ActionRegistry()
 
     @own.register("decorated")
@@ -158,7 +158,7 @@ async def test_custom_actions_in_three_ways_with_hooks_that_may_fail() -> None:
 
     own.add_pre_hook(broken)
     own.add_pre_hook(lambda step: heard.append(step["action"]))
-    own.add_post_hook(lambda step, result: heard.append(result))
+    own.add_post_hook(lambda _step, result: heard.append(result))
     assert await store.exec_action({"action": "everywhere"}) == {"success": True, "where": "class"}
     assert await store.exec_action({"action": "here"}) == {"success": True, "result": "instance"}
     book = Book()

@@ -59,6 +59,7 @@ class Book:
         self.counts = {"succeeded": 0, "sections": 0}
         self.last_result = "success"
         self.is_phase_ended = False
+        self.is_fallback = False  # the planner has used up its tries in this step
         self.further = 0  # behaviours granted to a planner that gave no directive
         self.transitions: list[dict[str, Any]] = []
         self.transitions_all = 0
@@ -124,7 +125,7 @@ class Book:
             self.counts = {"succeeded": 0, "sections": 0}
             self.last_result, self.is_phase_ended = "success", False
         elif event in ("START_STEP", "NEXT_STEP"):
-            self.acceptance, self.acceptance_asked, self.further = {}, (), 0
+            self.acceptance, self.acceptance_asked, self.further, self.is_fallback = {}, (), 0, False
         elif event in ("RESET", "START_WORKFLOW"):
             self.queue, self.position, self.inserted, self.filter = [], 0, [], None
         self.transitions_all += 1
@@ -281,7 +282,7 @@ class Book:
 
 
 SETTABLE = frozenset(
-    {"title", "todo", "section_progress", "filter", "acceptance", "acceptance_asked", "given", "further"}
+    {"title", "todo", "section_progress", "filter", "acceptance", "acceptance_asked", "given", "further", "is_fallback"}
 )
 CHANGES: dict[str, Callable[[Book, Any], None]] = {
     "cells": Book._cells,

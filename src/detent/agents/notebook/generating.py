@@ -65,13 +65,16 @@ async def _generated(
     changes: dict[str, Any],
     usage: dict[str, float],
 ) -> list[dict[str, Any]]:
-    advisers = notebooks.advisers(book)
+    fallback = notebooks.fallback(book)
+    if fallback is not None and book.is_fallback:
+        return await _collected(fallback.generator.generate(observation), book, contract, changes, usage)
     try:
+        advisers = notebooks.advisers(book)
         return await _collected(advisers.generator.generate(observation), book, contract, changes, usage)
     except PlannerFailed as error:
-        fallback = notebooks.fallback(book)
         if fallback is not None and contract.attempt >= TRIES:
             say(contract, {"warning": f"the generator failed ({error}); the fallback is asked"})
+            changes.setdefault("set", {})["is_fallback"] = True
             return await _collected(fallback.generator.generate(observation), book, contract, changes, usage)
         raise failure_of(error) from error
 

@@ -141,9 +141,12 @@ class Planning:
     async def _ask(self, said: dict[str, Any] | None = None) -> Advice:
         book = self.book
         say(self.contract, {"asking": "planner", "state": book.state})
-        response = await advised(self.notebooks, book, self.contract, said)
+        response = await advised(self.notebooks, book, self.contract, said, self.changes)
         advice = Advice(response, book.todo, book.given)
+        settings = {**self.changes.get("set", {}), **advice.changes.get("set", {})}
         self.changes.update(advice.changes)
+        if settings:
+            self.changes["set"] = settings
         self.usage = advice.usage
         for warning in advice.warnings:
             say(self.contract, {"warning": warning})
@@ -200,16 +203,19 @@ class Planning:
 
 
 async def advised(
-    notebooks: "Notebooks", book: Book, contract: Contract, said: dict[str, Any] | None
+    notebooks: "Notebooks", book: Book, contract: Contract, said: dict[str, Any] | None, changes: dict[str, Any]
 ) -> dict[str, Any]:
-    """The planner's answer; on the last try, the fallback planner's if there is one."""
+    """The planner's answer; after its last try, the fallback's for the rest of the step, if there is one."""
     observation = observe(book)
+    fallback = notebooks.fallback(book)
+    if fallback is not None and book.is_fallback:
+        return await fallback.planner.plan(observation, said)
     try:
         return await notebooks.advisers(book).planner.plan(observation, said)
     except PlannerFailed as error:
-        fallback = notebooks.fallback(book)
         if fallback is not None and contract.attempt >= TRIES:
             say(contract, {"warning": f"the planner failed ({error}); the fallback is asked"})
+            changes.setdefault("set", {})["is_fallback"] = True
             return await fallback.planner.plan(observation, said)
         raise failure_of(error) from error
 

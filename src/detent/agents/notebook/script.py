@@ -25,15 +25,15 @@ POLICIES = ("once", "skip")
 
 def scripted(settings: dict[str, Any]) -> Advisers:
     """The planner and generator of a script."""
-    script = Script(settings["script"])
+    script = Script(settings["script"], is_tolerant=settings.get("tolerant") is True)
     return Advisers(script, script)
 
 
 class Script:
     """A script that answers as a planner and as a generator."""
 
-    def __init__(self, script: dict[str, Any]) -> None:
-        self.script = script
+    def __init__(self, script: dict[str, Any], *, is_tolerant: bool = False) -> None:
+        self.script, self._is_tolerant = script, is_tolerant
         self._steps = {
             (stage["id"], step["step_id"]): step["actions"] for stage in script["stages"] for step in stage["steps"]
         }
@@ -45,7 +45,7 @@ class Script:
             return {"context_update": {"workflow_update": {"workflowTemplate": wire(template_of(self.script))}}}
         if feedback is not None:
             is_done = feedback["actions_executed"] == feedback["actions_planned"]
-            return _achieved(is_done and feedback["last_action_result"] != "error")
+            return _achieved(is_done and (self._is_tolerant or feedback["last_action_result"] != "error"))
         if observation["context"]["FSM"]["state"] == "step_running":
             return _achieved(not self._actions(observation))
         return _achieved(True)
