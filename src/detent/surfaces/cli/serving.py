@@ -10,6 +10,7 @@ from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller, emit, user
 from detent.surfaces.cli.option import verb
 from detent.surfaces.language import _
+from detent.surfaces.resident import agents_of
 
 PORT = 8410
 
@@ -43,9 +44,12 @@ async def serve(
     token = new_token() if is_made else token
     plan = Plan(caller.home, folder, host, port, token, files, user())
     known = {**builtin(), **discover()}
-    async with serving(
-        plan, settings, list(known.values()), lambda source: find_effects(source, caller.warn)
-    ) as served:
+    async with (
+        agents_of(caller.home) as own,
+        serving(
+            plan, settings, [*known.values(), *own.values()], lambda source: find_effects(source, caller.warn)
+        ) as served,
+    ):
         page = f"{served.address}/#token={token}" if is_made else served.address
         if caller.is_json:
             said = {"ok": True, "address": served.address, "is_holder": served.room.host.is_holder, "error": None}
