@@ -98,3 +98,12 @@ def test_a_python_machine_can_be_rehearsed_too(detent: Detent) -> None:
     assert not detent.has("sent")
     assert "  would wait for a signal: SEND" in detent("run", "flows.py:MAIL", "--dry-run", code=3).out
     assert '"to": "kid"' in detent("run", "flows.py:CHILD", "--dry-run").out
+
+
+def test_what_a_workflow_wants_as_a_text_stays_one(detent: Detent) -> None:
+    flow = "input: {version: string, count: integer}\nstates: {a: {type: initial}, z: {type: final}}\n"
+    (detent.folder / "flow.yaml").write_text(flow + "transitions: [{from: a, to: z}]\n")
+    said = detent("run", "flow.yaml", "--set", "version=1.0", "--set", "count=2", "--json").json
+    assert said["output"] == {"version": "1.0", "count": 2}
+    said = detent("run", "flow.yaml", "--set", 'version="x"', "--set", "count=2", "--json").json
+    assert said["output"]["version"] == "x"

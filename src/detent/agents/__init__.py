@@ -1,3 +1,1 @@
-"""Agents built on the engine: each is a machine, its views, and the glue to its effects."""
-
-__all__: list[str] = []
+"""Agents: machines of the seed documents with their views, prompts and glue; they do not know each other."""

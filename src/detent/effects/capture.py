@@ -7,6 +7,7 @@ other end open can block anybody.
 import asyncio
 import codecs
 import os
+from collections.abc import Callable
 
 CAP_BYTES = 256 * 1024
 READ_BYTES = 64 * 1024
@@ -53,8 +54,9 @@ class Capture:
 class Pipe:
     """One output of a process on its way into a Capture; close it on the loop it was opened on."""
 
-    def __init__(self) -> None:
+    def __init__(self, hear: Callable[[bytes], None] | None = None) -> None:
         self.capture = Capture()
+        self._hear = hear
         self.ended = asyncio.Event()  # every process that held the writing end has let it go
         self._loop = asyncio.get_running_loop()
         self._reader, self.writer = os.pipe()
@@ -68,6 +70,8 @@ class Pipe:
         except BlockingIOError:
             return False
         self.capture.feed(chunk)
+        if chunk and self._hear is not None:
+            self._hear(chunk)
         if not chunk:
             self._loop.remove_reader(self._reader)
             self.ended.set()

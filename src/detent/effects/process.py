@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -44,16 +44,31 @@ class Finished(msgspec.Struct, frozen=True):
     is_cut: bool
 
 
-async def run(argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, key: str) -> Finished:
+class Ears(msgspec.Struct, frozen=True):
+    """Who wants to know of a process while it runs: its number when it is born, its output as it comes."""
+
+    born: Callable[[int], None] | None = None
+    stdout: Callable[[bytes], None] | None = None
+    stderr: Callable[[bytes], None] | None = None
+
+
+DEAF = Ears()
+
+
+async def run(
+    argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, key: str, ears: Ears = DEAF
+) -> Finished:
     """Run a program to its end; if the caller is cancelled, its whole process group is killed first.
 
     A background process that it leaves behind is left alone: we wait a moment for its output and then let go of it.
     """
-    with _output() as stdout, _output() as stderr, _call() as call:
+    with _output(ears.stdout) as stdout, _output(ears.stderr) as stderr, _call() as call:
         child = _start(argv, {**env, **_marks(key, call)}, cwd, stdin, stdout.writer, stderr.writer)
         stdout.release()
         stderr.release()
         try:
+            if ears.born is not None:
+                ears.born(child.pid)
             await _exited(child)
             child.wait()
             await _ended(stdout, stderr)
@@ -78,8 +93,8 @@ def _start(
 
 
 @contextlib.contextmanager
-def _output() -> Iterator[Pipe]:
-    pipe = Pipe()
+def _output(hear: Callable[[bytes], None] | None) -> Iterator[Pipe]:
+    pipe = Pipe(hear)
     try:
         yield pipe
     finally:
@@ -88,7 +103,7 @@ def _output() -> Iterator[Pipe]:
 
 @contextlib.contextmanager
 def _call() -> Iterator[str]:
-    call = f"{_identity(os.getpid())}/{next(_numbers)}"
+    call = f"{identity(os.getpid())}/{next(_numbers)}"
     _live.add(call)
     try:
         yield call
@@ -201,9 +216,9 @@ def _is_at_work(marks: list[bytes]) -> bool:
     """Whether the call that started a process still runs, here or in another living detent."""
     call = next((mark[12:].decode() for mark in marks if mark.startswith(b"DETENT_CALL=")), "")
     owner = call.partition("/")[0]
-    if owner == _identity(os.getpid()):
+    if owner == identity(os.getpid()):
         return call in _live
-    return owner == _identity(int(owner.partition("-")[0] or 0))
+    return owner == identity(int(owner.partition("-")[0] or 0))
 
 
 def _end_leftover(pid: int, number: int) -> None:
@@ -214,7 +229,7 @@ def _end_leftover(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _identity(pid: int) -> str:
+def identity(pid: int) -> str:
     """A process's number and the tick it was started at: two processes may share the first, never both."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -210,7 +210,7 @@ async def test_a_token_is_wanted_everywhere_but_on_the_page(tmp_path: Path) -> N
 
 async def test_no_token_no_other_address(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="needs a token"):
-        async with serving(Plan(tmp_path / ".detent", tmp_path, host="0.0.0.0"), Settings(), [], None):  # noqa: S104
+        async with serving(Plan(tmp_path / ".detent", tmp_path, host="0.0.0.0"), Settings()):  # noqa: S104
             pass
     short = tmp_path / "token"
     short.write_text("short")
@@ -221,5 +221,5 @@ async def test_no_token_no_other_address(tmp_path: Path) -> None:
 async def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
     async with stage(tmp_path) as at:
         with pytest.raises(Refused, match="--port"):
-            async with serving(Plan(tmp_path / "other", tmp_path, port=at.port), Settings(), [], None):
+            async with serving(Plan(tmp_path / "other", tmp_path, port=at.port), Settings()):
                 pass

@@ -17,12 +17,13 @@ from detent.surfaces.language import _
 from detent.surfaces.policy import find_policy
 
 if TYPE_CHECKING:
+    from detent.core.deed import Effect
     from detent.host.embedded.journal import Journal, Record
     from detent.host.embedded.shared import SharedHost
 
 DEFAULT_HOME = ".detent"
 # The commands that can make a run act, so that a policy matters to them.
-DRIVING = frozenset({"run", "signal", "approve", "reject", "answer", "cancel", "resume", "fork", "migrate"})
+DRIVING = frozenset({"run", "signal", "approve", "reject", "answer", "cancel", "resume", "fork", "migrate", "serve"})
 
 
 def emit(value: Mapping[str, Any]) -> None:
@@ -108,31 +109,40 @@ class Caller:
         """Whether anything was ever written here."""
         return (self.home / "journal.db").exists()
 
-    @asynccontextmanager
-    async def host(self) -> "AsyncIterator[SharedHost]":
-        """A host that drives runs, here or in the process that has the journal."""
-        from detent.define import find_effects
+    def driving(self, own: "Mapping[str, Effect] | None" = None) -> dict[str, Any]:
+        """What a host here must be given: the effects there are, the policy that holds, and how to notify."""
         from detent.effects import builtin, discover
-        from detent.host.embedded.shared import open_host
-        from detent.surfaces.resident import agents_of
+        from detent.surfaces.source import find_effects
 
         if self.home.exists() and not self.home.is_dir():
             raise Refused(f"{self.home} is not a folder, so it cannot be a home")
+        effects = {**builtin(), **discover(), **(own or {})}
         policy = find_policy(self.home, self._policy_option)
         notify = os.environ.get("DETENT_NOTIFY") or "notify"
-        async with agents_of(self.home) as own:
-            effects = {**builtin(), **discover(), **own}
-            if notify not in effects:
-                raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
-            async with open_host(
-                self.home, effects, lambda source: find_effects(source, self.warn), policy, notify
-            ) as host:
-                if self._policy_option and not host.is_holder:
-                    raise Refused(
-                        "another process drives this journal, under its own policy; leave out --policy or end it"
-                    )
-                self.interrupted, self.is_driven_elsewhere = self._found, not host.is_holder
-                yield host
+        if notify not in effects:
+            raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
+        return {
+            "effects": effects,
+            "find_effects": lambda source: find_effects(source, self.warn),
+            "policy": policy,
+            "notify": notify,
+        }
+
+    def check_policy(self, host: "SharedHost") -> None:
+        """A policy that was named must be the one that holds."""
+        if self._policy_option and not host.is_holder:
+            raise Refused("another process drives this journal, under its own policy; leave out --policy or end it")
+
+    @asynccontextmanager
+    async def host(self) -> "AsyncIterator[SharedHost]":
+        """A host that drives runs, here or in the process that has the journal."""
+        from detent.host.embedded.shared import open_host
+        from detent.surfaces.resident import agents_of
+
+        async with agents_of(self.home) as own, open_host(self.home, **self.driving(own)) as host:
+            self.check_policy(host)
+            self.interrupted, self.is_driven_elsewhere = self._found, not host.is_holder
+            yield host
 
     def close(self) -> None:
         """Let go of the journal."""

@@ -3,7 +3,7 @@
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,23 @@ from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.language import _
 
 
-def verb(name: str, about: str = "") -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a command of a function that takes the caller and returns an exit code; adds `--home` and `--json`."""
+def verb(name: str, summary: str = "") -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command of a function that takes the caller and returns an exit code; adds `--home` and `--json`.
+
+    A command of a group says itself what it is about.
+    """
 
     def made(function: Callable[..., Any]) -> click.Command:
         params = [*reversed(getattr(function, "__click_params__", []))]
         params.append(click.Option(["--home"], metavar="FOLDER", help=_("Where the journal is.")))
         params.append(click.Option(["--json", "is_json"], is_flag=True, help=_("Answer in JSON.")))
         if name in DRIVING:
-            which = _("The policy that holds (else $DETENT_POLICY, else detent.policy.yaml beside the home).")
-            params.append(click.Option(["--policy"], default="", metavar="FILE", help=which))
+            about = _("The policy that holds (else $DETENT_POLICY, else detent.policy.yaml beside the home).")
+            params.append(click.Option(["--policy"], default="", metavar="FILE", help=about))
 
         def call(home: str | None, is_json: bool, policy: str = "", **given: Any) -> int:
             context = click.get_current_context()
-            caller = Caller(home or (context.parent.params.get("home") if context.parent else None), is_json, policy)
+            caller = Caller(home or context.find_root().params.get("home"), is_json, policy)
             try:
                 if inspect.iscoroutinefunction(function):
                     import asyncio
@@ -41,9 +44,8 @@ def verb(name: str, about: str = "") -> Callable[[Callable[..., Any]], click.Com
                 caller.close()
 
         settings = {"help_option_names": ["-h", "--help"]}
-        return click.Command(
-            name, callback=call, params=params, help=about or summaries()[name], context_settings=settings
-        )
+        text = summary or summaries()[name]
+        return click.Command(name, callback=call, params=params, help=text, context_settings=settings)
 
     return made
 
@@ -93,15 +95,18 @@ def parsed_object(text: str, name: str) -> dict[str, Any]:
     return value
 
 
-def assigned(pairs: tuple[str, ...], into: dict[str, Any]) -> dict[str, Any]:
-    """Apply `--set key=value`: dots go deeper, a value that is JSON is taken as such, else it is text."""
+def assigned(pairs: tuple[str, ...], into: dict[str, Any], texts: Collection[str] = ()) -> dict[str, Any]:
+    """Apply `--set key=value`: dots go deeper, a value that is JSON is taken as such, else it is text.
+
+    What is wanted as a text stays one: `version=1.0` is no number.
+    """
     for pair in pairs:
         key, equals, text = pair.partition("=")
         path = key.split(".")
         if not equals or not all(part.isidentifier() for part in path):
             raise click.UsageError(_("--set takes key=value, not `{given}`", given=pair))
         try:
-            value = json.loads(text, parse_constant=_no_number)
+            value = json.loads(text, parse_constant=_no_number) if key not in texts or text[:1] == '"' else text
         except (ValueError, RecursionError):
             value = text
         here = into

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import click
 
-from detent.define import find_effects
-from detent.effects import builtin, discover
 from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller, emit, user
 from detent.surfaces.cli.option import verb
@@ -43,13 +41,8 @@ async def serve(
     is_made = not token and not is_loopback(host)
     token = new_token() if is_made else token
     plan = Plan(caller.home, folder, host, port, token, files, user())
-    known = {**builtin(), **discover()}
-    async with (
-        agents_of(caller.home) as own,
-        serving(
-            plan, settings, [*known.values(), *own.values()], lambda source: find_effects(source, caller.warn)
-        ) as served,
-    ):
+    async with agents_of(caller.home) as own, serving(plan, settings, **caller.driving(own)) as served:
+        caller.check_policy(served.room.host)
         page = f"{served.address}/#token={token}" if is_made else served.address
         if caller.is_json:
             said = {"ok": True, "address": served.address, "is_holder": served.room.host.is_holder, "error": None}

@@ -39,10 +39,12 @@ def run(  # one argument per option
     by: str,
 ) -> int:
     """Start a run and stay with it, or only rehearse it."""
-    values = assigned(pairs, parsed_object(given, "--input"))
+    base = parsed_object(given, "--input")
     if answers and not is_dry:
         raise click.UsageError(_("--answers goes with --dry-run"))
     definition = load(file)
+    wanted = definition.machine.input_schema.get("properties", {})
+    values = assigned(pairs, base, [name for name, schema in wanted.items() if schema.get("type") == "string"])
     if is_dry:
         from detent.surfaces.cli.rehearsal import rehearsed
 

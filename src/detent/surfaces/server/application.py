@@ -4,7 +4,7 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Awaitable
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 from starlette.applications import Starlette
@@ -128,7 +128,7 @@ def _query(route: Route, given: QueryParams) -> Any:
             known = ", ".join(names) or "none"
             raise BadRequest(f"there is no parameter `{name}`; known: {known}")
         many = given.getlist(name)
-        is_list = getattr(names[name].type, "__origin__", None) is list
+        is_list = _is_list(names[name].type)
         if len(many) > 1 and not is_list:
             raise BadRequest(f"the parameter `{name}` is there twice")
         values[name] = many if is_list else many[0]
@@ -138,6 +138,10 @@ def _query(route: Route, given: QueryParams) -> Any:
         return plain_numbers(msgspec.convert(values, route.query, strict=False))
     except msgspec.ValidationError as error:
         raise BadRequest(f"the parameters do not fit: {error}", 422) from None
+
+
+def _is_list(kind: Any) -> bool:
+    return get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list
 
 
 def plain_numbers(query: Any) -> Any:

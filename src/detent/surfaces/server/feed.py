@@ -87,12 +87,11 @@ class Feed:
         self.place = place
 
     def since(self, place: int) -> Sequence[Frame] | None:
-        """The messages after a place; None when they are no longer kept."""
+        """The messages after a place; None when none of those kept begins there: the journal has what is between."""
         if place >= self.place:
             return ()
-        if not self._kept or self._kept[0].after > place:
-            return None
-        return [frame for frame in self._kept if frame.place > place]
+        ready = [frame for frame in self._kept if frame.place > place]
+        return ready if ready and ready[0].after == place else None
 
 
 class RunFeed(Feed):

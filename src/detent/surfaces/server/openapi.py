@@ -93,8 +93,11 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
 def _query_parameters(route: Route, components: dict[str, Any]) -> list[dict[str, Any]]:
     if route.query is None:
         return []
-    properties = components[route.query.__name__]["properties"]
-    return [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
+    shape = components[route.query.__name__]
+    return [
+        {"name": name, "in": "query", "required": name in shape.get("required", ()), "schema": schema}
+        for name, schema in shape["properties"].items()
+    ]
 
 
 def _header_parameters(route: Route) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import resource
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,13 +79,18 @@ def read_token(path: Path) -> str:
 
 @contextlib.asynccontextmanager
 async def serving(
-    plan: Plan, settings: Settings, effects: Sequence[Effect], find_effects: FindEffects | None
+    plan: Plan,
+    settings: Settings,
+    effects: Mapping[str, Effect] | None = None,
+    find_effects: FindEffects | None = None,
+    **driving: Any,
 ) -> AsyncIterator[Served]:
     """A server that works while the block does, and lets go within three seconds."""
     if not is_loopback(plan.host) and not plan.token:
         raise Refused(f"on {plan.host} others can reach this server: it needs a token")
     with _bound(plan.host, plan.port) as bound:
-        host = SharedHost(plan.home, [*effects, sender(settings)], find_effects)
+        given = [*(effects or {}).values(), sender(settings)]
+        host = SharedHost(plan.home, given, find_effects, **driving)
         await host.open()
         try:
             library = Library(plan.folder, (*plan.definitions, *settings.definitions))

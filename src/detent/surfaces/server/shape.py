@@ -329,7 +329,7 @@ class Fork(Asked, frozen=True):
 class RunQuery(Asked, frozen=True):
     """Which runs."""
 
-    status: list[StatusName] = []
+    status: Annotated[list[StatusName], Meta(max_length=7)] = []
     machine: Name = ""
     text: Annotated[str, Meta(max_length=200)] = ""
     since: float | None = None

@@ -174,7 +174,7 @@ async def _list_chunks(room: Room, after: int | None) -> AsyncIterator[bytes]:
             bell = feed.bell
             ready = feed.since(place)
             if ready is None:
-                ready = await room.read(_missed, place)
+                ready = await room.read(_missed, place, feed.place)
             if ready:
                 place = ready[-1].place
                 yield b"".join(frame.body for frame in ready)
@@ -184,8 +184,9 @@ async def _list_chunks(room: Room, after: int | None) -> AsyncIterator[bytes]:
         room.feeds.close_list()
 
 
-def _missed(journal: Listing, place: int) -> list[Frame]:
-    steps = journal.steps(place, STEPS_MAX)
+def _missed(journal: Listing, place: int, upto: int) -> list[Frame]:
+    """What the list's feed no longer keeps, up to where it is: going further, its next message would say it again."""
+    steps = [step for step in journal.steps(place, STEPS_MAX) if step.cursor <= upto]
     return [list_frame(journal, steps, place)] if steps else []
 
 

@@ -1,0 +1,67 @@
+"""The plain worker: any command line, run in the work tree.
+
+The prompt is on its standard input and in $DETENT_PROMPT_FILE. Into $DETENT_RESULT_FILE it may write
+`{"status": "done" | "question" | "blocked", "summary": "…", "question": "…"}`. In the command line `{prompt_file}`,
+`{failures_file}`, `{result_file}`, `{task}`, `{attempt}` and `{root}` are filled in, each as a part of one argument.
+"""
+
+import shlex
+from collections.abc import Sequence
+
+from detent.agents.coding import leash
+from detent.agents.coding.port import Assignment, Hear, Report
+from detent.agents.coding.settings import WorkerSettings
+from detent.errors import DefinitionError
+
+PLACES = {
+    "{prompt_file}": "DETENT_PROMPT_FILE",
+    "{failures_file}": "DETENT_FAILURES_FILE",
+    "{result_file}": "DETENT_RESULT_FILE",
+    "{task}": "DETENT_TASK",
+    "{attempt}": "DETENT_ATTEMPT",
+}
+
+
+class CommandWorker:
+    """A worker that is a program and its arguments; no shell takes them apart."""
+
+    def __init__(self, command: str | Sequence[str], *, name: str = "shell", litter: Sequence[str] = ()) -> None:
+        try:
+            self._argv = shlex.split(command) if isinstance(command, str) else list(command)
+        except ValueError as error:
+            raise DefinitionError(f"`{command}` is not a command line: {error}", "worker") from None
+        if not self._argv:
+            raise DefinitionError("the command of a worker is empty", "worker")
+        self._name, self._litter = name, tuple(litter)
+
+    @property
+    def name(self) -> str:
+        """How `detent.code.yaml` calls it."""
+        return self._name
+
+    @property
+    def litter(self) -> tuple[str, ...]:
+        """Globs of files it leaves behind that are no part of its work."""
+        return self._litter
+
+    async def work(self, assignment: Assignment, hear: Hear) -> Report:
+        """Do one attempt; when this returns, or is cancelled, no process of it is left."""
+        given = leash.prepare(assignment)
+        filled = {place: given[name] for place, name in PLACES.items()} | {"{root}": assignment.root}
+        argv = [_filled(argument, filled) for argument in self._argv]
+        report = await leash.hold(argv, leash.environment(given), assignment, hear, assignment.prompt)
+        return leash.result_of(assignment.folder, report)
+
+
+def _filled(argument: str, given: dict[str, str]) -> str:
+    for place, value in given.items():
+        argument = argument.replace(place, value)
+    return argument
+
+
+def hired(settings: WorkerSettings) -> CommandWorker:
+    """The worker that `use: shell` means."""
+    if not settings.command:
+        way_out = 'give it one: `worker: {use: shell, command: ["my-agent", "--prompt", "{prompt_file}"]}`'
+        raise DefinitionError(f"the worker `shell` has no command; {way_out}", "worker.command")
+    return CommandWorker(settings.command, litter=settings.litter)

@@ -1,0 +1,145 @@
+"""Which commands check a project: found from its files, written down for the user to own."""
+
+import json
+import os
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from detent.agents.coding.settings import Step
+
+READ_MAX = 1024 * 1024
+_TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
+_DEFAULT_NPM_TEST = "no test specified"
+
+
+def detect(root: Path) -> list[Step]:
+    """The verification steps this project seems to want, checks of style before tests."""
+    steps: list[Step] = []
+    for find in (_python, _javascript, _rust, _golang, _flutter):
+        steps += find(root)
+    if not steps:
+        steps = _make(root)
+    seen: dict[str, Step] = {}
+    for step in steps:
+        name = step.name if step.name not in seen else f"{step.name}-{len(seen)}"
+        seen[name] = msgspec.structs.replace(step, name=name)
+    return list(seen.values())
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(READ_MAX).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(_text(path))
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+def _python(root: Path) -> list[Step]:
+    project = _toml(root / "pyproject.toml")
+    tool = project.get("tool", {}) if isinstance(project.get("tool"), dict) else {}
+    setup = _text(root / "setup.cfg") + _text(root / "tox.ini")
+    is_python = bool(project) or (root / "setup.py").exists() or bool(setup) or (root / "requirements.txt").exists()
+    tests = _has_tests(root)
+    if not is_python and not tests:
+        return []
+    python = _interpreter(root)
+    steps = []
+    if "ruff" in tool or (root / "ruff.toml").exists() or (root / ".ruff.toml").exists():
+        steps.append(Step("ruff", [*_tool(root, "ruff"), "check", "."], timeout=120))
+    if "mypy" in tool or (root / "mypy.ini").exists() or "[mypy]" in setup:
+        has_files = "files" in tool.get("mypy", {}) or "files" in setup + _text(root / "mypy.ini")
+        steps.append(Step("mypy", [*_tool(root, "mypy"), *([] if has_files else ["."])], timeout=600))
+    is_pytest = (
+        "pytest" in tool or (root / "pytest.ini").exists() or "pytest]" in setup or (root / "conftest.py").exists()
+    )
+    if is_pytest or tests:
+        run = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={report}"]
+        steps.append(Step("pytest", run, parse="junit"))
+    return steps
+
+
+def _has_tests(root: Path) -> bool:
+    for folder in (root / "tests", root / "test", root):
+        if folder.is_dir() and any(folder.glob("test_*.py")):
+            return True
+    return any((root / "tests").glob("*/test_*.py"))
+
+
+def _interpreter(root: Path) -> str:
+    for folder in (".venv", "venv"):
+        if (root / folder / "bin" / "python").exists():
+            return f"{folder}/bin/python"
+    return "python3" if shutil.which("python3") or not shutil.which("python") else "python"
+
+
+def _tool(root: Path, name: str) -> list[str]:
+    for folder in (".venv", "venv"):
+        if (root / folder / "bin" / name).exists():
+            return [f"{folder}/bin/{name}"]
+    return [name]
+
+
+def _javascript(root: Path) -> list[Step]:
+    try:
+        package = json.loads(_text(root / "package.json") or "null")
+    except ValueError:
+        return []
+    scripts = package.get("scripts") if isinstance(package, dict) else None
+    if not isinstance(scripts, dict):
+        return []
+    runner = "npm"
+    if (root / "pnpm-lock.yaml").exists():
+        runner = "pnpm"
+    elif (root / "yarn.lock").exists():
+        runner = "yarn"
+    steps = [Step(name, [runner, "run", name], timeout=600) for name in ("lint", "typecheck") if name in scripts]
+    test = scripts.get("test")
+    if isinstance(test, str) and _DEFAULT_NPM_TEST not in test:
+        is_tap = re.search(r"\btap\b|node --test", test) is not None
+        steps.append(Step(f"{runner} test", [runner, "test"], parse="tap" if is_tap else "none"))
+    return steps
+
+
+def _rust(root: Path) -> list[Step]:
+    if not (root / "Cargo.toml").exists():
+        return []
+    return [Step("cargo test", ["cargo", "test", "--quiet"], timeout=1800)]
+
+
+def _golang(root: Path) -> list[Step]:
+    if not (root / "go.mod").exists():
+        return []
+    vet = Step("go vet", ["go", "vet", "./..."])
+    return [vet, Step("go test", ["go", "test", "-json", "./..."], parse="go-json", timeout=1200)]
+
+
+def _flutter(root: Path) -> list[Step]:
+    text = _text(root / "pubspec.yaml")
+    if not text:
+        return []
+    program = "flutter" if re.search(r"^\s*sdk:\s*flutter\b", text, re.MULTILINE) else "dart"
+    steps = [Step(f"{program} analyze", [program, "analyze"])]
+    if (root / "test").is_dir():
+        run = [program, "test", "--machine" if program == "flutter" else "--reporter=json"]
+        steps.append(Step(f"{program} test", run, parse="flutter-machine", timeout=1200))
+    return steps
+
+
+def _make(root: Path) -> list[Step]:
+    for name in ("GNUmakefile", "Makefile", "makefile"):
+        found = _TARGET.search(_text(root / name))
+        if found and os.path.isfile(root / name):
+            return [Step("make", ["make", found.group(1)], timeout=1200)]
+    return []

@@ -1,0 +1,35 @@
+"""The effects of the lifecycle by name; a host that drives coding runs is given these."""
+
+from detent.agents.coding.ending import archive, report, undo
+from detent.agents.coding.execution import baseline, checkpoint, choose, repair, restore, verify, work
+from detent.agents.coding.planning import brief, make_plan, present
+from detent.core.contract import Contract
+from detent.core.deed import Effect, EffectFailed, effect
+from detent.effects.registry import BUILTIN
+
+
+@effect("llm", kind="idempotent")
+async def _no_model(_contract: Contract) -> None:
+    """Stands in where detent was installed without models."""
+    raise EffectFailed("no model can be asked here; choose another planner: worker, file or single")
+
+
+def effects() -> dict[str, Effect]:
+    """Every effect that the machine CODING calls and that does not come with detent anyway."""
+    own = (
+        brief,
+        make_plan,
+        present,
+        baseline,
+        choose,
+        repair,
+        checkpoint,
+        restore,
+        work,
+        verify,
+        undo,
+        report,
+        archive,
+    )
+    stand_in = () if "llm" in BUILTIN else (_no_model,)
+    return {found.name: found for found in (*own, *stand_in)}

@@ -1,0 +1,244 @@
+"""The effects of EXECUTING and AUTO_FIX: baseline, the next step, checkpoint, restore, worker, verification.
+
+The worker's is the only irreversible one. After a crash its probe ends what it left running and says `interrupted`; the
+verification that follows decides whether the tree is good as it is. All others are simply done again.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from detent.agents.coding import check, crew, leash, lifecycle, plan, projection, prompt
+from detent.agents.coding.evidence import Evidence
+from detent.agents.coding.guard import Guard
+from detent.agents.coding.job import FINAL, Job, job_of, noted, put
+from detent.agents.coding.lifecycle import Seen
+from detent.agents.coding.planning import digest_of, write_plan
+from detent.agents.coding.port import Assignment, Limits, Report
+from detent.agents.coding.settings import Step
+from detent.agents.coding.stage import Stage, folder_of, now, staged
+from detent.core.contract import Contract
+from detent.core.deed import EffectFailed, Outcome, effect
+from detent.effects import process
+from detent.errors import Refused
+
+SUMMARY_MAX = 4000
+
+
+@effect("code.baseline", kind="idempotent", timeout_s=0.0)
+async def baseline(contract: Contract) -> Outcome:
+    """Keep the tree as it was before the job, and find out what was already wrong with it."""
+    async with staged(contract) as stage:
+        job = lifecycle.confirmed(stage.job)
+        if not job.first_checkpoint:
+            first = await stage.checkpoint("before the job")
+            job = replace(job, first_checkpoint=first.id, first_tree=first.tree, last_checkpoint=first.id)
+        found = await _verified(stage, job.settings.verify, "baseline", contract.key)
+        if found.environment:
+            return stage.concluded(lifecycle.block(job, "environment", found.environment))
+        wrong = sum(step.failed for step in found.steps)
+        job = noted(job, now(), f"baseline: {found.tests} tests, {wrong} failures that were already there")
+        return stage.outcome(replace(job, baseline=found), {"tests": found.tests, "failures": wrong})
+
+
+@effect("code.next", kind="idempotent", timeout_s=300.0)
+async def choose(contract: Contract) -> Outcome:
+    """Take in what people said and edited, and choose the next step."""
+    async with staged(contract) as stage:
+        job = lifecycle.hear(stage.job, now())
+        hand = projection.project(stage.job, stage.run_id, stage.state)
+        job = replace(job, scratchpad=hand.scratchpad)
+        job = _edited(stage, job, projection.take_edits(stage.folder))
+        tree = await stage.repository.tree_id()
+        since = job.progress(job.step.task).tree if job.step.task else ""
+        changed = await stage.changed(since, tree) if since else []
+        return stage.concluded(lifecycle.choose(job, tree, changed))
+
+
+def _edited(stage: Stage, job: Job, edits: tuple[projection.TaskEdit, ...]) -> Job:
+    """Apply what people did to open tasks in the page; what cannot be is left, and said in the history."""
+    if job.plan is None or not edits:
+        return job
+    tasks = {task.id: task for task in job.plan.body.tasks}
+    for edit in edits:
+        is_open = job.progress(edit.id).status == "PENDING"
+        if edit.what == "added" and edit.id not in tasks:
+            tasks[edit.id] = plan.Task(edit.id, edit.title, edit.priority)
+        elif edit.what == "changed" and edit.id in tasks and is_open:
+            tasks[edit.id] = replace(tasks[edit.id], title=edit.title, priority=edit.priority)
+        elif edit.what == "removed" and is_open:
+            tasks.pop(edit.id, None)
+    try:
+        body = plan.checked(replace(job.plan.body, tasks=tuple(tasks.values())))
+    except Refused as error:
+        return noted(job, now(), f"edits of the task queue were not taken: {error}")
+    if body == job.plan.body:
+        return job
+    planned = replace(job.plan, body=body, digest=digest_of(job, body), revision=job.plan.revision + 1)
+    job = lifecycle.confirmed(replace(job, plan=planned))
+    write_plan(job, stage.run_id)
+    return noted(job, now(), f"{len(edits)} edits of the task queue were taken")
+
+
+@effect("code.repair", kind="idempotent", timeout_s=60.0)
+async def repair(contract: Contract) -> Outcome:
+    """Begin the next repair."""
+    async with staged(contract) as stage:
+        return stage.concluded(lifecycle.repair(stage.job))
+
+
+@effect("code.checkpoint", kind="idempotent", timeout_s=0.0)
+async def checkpoint(contract: Contract) -> Outcome:
+    """Keep the tree before an attempt."""
+    async with staged(contract) as stage:
+        job, step = stage.job, stage.job.step
+        taken = await stage.checkpoint(f"before attempt {step.attempt} at {step.task}")
+        word, _ = await stage.fingerprint(job.first_tree, taken.tree)
+        if not job.progress(step.task).checkpoint:
+            job = put(job, step.task, checkpoint=taken.id, tree=taken.tree)
+        job = replace(job, step=replace(step, checkpoint=taken.id, before=word), last_checkpoint=taken.id)
+        return stage.outcome(job, {"checkpoint": taken.id})
+
+
+@effect("code.rollback", kind="idempotent", timeout_s=0.0)
+async def restore(contract: Contract) -> Outcome:
+    """Put the tree back to where the job wants it."""
+    async with staged(contract) as stage:
+        job = stage.job
+        target = await stage.repository.resolve(job.restore, stage.run_id)
+        done = await stage.repository.rollback(target)
+        job = noted(job, now(), f"restored {target.id}; undo: {done.undo.id}", job.step.task)
+        return stage.outcome(replace(job, restore="", undo=done.undo.id), {"restored": target.id, "undo": done.undo.id})
+
+
+def _attempt_folder(contract: Contract, job: Job) -> Path:
+    return folder_of(job.root, str(contract.input.get("run", ""))) / "attempts" / job.step.key
+
+
+async def probe(contract: Contract) -> Outcome:
+    """After a crash: end what the worker left running; the checks will say what its tree is worth."""
+    job = job_of(contract.input["job"])
+    folder = _attempt_folder(contract, job)
+    await asyncio.to_thread(leash.sweep, folder, contract.key)
+    if not leash.has_begun(folder):
+        raise EffectFailed("the worker had not been started")
+    projection.put_back(job.root, str(contract.input.get("run", "")))
+    report = {"ended": "interrupted", "error": "it was interrupted"}
+    after = put(job, job.step.task, attempts=job.step.attempt)
+    patched = msgspec.to_builtins(replace(after, step=replace(job.step, report=report)))
+    return Outcome(report, patch={"step": patched["step"], "tasks": patched["tasks"]})
+
+
+@effect("code.work", kind="irreversible", timeout_s=0.0, settle_s=0.0, scope="run", reconcile=probe)
+async def work(contract: Contract) -> Outcome:
+    """Let the worker make one attempt, within its limits; when this is done no process of it is left."""
+    async with staged(contract, is_projected=False) as stage:
+        job, step = stage.job, stage.job.step
+        since = job.progress(step.task).checkpoint
+        diff = await stage.repository.diff(since) if since and step.attempt > 1 else ""
+        bounds, left = job.settings.limits, 0.0
+        if job.settings.budget.cost_usd:
+            left = max(0.01, job.settings.budget.cost_usd - job.spent.cost_usd)
+        progress = job.progress(step.task)
+        assignment = Assignment(
+            run_id=stage.run_id,
+            task_id=step.task,
+            attempt=step.attempt,
+            root=job.root,
+            folder=str(_attempt_folder(contract, job)),
+            prompt=prompt.for_worker(job, diff),
+            failures=tuple(msgspec.to_builtins(fault) for fault in progress.faults),
+            limits=Limits(bounds.wall_s, bounds.silence_s, bounds.output_bytes, left),
+            session=progress.session,
+            key=contract.key,
+        )
+        guard = Guard(stage.repository.place)
+        await asyncio.to_thread(guard.keep)
+        begun = now()
+        report = await crew.hire(job.settings.worker).work(assignment, stage.hear)
+        damage = await asyncio.to_thread(guard.repair)
+        projection.put_back(job.root, stage.run_id)
+        return _reported(stage, report, round(now() - begun, 3), damage)
+
+
+def _reported(stage: Stage, report: Report, seconds: float, damage: str) -> Outcome:
+    """What the worker said and used, as far as the lifecycle needs it."""
+    job, step = stage.job, stage.job.step
+    said: dict[str, Any] = {
+        "status": report.status,
+        "ended": report.ended,
+        "exit": report.exit,
+        "error": report.error[:SUMMARY_MAX],
+        "question": report.question[:SUMMARY_MAX],
+        "summary": report.summary[:SUMMARY_MAX],
+        "environment": report.environment,
+        "seconds": seconds,
+        "swept": report.swept,
+        "output": report.output_file,
+    }
+    if damage:
+        said.update(status="blocked", summary=f"the worker damaged the repository itself: {damage}")
+    before = job.progress(step.task)
+    job = put(
+        job,
+        step.task,
+        attempts=step.attempt,
+        summary=said["summary"] or before.summary,
+        question=said["question"],
+        session=report.session,
+        cost_usd=before.cost_usd + report.cost_usd,
+        seconds=round(before.seconds + seconds, 3),
+    )
+    spent = replace(
+        job.spent,
+        cost_usd=job.spent.cost_usd + report.cost_usd,
+        tokens=job.spent.tokens + report.tokens,
+        seconds=round(job.spent.seconds + seconds, 3),
+    )
+    job = replace(job, step=replace(step, report=said), spent=spent)
+    if damage:
+        job = noted(job, now(), said["summary"], step.task)
+    return stage.outcome(job, said, {"cost_usd": report.cost_usd, "tokens": float(report.tokens)})
+
+
+@effect("code.verify", kind="idempotent", timeout_s=0.0)
+async def verify(contract: Contract) -> Outcome:
+    """Run the checks on the tree as it is and say what that means: the only way to be done."""
+    async with staged(contract) as stage:
+        job, step = stage.job, stage.job.step
+        hopeless = lifecycle.stopped(job)
+        if hopeless is not None:
+            return stage.concluded(lifecycle.block(job, *hopeless, step.task))
+        if step.task == FINAL:
+            steps = list(job.settings.verify)
+        else:
+            steps = [item for item in job.settings.verify if item.when == "task"]
+            own = lifecycle.task_of(job, step.task).verify
+            if own:
+                steps.append(Step(check.OWN_STEP, own, baseline="strict"))
+        found = await _verified(stage, steps, step.mode, contract.key)
+        spent = replace(job.spent, seconds=round(job.spent.seconds + found.seconds, 3))
+        word, lines = await stage.fingerprint(job.first_tree, found.tree)
+        since = job.progress(step.task).tree
+        changed = await stage.changed(since, found.tree) if since else []
+        after = lifecycle.judge(replace(job, spent=spent), found, Seen(word, tuple(changed), lines, now()))
+        if after.verdict in ("FIX_SUCCESS", "TASK_VERIFIED"):
+            projection.json_file(stage.folder / "evidence" / f"{step.task}.json", msgspec.to_builtins(found))
+        return stage.concluded(after, {"verdict": after.verdict, "tree": found.tree, "tests": found.tests})
+
+
+async def _verified(stage: Stage, steps: list[Step], mode: Any, key: str) -> Evidence:
+    """Run the checks; the evidence is bound to the tree they were run on."""
+    await asyncio.to_thread(process.kill_leftovers, key)
+    begun = now()
+    before = await stage.repository.tree_id()
+    folder = stage.folder / "checks"
+    done = await check.run_steps(
+        steps, stage.job.root, folder, key, stage.hear, stage.job.settings.rerun_flaky and mode != "baseline"
+    )
+    after = await stage.repository.tree_id() if steps else before
+    moved = await stage.changed(before, after)
+    return Evidence(after, mode, done, tuple(moved[:50]), now(), round(now() - begun, 3))

@@ -1,0 +1,163 @@
+"""A job: the context of a coding run as a typed value. Effects take one and give back what changed of it."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from detent.agents.coding.evidence import Evidence, Fault
+from detent.agents.coding.plan import Plan
+from detent.agents.coding.settings import Settings
+
+FINAL = "FINAL"  # stands for the verification before archiving; repaired like a task, never skipped
+TaskStatus = Literal["PENDING", "IN_PROGRESS", "DONE", "BLOCKED", "SKIPPED"]
+Go = Literal["", "work", "verify"]
+LOG_MAX = 100
+
+
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far one task has come."""
+
+    status: TaskStatus = "PENDING"
+    attempts: int = 0  # begun by a worker; an interrupted one that is made again counts once
+    repairs: int = 0  # failed ones, since a person last had a hand in it
+    interruptions: int = 0
+    checkpoint: str = ""  # of the tree before the task
+    tree: str = ""  # its id
+    seen: tuple[tuple[str, str], ...] = ()  # fingerprint and signature of every red verification
+    faults: tuple[Fault, ...] = ()
+    evidence: Evidence | None = None
+    summary: str = ""
+    question: str = ""
+    hints: tuple[str, ...] = ()  # what people said about it
+    allow: tuple[str, ...] = ()  # protected paths a person let it change
+    session: str = ""
+    changed: tuple[str, ...] = ()
+    cost_usd: float = 0.0
+    seconds: float = 0.0
+    finished_at: float = 0.0
+
+
+class Current(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The step under way: what is to be done, on which task, and what came of the worker's part."""
+
+    go: Go = ""
+    task: str = ""
+    mode: Literal["task", "final"] = "task"
+    attempt: int = 0
+    key: str = ""
+    checkpoint: str = ""  # before this attempt
+    before: str = ""  # fingerprint before this attempt
+    report: dict[str, Any] = {}
+    is_repair: bool = False
+
+
+class Planned(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The plan in force."""
+
+    body: Plan
+    digest: str
+    revision: int = 1
+    file: str = ""
+
+
+class Blocked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a person is needed."""
+
+    reason: str = ""
+    detail: str = ""
+    task: str = ""
+    type: str = ""
+
+
+class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the job has used so far."""
+
+    cost_usd: float = 0.0
+    tokens: int = 0
+    seconds: float = 0.0
+    changed_lines: int = 0
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a person last said to the machine."""
+
+    name: str = ""
+    data: dict[str, Any] = {}
+    by: str = ""
+
+
+class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of the job's history."""
+
+    at: float
+    text: str
+    task: str = ""
+
+
+class Job(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that a coding run knows."""
+
+    root: str = ""
+    requirement: str = ""
+    settings: Settings = Settings()
+    plan: Planned | None = None
+    is_confirmed: bool = False
+    tasks: dict[str, Progress] = {}
+    step: Current = Current()
+    baseline: Evidence | None = None
+    final: Evidence | None = None
+    blocked: Blocked | None = None
+    spent: Spent = Spent()
+    asked: Asked | None = None
+    restore: str = ""
+    verdict: str = ""
+    outcome: str = ""
+    archive: str = ""
+    first_checkpoint: str = ""
+    first_tree: str = ""
+    last_checkpoint: str = ""
+    undo: str = ""  # the checkpoint that takes the last rollback back
+    serial: int = 0
+    log: tuple[Note, ...] = ()
+    scratchpad: str = ""
+    messages: list[dict[str, Any]] = []  # for the model that plans
+    answers: list[dict[str, str]] = []  # to the planner's questions
+    wish: str = ""  # how the plan is to be changed
+    started_at: float = 0.0
+    by: str = ""
+
+    def progress(self, task_id: str) -> Progress:
+        """How far a task has come."""
+        return self.tasks.get(task_id) or Progress()
+
+    def title(self, task_id: str) -> str:
+        """What a task is called."""
+        if task_id == FINAL or self.plan is None:
+            return "Final verification"
+        return next((task.title for task in self.plan.body.tasks if task.id == task_id), task_id)
+
+
+def job_of(context: dict[str, Any]) -> Job:
+    """The job in a run's context."""
+    return msgspec.convert({k: v for k, v in context.items() if v is not None}, Job, strict=False)
+
+
+def patch(before: Job, after: Job) -> dict[str, Any]:
+    """What changed, as values for the context."""
+    changed = {}
+    for name in Job.__struct_fields__:
+        now = getattr(after, name)
+        if now != getattr(before, name):
+            changed[name] = msgspec.to_builtins(now)
+    return changed
+
+
+def put(job: Job, task_id: str, **facts: Any) -> Job:
+    """The job with some facts of a task changed."""
+    progress = msgspec.structs.replace(job.progress(task_id), **facts)
+    return msgspec.structs.replace(job, tasks={**job.tasks, task_id: progress})
+
+
+def noted(job: Job, at: float, text: str, task: str = "") -> Job:
+    """The job with one more line of history; old lines are in the journal."""
+    return msgspec.structs.replace(job, log=(*job.log, Note(at, text[:500], task))[-LOG_MAX:])

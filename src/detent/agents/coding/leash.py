@@ -1,0 +1,236 @@
+"""A worker's process on a leash: limits while it runs, and nobody left when it is done.
+
+The number, start time and boot of the process are written down before it gets anything to do, so that after a crash
+`sweep` ends exactly that process and what it started, and never somebody else's.
+"""
+
+import asyncio
+import codecs
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from detent.agents.coding.port import Assignment, Ended, Hear, Limits, Report, Word
+from detent.effects import process
+
+PROMPT, FAILURES, RESULT, OUTPUT, PROCESS = "prompt.md", "failures.json", "result.json", "output.log", "process.json"
+RESULT_BYTES_MAX = 1024 * 1024
+TAIL_CHARS = 8000
+LINE_CHARS_MAX = 64 * 1024
+OWN_VARIABLES = ("DETENT_HOME", "DETENT_LANG", "DETENT_DEBUG")
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What a worker may write into DETENT_RESULT_FILE."""
+
+    status: Word = "unknown"
+    summary: str = ""
+    question: str = ""
+    plan: str = ""
+
+
+def prepare(assignment: Assignment) -> dict[str, str]:
+    """Write down what the worker is given; the environment it finds that in."""
+    folder = Path(assignment.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in (RESULT, OUTPUT, PROCESS):
+        (folder / stale).unlink(missing_ok=True)
+    (folder / PROMPT).write_text(assignment.prompt, encoding="utf-8")
+    (folder / FAILURES).write_text(json.dumps(list(assignment.failures), ensure_ascii=False, indent=1), "utf-8")
+    return {
+        "DETENT_RUN": assignment.run_id,
+        "DETENT_TASK": assignment.task_id,
+        "DETENT_ATTEMPT": str(assignment.attempt),
+        "DETENT_ROLE": assignment.role,
+        "DETENT_PROMPT_FILE": str(folder / PROMPT),
+        "DETENT_FAILURES_FILE": str(folder / FAILURES),
+        "DETENT_RESULT_FILE": str(folder / RESULT),
+    }
+
+
+def environment(added: Mapping[str, str]) -> dict[str, str]:
+    """Our own environment, which has the worker's keys, without what steers detent itself."""
+    return {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES} | dict(added)
+
+
+async def hold(
+    argv: list[str], env: Mapping[str, str], assignment: Assignment, hear: Hear, stdin: str | None = None
+) -> Report:
+    """Run a worker's process within its limits; when this returns or is cancelled, nothing of it is left."""
+    folder = Path(assignment.folder)
+    try:
+        with (folder / OUTPUT).open("wb") as log:
+            watch = _Watch(assignment.limits, hear, log.write)
+            report = await _held(argv, env, assignment, stdin, watch)
+    except OSError as error:
+        report = Report(ended="not_started", error=f"cannot keep the worker's output: {error}", environment=True)
+    finally:
+        swept = await asyncio.shield(asyncio.to_thread(sweep, folder, assignment.key))
+    tail = watch.tail if "watch" in locals() else ""
+    return msgspec.structs.replace(report, swept=swept, output_file=str(folder / OUTPUT), output_tail=tail)
+
+
+async def _held(
+    argv: list[str], env: Mapping[str, str], assignment: Assignment, stdin: str | None, watch: "_Watch"
+) -> Report:
+    folder = Path(assignment.folder)
+    ears = process.Ears(
+        lambda pid: _record(folder, pid), lambda chunk: watch.take("stdout", chunk), lambda c: watch.take("stderr", c)
+    )
+    try:
+        async with asyncio.timeout(None) as watch.alarm:
+            watch.set()
+            finished = await process.run(argv, dict(env), assignment.root, stdin, assignment.key, ears)
+    except TimeoutError:
+        if not watch.alarm.expired():
+            raise
+        return Report(ended=watch.cause, error=watch.sentence())
+    except process.NotStarted as error:
+        sentence = f"`{argv[0]}` could not be started: {error.__cause__}"
+        return Report(ended="not_started", error=sentence, environment=True)
+    finally:
+        watch.end()
+    return Report(exit=finished.exit)
+
+
+def result_of(folder: str, report: Report) -> Report:
+    """The report with what the worker itself wrote into its result file, if that can be read."""
+    try:
+        with (Path(folder) / RESULT).open("rb") as file:
+            body = file.read(RESULT_BYTES_MAX + 1)
+        if len(body) > RESULT_BYTES_MAX:
+            raise ValueError(f"more than {RESULT_BYTES_MAX:,} bytes")
+        said = msgspec.json.decode(body, type=Result)
+    except FileNotFoundError:
+        return report
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        return msgspec.structs.replace(report, error=report.error or f"its result file cannot be read: {error}")
+    if report.ended != "exited":
+        said = msgspec.structs.replace(said, status="unknown")
+    return msgspec.structs.replace(
+        report, status=said.status, summary=said.summary, question=said.question, plan=said.plan
+    )
+
+
+class _Watch:
+    """Output on its way to the file and the listener, and the two clocks that end an attempt."""
+
+    def __init__(self, limits: Limits, hear: Hear, write: Callable[[bytes], object]) -> None:
+        self.alarm = asyncio.timeout(None)
+        self.cause: Ended = "wall"
+        self._limits, self._hear, self._write = limits, hear, write
+        self._loop = asyncio.get_running_loop()
+        self._wall = self._loop.time() + limits.wall_s if limits.wall_s else float("inf")
+        self._count = 0
+        self._problem = ""
+        self._lines = {name: _Lines() for name in ("stdout", "stderr")}
+        self.tail = ""
+
+    def set(self) -> None:
+        """Wind the clocks."""
+        if self.cause in ("output", "not_started"):
+            return
+        silent = self._loop.time() + self._limits.silence_s if self._limits.silence_s else float("inf")
+        self.cause = "silence" if silent < self._wall else "wall"
+        until = min(silent, self._wall)
+        self.alarm.reschedule(None if until == float("inf") else until)
+
+    def take(self, stream: str, chunk: bytes) -> None:
+        """Some bytes of output."""
+        self._count += len(chunk)
+        most = self._limits.output_bytes
+        if most and self._count > most:
+            chunk = chunk[: max(0, len(chunk) - (self._count - most))]
+            self._stop("output", "")
+        else:
+            self.set()
+        try:
+            self._write(chunk)
+        except OSError as error:
+            self._stop("not_started", f"its output could not be kept: {error.strerror}")
+        self._tell(stream, self._lines[stream].take(chunk))
+
+    def end(self) -> None:
+        """What came without a line's end."""
+        for stream, lines in self._lines.items():
+            self._tell(stream, lines.rest())
+
+    def _stop(self, cause: Ended, problem: str) -> None:
+        if not self.alarm.expired():
+            self.cause, self._problem = cause, problem
+            self.alarm.reschedule(self._loop.time())
+
+    def _tell(self, stream: str, lines: list[str]) -> None:
+        for line in lines:
+            self._hear(stream, line)
+        if lines:
+            self.tail = (self.tail + "\n".join(lines) + "\n")[-TAIL_CHARS:]
+
+    def sentence(self) -> str:
+        """Why the attempt was ended."""
+        return self._problem or {
+            "wall": f"it had not ended after {self._limits.wall_s:g} s",
+            "silence": f"it said nothing for {self._limits.silence_s:g} s",
+            "output": f"it wrote more than {self._limits.output_bytes:,} bytes",
+        }.get(self.cause, "")
+
+
+class _Lines:
+    """Bytes into lines; a line without an end is cut, not kept for ever."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._begun = ""
+
+    def take(self, chunk: bytes) -> list[str]:
+        """The lines that are complete now."""
+        *lines, self._begun = (self._begun + self._decoder.decode(chunk)).split("\n")
+        if len(self._begun) > LINE_CHARS_MAX:
+            lines.append(self._begun)
+            self._begun = ""
+        return [line.removesuffix("\r")[:LINE_CHARS_MAX] for line in lines]
+
+    def rest(self) -> list[str]:
+        """What has no end."""
+        begun, self._begun = self._begun, ""
+        return [begun] if begun else []
+
+
+def _record(folder: Path, pid: int) -> None:
+    """Write down which process this is, for good, while it has only just been born."""
+    body = {"process": process.identity(pid), "pid": pid, "boot": _boot()}
+    fd = os.open(folder / PROCESS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(fd, json.dumps(body).encode())
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether an attempt with this folder ever had a process."""
+    return (folder / PROCESS).exists()
+
+
+def sweep(folder: Path, key: str) -> int:
+    """End what an attempt has left running: the recorded process with its group, and all that carry its mark."""
+    count = 0
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        body = json.loads((folder / PROCESS).read_text("utf-8"))
+        pid = int(body["pid"])
+        if body["boot"] == _boot() and body["process"] == process.identity(pid) and os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
+            count += 1
+    return count + process.kill_leftovers(key)
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""

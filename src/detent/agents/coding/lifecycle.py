@@ -1,0 +1,310 @@
+"""The decisions of the lifecycle, pure: what a person's word means, which task is next, what a verification says.
+
+Nothing here looks at a clock, a file or a process; effects bring those in as values and carry the answers out.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from detent.agents.coding import evidence as evidences
+from detent.agents.coding.evidence import Evidence, Fault
+from detent.agents.coding.job import FINAL, Asked, Blocked, Current, Job, noted, put
+from detent.agents.coding.plan import Task, order
+from detent.agents.coding.settings import Budget
+
+HINTS_MAX = 20
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a verification found in the tree, besides the checks' own results."""
+
+    fingerprint: str  # of all changes since the job began, litter left out
+    changed: tuple[str, ...]  # since the task's checkpoint, litter left out
+    changed_lines: int  # since the job began
+    at: float
+
+
+def task_of(job: Job, task_id: str) -> Task:
+    """The task; the final verification is one too."""
+    if task_id == FINAL or job.plan is None:
+        return Task(FINAL, "Final verification")
+    return job.plan.body.task(task_id)
+
+
+def block(job: Job, reason: str, detail: str, task: str = "") -> Job:
+    """Open the breaker."""
+    if task:
+        job = put(job, task, status="BLOCKED")
+    return replace(job, verdict="BREAKER_OPEN", blocked=Blocked(reason, detail, task), step=Current())
+
+
+def hear(job: Job, at: float) -> Job:
+    """Take in what a person said when the job was blocked; afterwards nothing is asked."""
+    asked = job.asked
+    if asked is None:
+        return job
+    job = replace(job, asked=None)
+    task = (job.blocked.task if job.blocked else "") or job.step.task
+    if asked.name in ("HUMAN_INTERVENTION", "RETRY_TASK", "SKIP_TASK", "BUDGET_EXTENDED", "ANSWER"):
+        job = noted(job, at, f"{asked.name} by {asked.by or 'somebody'}", task)
+    if asked.name == "BUDGET_EXTENDED":
+        job = _extended(job, asked.data)
+    if asked.name == "SKIP_TASK":
+        job = _skipped(job, str(asked.data.get("task") or task), bool(asked.data.get("keep")))
+    elif task:
+        job = _spoken(job, task, asked)
+    return replace(job, blocked=None)
+
+
+def _spoken(job: Job, task: str, asked: Asked) -> Job:
+    """A word about one task: it gets a fresh start, with what was said."""
+    progress = job.progress(task)
+    said = str(asked.data.get("hint") or asked.data.get("answer") or "").strip()
+    hints = (*progress.hints, said)[-HINTS_MAX:] if said else progress.hints
+    allow = asked.data.get("allow")
+    allowed = (*progress.allow, *(str(path) for path in allow)) if isinstance(allow, list) else progress.allow
+    job = put(job, task, status="IN_PROGRESS", question="", hints=hints, allow=allowed)
+    if asked.name in ("HUMAN_INTERVENTION", "RETRY_TASK"):
+        job = put(job, task, repairs=0, interruptions=0, seen=())
+    if asked.name == "RETRY_TASK":
+        job = replace(put(job, task, faults=()), restore=progress.checkpoint)
+    is_ours = asked.name in ("HUMAN_INTERVENTION", "BUDGET_EXTENDED") and progress.checkpoint
+    # Verify first: the person may have done it already. `choose` turns this into work where nothing has changed.
+    return replace(job, step=Current(go="verify" if is_ours else "work", task=task))
+
+
+def _extended(job: Job, data: dict[str, Any]) -> Job:
+    budget = job.settings.budget
+    more = {
+        name: getattr(budget, name) + type(getattr(budget, name))(data[name])
+        for name in ("cost_usd", "minutes", "changed_lines")
+        if isinstance(data.get(name), int | float) and getattr(budget, name)
+    }
+    return replace(job, settings=replace(job.settings, budget=replace(budget, **more)))
+
+
+def _skipped(job: Job, task: str, keep: bool) -> Job:
+    if task in ("", FINAL) or job.plan is None:
+        return job
+    tasks = job.plan.body.tasks
+    restore = "" if keep else job.progress(task).checkpoint
+    job = replace(put(job, task, status="SKIPPED"), restore=restore, step=Current())
+    gone = {task}
+    for other in order(tasks):
+        if gone & set(other.depends) and job.progress(other.id).status not in ("DONE", "SKIPPED"):
+            job = put(job, other.id, status="SKIPPED", summary=f"depends on {task}, which was skipped")
+            gone.add(other.id)
+    return job
+
+
+def over_budget(job: Job, lines: int | None = None) -> str:
+    """Which bound of the job is passed; empty: none."""
+    budget: Budget = job.settings.budget
+    spent = job.spent
+    if budget.cost_usd and spent.cost_usd > budget.cost_usd:
+        return f"{spent.cost_usd:.2f} USD are spent; the bound is {budget.cost_usd:.2f}"
+    if budget.minutes and spent.seconds > budget.minutes * 60:
+        return f"{spent.seconds / 60:.1f} minutes are used; the bound is {budget.minutes:g}"
+    changed = spent.changed_lines if lines is None else lines
+    if budget.changed_lines and changed > budget.changed_lines:
+        return f"{changed} lines are changed; the bound is {budget.changed_lines}"
+    return ""
+
+
+def choose(job: Job, tree: str, changed: Sequence[str] = ()) -> Job:
+    """The next step: a task, the final verification, the end, or a reason to stop.
+
+    `tree` is the present one and `changed` what differs from the current task's checkpoint.
+    """
+    if job.plan is None:
+        return block(job, "plan", "there is no plan")
+    spent = over_budget(job)
+    if spent:
+        return block(job, "budget", spent, job.step.task)
+    step, tasks = job.step, job.plan.body.tasks
+    if step.task and step.go and job.progress(step.task).status == "IN_PROGRESS":
+        if step.go == "verify" and not changed and not job.restore and step.task != FINAL:
+            step = replace(step, go="work")
+        return _begin(job, step.task, step.go)
+    for task in order(tasks):
+        progress = job.progress(task.id)
+        done = all(job.progress(other).status in ("DONE", "SKIPPED") for other in task.depends)
+        if progress.status in ("PENDING", "IN_PROGRESS") and done:
+            return _begin(job, task.id, "work")
+    stuck = [task.id for task in tasks if job.progress(task.id).status not in ("DONE", "SKIPPED")]
+    if stuck:
+        return block(job, "no_runnable", f"no task can run: {', '.join(stuck)}", stuck[0])
+    if not any(job.progress(task.id).status == "DONE" for task in tasks):
+        return block(job, "nothing_done", "every task was skipped; roll back, or start again")
+    return _finish(job, tree)
+
+
+def _finish(job: Job, tree: str) -> Job:
+    """All tasks are done: the tree must have been verified as it is now, with the final steps too."""
+    has_final = any(step.when == "final" for step in job.settings.verify)
+    latest = job.final
+    if latest is None and not has_final:
+        done = [progress for progress in job.tasks.values() if progress.evidence is not None]
+        latest = max((p.evidence for p in done if p.evidence), key=lambda found: found.at, default=None)
+    if latest is not None and latest.tree == tree and not job.restore:
+        return replace(job, verdict="ALL_TASKS_DONE", step=Current(), final=latest)
+    return _begin(job, FINAL, "verify")
+
+
+def _begin(job: Job, task: str, go: str) -> Job:
+    progress = job.progress(task)
+    attempt = progress.attempts + (0 if go == "verify" else 1)
+    serial = job.serial + 1
+    step = Current(
+        go="work" if go == "work" else "verify",
+        task=task,
+        mode="final" if task == FINAL else "task",
+        attempt=attempt,
+        key=f"{serial:04d}-{task}-{attempt}",
+    )
+    job = put(job, task, status="IN_PROGRESS")
+    return replace(job, step=step, serial=serial, verdict="", blocked=None)
+
+
+def repair(job: Job) -> Job:
+    """The next repair of the task whose verification was red."""
+    spent = over_budget(job)
+    if spent:
+        return block(job, "budget", spent, job.step.task)
+    job = _begin(job, job.step.task, "work")
+    return replace(job, step=replace(job.step, is_repair=True))
+
+
+def stopped(job: Job) -> tuple[str, str] | None:
+    """Why an attempt cannot be judged by the checks at all: reason and detail."""
+    report = job.step.report
+    if not report or report.get("ended") == "interrupted":
+        return None
+    if report.get("environment"):
+        return "environment", str(report.get("error"))
+    if report.get("ended", "exited") != "exited":
+        return "timeout", str(report.get("error"))
+    if report.get("status") == "question":
+        return "question", str(report.get("question"))
+    if report.get("status") == "blocked":
+        return "worker", str(report.get("summary") or "the worker says that it cannot go on")
+    return None
+
+
+def judge(job: Job, found: Evidence, seen: Seen) -> Job:
+    """What a verification means for the task under way."""
+    step = job.step
+    task, progress = task_of(job, step.task), job.progress(step.task)
+    job = replace(job, spent=replace(job.spent, changed_lines=seen.changed_lines))
+    job = put(job, step.task, changed=seen.changed[:500])
+    protected = evidences.without(
+        evidences.matching(seen.changed, job.settings.all_protected), (*task.files, *progress.allow)
+    )
+    if protected:
+        return block(job, "protected_path", f"protected files were changed: {', '.join(protected[:10])}", task.id)
+    if found.environment:
+        return block(job, "environment", found.environment, task.id)
+    faults = _faults(job, task, found)
+    is_interrupted = step.report.get("ended") == "interrupted"
+    if is_interrupted and (faults or not seen.changed):
+        return _interrupted(job)
+    if not faults:
+        return _green(job, task, found, seen)
+    signed = (seen.fingerprint, evidences.signature(faults))
+    job = put(job, task.id, faults=faults, evidence=found, seen=(*progress.seen, signed))
+    hopeless = _hopeless(job, progress.seen, signed)
+    if hopeless is not None:
+        return block(job, *hopeless, task.id)
+    return _red(job, task.id, faults, seen.at)
+
+
+def _hopeless(job: Job, before: Sequence[tuple[str, str]], signed: tuple[str, str]) -> tuple[str, str] | None:
+    """Why another repair makes no sense: reason and detail."""
+    has_worked = job.step.go == "work"
+    if has_worked and job.step.before == signed[0]:
+        return "no_change", "the worker changed nothing, and the checks still fail"
+    if has_worked and signed in before:
+        return "oscillation", "the same tree has failed in the same way before"
+    alike = sum(1 for _, signature in (*before, signed) if signature == signed[1])
+    if job.settings.fix.same_failure and alike >= job.settings.fix.same_failure:
+        return "same_failure", f"the same failure came back {alike} times"
+    spent = over_budget(job)
+    return ("budget", spent) if spent else None
+
+
+def _faults(job: Job, task: Task, found: Evidence) -> tuple[Fault, ...]:
+    """Every reason why the task is not done."""
+    faults = list(evidences.faults(found, job.baseline))
+    shrunk = evidences.shrunk(found, job.baseline, job.settings.allow_fewer_tests + task.fewer_tests)
+    if shrunk:
+        faults.append(Fault("count", shrunk))
+    if found.moved:
+        faults.append(Fault("moved", f"the checks themselves changed files: {', '.join(found.moved[:10])}"))
+    return tuple(faults)
+
+
+def _green(job: Job, task: Task, found: Evidence, seen: Seen) -> Job:
+    if task.id != FINAL and not seen.changed and not task.no_change:
+        detail = "the checks pass, but nothing was changed; a worker's word is no evidence"
+        return block(put(job, task.id, evidence=found), "no_change", detail, task.id)
+    spent = over_budget(job)
+    if spent and job.settings.budget.changed_lines and seen.changed_lines > job.settings.budget.changed_lines:
+        return block(put(job, task.id, evidence=found), "budget", spent, task.id)
+    job = put(job, task.id, status="DONE", faults=(), evidence=found, finished_at=seen.at, question="")
+    job = noted(job, seen.at, f"{task.id} verified: {found.tests} tests, tree {found.tree[:12]}", task.id)
+    if found.mode == "final":
+        job = replace(job, final=found)
+    is_end = task.id == FINAL and not job.step.is_repair
+    verdict = "ALL_TASKS_DONE" if is_end else "FIX_SUCCESS" if job.step.is_repair else "TASK_VERIFIED"
+    return replace(job, verdict=verdict, step=Current(), blocked=None)
+
+
+def _red(job: Job, task: str, faults: tuple[Fault, ...], at: float) -> Job:
+    limit = job.settings.fix.attempts
+    step = replace(job.step, go="", report={})
+    if not job.step.is_repair:
+        job = noted(job, at, f"{task} failed its checks: {_brief(faults)}", task)
+        if limit == 0:
+            return block(job, "attempts", "the checks fail, and no repairs are allowed", task)
+        return replace(job, verdict="ERROR_DETECTED", step=step)
+    repairs = job.progress(task).repairs + 1
+    job = noted(put(job, task, repairs=repairs), at, f"repair {repairs} of {task} failed: {_brief(faults)}", task)
+    if repairs < limit:
+        return replace(job, verdict="FIX_ATTEMPT_FAILED", step=step)
+    detail = f"{repairs} repairs failed; the last one: {_brief(faults)}"
+    job = put(job, task, status="BLOCKED")
+    return replace(job, verdict="FIX_FAILED_3X", blocked=Blocked("attempts", detail, task), step=Current())
+
+
+def _interrupted(job: Job) -> Job:
+    """The attempt was cut short and its tree is not good: back to before it, and once more."""
+    task = job.step.task
+    count = job.progress(task).interruptions + 1
+    attempts = max(0, job.progress(task).attempts - 1)  # the same attempt is made again
+    job = put(job, task, interruptions=count, attempts=attempts)
+    if count > job.settings.fix.interruptions:
+        return block(job, "interruptions", f"the worker was interrupted {count} times", task)
+    # In EXECUTING `choose` takes the task up again because its step still says so.
+    step = replace(job.step, report={})
+    return replace(job, verdict="ATTEMPT_INTERRUPTED", restore=job.step.checkpoint, step=step)
+
+
+def _brief(faults: Sequence[Fault]) -> str:
+    first = faults[0]
+    where = first.test or first.message.partition("\n")[0]
+    more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
+    return f"{first.step}: {where}"[:200] + more
+
+
+def confirmed(job: Job) -> Job:
+    """A confirmed plan's tasks, ready to be worked on; what was ticked off before stays so."""
+    if job.plan is None:
+        return job
+    for task in job.plan.body.tasks:
+        if task.id not in job.tasks:
+            done = {"status": "DONE", "summary": "done before this job"} if task.is_done else {}
+            job = put(job, task.id, **done)
+    return job

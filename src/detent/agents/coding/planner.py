@@ -1,0 +1,117 @@
+"""Planners: a file the user gives, a worker that may only read, or nobody. A model is asked by the machine itself."""
+
+import json
+from pathlib import Path
+
+from detent.agents.coding import prompt
+from detent.agents.coding.plan import Plan, Task, written
+from detent.agents.coding.port import Assignment, Brief, Draft, Hear, Worker
+from detent.errors import Refused
+
+FILE_MAX = 2 * 1024 * 1024
+
+
+class FilePlanner:
+    """The plan is a file that somebody has written."""
+
+    name = "file"
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    async def plan(self, brief: Brief, hear: Hear) -> Draft:
+        """Read it."""
+        try:
+            body = _bytes(Path(brief.root, self._file))
+        except OSError as error:
+            return Draft(error=f"the plan {self._file} cannot be read: {error.strerror}")
+        if len(body) > FILE_MAX:
+            return Draft(error=f"the plan {self._file} has more than {FILE_MAX:,} bytes")
+        hear("plan", f"read {self._file}")
+        return Draft(text=body.decode("utf-8", "replace"))
+
+
+class SinglePlanner:
+    """Nobody plans: the requirement is one task, changed by what people wish."""
+
+    name = "single"
+
+    async def plan(self, brief: Brief, hear: Hear) -> Draft:
+        """One task."""
+        lines = [line for line in (brief.requirement, brief.wish) if line]
+        title, _, about = brief.requirement.strip().partition("\n")
+        about = "\n".join([about.strip(), brief.wish]).strip()
+        plan = Plan(title=title[:200], goal="\n".join(lines), tasks=(Task("T-001", title[:200], about=about),))
+        hear("plan", "the requirement is the only task")
+        return Draft(text=written(plan, {"planner": self.name}))
+
+
+class WorkerPlanner:
+    """A worker asked for a plan; whoever calls it makes sure that nothing was changed."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    @property
+    def name(self) -> str:
+        """The worker's own name."""
+        return self._worker.name
+
+    async def plan(self, brief: Brief, hear: Hear) -> Draft:
+        """Ask it."""
+        assignment = Assignment(
+            run_id=brief.run_id,
+            task_id="PLAN",
+            attempt=brief.revision,
+            root=brief.root,
+            folder=brief.folder,
+            prompt=prompt.for_planner(brief),
+            role="plan",
+            limits=brief.limits,
+            key=brief.key,
+        )
+        report = await self._worker.work(assignment, hear)
+        if report.status == "question":
+            return Draft(questions=(report.question,), cost_usd=report.cost_usd, tokens=report.tokens)
+        text = report.plan or _output(report.output_file)
+        if report.ended != "exited" or not text.strip():
+            said = report.error or report.summary or f"it ended with {report.exit} and said nothing"
+            error = f"`{self.name}` gave no plan: {said}"
+            return Draft(error=error, cost_usd=report.cost_usd, tokens=report.tokens)
+        return said_by(text, report.cost_usd, report.tokens)
+
+
+def _output(file: str) -> str:
+    """What a planner wrote, when it used its output instead of its result file."""
+    try:
+        return _bytes(Path(file)).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(FILE_MAX + 1)
+
+
+def said_by(text: str, cost_usd: float = 0.0, tokens: int = 0) -> Draft:
+    """A plan or questions in what a model or an agent said."""
+    body = text.strip()
+    if body.startswith("```") and body.endswith("```"):
+        body = body.partition("\n")[2].rpartition("```")[0].strip()
+    if body.startswith("{"):
+        try:
+            value = json.loads(body)
+        except ValueError:
+            value = None
+        asked = value.get("questions") if isinstance(value, dict) else None
+        if isinstance(asked, list) and asked:
+            questions = tuple(str(item)[:2000] for item in asked[:10])
+            return Draft(questions=questions, cost_usd=cost_usd, tokens=tokens)
+    return Draft(text=body, cost_usd=cost_usd, tokens=tokens)
+
+
+def refusal(error: Refused, text: str) -> str:
+    """Why something is no plan, with its beginning, so that a person sees what came."""
+    shown = " ".join(text.split())[:300]
+    return f"{error} (it begins: {shown})" if shown else str(error)

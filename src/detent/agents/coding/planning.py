@@ -1,0 +1,220 @@
+"""The effects of PLANNING and CONFIRMING: brief the planner, take its plan, present it, read it again when edited."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from detent.agents.coding import crew, leash, plan, projection, prompt, reading
+from detent.agents.coding.job import Blocked, Job, Planned, noted
+from detent.agents.coding.planner import FilePlanner, SinglePlanner, WorkerPlanner, refusal, said_by
+from detent.agents.coding.port import Brief, Draft, Limits, Planner
+from detent.agents.coding.stage import Stage, now, staged
+from detent.core.contract import Contract
+from detent.core.deed import Outcome, effect
+from detent.core.question import Question
+from detent.errors import DetentError, Refused
+
+PLAN_FILE = "plan.md"
+
+
+def plan_path(root: str) -> Path:
+    """Where the plan of the active job is."""
+    return Path(root) / ".detent" / "code" / PLAN_FILE
+
+
+@effect("code.brief", kind="idempotent", timeout_s=0.0)
+async def brief(contract: Contract) -> Outcome:
+    """Take in the requirement or the wish; where a model plans, write what it is asked."""
+    async with staged(contract) as stage:
+        job, asked = stage.job, stage.job.asked
+        if asked is not None and asked.name == "USER_INPUT_REQUIREMENT":
+            given = str(asked.data.get("requirement") or "").strip()
+            job = replace(job, requirement=given[: plan.TEXT_MAX], wish="", answers=[], by=asked.by, started_at=now())
+        elif asked is not None and asked.name == "USER_MODIFY":
+            job = replace(job, wish=str(asked.data.get("wish") or "").strip()[: plan.TEXT_MAX], answers=[])
+        job = replace(job, asked=None, blocked=None, messages=[])
+        if job.settings.planner.use == "model":
+            text = prompt.for_planner(_brief(stage, job))
+            job = replace(job, messages=[{"role": "user", "content": f"{text}\nFiles:\n{_files(job.root)}"}])
+        return stage.outcome(job)
+
+
+@effect("code.plan", kind="idempotent", timeout_s=0.0)
+async def make_plan(contract: Contract) -> Outcome:
+    """Get a plan; its questions go to a person, and a tree that the planner changed is put back."""
+    async with staged(contract) as stage:
+        job = stage.job
+        if contract.answers:
+            return _clarified(stage, contract)
+        try:
+            draft = await _drafted(stage, contract)
+        except DetentError as error:
+            draft = Draft(error=str(error))
+        usage = {"cost_usd": draft.cost_usd, "tokens": float(draft.tokens)}
+        cost = job.spent.cost_usd + draft.cost_usd
+        job = replace(job, spent=replace(job.spent, cost_usd=cost, tokens=job.spent.tokens + draft.tokens))
+        if draft.questions:
+            return Outcome(question=_questions(draft.questions), usage=usage)
+        if not draft.error:
+            try:
+                return stage.concluded(_planned(stage, job, draft.text), usage=usage)
+            except Refused as error:
+                draft = replace(draft, error=refusal(error, draft.text))
+        failed = replace(job, verdict="PLAN_FAILED", blocked=Blocked("plan", draft.error), messages=[])
+        return stage.concluded(noted(failed, now(), f"no plan: {draft.error}"), usage=usage)
+
+
+def _brief(stage: Stage, job: Job, key: str = "") -> Brief:
+    revision = (job.plan.revision if job.plan else 0) + 1
+    bounds = job.settings.limits
+    return Brief(
+        run_id=stage.run_id,
+        requirement=job.requirement,
+        root=job.root,
+        folder=str(stage.folder / f"plan-{revision}"),
+        revision=revision,
+        previous=plan.written(job.plan.body, {}) if job.plan and job.wish else "",
+        wish=job.wish,
+        answers=tuple(job.answers),
+        checks=tuple(step.name for step in job.settings.verify),
+        limits=Limits(bounds.wall_s, bounds.silence_s, bounds.output_bytes),
+        key=key,
+    )
+
+
+async def _drafted(stage: Stage, contract: Contract) -> Draft:
+    settings = stage.job.settings.planner
+    if settings.use == "model":
+        said = contract.input.get("said")
+        said = said if isinstance(said, dict) else {}
+        text = str(said.get("text") or "")
+        return said_by(text) if text else Draft(error="the model said nothing")  # its cost is counted with its contract
+    planner: Planner = SinglePlanner()
+    if settings.use == "file":
+        planner = FilePlanner(settings.file)
+    elif settings.use == "worker":
+        return await _drafted_by_worker(stage, contract)
+    return await planner.plan(_brief(stage, stage.job, contract.key), stage.hear)
+
+
+async def _drafted_by_worker(stage: Stage, contract: Contract) -> Draft:
+    """A worker may only read: if the tree is not the same afterwards, it is put back."""
+    job = stage.job
+    asked = _brief(stage, job, contract.key)
+    label = f"before plan {asked.revision}"
+    leash.sweep(Path(asked.folder), contract.key)
+    known = [item for item in await stage.repository.checkpoints(stage.run_id) if item.label == label]
+    before = known[0] if known else await stage.checkpoint(label)
+    try:
+        return await WorkerPlanner(crew.hire(job.settings.planner.worker or job.settings.worker)).plan(
+            asked, stage.hear
+        )
+    finally:
+        tree = await stage.repository.tree_id()
+        changed = await stage.changed(before.tree, tree)
+        projection.put_back(job.root, stage.run_id)
+        if changed:
+            await stage.repository.rollback(before)
+            stage.hear(
+                "plan", f"the planner changed {len(changed)} files; they were put back: {', '.join(changed[:5])}"
+            )
+
+
+def _questions(asked: tuple[str, ...]) -> Question:
+    item = {"type": "string"}
+    schema = {
+        "type": "object",
+        "required": ["answers"],
+        "properties": {"answers": {"type": "array", "items": item, "minItems": len(asked)}},
+    }
+    text = "Before planning, please answer:\n" + "\n".join(f"{n}. {q}" for n, q in enumerate(asked, 1))
+    return Question(text, "form", schema=schema, data={"questions": list(asked)})
+
+
+def _clarified(stage: Stage, contract: Contract) -> Outcome:
+    data: Any = contract.answers[-1].data
+    asked = contract.question.data.get("questions", []) if contract.question else []
+    said = data.get("answers", []) if isinstance(data, dict) else []
+    answers = [{"question": str(q), "answer": str(a)} for q, a in zip(asked, said, strict=False)]
+    job = replace(stage.job, answers=[*stage.job.answers, *answers], verdict="CLARIFIED", messages=[])
+    return stage.concluded(job)
+
+
+def _planned(stage: Stage, job: Job, text: str) -> Job:
+    """The job with this plan, and the document in its canonical form."""
+    body = reading.read(text, title=job.requirement.partition("\n")[0][:200])
+    if all(task.is_done for task in body.tasks):
+        raise Refused("every task of the plan is ticked off already")
+    revision = (job.plan.revision if job.plan else 0) + 1
+    planned = Planned(body, digest_of(job, body), revision, str(plan_path(job.root).relative_to(job.root)))
+    job = replace(job, plan=planned, verdict="PRD_GENERATED", wish="", messages=[], answers=[])
+    write_plan(job, stage.run_id)
+    return noted(job, now(), f"plan {revision} with {len(body.tasks)} tasks")
+
+
+def digest_of(job: Job, body: plan.Plan) -> str:
+    """What a person confirms: the plan, the checks, the bounds and who works."""
+    return plan.digest(body, msgspec.to_builtins(replace(job.settings, planner=type(job.settings.planner)())))
+
+
+def write_plan(job: Job, run_id: str) -> None:
+    """The plan as the document people read and edit."""
+    if job.plan is None:
+        return
+    checks = [{"name": step.name, "run": " ".join(step.argv), "when": step.when} for step in job.settings.verify]
+    front = {
+        "run": run_id,
+        "revision": job.plan.revision,
+        "digest": job.plan.digest,
+        "requirement": job.requirement,
+        "worker": job.settings.worker.use,
+        "checks": checks,
+    }
+    path = plan_path(job.root)
+    text = plan.written(job.plan.body, front)
+    projection.write(path, text.encode())
+    projection.write(path.with_name(f".{path.name}"), text.encode())  # to see later what was edited
+
+
+@effect("code.present", kind="idempotent", timeout_s=120.0)
+async def present(contract: Contract) -> Outcome:
+    """Show the plan to whoever has to confirm it; take in what was edited in its document."""
+    async with staged(contract) as stage:
+        job = stage.job
+        asked = job.asked
+        job = replace(job, asked=None)
+        if asked is not None and asked.name == "PLAN_EDITED" and job.plan is not None:
+            body = reading.read(str(asked.data.get("text") or ""), title=job.plan.body.title)
+            if body != job.plan.body:
+                planned = Planned(body, digest_of(job, body), job.plan.revision + 1, job.plan.file)
+                job = noted(replace(job, plan=planned), now(), f"plan edited by {asked.by or 'somebody'}")
+            write_plan(job, stage.run_id)
+        hand = projection.project(job, stage.run_id, stage.state)
+        return stage.outcome(replace(job, scratchpad=hand.scratchpad))
+
+
+def edited(job: Job) -> tuple[str, str]:
+    """The plan document as it is now and as it was written; equal when nobody has edited it."""
+    path = plan_path(job.root)
+    try:
+        now_text = path.read_text("utf-8", errors="replace")
+        was = path.with_name(f".{path.name}").read_text("utf-8", errors="replace")
+    except OSError:
+        return "", ""
+    return now_text, was
+
+
+def _files(root: str) -> str:
+    """The names of the project's files, as much of them as a model should see."""
+    found = []
+    for path in sorted(Path(root).rglob("*")):
+        parts = path.relative_to(root).parts
+        if any(part.startswith(".") or part in ("node_modules", "__pycache__", "target") for part in parts):
+            continue
+        if path.is_file():
+            found.append("/".join(parts))
+        if len(found) >= 400:
+            break
+    return "\n".join(found)

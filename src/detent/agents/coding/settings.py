@@ -1,0 +1,166 @@
+"""`detent.code.yaml`: how a project is checked, who works on it, and within which bounds.
+
+The file belongs to the user; it is read when a job starts and frozen with the plan, so editing it later changes the
+next job and not the one that runs.
+"""
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import yaml
+
+from detent.core.machine import did_you_mean
+from detent.define.document import read_document, read_file
+from detent.errors import DefinitionError
+
+FILE = "detent.code.yaml"
+LITTER = (
+    "**/__pycache__/**", "**/*.pyc", ".pytest_cache/**", ".ruff_cache/**", ".mypy_cache/**", ".hypothesis/**",
+    ".coverage", "**/.DS_Store", "**/node_modules/.cache/**", "target/**", ".dart_tool/**",
+)  # fmt: skip
+PROTECTED = (FILE, ".git/**", ".gitmodules")
+
+Positive = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,60}$")]
+Parse = Literal["junit", "tap", "go-json", "flutter-machine", "none"]
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One verification command; `{report}` in it is a file it may write its results to."""
+
+    name: Name
+    run: list[str] | str
+    timeout: Positive = 600.0
+    parse: Parse = "none"
+    required: bool = True
+    when: Literal["task", "final"] = "task"
+    baseline: Literal["strict", "no_new_failures"] = "no_new_failures"
+
+    @property
+    def argv(self) -> list[str]:
+        """The program and its arguments."""
+        return shlex.split(self.run) if isinstance(self.run, str) else list(self.run)
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Who works: the name of an adapter, its command or model, and further options of its own."""
+
+    use: str = "shell"
+    command: list[str] | str = ""
+    model: str = ""
+    options: dict[str, Any] = {}
+    litter: list[str] = []
+
+
+class PlannerSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Who plans: the worker (read-only), a model, a file, or nobody: then the requirement is the only task."""
+
+    use: Literal["worker", "model", "file", "single"] = "single"
+    file: str = ""
+    model: str = ""
+    worker: WorkerSettings | None = None
+
+
+class Fix(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """When to give up: failed repairs per task, equal failures on different trees (0: any), interrupted attempts."""
+
+    attempts: Count = 3
+    same_failure: Count = 0
+    interruptions: Count = 3
+
+
+class Budget(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What one job may use; 0 means no bound."""
+
+    cost_usd: Positive = 0.0
+    minutes: Positive = 0.0
+    changed_lines: Count = 0
+
+
+class Bounds(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What one attempt of a worker may use."""
+
+    wall_s: Positive = 1200.0
+    silence_s: Positive = 900.0
+    output_bytes: Count = 64 * 1024 * 1024
+
+
+class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    version: Literal[1] = 1
+    worker: WorkerSettings = WorkerSettings()
+    planner: PlannerSettings = PlannerSettings()
+    verify: list[Step] = []
+    protect: list[str] = []
+    litter: list[str] = []
+    fix: Fix = Fix()
+    budget: Budget = Budget()
+    limits: Bounds = Bounds()
+    allow_fewer_tests: Count = 0
+    rerun_flaky: bool = False
+    commit: Literal["none", "branch", "in_place"] = "none"
+
+    @property
+    def all_litter(self) -> tuple[str, ...]:
+        """Globs of files that are nobody's work."""
+        return (*LITTER, *self.litter, *self.worker.litter)
+
+    @property
+    def all_protected(self) -> tuple[str, ...]:
+        """Globs of files that no task may change unless it lists them."""
+        return (*PROTECTED, *self.protect)
+
+
+def read(root: Path) -> Settings | None:
+    """The settings of a project; None when it has no file of its own yet."""
+    path = root / FILE
+    if not path.exists():
+        return None
+    document = read_document(read_file(path), FILE)
+    return settings(document.value if document.value is not None else {}, FILE)
+
+
+def settings(value: Any, where: str) -> Settings:
+    """Settings from plain data, or the first thing that is wrong with it."""
+    try:
+        found = msgspec.convert(value, Settings, strict=True)
+    except msgspec.ValidationError as error:
+        raise DefinitionError(_told(str(error)), where) from None
+    names = [step.name for step in found.verify]
+    for step in found.verify:
+        if names.count(step.name) > 1:
+            raise DefinitionError(f"two verification steps are called `{step.name}`", where)
+        try:
+            argv = step.argv
+        except ValueError as error:
+            raise DefinitionError(f"`run` of `{step.name}` is not a command line: {error}", where) from None
+        if not argv:
+            raise DefinitionError(f"`run` of `{step.name}` is empty", where)
+    return found
+
+
+def _told(problem: str) -> str:
+    if "unknown field" in problem:
+        name = problem.split("`")[1]
+        fields = (Settings, Step, WorkerSettings, PlannerSettings, Fix, Budget, Bounds)
+        known = {field for kind in fields for field in kind.__struct_fields__}
+        return problem + did_you_mean(name, known)
+    return problem
+
+
+HEADER = """\
+# How detent checks this project and who works on it. The file is yours: change it, commit it.
+# verify: commands without a shell; parse: junit, tap, go-json, flutter-machine or none; {report} is a results file.
+# when: task (after every task) or final (once, before archiving); baseline: no_new_failures or strict.
+"""
+
+
+def written(found: Settings) -> str:
+    """The file for these settings."""
+    body = msgspec.to_builtins(found)
+    body = {"version": 1, **body}
+    return HEADER + yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=110)

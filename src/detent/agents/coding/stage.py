@@ -1,0 +1,110 @@
+"""What every effect of the lifecycle stands on: the job from its contract, the repository, one hand at a time in it.
+
+A worker, a verification, a checkpoint and a rollback never overlap in one work tree: each waits here until the one
+before it has swept up.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from detent.agents.coding import projection
+from detent.agents.coding.evidence import without
+from detent.agents.coding.job import Job, job_of, patch
+from detent.core.contract import Contract
+from detent.core.deed import Outcome
+from detent.core.progress import say
+from detent.core.value import digest
+from detent.effects.git import Checkpoint, Repository, difference
+from detent.errors import Refused
+
+LINE_MAX = 2000
+_hands: "WeakValueDictionary[tuple[int, str], asyncio.Lock]" = WeakValueDictionary()
+_open: dict[str, Repository] = {}
+
+
+class Stage:
+    """One effect at work."""
+
+    def __init__(self, contract: Contract, job: Job, repository: Repository) -> None:
+        self.contract, self.job, self.repository = contract, job, repository
+        self.run_id = str(contract.input.get("run", ""))
+        self.state = str(contract.input.get("state", ""))
+        self.folder = folder_of(job.root, self.run_id)
+
+    def hear(self, stream: str, line: str) -> None:
+        """Pass a line of output on to whoever looks on."""
+        say(self.contract, {"stream": stream, "text": line[:LINE_MAX]})
+
+    async def checkpoint(self, label: str) -> Checkpoint:
+        """Keep the tree as it is."""
+        return await self.repository.checkpoint(self.run_id, label)
+
+    async def changed(self, before: str, after: str) -> list[str]:
+        """The paths that differ between two trees, litter left out."""
+        found = await difference.steps(self.repository.place, before, after)
+        return without(sorted(found), self.job.settings.all_litter)
+
+    async def fingerprint(self, before: str, after: str) -> tuple[str, int]:
+        """What has changed from one tree to another as one word, litter left out, and how many lines that is."""
+        place, litter = self.repository.place, self.job.settings.all_litter
+        found = await difference.steps(place, before, after)
+        paths = without(sorted(found), litter)
+        word = digest([[path, found[path].new_mode, found[path].new] for path in paths])[:16]
+        if not paths:
+            return word, 0
+        counted = await difference.changes(place, before, after)
+        kept = set(paths)
+        return word, sum((c.added or 0) + (c.removed or 0) for c in counted if c.path in kept)
+
+    def outcome(self, after: Job, result: Any = None, usage: dict[str, float] | None = None) -> Outcome:
+        """What changed of the job."""
+        return Outcome(result=result or {}, patch=patch(self.job, after), usage=usage or {})
+
+    def concluded(self, after: Job, result: Any = None, usage: dict[str, float] | None = None) -> Outcome:
+        """The same, and the event that the job's verdict names, if it has one."""
+        changed = {**patch(self.job, after), "verdict": after.verdict}
+        return Outcome(result=result or {}, raises=after.verdict, patch=changed, usage=usage or {})
+
+
+def folder_of(root: str, run_id: str) -> Path:
+    """Where a job keeps its files."""
+    return Path(root) / ".detent" / "code" / run_id
+
+
+def now() -> float:
+    """The time, for records; nothing is decided by it here."""
+    return round(time.time(), 3)
+
+
+async def opened(root: str) -> Repository:
+    """The repository of a work tree, looked up once in a process as long as it is there."""
+    known = _open.get(root)
+    if known is not None and known.place.git_dir.is_dir() and known.has_git:
+        return known
+    found = await Repository.open(root)
+    _open[root] = found
+    return found
+
+
+@asynccontextmanager
+async def staged(contract: Contract, *, is_projected: bool = True) -> AsyncIterator[Stage]:
+    """The stage for a contract; nobody else works in its tree until the block is left."""
+    try:
+        job = job_of(contract.input["job"])
+    except msgspec.ValidationError as error:
+        raise Refused(f"this run's context is not a coding job: {error}") from None
+    key = (id(asyncio.get_running_loop()), job.root)
+    hands = _hands.setdefault(key, asyncio.Lock())
+    async with hands:
+        stage = Stage(contract, job, await opened(job.root))
+        stage.folder.mkdir(parents=True, exist_ok=True)
+        if is_projected:
+            projection.project(job, stage.run_id, stage.state)
+        yield stage

@@ -1,0 +1,96 @@
+"""One job in many lives: each life is a process of its own that is killed where the script says; the next goes on.
+
+`python -m tests.agents.coding.crash SCRIPT.json` prints what became of it. Kill points: `fold` (the n-th journal write,
+before or after it is on disk), `git` (inside the n-th call of git), and files that make the worker or the check kill
+its parent. Imports are paid once: a life is a fork.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from detent.agents.coding.effects import effects
+from detent.agents.coding.job import job_of
+from detent.agents.coding.machine import CODING
+from detent.core.run import Run
+from detent.effects import builtin
+from detent.host.embedded.host import EmbeddedHost
+
+LIVES_MAX = 60
+RUN = "job"
+
+
+class Mortal(EmbeddedHost):
+    """A host that dies at one of its journal writes."""
+
+    left = 0
+    is_after = False
+
+    def fold(self, *args: Any, **named: Any) -> None:
+        self.left -= 1
+        if self.left == 0 and not self.is_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().fold(*args, **named)
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def live(script: dict[str, Any], death: dict[str, Any]) -> Run:
+    root = Path(script["root"])
+    async with Mortal(root / ".detent", {**effects(), **builtin()}, is_inline=True) as host:
+        host.left, host.is_after = int(death.get("fold", 0)), bool(death.get("after"))
+        await host.start(CODING, {"root": str(root), "settings": script["settings"]}, run_id=RUN, by="kim")
+        await host.signal(RUN, "USER_INPUT_REQUIREMENT", {"requirement": "Mend it"}, id="requirement")
+        await host.recover(RUN)
+        run = await host.settled(RUN)
+        while run.ended is None:
+            if run.state == "CONFIRMING":
+                plan = job_of(run.context).plan
+                assert plan is not None
+                await host.signal(RUN, "USER_CONFIRM", {"plan": plan.digest}, id="go")
+            elif run.state == "BLOCKED" and script.get("rollback"):
+                await host.signal(RUN, "ROLLBACK", {"run": True}, id="rollback")
+            else:
+                break
+            run = await host.settled(RUN)
+        return run
+
+
+def main() -> None:
+    script = json.loads(Path(sys.argv[1]).read_text())
+    deaths = list(script["deaths"])
+    told = Path(script["folder"]) / "told.json"
+    lives = 0
+    while lives < LIVES_MAX:
+        death = deaths[lives] if lives < len(deaths) else {}
+        lives += 1
+        (Path(script["folder"]) / "git-left").write_text(str(death.get("git", 0)))
+        for name in ("kill-worker", "kill-check"):
+            if death.get(name):
+                (Path(script["folder"]) / name).touch()
+            else:
+                (Path(script["folder"]) / name).unlink(missing_ok=True)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                run = asyncio.run(live(script, death))
+                ended = {"state": run.state, "output": run.output, "status": run.status.value, "context": run.context}
+                told.write_text(json.dumps(ended))
+                code = 0
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        if os.WIFEXITED(status):
+            break
+    body = json.loads(told.read_text()) if told.exists() else {"error": "it never ended"}
+    sys.stdout.write(json.dumps({**body, "lives": lives}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""The process `detent serve`: it says where it is, stops in time, and whatever was at work goes on after it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.surfaces.command import SCRIPT
+from tests.surfaces.server.stage import FLOWS
+
+DEADLINE_S = 20.0
+ENV = {name: value for name, value in os.environ.items() if name not in ("LANG", "LC_ALL", "LC_MESSAGES")}
+
+
+class Process:
+    """A server of its own, and how to ask it."""
+
+    def __init__(self, folder: Path, *argv: str) -> None:
+        command = [SCRIPT, "serve", "--json", "--port", "0", *argv]
+        self.folder = folder
+        self.process = subprocess.Popen(command, cwd=folder, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr and self.process.stderr.read()
+        self.said: dict[str, Any] = json.loads(line)
+        self.address = str(self.said["address"])
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.address + path, timeout=10) as answer:  # noqa: S310
+            return json.load(answer)
+
+    def post(self, path: str, body: Any) -> Any:
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.address + path, json.dumps(body).encode(), headers)  # noqa: S310
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+            return json.load(answer)
+
+    def stop(self, number: int = signal.SIGTERM) -> float:
+        """Tell it to stop; how long that took."""
+        begun = time.monotonic()
+        self.process.send_signal(number)
+        code = self.process.wait(DEADLINE_S)
+        assert code == (0 if number != signal.SIGKILL else -9), self.process.stderr and self.process.stderr.read()
+        return time.monotonic() - begun
+
+
+@contextmanager
+def process(folder: Path, *argv: str) -> Iterator[Process]:
+    if not (folder / "flows.py").exists():
+        (folder / "flows.py").write_text(FLOWS)
+    one = Process(folder, *argv)
+    try:
+        yield one
+    finally:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait(DEADLINE_S)
+        for pipe in (one.process.stdout, one.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def until(what: Any, *args: Any) -> Any:
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        if found := what(*args):
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not come to that in time")
+
+
+FLOW = ("flows.py:STEADY", "flows.py:COUNT")
+
+
+def test_it_stops_in_three_seconds_with_open_streams_and_goes_on_after_it(tmp_path: Path) -> None:
+    with process(tmp_path, *FLOW) as one:
+        run_id = one.post("/api/runs", {"definition": "steady"})["run_id"]
+        until((tmp_path / "began").exists)
+        port = int(one.address.rpartition(":")[2])
+        streams = []
+        for path in ["/api/events", f"/api/runs/{run_id}/events"] * 10:
+            stream = socket.create_connection(("127.0.0.1", port))
+            stream.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            streams.append(stream)
+        stalled = socket.create_connection(("127.0.0.1", port))  # one that never says what it wants
+        assert b"200" in streams[-1].recv(100)
+        assert one.stop() < 3.0
+        assert streams[0].recv(10_000).endswith(b"0\r\n\r\n") or streams[0].recv(10_000) is not None
+        for stream in [*streams, stalled]:
+            stream.close()
+    with process(tmp_path, *FLOW) as one:
+        assert one.get(f"/api/runs/{run_id}")["status"] == "running"
+        (tmp_path / "go").touch()
+        until(lambda: one.get(f"/api/runs/{run_id}")["status"] == "completed")
+        assert one.get(f"/api/runs/{run_id}/verify")["ok"]
+        assert one.stop(signal.SIGINT) < 3.0
+
+
+def test_after_a_kill_the_next_server_takes_up_what_was_at_work(tmp_path: Path) -> None:
+    with process(tmp_path, *FLOW) as one:
+        run_id = one.post("/api/runs", {"definition": "steady"})["run_id"]
+        until((tmp_path / "began").exists)
+        one.stop(signal.SIGKILL)
+    (tmp_path / "go").touch()
+    with process(tmp_path, *FLOW) as one:
+        until(lambda: one.get(f"/api/runs/{run_id}")["status"] == "completed")
+
+
+def test_a_second_server_hands_over_and_takes_over(tmp_path: Path) -> None:
+    with process(tmp_path, *FLOW) as first, process(tmp_path, *FLOW) as second:
+        assert (first.said["is_holder"], second.said["is_holder"]) == (True, False)
+        run_id = second.post("/api/runs", {"definition": "count"})["run_id"]
+        assert first.get(f"/api/runs/{run_id}")["state"] == "on"
+        assert second.post(f"/api/runs/{run_id}/signals", {"name": "TICK"})["seq"] == 2
+        first.stop(signal.SIGKILL)
+        until(lambda: second.get("/healthz")["is_holder"])
+        assert second.post(f"/api/runs/{run_id}/signals", {"name": "STOP"})["status"] == "completed"
+        assert second.stop() < 3.0
+
+
+def test_for_others_it_makes_a_token_and_shows_it_once(tmp_path: Path) -> None:
+    with process(tmp_path, "--host", "0.0.0.0") as one:  # noqa: S104
+        token = one.said["token"]
+        assert len(token) >= 32
+        address = one.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+        request = urllib.request.Request(f"{address}/api/runs", headers={"Authorization": f"Bearer {token}"})  # noqa: S310
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+            assert json.load(answer)["runs"] == []
+        one.stop()
+        assert one.process.stderr is not None
+        assert token not in one.process.stderr.read().decode()
+
+
+def test_wrong_words_are_sentences_and_exit_2(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("hooks: 7\n")
+    for argv, word in (
+        (["--config", "bad.yaml"], "bad.yaml:1"),
+        (["--config", "missing.yaml"], "no such file"),
+        (["--token-file", "missing"], "cannot read the token"),
+        (["--host", "256.256.256.256"], "is not an address here"),
+    ):
+        done = subprocess.run(
+            [SCRIPT, "serve", *argv], cwd=tmp_path, env=ENV, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, word in done.stderr) == (2, True), (argv, done.stderr)
+        assert "Traceback" not in done.stderr
