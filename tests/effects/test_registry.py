@@ -67,6 +67,7 @@ def test_the_built_in_effects_go_by_their_names() -> None:
         "files.read": "pure",
         "files.append": "irreversible",
         "notify": "idempotent",
+        "llm": "idempotent",
     }
     assert all(effect.about and effect.declared.timeout_s > 0 for effect in effects.values())
 

@@ -112,7 +112,13 @@ def _answer(result: Any) -> Answer:
         raise Refused(f"the answer does not fit: {error}") from None
 
 
+def _is_agent(draft: Draft, name: str) -> bool:
+    return name in AGENTS or name.startswith("agent:") or name in (draft.run.id, f"run:{draft.run.id}")
+
+
 def _check_speaker(draft: Draft, contract: Contract, question: Question, said: Answer) -> None:
+    if _is_agent(draft, said.by):
+        raise Refused(f"`{said.by}` is an agent, and an agent may not answer what it asks itself")
     if said.call_hash and said.call_hash != contract.call_hash:
         now = contract.call_hash[:12]
         raise Refused(f"the answer was given to another call; `{contract.id}` now waits with hash {now}")
@@ -158,7 +164,7 @@ def _agreed(draft: Draft, contract: Contract, question: Question, said: Answer, 
         attempt.finished(draft, draft.move(running, "succeed", actor, result=result, deed="done"))
     else:
         approved = contract.call_hash
-        attempt.perform(draft, contract, "resume", actor, answers=answers, approved=approved)
+        attempt.perform(draft, contract, "resume", actor, answers=answers, approved=approved, asked=question.data)
 
 
 def _superseded(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
@@ -170,7 +176,7 @@ def _superseded(draft: Draft, contract: Contract, question: Question, said: Answ
     new_id = draft.number(contract.id.rpartition("/")[0])
     key = contract.key
     if contract.is_irreversible and work.key is None:
-        key = attempt.deed_key(draft.run.id, new_id, contract.effect, args, contract.repeat)
+        key = attempt.deed_key(draft, new_id, contract.effect, args, contract.repeat)
     call_hash = digest([contract.effect, args])
     is_enough = question.quorum <= 1
     if is_enough:
@@ -243,6 +249,7 @@ def expired(draft: Draft, contract: Contract) -> None:
 
 
 POLICY = "policy"  # who moves a contract when a rule decides, and where questions and answers keep what it said
+AGENTS = ("agent", "reasoning")  # who wants things done and so may never approve them; `agent:NAME` as well
 DEEDS: dict[str, Deed] = {"none": "none", "possible": "possible", "done": "done"}
 EXPIRED = {
     "event": "timeout.event",

@@ -109,13 +109,14 @@ def _key(draft: Draft, work: Work, scope: dict[str, Any], contract_id: str, effe
         return f"{effect}:{own if isinstance(own, str) else digest(own)}"
     if kind != "irreversible":
         return f"{draft.run.id}/{contract_id}"
-    return deed_key(draft.run.id, contract_id, effect, given, repeat)
+    return deed_key(draft, contract_id, effect, given, repeat)
 
 
-def deed_key(run_id: str, contract_id: str, effect: str, given: dict[str, Any], repeat: str) -> str:
+def deed_key(draft: Draft, contract_id: str, effect: str, given: dict[str, Any], repeat: str) -> str:
     """The key of an irreversible deed: the same call has the same key everywhere, unless it is repeated on purpose."""
-    key = f"{effect}:{digest(given)}"
-    return f"{key}:{run_id}/{contract_id}" if repeat else key
+    known: Declared = draft.get("effects").get(effect, UNDECLARED)
+    key = f"{effect}:{digest(known.essence(given))}"
+    return f"{key}:{draft.run.id}/{contract_id}" if repeat else key
 
 
 def _question(work: Work, scope: dict[str, Any], effect: str, repeat: str) -> Question | None:

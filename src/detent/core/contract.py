@@ -72,6 +72,7 @@ class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     question: Question | None = None
     answers: tuple[Answer, ...] = ()  # what people said, to this question and to earlier ones
     answered: int = 0  # how many of the answers were for earlier questions
+    asked: dict[str, Any] = {}  # what the effect left with its last question, given back to it with the answer
     approved: str = ""  # the call hash people said yes to
     rule: str = ""  # the rule of the policy that has asked about it or answered for it
     created_at: float = 0.0

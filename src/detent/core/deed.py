@@ -32,12 +32,18 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class EffectFailed(Exception):
-    """The tool itself reported an error, so nothing irreversible happened; `type` is one of the error types."""
+    """The tool itself reported an error, so nothing irreversible happened; `type` is one of the error types.
 
-    def __init__(self, message: str, type: str = "tool_failure", result: Any = None) -> None:
+    What it used up all the same (tokens and cost_usd) is counted like that of a success.
+    """
+
+    def __init__(
+        self, message: str, type: str = "tool_failure", result: Any = None, usage: Mapping[str, float] | None = None
+    ) -> None:
         super().__init__(message)
         self.type = type
         self.result = result
+        self.usage = dict(usage or {})
 
 
 class OutcomeUnknown(Exception):
@@ -55,9 +61,14 @@ class Declared(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     timeout_s: float = TIMEOUT_S
     scope: Scope = "global"
     settle_s: float = -1.0  # how long a request may still be in flight after its caller died; -1: timeout_s
+    key: tuple[str, ...] = ()  # the arguments that make two deeds the same; none: all of them
 
     def __post_init__(self) -> None:
         interned(self, "kind", "scope")
+
+    def essence(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The arguments that say which deed it is."""
+        return {name: given.get(name) for name in self.key} if self.key else given
 
     @property
     def settle(self) -> float:
@@ -77,6 +88,7 @@ class Effect(msgspec.Struct, frozen=True):
     declared: Declared = Declared()
     reconcile: Reconcile | None = None
     about: str = ""
+    schema: dict[str, Any] = {}  # JSON Schema of its input, for those who must be told how to call it; empty: unknown
 
 
 @overload
@@ -91,6 +103,7 @@ def effect(
     scope: Scope = "global",
     settle_s: float = -1.0,
     reconcile: Reconcile | None = None,
+    schema: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Effect]: ...
 def effect(
     name: str | Callable[..., Any] = "",
@@ -101,6 +114,7 @@ def effect(
     scope: Scope = "global",
     settle_s: float = -1.0,
     reconcile: Reconcile | None = None,
+    schema: Mapping[str, Any] | None = None,
 ) -> Effect | Callable[[Callable[..., Any]], Effect]:
     """Declare an async function of a contract as an effect; undeclared means irreversible, the careful default."""
     if kind not in ("pure", "idempotent", "irreversible"):
@@ -110,6 +124,6 @@ def effect(
         called = name if isinstance(name, str) and name else perform.__name__
         about = (perform.__doc__ or "").strip().partition("\n")[0]
         declared = Declared(kind=kind, timeout_s=float(timeout_s), scope=scope, settle_s=float(settle_s))
-        return Effect(called, perform, declared, reconcile, about)
+        return Effect(called, perform, declared, reconcile, about, dict(schema or {}))
 
     return declare(name) if callable(name) else declare

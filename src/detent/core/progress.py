@@ -4,7 +4,8 @@ It reaches whoever looks on at that moment and nobody else: no journal keeps it 
 last belongs into the effect's Outcome. A call that was given a secret is not heard: half a secret cannot be hidden.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from detent.core.contract import Contract
@@ -26,3 +27,15 @@ def say(contract: Contract, data: Mapping[str, Any]) -> None:
     if listening is not None:
         pass_on, run_id = listening
         pass_on(run_id, contract.id, data)
+
+
+@contextmanager
+def speaking_for(contract: Contract, inner: Contract) -> Iterator[None]:
+    """What an effect says of `inner`, a contract it made to call another effect, is heard as said of `contract`."""
+    listening = onlookers.get(id(contract))
+    if listening is not None:
+        onlookers[id(inner)] = listening
+    try:
+        yield
+    finally:
+        onlookers.pop(id(inner), None)

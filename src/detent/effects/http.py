@@ -72,7 +72,8 @@ def _library() -> Any:
 
 
 @functools.cache
-def _tls() -> "ssl.SSLContext":
+def tls() -> "ssl.SSLContext":
+    """The TLS settings of every client here; making them is the costly part of making a client."""
     context: ssl.SSLContext = _library().create_ssl_context()
     return context
 
@@ -106,7 +107,7 @@ class Exchange:
         library = self.library
         limits = library.Timeout(None, connect=CONNECT_S)  # the whole exchange is limited outside
         try:
-            async with library.AsyncClient(verify=_tls(), timeout=limits, follow_redirects=self.follow) as client:
+            async with library.AsyncClient(verify=tls(), timeout=limits, follow_redirects=self.follow) as client:
                 sending = client.stream(
                     self.method,
                     self.url,

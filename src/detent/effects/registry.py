@@ -24,6 +24,7 @@ BUILTIN = {
     "files.read": "detent.effects.files:read",
     "files.append": "detent.effects.files:append",
     "notify": "detent.effects.notify:notify",
+    "llm": "detent.effects.llm:llm",
 }
 TAKEN = {*BUILTIN, "child"}  # a child run is started by the host, which brings that effect itself
 

@@ -216,9 +216,10 @@ class _Stage:
     async def live(self, host: MortalHost) -> Told | None:
         """Go on until the script is done, or until it says that the process dies."""
         was_cut, self._is_cut = self._is_cut, True
+        has_begun = host.journal.record(RUN) is not None
         await host.start(self._machine, self._input, run_id=RUN, by=INITIATOR)
         if was_cut is not None:
-            self._doubts = await _under_way(host) - self._known if was_cut else set()
+            self._doubts = await _under_way(host) - self._known if was_cut and has_begun else set()
             await host.recover()
         while self._at < len(self._script):
             step = self._script[self._at]

@@ -167,6 +167,20 @@ async def test_a_slow_body_and_a_silent_connection_do_not_hold_the_server(tmp_pa
             writer.close()
 
 
+async def test_a_connection_that_does_not_say_what_it_wants_is_closed(tmp_path: Path) -> None:
+    async with stage(tmp_path, Settings(limits=Limits(head_seconds=0.3))) as at:
+        assert await at.raw(b"") == b""
+        assert await at.raw(b"GET /api/runs HTTP/1.1\r\nHost: loc") == b""
+        assert (await at.get("/healthz"))["ok"]
+
+
+async def test_a_head_request_does_not_follow_a_stream(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        for path in ("/api/events", "/api/runs"):
+            assert (await at.client.head(path)).status_code == 405
+        assert (await at.client.head("/")).status_code == 200
+
+
 async def test_who_asks_too_fast_is_told_to_wait(tmp_path: Path) -> None:
     async with stage(tmp_path, Settings(limits=Limits(requests_per_second=1, requests_burst=5))) as at:
         codes = [(await at.client.get("/healthz")).status_code for _ in range(8)]

@@ -134,6 +134,18 @@ async def test_a_reader_that_does_not_read_costs_nothing_and_misses_nothing(tmp_
         assert seen == list(range(1, 703))
 
 
+async def test_a_quiet_stream_gives_signs_of_life(tmp_path: Path) -> None:
+    async with stage(tmp_path, Settings(limits=Limits(heartbeat_seconds=0.1))) as at:
+        run_id = await at.start("count")
+        for path in ("/api/events", f"/api/runs/{run_id}/events"):
+            async with at.client.stream("GET", path) as answer:
+                beats = 0
+                async for line in answer.aiter_lines():
+                    beats += line == ": beat"
+                    if beats == 3:
+                        break
+
+
 async def test_streams_have_a_limit_and_others_go_on(tmp_path: Path) -> None:
     async with stage(tmp_path, Settings(limits=Limits(streams=3))) as at:
         run_id = await at.start("count")

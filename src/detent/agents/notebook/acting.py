@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from detent.agents.notebook.action import code_cell
 from detent.agents.notebook.book import Book
+from detent.agents.notebook.caution import risks
 from detent.agents.notebook.cell import Cell, Output
 from detent.agents.notebook.content import action_of, code_of
 from detent.agents.notebook.kernel import limits, outputs_of, told, variable_changes
@@ -19,6 +20,7 @@ from detent.agents.notebook.store import CellNotFound, ScriptStore
 from detent.core.contract import Contract
 from detent.core.deed import EffectFailed, Outcome
 from detent.core.progress import say
+from detent.core.question import Question
 
 if TYPE_CHECKING:
     from detent.agents.notebook.service import Notebooks
@@ -46,6 +48,14 @@ def doorway(store: ScriptStore, action: dict[str, Any], number: int) -> dict[str
     return {"door": "notebook.act", "call": {"n": number}}
 
 
+class NeedsConsent(Exception):
+    """A cell does something that a person should agree to first."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(question.text)
+        self.question = question
+
+
 class Acting:
     """One action of the queue."""
 
@@ -67,6 +77,8 @@ class Acting:
             raise self._failed(step, str(error), "tool_failure.not_found") from error
         except CellFailed as error:
             raise self._failed(step, str(error), error.type) from error
+        except NeedsConsent as error:
+            return Outcome(question=error.question)
         except asyncio.CancelledError:
             await asyncio.shield(self.notebooks.bench.drop(self.book.run.id))
             raise
@@ -125,6 +137,7 @@ class Acting:
     async def _run_cell(self, store: ScriptStore, cell: Cell, step: dict[str, Any]) -> dict[str, Any]:
         """Run a cell, repairing it where that was asked for; its outputs and effects become changes."""
         book = self.book
+        self._review(cell)
         kernel, notes = await self.notebooks.bench.ready(book, self._say)
         for note in notes:
             store.add_effect(note)
@@ -149,6 +162,18 @@ class Acting:
         self._entered(cell, execution, repeat, shown, repairs, step)
         self._updated_displays(execution)
         return self._judged(execution, cell)
+
+    def _review(self, cell: Cell) -> None:
+        """Ask before a cell that starts programs, uses the network, writes elsewhere or installs something."""
+        given = self.book.given_input
+        is_model = (given.get("planner") or {}).get("use") == "llm"
+        is_reviewed = given.get("review") == "risky" or (is_model and not given.get("review"))
+        if not is_reviewed or self.contract.answers:
+            return
+        reasons = risks(cell.content, str((given.get("kernel") or {}).get("cwd") or ""))
+        if reasons:
+            text = f"This cell {', '.join(reasons)}. May it run?\n{cell.content}"
+            raise NeedsConsent(Question(text, data={"cell_id": cell.id, "code": cell.content, "risks": reasons}))
 
     def _heard(self, output: dict[str, Any]) -> None:
         self._say({"output": output})
@@ -260,7 +285,8 @@ async def record(book: Book) -> Outcome:
     text = str(given.get("value", given) if given else "")
     outputs = (Output("stream", content=text, text=text + "\n", name="stdout"),) if text else ()
     note = "A crash left open whether this cell ran; a person said that it did."
-    store.put(replace(cell, ran="ok", outputs=outputs, note=note))
+    number, shown = book.execution_count + 1, step.get("need_output") is not False
+    store.put(replace(cell, ran="ok", outputs=outputs, note=note, execution_count=number, need_output=shown))
     store.changes["executed"] = [{"cell_id": cell.id, "code": cell.content, "repeat": "once", "ran": "ok"}]
     store.add_effect(f"{note} {text}".strip())
     store.changes["done"] = {"action": step["action"], "result": "success", "is_section": False}

@@ -37,6 +37,7 @@ class Brief(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_behaviors: int = 0  # of one step; 0: 20
     further_behaviors: int = 0  # granted to a planner that gives no directive
     kernel: KernelBrief = KernelBrief()
+    review: Literal["", "risky", "none"] = ""  # ask before risky cells; "": only those a model wrote
     actions: str = ""  # a Python file that registers custom actions
 
     def input(self) -> dict[str, Any]:

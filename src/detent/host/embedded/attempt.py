@@ -213,7 +213,7 @@ class Attempts:
             kind = next((name for type_, name in kinds.items() if isinstance(error, type_)), "tool_failure.exception")
             return None if contract.is_irreversible else failed(contract, kind, told(error), clock.now())
         except EffectFailed as error:
-            return failed(contract, error.type, str(error), clock.now(), error.result)
+            return replace(failed(contract, error.type, str(error), clock.now(), error.result), usage=error.usage)
         except (KeyboardInterrupt, GeneratorExit):
             raise  # the user's, or the loop's own end
         except BaseException as error:  # effects may fail in any way; the machine decides what that means

@@ -55,6 +55,7 @@ create table outbox (
 create index outbox_by_run on outbox (run_id);
 create index outbox_left on outbox (at) where delivered_at = 0
 """,
+    2: "create index runs_asking on runs (no) where waiting <> '[]'",
 }
 VERSION = 1 + len(MIGRATIONS)
 

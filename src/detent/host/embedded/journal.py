@@ -294,6 +294,11 @@ class Journal:
                 self.damaged[str(row[0])] = str(error)  # one bad row must not hide the others
         return found
 
+    def session(self, session: str, limit: int = 100) -> list[Record]:
+        """The runs of a session whose ids begin with its name, newest first."""
+        query = f"{SUMMARY} where run_id > ? and run_id < ? and session = ? order by run_id desc limit ?"
+        return [record_of_row(row) for row in self._all(query, (f"{session}-", f"{session}-~", session, limit))]
+
     def timers(self) -> list[tuple[float, str]]:
         """Every run that wants to be woken, soonest first."""
         return self._all("select wake_at, run_id from runs where wake_at is not null order by wake_at", ())

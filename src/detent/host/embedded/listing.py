@@ -12,7 +12,7 @@ from detent.host.embedded.journal import SUMMARY, Journal, Record, record_of_row
 
 SCAN_MAX = 20_000  # rows one search looks at
 COUNT = "select count(*) from runs"
-OPEN = "where status in ('waiting', 'running', 'pending') and waiting <> '[]'"
+OPEN = "where waiting <> '[]'"  # an ended run has nothing open; the words are those of the index `runs_asking`
 HAYSTACK = "run_id || ' ' || name || ' ' || state || ' ' || by || ' ' || session || ' ' || source || ' ' || waiting"
 
 

@@ -48,6 +48,12 @@ class SharedHost:
         self._opening = asyncio.Lock()
 
     @property
+    def effects(self) -> dict[str, Effect]:
+        """The effects this process brings, by name; those of definition files come on top."""
+        given = self._effects.values() if isinstance(self._effects, Mapping) else self._effects
+        return {effect.name: effect for effect in given}
+
+    @property
     def is_holder(self) -> bool:
         """Whether this process holds the journal."""
         return self._host is not None

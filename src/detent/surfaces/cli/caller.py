@@ -17,7 +17,6 @@ from detent.surfaces.language import _
 from detent.surfaces.policy import find_policy
 
 if TYPE_CHECKING:
-    from detent.core.deed import Effect
     from detent.host.embedded.journal import Journal, Record
     from detent.host.embedded.shared import SharedHost
 
@@ -109,24 +108,27 @@ class Caller:
         """Whether anything was ever written here."""
         return (self.home / "journal.db").exists()
 
-    def driving(self, own: "Mapping[str, Effect] | None" = None) -> dict[str, Any]:
-        """What a host here must be given: the effects there are, the policy that holds, and how to notify."""
-        from detent.effects import builtin, discover
+    @asynccontextmanager
+    async def driving(self) -> AsyncIterator[dict[str, Any]]:
+        """What a host here must be given while it lives: the effects, the policy that holds, and how to notify."""
+        from detent.surfaces.resident import agents_of
         from detent.surfaces.source import find_effects
+        from detent.surfaces.tools import effects_here
 
         if self.home.exists() and not self.home.is_dir():
             raise Refused(f"{self.home} is not a folder, so it cannot be a home")
-        effects = {**builtin(), **discover(), **(own or {})}
         policy = find_policy(self.home, self._policy_option)
         notify = os.environ.get("DETENT_NOTIFY") or "notify"
-        if notify not in effects:
-            raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
-        return {
-            "effects": effects,
-            "find_effects": lambda source: find_effects(source, self.warn),
-            "policy": policy,
-            "notify": notify,
-        }
+        async with effects_here(self.home, self.warn) as found, agents_of(self.home) as own:
+            effects = {**found, **own}
+            if notify not in effects:
+                raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
+            yield {
+                "effects": effects,
+                "find_effects": lambda source: find_effects(source, self.warn, self.home),
+                "policy": policy,
+                "notify": notify,
+            }
 
     def check_policy(self, host: "SharedHost") -> None:
         """A policy that was named must be the one that holds."""
@@ -137,9 +139,8 @@ class Caller:
     async def host(self) -> "AsyncIterator[SharedHost]":
         """A host that drives runs, here or in the process that has the journal."""
         from detent.host.embedded.shared import open_host
-        from detent.surfaces.resident import agents_of
 
-        async with agents_of(self.home) as own, open_host(self.home, **self.driving(own)) as host:
+        async with self.driving() as given, open_host(self.home, **given) as host:
             self.check_policy(host)
             self.interrupted, self.is_driven_elsewhere = self._found, not host.is_holder
             yield host

@@ -19,8 +19,9 @@ from detent.surfaces.cli.driver import drive
 from detent.surfaces.cli.text import visible
 from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
+from detent.surfaces.source import of_agent
 
-SOURCE = "agent:coding"
+SOURCE = of_agent("coding")
 OUTCOME_CODES = {"archived": 0, "rolled_back": 4, "cancelled": 4}
 COLOURS = {"DONE": "green", "BLOCKED": "red", "IN_PROGRESS": "yellow", "SKIPPED": "dim"}
 

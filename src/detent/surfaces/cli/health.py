@@ -45,8 +45,8 @@ class Finding(NamedTuple):
 @click.option("--deep", is_flag=True, help=_("Also replay every run and check every hash."))
 def doctor(caller: Caller, deep: bool) -> int:
     """Check everything and say what was found."""
-    found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _disk(caller.home)]
-    found += [*_permissions(caller.home), _lock(caller.home), *_journal(caller, deep)]
+    found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
+    found += [*_servers(), *_permissions(caller.home), _lock(caller.home), *_journal(caller, deep)]
     code = 1 if any(finding.level == "problem" for finding in found) else 0
     if caller.is_json:
         checks = [finding._asdict() for finding in found]
@@ -106,6 +106,52 @@ def _kernel() -> Finding:
         "{names} not installed; only notebook runs need it: pip install 'detent[notebook]'", names=", ".join(missing)
     )
     return Finding("kernel", "note", about)
+
+
+def _model() -> Finding:
+    from detent.effects.llm import chosen
+
+    choice = chosen()
+    if choice.is_builtin and not choice.problem:
+        about = _(
+            "none configured, so `{name}` answers the examples; for a real one set DETENT_MODEL to openai:NAME or "
+            "anthropic:NAME with OPENAI_API_KEY or ANTHROPIC_API_KEY, or DETENT_BASE_URL to any OpenAI-compatible "
+            "server",
+            name=choice.spec,
+        )
+        return Finding("model", "note", about)
+    package = choice.provider
+    if choice.problem:
+        return Finding("model", "problem", f"{visible(choice.spec)}: {visible(choice.problem)}")
+    if find_spec(package) is None:
+        extra = "llm" if package == "openai" else package
+        about = _("{name} needs a package: pip install 'detent[{extra}]'", name=visible(choice.spec), extra=extra)
+        return Finding("model", "problem", about)
+    where = visible(choice.place) or _("the provider's own server")
+    return Finding("model", "ok", _("{name} at {where}", name=visible(choice.spec), where=where))
+
+
+def _servers() -> Iterator[Finding]:
+    from detent.surfaces.tools import configured_servers, server_file
+
+    if server_file() is None:
+        return
+    try:
+        servers = configured_servers()
+    except DetentError as error:
+        yield Finding("mcp", "problem", visible(str(error)))
+        return
+    if servers and find_spec("mcp") is None:
+        yield Finding(
+            "mcp", "problem", _("{name} needs a package: pip install 'detent[{extra}]'", name="mcp", extra="mcp")
+        )
+    for name, server in servers.items():
+        is_there = bool(server.url) or "$" in server.command or shutil.which(server.command) is not None
+        trust = _("trusted") if server.trusted else _("not trusted")
+        text = f"{visible(name)}: {visible(server.place)} ({trust})"
+        if not is_there:
+            text = _("{name}: there is no program `{program}`", name=visible(name), program=visible(server.command))
+        yield Finding("mcp", "ok" if is_there else "problem", text)
 
 
 def _existing(path: Path) -> Path:

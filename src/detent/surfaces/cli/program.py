@@ -20,6 +20,7 @@ DEBUG = "DETENT_DEBUG"
 COMMANDS = {
     "init": "beginning",
     "run": "start",
+    "chat": "chat",
     "validate": "start",
     "test": "trial",
     "graph": "drawing",
@@ -40,6 +41,7 @@ COMMANDS = {
     "notebook": "notebook",
     "serve": "serving",
     "schema": "beginning",
+    "mcp": "protocol",
     "doctor": "health",
     "completion": "about",
     "version": "about",
@@ -51,6 +53,7 @@ def summaries() -> dict[str, str]:
     return {
         "init": _("Write a workflow to begin with, and its cases."),
         "run": _("Start a run and stay with it until it ends or waits."),
+        "chat": _("Talk to the assistant; what it does are contracts."),
         "validate": _("Say whether a definition file is sound."),
         "test": _("Play the cases of a workflow, with made-up tools and time."),
         "graph": _("Draw a machine, or a run with its path and present state."),
@@ -71,6 +74,7 @@ def summaries() -> dict[str, str]:
         "notebook": _("Make a notebook from a goal, a script or a planner, and keep it."),
         "serve": _("Serve the page and the API, for this machine or with a token for others."),
         "schema": _("Print the JSON Schema of workflow files, or of policies."),
+        "mcp": _("Serve runs to MCP clients, or show the MCP servers whose tools runs may call."),
         "doctor": _("Check this installation and its journal."),
         "completion": _("Print the completion script for a shell."),
         "version": _("Print the version."),

@@ -8,7 +8,6 @@ from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller, emit, user
 from detent.surfaces.cli.option import verb
 from detent.surfaces.language import _
-from detent.surfaces.resident import agents_of
 
 PORT = 8410
 
@@ -41,7 +40,7 @@ async def serve(
     is_made = not token and not is_loopback(host)
     token = new_token() if is_made else token
     plan = Plan(caller.home, folder, host, port, token, files, user())
-    async with agents_of(caller.home) as own, serving(plan, settings, **caller.driving(own)) as served:
+    async with caller.driving() as given, serving(plan, settings, **given) as served:
         caller.check_policy(served.room.host)
         page = f"{served.address}/#token={token}" if is_made else served.address
         if caller.is_json:

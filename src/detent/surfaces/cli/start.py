@@ -75,7 +75,7 @@ def validate(caller: Caller, file: str) -> int:
         return _validate_policy(caller, file)
     definition = load(file)
     machine = definition.machine
-    missing = _missing(definition)
+    missing = _missing(caller, definition)
     if missing:
         raise DefinitionError(f"there is no effect `{missing[0]}`", f"{definition.source}, machine `{machine.name}`")
     if caller.is_json:
@@ -111,12 +111,19 @@ def _validate_policy(caller: Caller, file: str) -> int:
     return 0
 
 
-def _missing(definition: Definition) -> list[str]:
+def _missing(caller: Caller, definition: Definition) -> list[str]:
     from detent.effects import builtin, discover
+    from detent.surfaces.tools import effects_here
 
     called = [name for name in definition.machine.chart.effects if name not in HOSTS_OWN]
     known = {**builtin(), **discover(), **definition.effects} if called else {}
-    return [name for name in called if name not in known]
+    missing = [name for name in called if name not in known]
+
+    async def of_servers() -> list[str]:
+        async with effects_here(caller.home, caller.warn) as effects:
+            return [name for name in missing if name not in effects]
+
+    return asyncio.run(of_servers()) if missing else []
 
 
 COMMANDS = {"run": run, "validate": validate}

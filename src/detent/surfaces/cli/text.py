@@ -4,6 +4,7 @@ Whatever could move the cursor, turn the writing around or hide itself is writte
 """
 
 import json
+import re
 import time
 import unicodedata
 from typing import Any
@@ -50,6 +51,30 @@ def _escaped(ch: str) -> str:
     if " " <= ch < "\x7f" or (ch > "\x9f" and _shown(ch) == ch):
         return ch
     return json.dumps(ch)[1:-1]
+
+
+def look_alikes(value: Any) -> list[str]:
+    """Words that are not what they seem: letters of several scripts in one, or of another script that looks Latin."""
+    found: dict[str, str] = {}
+    for word in _WORD.findall(as_json(value)):
+        if word.isascii():
+            continue
+        strange = [ch for ch in word if _script(ch) in _CONFUSABLE]
+        is_mixed = bool(strange) and any(_script(ch) == "LATIN" for ch in word)
+        is_masked = bool(strange) and all(ch in _TWINS for ch in word if ch.isalpha())
+        wide = [ch for ch in word if not ch.isascii() and unicodedata.normalize("NFKC", ch).isascii()]
+        for ch in (strange if is_mixed or is_masked else []) + wide:
+            found.setdefault(f"{word} {ch}", f"{word}: {ch} = U+{ord(ch):04X} {unicodedata.name(ch, '?')}")
+    return list(found.values())[:20]
+
+
+_WORD = re.compile(r"[\w@.-]+")
+_CONFUSABLE = frozenset(("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"))
+_TWINS = frozenset("аеорсухіјѕһԁԛԝАВЕКМНОРСТУХІЈЅαορνυικτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
+
+
+def _script(ch: str) -> str:
+    return unicodedata.name(ch, "").partition(" ")[0] if ch.isalpha() else ""
 
 
 def call_lines(call: dict[str, Any]) -> list[str]:

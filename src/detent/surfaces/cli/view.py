@@ -12,7 +12,7 @@ from detent.errors import DetentError
 from detent.host.embedded.journal import Note
 from detent.host.embedded.live import load, question_of
 from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.text import brief, call_lines, clock, padded, status_word, visible, when
+from detent.surfaces.cli.text import brief, call_lines, clock, look_alikes, padded, status_word, visible, when
 from detent.surfaces.language import _
 
 CODES = {
@@ -151,6 +151,7 @@ def asked(caller: Caller, question: dict[str, Any]) -> Iterator[tuple[str, str]]
     rows = [(_("contract"), f"{visible(contract_id)}  ({when(question['since'])})")]
     lines = call_lines(question["call"])
     rows += [(_("call") if not i else "", line) for i, line in enumerate(lines)]
+    rows += [(_("CAREFUL"), text) for text in look_alikes(question["call"])]
     if question.get("call_hash"):
         rows.append((_("hash"), question["call_hash"][:16]))
     if question.get("approvers"):

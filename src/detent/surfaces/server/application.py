@@ -78,7 +78,9 @@ def _path(room: Room, route: Route) -> Path:
     async def endpoint(request: Request) -> Response:
         return await _told(_work(room, route, request))
 
-    return Path(route.path, endpoint, methods=[route.method], name=f"{route.method} {route.path}")
+    made = Path(route.path, endpoint, methods=[route.method], name=f"{route.method} {route.path}")
+    made.methods = {route.method}  # without the HEAD that Starlette adds: it would follow a stream and show nothing
+    return made
 
 
 async def _work(room: Room, route: Route, request: Request) -> Response:

@@ -13,7 +13,7 @@ from detent.define.problem import BrokenDefinition
 from detent.errors import DefinitionError, Unknown
 from detent.host.embedded.listing import Listing
 from detent.surfaces.server import shape
-from detent.surfaces.server.graph import Graph, laid_out
+from detent.surfaces.server.graph import Graph, drawing, laid_out
 from detent.surfaces.server.library import Entry, shown
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
@@ -134,7 +134,7 @@ async def definition_svg(room: Room, call: Call) -> Response:
     entry = await room.library.entry(call.query.name)
     if entry.definition is None:
         raise BrokenDefinition(entry.problems)
-    return Response(svg(picture(entry.definition.machine)), media_type="image/svg+xml")
+    return drawing(svg(picture(entry.definition.machine)))
 
 
 async def compare(room: Room, call: Call) -> Comparison:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from detent.surfaces.server.room import Room
 
 PAUSE_S = 0.015  # how often the journal is looked at while somebody looks on
+LIST_PAUSE_S = 0.02  # between two messages of the list, and so much more for every stream they must be written to:
+LIST_PAUSE_EACH_S = 0.0005
 KEPT = 256  # messages a feed keeps
 KEPT_BYTES = 1024 * 1024
 STEPS_MAX = 500  # events in one message of the list
@@ -128,7 +130,8 @@ class Feeds:
         self.list = Feed(0)
         self.runs: dict[str, RunFeed] = {}
         self._journal: Listing | None = None
-        self._place = 0
+        self._place = 0  # up to where runs were told
+        self._list_at = 0.0  # when the list was last told
         self._wanted = asyncio.Event()
         self._is_closed = False
 
@@ -196,18 +199,15 @@ class Feeds:
                 if now != version:
                     version = now
                     self._look()
+                self._tell_list()
                 await asyncio.sleep(PAUSE_S)
         finally:
             if self._journal is not None:
                 self._journal.close()
 
     def _look(self) -> None:
-        """Pass on everything that was written since."""
+        """Pass on to those who watch one run what was written since."""
         while steps := self.journal.steps(self._place, STEPS_MAX):
-            if self.list.lookers:
-                self.list.add(list_frame(self.journal, steps, self._place))
-            else:
-                self.list.skip(steps[-1].cursor)
             self._place = steps[-1].cursor
             for run_id in dict.fromkeys(step.run_id for step in steps):
                 feed = self.runs.get(run_id)
@@ -218,9 +218,21 @@ class Feeds:
                 except DetentError:
                     feed.is_over = True  # a damaged run ends its streams; `verify` says what is wrong with it
                 feed.ring()
-            self.list.ring()
-            if len(steps) < STEPS_MAX:
-                return
+
+    def _tell_list(self) -> None:
+        """Pass on to those who look at the list what runs were told; several steps at once, the more the lookers."""
+        if self.list.place >= self._place:
+            return
+        if not self.list.lookers:
+            self.list.skip(self._place)
+            return
+        now = asyncio.get_running_loop().time()
+        if now - self._list_at < LIST_PAUSE_S + LIST_PAUSE_EACH_S * self.list.lookers:
+            return
+        self._list_at = now
+        while steps := self.journal.steps(self.list.place, STEPS_MAX):
+            self.list.add(list_frame(self.journal, steps, self.list.place))
+        self.list.ring()
 
 
 def list_frame(journal: Listing, steps: Sequence[Step], after: int) -> Frame:

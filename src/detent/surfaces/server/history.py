@@ -19,7 +19,7 @@ from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import load
 from detent.host.embedded.reader import entries
 from detent.surfaces.server import shape, view
-from detent.surfaces.server.graph import Graph, GraphQuery, graph, picture_of
+from detent.surfaces.server.graph import Graph, GraphQuery, drawing, graph, picture_of
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
 
@@ -124,7 +124,7 @@ async def drawn_svg(room: Room, call: Call) -> Response:
     """The picture as SVG."""
     record = await room.find(call.path["run_id"])
     picture = await room.read(picture_of, record.summary.run_id, call.query.at)
-    return Response(svg(picture, theme=call.query.theme), media_type="image/svg+xml")
+    return drawing(svg(picture, theme=call.query.theme))
 
 
 async def contracts(room: Room, call: Call) -> shape.LifePage:

@@ -51,6 +51,7 @@ class Item(msgspec.Struct, frozen=True):
     source: str
     kind: str  # of the effect: pure, idempotent or irreversible
     attempt: int
+    rule: str  # of the policy that wants to be asked; empty: the definition does
     args_schema: dict[str, Any]  # what edited arguments must fit
     on_yes: Follow
     on_no: Follow
@@ -110,6 +111,7 @@ def item(machine: Machine, run: Run, contract: Contract) -> Item:
         source=run.source,
         kind=contract.kind,
         attempt=contract.attempt,
+        rule=contract.rule,
         args_schema=arguments_schema(asked.schema if asked else {}, contract.input),
         on_yes=_yes(machine, run, contract),
         on_no=_no(machine, run, contract),

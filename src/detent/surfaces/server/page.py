@@ -3,9 +3,12 @@
 Every address that is not a file and not of the API is the page itself: it finds its way by the address.
 """
 
+import functools
+import gzip
 import mimetypes
 from pathlib import Path
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -14,7 +17,7 @@ from detent.surfaces.server.room import Room
 
 PACKED = Path(__file__).parent / "page"
 BUILT = Path(__file__).parents[4] / "web" / "dist"
-FILE_MAX = 16 * 1024 * 1024
+SMALL = 1024  # bytes not worth packing
 ABSENT = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>detent</title><h1>detent</h1>"
     "<p>The server works; its page was not built. In the source tree, <code>./run web</code> builds it.</p>"
@@ -38,8 +41,7 @@ def paths(_: Room) -> list[BaseRoute]:
     async def serve(request: Request) -> Response:
         wanted = request.path_params.get("path", "")
         if wanted.startswith("api/"):
-            return Response(b'{"error":{"type":"unknown","message":"there is no such address"}}', 404,
-                            media_type="application/json")  # fmt: skip
+            raise HTTPException(405 if request.method == "HEAD" else 404)
         if here is None:
             return HTMLResponse(ABSENT)
         found = _file(here, wanted)
@@ -63,9 +65,20 @@ def _file(here: Path, wanted: str) -> Path | None:
 
 def _sent(path: Path, request: Request) -> Response:
     stat = path.stat()
-    tag = f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    tag = f'W/"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     kind = TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    return Response(path.read_bytes()[:FILE_MAX], media_type=kind, headers=headers)
+    is_text = path.suffix in TYPES and path.suffix != ".woff2"
+    if is_text and stat.st_size > SMALL and "gzip" in request.headers.get("accept-encoding", ""):
+        body = _packed(path, tag)
+        headers["Content-Encoding"] = "gzip"
+    else:
+        body = path.read_bytes()
+    return Response(body, media_type=kind, headers=headers)
+
+
+@functools.lru_cache(256)
+def _packed(path: Path, tag: str) -> bytes:  # noqa: ARG001  # the tag tells one version of a file from the next
+    return gzip.compress(path.read_bytes(), 9)

@@ -27,7 +27,6 @@ from detent.surfaces.server.webhook import Courier, sender
 
 STREAMS_S = 1.5  # how long open requests may take after the signal to stop
 EFFECTS_S = 1.0  # and then the effects that are at work; what is cut off is recovered at the next start
-HEAD_S = 10.0  # how long a connection may take to say what it wants
 FILES_WANTED = 8192
 TOKEN_MIN = 16
 
@@ -96,7 +95,8 @@ async def serving(
             library = Library(plan.folder, (*plan.definitions, *settings.definitions))
             async with open_room(host, plan.home, library, settings) as room:
                 room.extras["user"] = plan.user
-                await host.recover()
+                if host.is_holder:
+                    await host.recover()  # else the process that has the journal drives it
                 async with asyncio.TaskGroup() as tasks:
                     caretakers = [tasks.create_task(Courier(room).run()), tasks.create_task(host.succeed())]
                     server = Server(room, plan, settings)
@@ -123,7 +123,7 @@ class Server(uvicorn.Server):
         gate = Gate(settings, plan.token, hosts=[plan.host])
         config = uvicorn.Config(
             application(room, gate),
-            http=_protocol(limits.connections),
+            http=_protocol(limits.connections, limits.head_seconds),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -157,7 +157,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _protocol(most: int) -> Any:
+def _protocol(most: int, head_s: float) -> Any:
     class Guarded(H11Protocol):
         """One connection: refused when there are too many, closed when it does not say what it wants."""
 
@@ -168,12 +168,12 @@ def _protocol(most: int) -> Any:
             if len(self.connections) > most:
                 transport.abort()
                 return
-            self._patience = self.loop.call_later(HEAD_S, self._weary)
+            self._patience = self.loop.call_later(head_s, self._weary)
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
             self._be_patient()
-            self._patience = self.loop.call_later(HEAD_S + self.timeout_keep_alive, self._weary)
+            self._patience = self.loop.call_later(head_s + self.timeout_keep_alive, self._weary)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._be_patient()

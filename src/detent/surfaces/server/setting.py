@@ -19,6 +19,7 @@ from detent.errors import DefinitionError
 NAME = "detent.serve.yaml"
 SECRET_MIN = 16
 Variable = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+Seconds = Annotated[float, Meta(gt=0, le=600)]
 Positive = Annotated[int, Meta(ge=1, le=10_000_000)]
 
 
@@ -26,11 +27,14 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds on everything that comes in."""
 
     body_bytes: Positive = 4 * 1024 * 1024
-    body_seconds: Annotated[float, Meta(gt=0, le=600)] = 15.0
+    body_seconds: Seconds = 15.0
     requests_per_second: Positive = 200  # of one address, lasting
     requests_burst: Positive = 2000  # of one address, at once
     streams: Positive = 1000  # open at the same time
     connections: Positive = 2000
+    head_seconds: Seconds = 10.0  # a connection must have said by then what it wants
+    heartbeat_seconds: Seconds = 15.0  # a sign of life on a stream where nothing happens
+    stalled_seconds: Seconds = 60.0  # a reader that takes nothing for so long is let go; it can come back where it was
 
 
 class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

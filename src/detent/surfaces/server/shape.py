@@ -119,6 +119,7 @@ class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
     question: Question | None = None
     answers: list[dict[str, Any]] = []
     supersedes: str = ""
+    rule: str = ""  # of the policy: the one that has asked about it or answered for it
     result: Any = None
     error: Failed | None = None
 

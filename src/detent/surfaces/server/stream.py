@@ -22,8 +22,6 @@ from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
 from detent.surfaces.server.trouble import BadRequest
 
-HEARTBEAT_S = 15.0
-STALLED_S = 60.0  # a reader that takes nothing for so long is let go; it can come back where it was
 CATCH_UP = 100  # messages made at once for a reader that is behind
 PROGRESS_MAX = 256  # words of effects kept for a slow reader; older ones are dropped, for they are gone anyway
 BEAT = b": beat\n\n"
@@ -58,7 +56,7 @@ class Stream(Response):
             async for chunk in self._chunks:
                 if not chunk:
                     continue
-                async with asyncio.timeout(STALLED_S):
+                async with asyncio.timeout(self._room.settings.limits.stalled_seconds):
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (TimeoutError, DetentError):
@@ -143,7 +141,7 @@ async def _run_chunks(room: Room, run_id: str, after: int) -> AsyncIterator[byte
                 yield message("end", {"run_id": run_id, "seq": feed.place})
                 return
             else:
-                yield await _beat(bell)
+                yield await _beat(bell, room.settings.limits.heartbeat_seconds)
     finally:
         stop()
         room.feeds.close_run(feed)
@@ -179,7 +177,7 @@ async def _list_chunks(room: Room, after: int | None) -> AsyncIterator[bytes]:
                 place = ready[-1].place
                 yield b"".join(frame.body for frame in ready)
             else:
-                yield await _beat(bell)
+                yield await _beat(bell, room.settings.limits.heartbeat_seconds)
     finally:
         room.feeds.close_list()
 
@@ -190,10 +188,10 @@ def _missed(journal: Listing, place: int, upto: int) -> list[Frame]:
     return [list_frame(journal, steps, place)] if steps else []
 
 
-async def _beat(bell: asyncio.Event) -> bytes:
+async def _beat(bell: asyncio.Event, heartbeat_s: float) -> bytes:
     """Nothing at the next ring; a sign of life when there is none for long."""
     try:
-        async with asyncio.timeout(HEARTBEAT_S):
+        async with asyncio.timeout(heartbeat_s):
             await bell.wait()
     except TimeoutError:
         return BEAT

@@ -78,6 +78,7 @@ def contract(one: core.Contract) -> shape.Contract:
         question=question(one) if one.status is Status.WAITING and one.question else None,
         answers=[msgspec.to_builtins(answer) for answer in one.answers],
         supersedes=one.supersedes,
+        rule=one.rule,
         result=one.result,
         error=failed(one.error),
     )

@@ -1,0 +1,290 @@
+"""Executions: the contracts of a turn as clients of the execution protocol know them, read from the journal.
+
+A deed that is asked about first is one contract of the engine that waits before it acts; clients know it as two, the
+tool call and the confirmation it waits for. Both are seen here, made of the same moves; nothing is stored twice.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from detent.agents.assistant.fact import UNKNOWN
+from detent.agents.assistant.reasoning import split
+from detent.core.contract import MOVES, Contract, Failure
+from detent.core.events import ContractMoved
+from detent.core.history import Entry, Taken
+from detent.core.status import Status
+from detent.errors import EventRefused, Refused
+
+MOVES_KEPT = 50  # in the visible record; the journal keeps all
+TOOL, ECS, RUNNER, REASONING, HUMAN = "tool_node", "ecs_node", "graph_runner", "reasoning", "human"
+WRITERS = (TOOL, ECS, RUNNER, HUMAN)  # reasoning and everybody else may only read
+CATEGORIES = {TOOL: "tool", ECS: "system", RUNNER: "system", REASONING: "agent", HUMAN: "human"}
+ENDED_AS = {
+    "succeed": "completed",
+    "fail": "failed",
+    "reject": "rejected",
+    "cancel": "cancelled",
+    "timeout": "cancelled",
+}
+
+
+class Move(msgspec.Struct, frozen=True):
+    """One of the nine moves, by whom and when."""
+
+    source: Status
+    target: Status
+    trigger: str
+    actor: str
+    at: float
+    seq: int = 0
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """One execution: what was wanted, how far it came, and what came of it."""
+
+    id: str
+    type: str  # tool_call or ecs_request
+    detail: dict[str, Any]
+    contract_id: str
+    created_at: float
+    irreversible: bool = False
+    key: str = ""
+    supersedes: str = ""
+    status: Status = Status.PENDING
+    moves: tuple[Move, ...] = ()
+    result: Any = None
+    error: str = ""
+    doubt: bool = False  # it waited because nobody knew whether it had happened
+    expires_at: float = 0.0
+
+    def moved(self, trigger: str, actor: str, at: float, seq: int = 0, **known: Any) -> "Execution":
+        """The execution after one more move; only nodes that carry out, and people, may move one."""
+        if actor not in WRITERS:
+            raise Refused(f"`{actor}` may read executions, not move them; writers: {', '.join(WRITERS)}")
+        target = MOVES.get((self.status, trigger))
+        if target is None:
+            accepts = [name for status, name in MOVES if status is self.status]
+            raise EventRefused(self.status.value, trigger, accepts)
+        moves = (*self.moves, Move(self.status, target, trigger, actor, at, seq))
+        return msgspec.structs.replace(self, status=target, moves=moves, **known)
+
+    @property
+    def summary(self) -> str:
+        """What it does, in two words: `service.method`, or the title of a form."""
+        if self.type == "tool_call":
+            return f"{self.detail['service']}.{self.detail['method']}"
+        return str(self.detail.get("title") or self.detail.get("message") or "form")
+
+
+class Created(msgspec.Struct, frozen=True):
+    """A row of the trace that says that reasoning has made an execution."""
+
+    execution: str
+    at: float
+
+
+class Ledger:
+    """Reads a turn's entries one after the other and keeps its executions."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.executions: dict[str, Execution] = {}
+        self.rows: list[tuple[str, Created | Move]] = []  # in the order they happened
+        self._own: dict[str, str] = {}  # contract id → execution id
+        self._guard: dict[str, str] = {}  # contract id → execution id of its confirmation
+        self._seen: dict[str, Contract] = {}
+        self._started: dict[str, Entry] = {}  # begun, and not yet known whether it asks first
+
+    def read(self, entries: Iterable[Entry]) -> "Ledger":
+        """Take in more entries; afterwards everything that has happened is told."""
+        for entry in entries:
+            for contract in entry.run.contracts:
+                if _is_execution(contract.id):
+                    self._seen[contract.id] = contract
+            for taken in entry.taken:
+                if taken.kind == "contract" and _is_execution(taken.subject):
+                    self._take(entry, taken)
+        for contract_id in list(self._started):
+            self._settle(contract_id, is_asked=False)
+        return self
+
+    def _take(self, entry: Entry, taken: Taken) -> None:
+        contract_id, trigger = taken.subject, taken.event
+        if trigger == "start":
+            self._create(entry, contract_id)
+            self._started[contract_id] = entry
+            return
+        contract = self._seen.get(contract_id)
+        reason = contract.question.reason if contract is not None and contract.question is not None else ""
+        if contract_id in self._started:
+            is_asked = trigger == "suspend" and reason == "approval" and contract_id.startswith("tools/")
+            self._settle(contract_id, is_asked=is_asked)
+            if is_asked:
+                self._confirm(entry, contract_id)
+                return
+        guard = self._guard.get(contract_id)
+        if guard is not None and self.executions[guard].status is Status.WAITING:
+            self._answered(entry, taken, contract_id, guard)
+        else:
+            self._move(self._own[contract_id], entry, taken, reason)
+
+    def _create(self, entry: Entry, contract_id: str) -> None:
+        contract = self._seen.get(contract_id)
+        is_tool = contract_id.startswith("tools/")
+        call, form = entry.run.context.get("call") or {}, entry.run.context.get("form") or {}
+        if is_tool:
+            effect = contract.effect if contract else str(call.get("effect", ""))
+            name = str(call.get("name") or effect)
+            service, method = split(name)
+            given = contract.input if contract else call.get("arguments", {})
+            detail = {"service": service, "method": method, "args": given}
+        else:
+            detail = {**form, "request": "form"}
+        self._add(
+            contract_id,
+            Execution(
+                self._next_id(),
+                "tool_call" if is_tool else "ecs_request",
+                detail,
+                contract_id,
+                entry.event.at,
+                bool(contract.is_irreversible if contract else call.get("irreversible")),
+                contract.key if contract and is_tool else "",
+                self._own.get(contract.supersedes, "") if contract else "",
+            ),
+            self._own,
+        )
+
+    def _next_id(self) -> str:
+        return f"{self.run_id}:{len(self.executions) + 1:03d}"
+
+    def _add(self, contract_id: str, execution: Execution, by: dict[str, str]) -> None:
+        self.executions[execution.id] = execution
+        by[contract_id] = execution.id
+        self.rows.append((execution.id, Created(execution.id, execution.created_at)))
+
+    def _settle(self, contract_id: str, *, is_asked: bool) -> None:
+        """It is known now whether a contract that has begun asks first; one that does has not begun for clients."""
+        entry = self._started.pop(contract_id)
+        if not is_asked:
+            own = self._own[contract_id]
+            actor = TOOL if self.executions[own].type == "tool_call" else ECS
+            self._apply(own, "start", actor, entry)
+
+    def _confirm(self, entry: Entry, contract_id: str) -> None:
+        own, contract = self.executions[self._own[contract_id]], self._seen[contract_id]
+        text = contract.question.text if contract.question else ""
+        detail = {"type": "confirmation", "message": text, "title": text, "call": own.detail, "execution_id": own.id}
+        guard = Execution(self._next_id(), "ecs_request", detail, contract_id, entry.event.at,
+                          expires_at=contract.expires_at)  # fmt: skip
+        self._add(contract_id, guard, self._guard)
+        self._apply(guard.id, "start", ECS, entry)
+        self._apply(guard.id, "suspend", ECS, entry)
+
+    def _answered(self, entry: Entry, taken: Taken, contract_id: str, guard: str) -> None:
+        """The confirmation has come to its end, and with it the tool call begins, or ends before it began."""
+        own, trigger = self._own[contract_id], taken.event
+        if trigger != "resume":
+            error = _error(entry, contract_id)
+            self._apply(guard, trigger, RUNNER, entry, error=error)
+            self._apply(own, "start", TOOL, entry)
+            self._apply(own, "cancel", TOOL, entry, error=error)
+            return
+        self._apply(guard, "resume", RUNNER, entry)
+        is_no = any(t.subject == contract_id and t.event == "reject" for t in entry.taken)
+        if not is_no:
+            self._apply(guard, "succeed", RUNNER, entry, result=_said(entry))
+            self._apply(own, "start", TOOL, entry)
+
+    def _move(self, own: str, entry: Entry, taken: Taken, reason: str) -> None:
+        execution, trigger, known = self.executions[own], taken.event, dict[str, Any]()
+        guard = self._guard.get(execution.contract_id)
+        if trigger == "reject" and guard is not None and self.executions[guard].status is Status.RUNNING:
+            error = _error(entry, execution.contract_id)
+            self._apply(guard, "reject", RUNNER, entry, error=error)
+            self._apply(own, "start", TOOL, entry)
+        if trigger == "succeed":
+            known["result"] = _result(entry, execution.contract_id)
+            if isinstance(known["result"], dict) and known["result"].get("success") is False:
+                trigger, known["error"] = "fail", _reported(known["result"])
+        elif trigger in ("fail", "reject", "cancel", "timeout"):
+            known["error"] = _error(entry, execution.contract_id)
+            if trigger == "reject":
+                known["result"] = _result(entry, execution.contract_id)
+        elif trigger == "suspend":
+            known["doubt"] = execution.doubt or reason == "outcome_unknown"
+            known["expires_at"] = self._seen[execution.contract_id].expires_at
+        self._apply(own, trigger, _actor(execution, trigger, taken), entry, **known)
+
+    def _apply(self, id: str, trigger: str, actor: str, entry: Entry, **known: Any) -> None:
+        moved = self.executions[id].moved(trigger, actor, entry.event.at, entry.seq, **known)
+        self.executions[id] = moved
+        self.rows.append((id, moved.moves[-1]))
+
+
+def _is_execution(contract_id: str) -> bool:
+    return contract_id.startswith(("tools/", "ask/"))
+
+
+def _actor(execution: Execution, trigger: str, taken: Taken) -> str:
+    if execution.type == "tool_call":
+        if execution.status is Status.WAITING and taken.actor not in ("engine", "timer", "recovery", "probe", "policy"):
+            return HUMAN  # somebody said what became of it
+        return TOOL
+    return ECS if trigger in ("start", "suspend") else RUNNER
+
+
+def _result(entry: Entry, contract_id: str) -> Any:
+    event = entry.event
+    if not isinstance(event, ContractMoved) or event.contract_id != contract_id:
+        return None
+    if event.trigger != "resume":
+        return event.result
+    return event.result.get("result") if isinstance(event.result, dict) else None
+
+
+def _said(entry: Entry) -> Any:
+    event = entry.event
+    said = event.result if isinstance(event, ContractMoved) and isinstance(event.result, dict) else {}
+    return {name: said[name] for name in ("approved", "comment", "data") if said.get(name) not in (None, "")}
+
+
+def _reported(result: dict[str, Any]) -> str:
+    error = result.get("error")
+    return str(error.get("message", error) if isinstance(error, dict) else error or "it reported an error")
+
+
+def _error(entry: Entry, contract_id: str) -> str:
+    event = entry.event
+    failure: Failure | None = None
+    if isinstance(event, ContractMoved) and event.contract_id == contract_id:
+        failure = event.error
+    answer = event.result if isinstance(event, ContractMoved) and isinstance(event.result, dict) else {}
+    if failure is None and answer.get("approved") is True and answer.get("args") is not None:
+        return "superseded"
+    failure = failure or entry.run.error
+    if failure is None or not failure.message:
+        said = _said(entry)
+        return str(said.get("comment") or (failure.type if failure else "")) or "it was ended"
+    return failure.message if failure.type != UNKNOWN else f"outcome unknown: {failure.message}"
+
+
+def trace(ledger: Ledger) -> Iterator[dict[str, Any]]:
+    """The execution trace: one row for every execution made and every move, as `{node_id, timestamp, action, …}`."""
+    for id, row in ledger.rows:
+        execution = ledger.executions[id]
+        about = {"contract_id": id, "irreversible": execution.irreversible}
+        if isinstance(row, Created):
+            yield {"node_id": REASONING, "timestamp": row.at, "action": f"create_contract:{id}", "result": None,
+                   "metadata": about}  # fmt: skip
+            continue
+        is_last = row.target.is_terminal
+        yield {
+            "node_id": row.actor,
+            "timestamp": row.at,
+            "action": f"transition:{id}:{row.source.value}→{row.target.value}",
+            "result": execution.result if is_last else None,
+            "metadata": {**about, "trigger": row.trigger, "actor": row.actor},
+        }

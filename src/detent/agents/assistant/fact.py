@@ -1,0 +1,114 @@
+"""What came of a call, as reasoning reads it: a fact with a label, never prose.
+
+A line begins with a label only we write. What a tool gave stands behind it on the same line with its line ends shown,
+so that no tool can write a line of its own.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from detent.core.value import digest
+
+TEXT_MAX = 8000
+LABELS = {
+    "completed": "SUCCESS",
+    "failed": "FAILED",
+    "rejected": "REJECTED",
+    "cancelled": "CANCELLED",
+    "waiting": "WAITING",
+    "running": "IN_PROGRESS",
+    "pending": "NOT_STARTED",
+}
+WARNING = "[WARNING] Something that cannot be undone has been done. Do not ask for it again."
+UNKNOWN = "tool_failure.unknown_outcome"
+REJECTIONS = ("approval_rejected", "already_done", "key_held")
+CANCELLATIONS = ("cancelled", "timeout.approval", "timeout.event", UNKNOWN)
+
+
+def status_of(outcome: Any) -> tuple[str, str]:
+    """The status a result stands for, and the error message if there is one."""
+    if not isinstance(outcome, Mapping) or outcome.get("success") is not False:
+        return "completed", ""
+    error = outcome.get("error")
+    kind = str(error.get("type", "")) if isinstance(error, Mapping) else ""
+    message = str(error.get("message") or kind) if isinstance(error, Mapping) else str(error or "it reported an error")
+    if kind in REJECTIONS:
+        return "rejected", message
+    return ("cancelled" if kind in CANCELLATIONS else "failed"), message
+
+
+def consequence(
+    summary: str, status: str, *, irreversible: bool, was_suspended: bool, result: Any = None, error: str = ""
+) -> dict[str, Any]:
+    """The consequence view: all that reasoning is told of a contract."""
+    return {
+        "consequence_label": LABELS[status],
+        "has_side_effects": irreversible and status == "completed",
+        "was_suspended": was_suspended,
+        "is_still_pending": status in ("pending", "running", "waiting"),
+        "action_summary": summary,
+        "result": result,
+        "error_message": error or None,
+    }
+
+
+def line(view: Mapping[str, Any], doubt: str = "") -> str:
+    """One line for the model: `[SUCCESS IRREVERSIBLE (human-confirmed)] email.send: …`."""
+    label = view["consequence_label"]
+    if view["has_side_effects"]:
+        label += " IRREVERSIBLE"
+    if view["was_suspended"]:
+        label += f" ({doubt or 'human-confirmed'})" if view["consequence_label"] == "SUCCESS" else ""
+    said = view["error_message"] if view["consequence_label"] != "SUCCESS" else view["result"]
+    return f"[{label}] {one_line(view['action_summary'])}: {one_line(said)}"
+
+
+def lines(views: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The lines of several calls, with a warning where something cannot be undone."""
+    found = list(views)
+    said = [line(view) for view in found]
+    return [*said, WARNING] if any(view["has_side_effects"] for view in found) else said
+
+
+def one_line(value: Any) -> str:
+    """A value as text on one line; what would end the line is shown instead."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if len(text) > TEXT_MAX:
+        text = f"{text[:TEXT_MAX]}… ({len(text) - TEXT_MAX} more characters)"
+    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in text)
+
+
+def called(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:
+    """The fact of one call, from what its contract gave and what people said about it."""
+    way = str(call.get("way", "use"))
+    outcome = outcomes.get(way)
+    status, error = status_of(outcome)
+    said = answers.get(way)
+    said = said if isinstance(said, Mapping) else {}
+    arguments = call["arguments"]
+    edited = said.get("args")
+    bound = digest([call["effect"], arguments])
+    was_asked = way != "use" or (said.get("call_hash") in (bound, "") and bool(said))
+    is_theirs = said.get("call_hash", bound) == bound
+    if isinstance(edited, dict) and is_theirs and status == "completed":
+        arguments = edited
+    result = outcome.get("result") if isinstance(outcome, Mapping) and status != "completed" else _bare(outcome)
+    view = consequence(
+        f"{call['service']}.{call['method']}",
+        status,
+        irreversible=bool(call.get("irreversible")),
+        was_suspended=was_asked,
+        result=result,
+        error=error,
+    )
+    return {**{name: call[name] for name in ("id", "name", "service", "method")}, "arguments": arguments,
+            "type": "tool_call", "view": view, "line": line(view)}  # fmt: skip
+
+
+def _bare(outcome: Any) -> Any:
+    """A result as the tool gave it: the engine's mark of success is not part of it."""
+    if not isinstance(outcome, Mapping) or outcome.get("success") is not True:
+        return outcome
+    rest = {name: value for name, value in outcome.items() if name != "success"}
+    return rest["value"] if rest.keys() == {"value"} else rest

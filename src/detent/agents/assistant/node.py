@@ -1,0 +1,192 @@
+"""The nodes of the graph as effects, each behind one small port: give another function and that node is replaced."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from detent.agents.assistant import emotion, fact, form, intent, reasoning, recall
+from detent.agents.assistant.store import Memory, Store
+from detent.core.contract import Contract
+from detent.core.deed import Declared, Effect, EffectFailed, Outcome, Perform
+from detent.core.progress import speaking_for
+from detent.core.value import canonical
+
+MEMORY_FILE = "memory.db"
+THINK_S = 180.0
+NODES = ("intent", "emotion", "recall", "store", "think", "keep", "form")
+
+
+def effects(home: Path, model: Perform | None = None, **replaced: Perform) -> list[Effect]:
+    """The assistant's effects on the memory in `home`; `model` is who is asked, by default the effect `llm`."""
+    unknown = [name for name in replaced if name not in NODES]
+    if unknown:
+        raise TypeError(f"there is no node `{unknown[0]}`; nodes: {', '.join(NODES)}")
+    ask = model or _llm
+    store = Store(home / MEMORY_FILE)
+    nodes: dict[str, Perform] = {
+        "intent": _intent(ask),
+        "emotion": _emotion,
+        "recall": _recall(store),
+        "store": _store(store),
+        "think": _think(ask),
+        "keep": _keep(store),
+        "form": _form,
+    }
+    nodes |= replaced
+    limits = {"think": THINK_S, "intent": THINK_S}
+    return [
+        Effect(
+            f"assistant.{name}", perform, Declared("idempotent", limits.get(name, 60.0), "run", 0.0), about=ABOUT[name]
+        )
+        for name, perform in nodes.items()
+    ]
+
+
+ABOUT = {
+    "intent": "What a message is about.",
+    "emotion": "How a message feels.",
+    "recall": "What is remembered that matters now.",
+    "store": "Keep what came of a contract.",
+    "think": "Ask the model what to do next.",
+    "keep": "Remember what the model found worth it.",
+    "form": "Put a form or a display before a person.",
+}
+
+
+async def _llm(contract: Contract) -> Any:
+    from detent.effects.llm import llm  # noqa: PLC0415  # the model's library is for those who talk to one
+
+    return await llm.perform(contract)
+
+
+async def asked(ask: Perform, contract: Contract, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
+    """A model's answer to a request made in the name of a contract, and what it used."""
+    inner = replace(contract, effect="llm", input=request)
+    with speaking_for(contract, inner):
+        outcome = await ask(inner)
+    if isinstance(outcome, Outcome):
+        return (outcome.result if isinstance(outcome.result, dict) else {}), outcome.usage
+    return dict(outcome or {}), {}
+
+
+def _intent(ask: Perform) -> Perform:
+    async def perform(contract: Contract) -> Outcome:
+        text, mode = str(contract.input.get("text") or ""), contract.input.get("mode")
+        if mode == "off":
+            return Outcome({}, patch={"intent": {}})
+        found, usage = intent.by_rules(text, contract.input.get("tools") or ()), dict[str, float]()
+        if found is None and mode == "rules":
+            found = dict(intent.FALLBACK)
+        if found is None:
+            try:
+                answer, usage = await asked(ask, contract, intent.request(text))
+                found = intent.by_model(answer.get("json"))
+            except EffectFailed as error:
+                # Knowing the intent is a help, not a condition: an answer that is no JSON must not end the turn.
+                if error.type != "tool_failure.bad_answer":
+                    raise
+                found, usage = dict(intent.FALLBACK), error_usage(error)
+        return Outcome(found, patch={"intent": found}, usage=usage)
+
+    return perform
+
+
+def error_usage(error: EffectFailed) -> dict[str, float]:
+    """What a call that failed used up all the same."""
+    return dict(getattr(error, "usage", None) or {})
+
+
+async def _emotion(contract: Contract) -> Outcome:
+    felt = emotion.detected(str(contract.input.get("text") or ""))
+    seen = emotion.context(felt)
+    return Outcome(felt, patch={"felt": felt, "emotion": seen, "detected": felt})
+
+
+def _recall(store: Store) -> Perform:
+    def look(text: str, topic: str, session: str) -> tuple[list[tuple[float, Memory]], dict[str, str]]:
+        best = recall.chosen(store.candidates(text), text, store.now(), topic)
+        if best:
+            store.touch([memory.id for _, memory in best])
+        return best, store.working(session)
+
+    async def perform(contract: Contract) -> Outcome:
+        given = contract.input
+        found = given.get("intent") or {}
+        topic = str(found.get("intent_type", "")) if found.get("category") == "memory" else ""
+        text, session = str(given.get("text") or ""), str(given.get("session") or "")
+        best, working = await asyncio.to_thread(look, text, topic, session)
+        memories = [recall.recalled(memory, value) for value, memory in best]
+        return Outcome({"retrieved": len(memories)}, patch={"memories": memories, "working": working})
+
+    return perform
+
+
+def _store(store: Store) -> Perform:
+    """Execution facts: what came of the contract that has just ended, at the level people may see."""
+
+    def keep(given: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
+        session, call, asked_for = str(given.get("session") or ""), given.get("call"), given.get("form")
+        if call:
+            told = fact.called(call, given.get("outcomes") or {}, given.get("answers") or {})
+            entry = {"category": "execution", "key": told["view"]["action_summary"], "value": told["line"]}
+            return store.keep([{**entry, "source": source}], session)
+        outcome = (given.get("outcomes") or {}).get("form")
+        data = outcome.get("data") if isinstance(outcome, Mapping) else None
+        if not asked_for or not isinstance(data, dict):
+            return []
+        title, context = asked_for["title"], asked_for.get("context") or {}
+        store.note(session, f"ecs_{title}", canonical(data).decode())
+        if context.get("intent") not in form.LASTING:
+            return []
+        default = "preference" if context["intent"] == "collect_preference" else "plan"
+        category = str(context.get("memory_category") or default)
+        labels = {field["name"]: field["label"] for field in asked_for.get("fields", ())}
+        entries = [{"category": category, "key": labels.get(name, name), "value": fact.one_line(value)}
+                   for name, value in data.items()]  # fmt: skip
+        return store.keep(entries, session)
+
+    async def perform(contract: Contract) -> Outcome:
+        kept = await asyncio.to_thread(keep, contract.input, contract.key)
+        return Outcome({"count": len(kept), "entries": kept})
+
+    return perform
+
+
+def _keep(store: Store) -> Perform:
+    async def perform(contract: Contract) -> Outcome:
+        entries: Sequence[dict[str, Any]] = contract.input.get("entries") or ()
+        kept = await asyncio.to_thread(store.keep, entries, str(contract.input.get("session") or ""))
+        return Outcome({"count": len(kept), "entries": kept}, patch={"stored": kept, "to_store": []})
+
+    return perform
+
+
+def _think(ask: Perform) -> Perform:
+    async def perform(contract: Contract) -> Outcome:
+        given = contract.input
+        done = reasoning.done_so_far(given)
+        answer, usage = await asked(ask, contract, reasoning.request(given, done))
+        event, patch = reasoning.decided(given, answer, done)
+        told = {name: answer.get(name) for name in ("text", "tool_calls", "model", "usage", "cost_usd")}
+        return Outcome({**told, "next": event}, raises=event, patch=patch, usage=usage)
+
+    return perform
+
+
+async def _form(contract: Contract) -> Outcome:
+    """Ask with a form until it is answered; a display is shown and done."""
+    wanted = contract.input["form"]
+    if wanted["type"] == form.DISPLAY:
+        return Outcome({"shown": True}, raises="SHOWN")
+    if not contract.answers:
+        return Outcome(question=form.question(wanted))
+    data = contract.answers[-1].data
+    history = [*(contract.input.get("history") or ()), {"role": "user", "content": contract.input.get("message") or ""}]
+    if contract.input.get("response"):
+        history.append({"role": "assistant", "content": contract.input["response"]})
+    message = form.rendered(wanted, data)
+    patch = {"message": message, "history": history, "images": [], "turn": (contract.input.get("turn") or 0) + 1}
+    return Outcome({"data": data, "message": message}, raises="ANSWERED", patch=patch)

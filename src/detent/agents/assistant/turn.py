@@ -1,0 +1,107 @@
+"""Beginning a turn: its run's name and input, made of the message, the session's past and the tools on offer."""
+
+import re
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from detent.agents.assistant.view import dialogue
+from detent.core.deed import Effect
+from detent.core.run import Run
+from detent.errors import Refused
+
+HISTORY_MAX, HISTORY_TEXT_MAX, MESSAGE_MAX = 40, 100_000, 200_000
+ROLES = ("user", "assistant")
+SETTINGS: dict[str, Any] = {"intent": "model", "emotion_threshold": 0.5}
+_SESSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}\Z")
+_TOOL_KEYS = ("key", "key_style", "schema", "description", "kind")
+
+
+def new_session() -> str:
+    """A name for a conversation nobody has named."""
+    return secrets.token_hex(4)
+
+
+def checked_session(name: str) -> str:
+    """The session's name, if it can be one."""
+    if not _SESSION.match(name):
+        raise Refused(f"{name[:80]!r} is not a session: letters, digits, `-` and `_`, at most 60")
+    return name
+
+
+def new_turn(session: str) -> str:
+    """The id of the next run of a session: in the order of time, and alone."""
+    return f"{session}-{time.time_ns() // 1_000_000:011x}{secrets.token_hex(2)}"
+
+
+def turn_input(
+    message: str,
+    *,
+    tools: Sequence[Mapping[str, Any]] = (),
+    history: Sequence[Mapping[str, Any]] = (),
+    settings: Mapping[str, Any] | None = None,
+    images: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """The input of a turn's run."""
+    if len(message) > MESSAGE_MAX:
+        raise Refused(f"the message has {len(message):,} characters; at most {MESSAGE_MAX:,} are taken")
+    return {
+        "message": message,
+        "history": bounded(history),
+        "tools": [dict(tool) for tool in tools],
+        "settings": {**SETTINGS, **(settings or {})},
+        "images": [dict(image) for image in images],
+        "executions": [],
+        "call": {},
+        "form": {},
+        "turn": 0,
+    }
+
+
+def bounded(history: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The latest of what was said, as much as a model is told again."""
+    kept: list[dict[str, str]] = []
+    left = HISTORY_TEXT_MAX
+    for one in reversed(history[-HISTORY_MAX:]):
+        content = str(one.get("content", ""))
+        left -= len(content)
+        if left < 0:
+            break
+        kept.append({"role": str(one.get("role", "user")), "content": content})
+    return kept[::-1]
+
+
+def from_client(history: Any) -> list[dict[str, str]]:
+    """A history that somebody outside sends: people and the assistant speak in it, nobody else."""
+    given = history if isinstance(history, list) else []
+    return [{"role": one["role"], "content": str(one.get("content", ""))} for one in given
+            if isinstance(one, dict) and one.get("role") in ROLES]  # fmt: skip
+
+
+def past(runs: Sequence[Run]) -> list[dict[str, str]]:
+    """The dialogue of a session, given its latest turns (newest first): what was answered late comes last."""
+    if not runs:
+        return []
+    newest, *older = runs
+    said = dialogue(newest)
+    for run in reversed(older):
+        if run.at > newest.started_at and run.context.get("response"):
+            facts = "\n".join(one["line"] for one in run.context.get("executions") or ())
+            said += [{"role": "system", "content": facts}] if facts else []
+            said.append({"role": "assistant", "content": run.context["response"]})
+    return bounded(said)
+
+
+def tool_of(effect: Effect, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """An effect as the model is offered it; settings may only make it stricter."""
+    given = {name: value for name, value in (settings or {}).items() if name in _TOOL_KEYS}
+    kind = "irreversible" if given.get("kind") == "irreversible" else effect.declared.kind
+    about = {"name": effect.name, "description": effect.about, "schema": effect.schema}
+    return {**about, **given, "kind": kind}
+
+
+def offered(effects: Iterable[Effect], settings: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """These effects as tools; the assistant's own are never among them."""
+    known = settings or {}
+    return [tool_of(effect, known.get(effect.name)) for effect in effects if not effect.name.startswith("assistant.")]

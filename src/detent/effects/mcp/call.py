@@ -1,0 +1,166 @@
+"""One call of a tool: what goes out, what comes back, and what it means when nothing does.
+
+An error that the tool reports is evidence that nothing happened. A lost line or a timeout is not: after the call has
+left, silence is an unknown outcome.
+"""
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from detent.core.contract import Contract
+from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown
+from detent.core.progress import say
+from detent.effects.mcp import form
+from detent.effects.mcp.connection import Connection
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult, InputRequiredResult
+
+KEY = "detent/idempotency-key"  # in `_meta` of every call
+TEXT_MAX = 1024 * 1024
+ROUNDS_MAX = 100
+BACKOFF_S, BACKOFF_S_MAX = 0.05, 1.0
+LOST = (-32000, -32001)  # connection closed, request timed out
+REFUSED = (-32600, -32601, -32602, -32700)  # the request itself was wrong
+
+
+class Call:
+    """A call that has been sent and may be waiting for a person's answer on its open line."""
+
+    def __init__(self, connection: Connection, tool: str, contract: Contract) -> None:
+        self.connection, self.tool, self.contract = connection, tool, contract
+        self.token = secrets.token_hex(8)
+        self.has_left = False
+        self.task: asyncio.Task[Outcome | Exception] | None = None
+        self.questions: asyncio.Queue[Any] = asyncio.Queue()
+        self._answer: asyncio.Future[Any] | None = None
+
+    async def elicited(self, params: Any) -> Any:
+        """The tool asks on the open line: hand the question up and wait for its answer."""
+        from mcp.types import ElicitResult  # noqa: PLC0415
+
+        before = form.asked(self.contract)
+        if before.get("question") == form.mark(params):  # asked and answered before this host was started anew
+            return ElicitResult(action="accept", content=form.content(form.answer_of(self.contract)))
+        self._answer = asyncio.get_running_loop().create_future()
+        self.questions.put_nowait(params)
+        return await self._answer
+
+    def answer(self, contract: Contract) -> None:
+        """Give the tool the answer it waits for."""
+        from mcp.types import ElicitResult  # noqa: PLC0415
+
+        self.contract = contract
+        if self._answer is not None and not self._answer.done():
+            content = form.content(form.answer_of(contract))
+            self._answer.set_result(ElicitResult(action="accept", content=content))
+
+    def give_up(self) -> None:
+        """Nobody will answer any more."""
+        from mcp.types import ElicitResult  # noqa: PLC0415
+
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(ElicitResult(action="cancel"))
+
+    async def perform(self) -> Outcome:
+        """Send it and take what comes back."""
+        from mcp.types import CallToolResult  # noqa: PLC0415
+
+        left = form.asked(self.contract)
+        state, keys = left.get("state"), left.get("keys") or []
+        responses = form.responses(keys, form.answer_of(self.contract)) if keys else None
+        pause_s = BACKOFF_S
+        for _ in range(ROUNDS_MAX):
+            result = await self._sent(responses, state)
+            if isinstance(result, CallToolResult):
+                return self._outcome(result)
+            responses, state = None, result.request_state
+            if result.input_requests:
+                return Outcome(question=self._question(result))
+            await asyncio.sleep(pause_s)  # "not yet": the protocol wants it asked again
+            pause_s = min(pause_s * 2, BACKOFF_S_MAX)
+        raise OutcomeUnknown(f"`{self.tool}` said {ROUNDS_MAX} times that it is not done yet")
+
+    async def _sent(self, responses: Any, state: str | None) -> "CallToolResult | InputRequiredResult":
+        from mcp import MCPError  # noqa: PLC0415
+        from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult, InputRequiredResult  # noqa: PLC0415
+        from pydantic import TypeAdapter  # noqa: PLC0415
+
+        given, key = dict(self.contract.input), self.contract.key
+        name = self.connection.server.tool(self.tool).key_argument
+        if name and key:
+            given.setdefault(name, key)
+        meta: Any = {KEY: key} if key else None
+        # Not `call_tool`: that one checks the result against the tool's schema and raises, when the deed is done.
+        request = CallToolRequest(
+            params=CallToolRequestParams(
+                name=self.tool,
+                arguments=given,
+                input_responses=responses,
+                request_state=state,
+                _meta=meta,
+            )
+        )
+        adapter: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
+        self.has_left = True
+        try:
+            return await self.connection.session.send_request(request, adapter, progress_callback=self._progress)
+        except MCPError as error:
+            raise self._failure(error.error.code, error.error.message) from None
+        except Exception as error:  # noqa: BLE001  # whatever it is, the deed may be done
+            raise OutcomeUnknown(self._hidden(f"`{self.tool}` sent an answer that cannot be read: {error}")) from None
+
+    async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
+        say(self.contract, {"progress": progress, "total": total, "text": self._hidden(message or "")})
+
+    def _failure(self, code: int, message: str) -> Exception:
+        said = self._hidden(f"`{self.connection.server.name}.{self.tool}`: {message}")
+        if code in LOST:
+            return OutcomeUnknown(f"{said} (error {code}); the call had been sent")
+        return EffectFailed(f"{said} (error {code})", "validation_error" if code in REFUSED else "tool_failure")
+
+    def _hidden(self, value: Any) -> Any:
+        return self.connection.resolver.hidden(value)
+
+    def _question(self, result: "InputRequiredResult") -> Any:
+        requests = result.input_requests or {}
+        params = {key: request.params for key, request in requests.items() if request.method == "elicitation/create"}
+        if len(params) != len(requests):
+            raise EffectFailed(f"`{self.tool}` wants a model or folders of detent's; it offers only people's answers")
+        left = {"state": result.request_state, "keys": list(params)}
+        return form.question(self.connection.server.name, self.tool, params, left)
+
+    def open_question(self, params: Any) -> Any:
+        """The question of a tool that waits on its open line."""
+        left = {"call": self.token, "question": form.mark(params)}
+        return form.question(self.connection.server.name, self.tool, {"answer": params}, left)
+
+    def _outcome(self, result: "CallToolResult") -> Outcome:
+        kept, is_cut = _content(result.content)
+        text = "\n".join(block["text"] for block in kept if block["type"] == "text")
+        told: dict[str, Any] = {"success": not result.is_error, "text": text, "truncated": is_cut}
+        if any(block["type"] != "text" for block in kept):
+            told["content"] = kept
+        if result.structured_content is not None:
+            told["structured"] = result.structured_content
+        told = self._hidden(told)
+        if result.is_error:
+            raise EffectFailed(told["text"][:2000] or f"`{self.tool}` reported an error", "tool_failure", told)
+        return Outcome(told)
+
+
+def _content(blocks: Any) -> tuple[list[dict[str, Any]], bool]:
+    """What a tool gave, up to a limit; what does not fit is named."""
+    kept: list[dict[str, Any]] = []
+    room, is_cut = TEXT_MAX, False
+    for block in blocks:
+        told: dict[str, Any] = block.model_dump(mode="json", by_alias=True, exclude_none=True)
+        size = len(str(told))
+        if told["type"] == "text" and size > room:
+            told, is_cut = {"type": "text", "text": told["text"][:room]}, True
+        elif size > room:
+            told, is_cut = {"type": told["type"], "characters_left_out": size}, True
+        room -= min(size, room)
+        kept.append(told)
+    return kept, is_cut

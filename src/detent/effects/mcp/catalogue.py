@@ -1,0 +1,107 @@
+"""What servers offer, and how careful one must be with each tool.
+
+The list of a server's tools is kept in the home, so that knowing the effects costs nothing and a server is started only
+when something is called. What is kept is checked again at each connection: a tool that became more dangerous since is
+not called.
+"""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from detent.core.check import is_effect_name
+from detent.core.deed import Kind
+from detent.effects.mcp.config import ServerConfig
+
+ORDER: tuple[Kind, ...] = ("pure", "idempotent", "irreversible")
+DESCRIPTION_MAX = 4000
+
+
+class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a server says of its own tool; None: nothing."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+
+
+class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool of a server."""
+
+    name: str
+    description: str = ""
+    schema: dict[str, Any] = {}
+    hints: Hints = Hints()
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """The tools of a server as they were when it was last seen."""
+
+    config: str
+    tools: tuple[Offer, ...]
+
+
+def kind_of(server: ServerConfig, offer: Offer) -> Kind:
+    """How careful one must be with a tool.
+
+    What the configuration says of the tool decides. Then a trusted server's own hints. Then what the configuration says
+    of the server, which a hint can make stricter and never laxer. Silence means irreversible.
+    """
+    said = server.tool(offer.name).effect
+    if said is not None:
+        return said
+    hinted = _hinted(offer.hints)
+    if server.trusted and hinted is not None:
+        return hinted
+    kinds = [kind for kind in (server.effect, hinted) if kind is not None]
+    return stricter(*kinds) if server.effect is not None else "irreversible"
+
+
+def stricter(*kinds: Kind) -> Kind:
+    """The most careful of several."""
+    return max(kinds, key=ORDER.index)
+
+
+def _hinted(hints: Hints) -> Kind | None:
+    if hints.read_only:
+        return "pure"
+    if hints.idempotent:
+        return "idempotent"
+    said_anything = hints.read_only is not None or hints.destructive is not None or hints.idempotent is not None
+    return "irreversible" if said_anything else None
+
+
+def offers(server: str, listed: Any) -> tuple[Offer, ...]:
+    """A server's list of tools, with what is of use; a name that no effect can have is left out."""
+    found = []
+    for tool in listed:
+        notes = tool.annotations
+        hints = Hints(notes.read_only_hint, notes.destructive_hint, notes.idempotent_hint) if notes else Hints()
+        if is_effect_name(f"{server}.{tool.name}"):
+            found.append(Offer(tool.name, (tool.description or "")[:DESCRIPTION_MAX], tool.input_schema, hints))
+    return tuple(found)
+
+
+def kept(folder: Path, server: ServerConfig) -> tuple[Offer, ...] | None:
+    """The tools as they were last seen; None when they were not, or the server may be another one now."""
+    try:
+        found = msgspec.json.decode((folder / f"{server.name}.json").read_bytes(), type=Kept)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return found.tools if found.config == server.digest else None
+
+
+def keep(folder: Path, server: ServerConfig, tools: tuple[Offer, ...]) -> None:
+    """Remember the tools; a home that cannot be written is no reason to stop."""
+    if kept(folder, server) == tools:
+        return
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number, name = tempfile.mkstemp(dir=folder)
+        with os.fdopen(number, "wb") as file:
+            file.write(msgspec.json.encode(Kept(server.digest, tools)))
+        os.replace(name, folder / f"{server.name}.json")

@@ -1,0 +1,219 @@
+"""One server and the line to it: started when it is needed, started again when it has died, stopped with its owner.
+
+The SDK's client must be entered and left by one task, so each connection has a task of its own that keeps it open.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from detent.core.deed import EffectFailed
+from detent.effects.http import tls
+from detent.effects.kernel.orphan import marks
+from detent.effects.mcp.catalogue import Offer, keep, offers
+from detent.effects.mcp.config import Resolver, ServerConfig
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
+
+    from detent.effects.mcp.call import Call
+
+MARK = "DETENT_MCP"
+CONNECT_S = 60.0  # npm may have to fetch a package first
+LOG_MAX = 1024 * 1024
+PAGES_MAX = 100
+TOOLS_MAX = 2000
+
+
+class Line:
+    """A transport that notices when the other side is gone."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.is_closed = False
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        read, write = await self._inner.__aenter__()
+        return _Reading(read, self), write
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._inner.__aexit__(*error)
+
+
+class _Reading:
+    def __init__(self, inner: Any, line: Line) -> None:
+        self._inner, self._line = inner, line
+
+    async def __aenter__(self) -> "_Reading":
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._inner.__aexit__(*error)
+
+    def __aiter__(self) -> "_Reading":
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._inner.__anext__()
+        except BaseException:
+            self._line.is_closed = True  # its end, or ours
+            raise
+
+    async def receive(self) -> Any:
+        return await self._inner.receive()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._inner, "last_context", None)
+
+
+class Connection:
+    """A server that answers, its tools, and the call that is at work on it."""
+
+    def __init__(self, server: ServerConfig, folder: Path) -> None:
+        self.server = server
+        self.resolver = Resolver(server.name)
+        self.tools: dict[str, Offer] = {}
+        self.protocol = ""
+        self.turn = asyncio.Lock()  # of a server whose questions do not say which call they belong to
+        self.active: Call | None = None
+        self._folder = folder
+        self._line: Line | None = None
+        self._client: Any = None
+        self._stop = asyncio.Event()
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call can be sent."""
+        return self._client is not None and self._line is not None and not self._line.is_closed
+
+    @property
+    def session(self) -> "ClientSession":
+        """The SDK's own session."""
+        session: ClientSession = self._client.session
+        return session
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether a tool's question comes as a result, with everything needed to go on later."""
+        return self.session.discover_result is not None
+
+    def close(self) -> None:
+        """Let the task that keeps it open end."""
+        self._stop.set()
+
+    async def keep_open(self) -> None:
+        """Connect, stay, and leave when told to; what goes wrong on the way is told through `ready`."""
+        try:
+            async with self._transport() as line, asyncio.timeout(CONNECT_S) as limit:
+                self._line = line
+                async with self._made(line) as client:
+                    self._client = client
+                    self.protocol = client.protocol_version
+                    self.tools = {offer.name: offer for offer in await self._list(client)}
+                    limit.reschedule(None)
+                    self.ready.set_result(None)
+                    await self._stop.wait()
+        except asyncio.CancelledError:
+            if not self.ready.done():
+                self.ready.cancel()
+            raise
+        except BaseException as error:  # noqa: BLE001  # a server may break in any way; groups of errors among them
+            if not self.ready.done():
+                self.ready.set_exception(self._not_reached(error))
+        finally:
+            self._client = None
+
+    def _made(self, line: Line) -> Any:
+        from mcp import Client  # noqa: PLC0415  # takes a while to load
+        from mcp.types import Implementation  # noqa: PLC0415
+
+        about = Implementation(name="detent", version="0")
+        return Client(
+            line, mode=self.server.protocol, client_info=about, elicitation_callback=self._elicited, cache=None
+        )
+
+    @contextlib.asynccontextmanager
+    async def _transport(self) -> AsyncIterator[Line]:
+        server = self.server
+        if server.url:
+            import httpx2  # noqa: PLC0415
+            from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
+            limits = httpx2.Timeout(None, connect=10.0)
+            headers = self.resolver.texts(server.headers)
+            async with httpx2.AsyncClient(headers=headers, verify=tls(), timeout=limits) as client:
+                yield Line(streamable_http_client(self.resolver.text(server.url), http_client=client))
+            return
+        from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
+
+        parameters = StdioServerParameters(
+            command=self.resolver.text(server.command),
+            args=[self.resolver.text(one) for one in server.args],
+            env={**self.resolver.texts(server.env), **marks(str(self._folder.absolute()), MARK)},
+            cwd=self.resolver.text(server.cwd) or None,
+            encoding_error_handler="replace",
+        )
+        with open_log(self._folder, server.name) as log:
+            yield Line(stdio_client(parameters, errlog=log))
+
+    async def _list(self, client: Any) -> tuple[Offer, ...]:
+        if client.server_capabilities.tools is None:
+            return ()
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(PAGES_MAX):
+            page = await client.list_tools(cursor=cursor)
+            found += page.tools
+            cursor = page.next_cursor
+            if not cursor or len(found) >= TOOLS_MAX:
+                break
+        tools = offers(self.server.name, found[:TOOLS_MAX])
+        keep(self._folder, self.server, tools)
+        return tools
+
+    def _not_reached(self, error: BaseException) -> EffectFailed:
+        """Why there is no connection: nothing was called, so nothing happened."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, EffectFailed):
+            return error
+        name = self.server.name
+        if isinstance(error, FileNotFoundError):
+            return EffectFailed(
+                f"server `{name}`: there is no program `{self.server.command}`", "tool_failure.not_found"
+            )
+        if isinstance(error, TimeoutError):
+            return EffectFailed(f"server `{name}` did not answer within {CONNECT_S:g} s", "timeout.action")
+        said = self.resolver.hidden(str(error) or type(error).__name__)
+        log = "" if self.server.url else f"; what it said itself is in {self._folder / (name + '.log')}"
+        return EffectFailed(f"server `{name}` cannot be reached: {said}{log}", "tool_failure.unavailable")
+
+    async def _elicited(self, context: Any, params: Any) -> Any:  # noqa: ARG002
+        """A tool asks a person, and its call is waiting on this line: the only one that is not waiting already."""
+        from mcp.types import ElicitResult  # noqa: PLC0415
+
+        if self.active is None:
+            return ElicitResult(action="cancel")
+        return await self.active.elicited(params)
+
+
+@contextlib.contextmanager
+def open_log(folder: Path, name: str) -> Any:
+    """Where a server's stderr goes; the last one is kept beside it when it has grown."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{name}.log"
+    if path.exists() and path.stat().st_size > LOG_MAX:
+        os.replace(path, path.with_suffix(".old.log"))
+    number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(number, "a", encoding="utf-8", errors="replace") as log:
+        yield log

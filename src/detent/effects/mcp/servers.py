@@ -1,0 +1,192 @@
+"""The servers of one host: their tools as effects, each server started once, all of them stopped together."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from detent.core.contract import Contract
+from detent.core.deed import Declared, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown
+from detent.effects.kernel.orphan import kill_orphans
+from detent.effects.mcp import form
+from detent.effects.mcp.call import Call
+from detent.effects.mcp.catalogue import ORDER, Offer, kept, kind_of
+from detent.effects.mcp.config import ServerConfig
+from detent.effects.mcp.connection import MARK, Connection
+
+FOLDER = "mcp"  # in the home: logs of servers, and what they offer
+OPEN_MAX = 100  # calls of one host that wait for a person on an open line
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How a server is found."""
+
+    name: str
+    place: str
+    protocol: str = ""
+    tools: tuple[tuple[Offer, Kind], ...] = ()
+    problem: str = ""
+
+
+class Servers:
+    """`async with Servers(home, configs) as servers: effects = await servers.effects()`.
+
+    Leaving it stops every server. Entering it ends those that a dead detent of the same home left running.
+    """
+
+    def __init__(self, home: Path, configs: Mapping[str, ServerConfig]) -> None:
+        self._configs = dict(configs)
+        self._folder = home / FOLDER
+        self._connections: dict[str, Connection] = {}
+        self._open: dict[str, Call] = {}
+        self._tasks = asyncio.TaskGroup()
+        self.problems: dict[str, str] = {}
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(kill_orphans, str(self._folder.absolute()), MARK)
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        for call in list(self._open.values()):
+            if call.task is not None:
+                call.task.cancel()
+        for connection in self._connections.values():
+            connection.close()
+        await self._tasks.__aexit__(None, None, None)
+
+    async def effects(self) -> dict[str, Effect]:
+        """Every tool as an effect; a server that is not known yet is asked, one that does not answer is a problem."""
+        found: dict[str, Effect] = {}
+        for name, server in self._configs.items():
+            try:
+                tools = await self._tools(server)
+            except EffectFailed as error:
+                self.problems[name] = str(error)
+                continue
+            for offer in tools:
+                effect = self._effect(server, offer)
+                found[effect.name] = effect
+        return found
+
+    async def offers(self) -> dict[str, Offer]:
+        """Every tool by the name of its effect, with its description and schema; both are the server's words."""
+        found: dict[str, Offer] = {}
+        for name, server in self._configs.items():
+            try:
+                found |= {f"{name}.{offer.name}": offer for offer in await self._tools(server)}
+            except EffectFailed as error:
+                self.problems[name] = str(error)
+        return found
+
+    async def standing(self, name: str) -> Standing:
+        """Start a server and say what it is."""
+        server = self._configs[name]
+        try:
+            connection = await self._connected(server)
+        except EffectFailed as error:
+            return Standing(name, server.place, problem=str(error))
+        tools = tuple((offer, kind_of(server, offer)) for offer in connection.tools.values())
+        return Standing(name, server.place, connection.protocol, tools)
+
+    async def _tools(self, server: ServerConfig) -> tuple[Offer, ...]:
+        known = kept(self._folder, server)
+        return known if known is not None else tuple((await self._connected(server)).tools.values())
+
+    async def _connected(self, server: ServerConfig) -> Connection:
+        connection = self._connections.get(server.name)
+        if connection is None or (connection.ready.done() and not connection.is_open):
+            if connection is not None:
+                connection.close()  # it has died; what it left is cleaned up while the next one starts
+            connection = self._connections[server.name] = Connection(server, self._folder)
+            self._tasks.create_task(connection.keep_open())
+        await asyncio.shield(connection.ready)
+        return connection
+
+    def _effect(self, server: ServerConfig, offer: Offer) -> Effect:
+        said = server.tool(offer.name)
+
+        async def perform(contract: Contract) -> Outcome:
+            return await self._perform(server, offer.name, contract)
+
+        declared = Declared(
+            kind=kind_of(server, offer),
+            timeout_s=said.timeout_s or server.timeout_s,
+            scope=said.scope,
+            key=said.key,
+        )
+        return Effect(f"{server.name}.{offer.name}", perform, declared, about=offer.description.partition("\n")[0])
+
+    async def _perform(self, server: ServerConfig, tool: str, contract: Contract) -> Outcome:
+        token = form.asked(contract).get("call")
+        call = self._open.pop(token, None) if isinstance(token, str) else None
+        if call is None and token and contract.is_irreversible:
+            raise OutcomeUnknown(f"`{server.name}.{tool}` was at work when it asked, and the line to it is gone")
+        if call is None:
+            connection = await self._connected(server)
+            self._check(connection, tool, contract)
+            call = Call(connection, tool, contract)
+        if call.connection.is_open and call.connection.is_modern:
+            return await call.perform()
+        async with call.connection.turn:
+            return await self._in_turn(call, contract)
+
+    async def _in_turn(self, call: Call, contract: Contract) -> Outcome:
+        """Go on with a call until it is done or asks; only one is at work on such a line, so a question is its own."""
+        call.connection.active = call
+        try:
+            if call.task is None:
+                call.task = self._tasks.create_task(self._kept(call))
+            else:
+                call.answer(contract)
+            asking = asyncio.ensure_future(call.questions.get())
+            try:
+                await asyncio.wait({call.task, asking}, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                call.task.cancel()
+                raise
+            finally:
+                asking.cancel()
+            if call.task.done():
+                return self._came(call.task.result())
+            self._remember(call)
+            return Outcome(question=call.open_question(asking.result()))
+        finally:
+            call.connection.active = None
+
+    async def _kept(self, call: Call) -> Outcome | Exception:
+        """The call as a task that outlives the attempt which began it; its failure is a value, for whoever waits."""
+        try:
+            return await call.perform()
+        except Exception as error:  # noqa: BLE001
+            return error
+
+    @staticmethod
+    def _came(result: Outcome | Exception) -> Outcome:
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def _remember(self, call: Call) -> None:
+        self._open[call.token] = call
+        while len(self._open) > OPEN_MAX:
+            self._open.pop(next(iter(self._open))).give_up()
+
+    @staticmethod
+    def _check(connection: Connection, tool: str, contract: Contract) -> None:
+        """A tool must still be what it was when the run began."""
+        server, offer = connection.server, connection.tools.get(tool)
+        if offer is None:
+            raise EffectFailed(f"the server `{server.name}` has no tool `{tool}` any more", "tool_failure.not_found")
+        now = kind_of(server, offer)
+        if (
+            server.tool(tool).effect is None
+            and contract.kind in ORDER
+            and ORDER.index(now) > ORDER.index(contract.kind)
+        ):
+            message = f"`{server.name}.{tool}` was {contract.kind} when this run began and says now that it is {now}"
+            raise EffectFailed(
+                f"{message}; start the run again, or say in detent.mcp.yaml what it is", "validation_error"
+            )

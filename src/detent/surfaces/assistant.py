@@ -1,0 +1,71 @@
+"""What every surface needs to hold a conversation: the assistant's effects, its tools, and the beginning of a turn."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from detent.agents.assistant import ASSISTANT, Ledger, effects, new_turn, offered, past, turn_input
+from detent.core.deed import Effect
+from detent.errors import Refused
+from detent.host.embedded.live import load
+from detent.host.embedded.reader import entries
+from detent.surfaces.source import of_agent
+
+if TYPE_CHECKING:
+    from detent.core.run import Run
+    from detent.host.embedded.journal import Journal
+    from detent.host.embedded.shared import SharedHost
+
+WEBHOOK = "detent.webhook"  # the server's own, for its hooks
+TURNS_READ = 10  # of a session's past
+
+
+def agent_effects(home: Path) -> dict[str, Effect]:
+    """The assistant's own effects, by name."""
+    return {effect.name: effect for effect in effects(home)}
+
+
+def tools_of(known: Mapping[str, Effect], own: Mapping[str, Effect], named: Sequence[str]) -> list[dict[str, Any]]:
+    """The tools a model is offered: those of the user's file, those of MCP servers, and built-in ones by name."""
+    from detent.effects import builtin, discover
+
+    unknown = [name for name in named if name not in known]
+    if unknown:
+        raise Refused(f"there is no tool `{unknown[0]}`; known: {', '.join(sorted(known))}")
+    quiet = {*builtin(), *discover(), WEBHOOK} - set(named)
+    served = {name: effect for name, effect in known.items() if name not in quiet}
+    return offered({**served, **own}.values())
+
+
+def history(journal: "Journal", session: str) -> list[dict[str, str]]:
+    """What was said in a session so far."""
+    found = [load(journal, record.summary.run_id).run for record in journal.session(session, TURNS_READ)]
+    return past(found)
+
+
+def ledger_of(journal: "Journal", run_id: str) -> Ledger:
+    """What the journal says was done in a turn."""
+    return Ledger(run_id).read(entries(journal, run_id))
+
+
+def ledgers(journal: "Journal", session: str, limit: int = 1000) -> Iterable[Ledger]:
+    """What was done in every turn of a session, oldest first."""
+    for record in reversed(journal.session(session, limit)):
+        yield ledger_of(journal, record.summary.run_id)
+
+
+async def begin(
+    host: "SharedHost",
+    session: str,
+    message: str,
+    *,
+    said: Sequence[Mapping[str, Any]] = (),
+    tools: Sequence[Mapping[str, Any]] = (),
+    source: str = "",
+    by: str = "",
+    **more: Any,
+) -> "Run":
+    """Begin a turn; `more` is what `turn_input` takes besides."""
+    given = turn_input(message, tools=tools, history=said, **more)
+    source = of_agent("assistant", source)
+    return await host.start(ASSISTANT, given, run_id=new_turn(session), session=session, source=source, by=by)

@@ -1,0 +1,84 @@
+"""The command mcp: detent as an MCP server on stdio, and a look at the MCP servers of this folder."""
+
+import click
+
+from detent.errors import Unknown
+from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.option import verb
+from detent.surfaces.cli.text import columns, visible
+from detent.surfaces.language import _
+from detent.surfaces.tools import FILES, configured_servers, servers_here
+
+
+@verb("mcp")
+@click.argument("what", type=click.Choice(["serve", "list", "tools"]), default="serve", metavar="[serve|list|tools]")
+@click.argument("name", default="", metavar="[SERVER]")
+@click.option(
+    "--mcp-may-approve-irreversible",
+    "may_approve",
+    is_flag=True,
+    help=_("Let the user of the MCP client also approve what cannot be taken back."),
+)
+async def mcp(caller: Caller, what: str, name: str, may_approve: bool) -> int:
+    """Serve, list the servers, or list their tools."""
+    if what == "serve":
+        from detent.surfaces.mcp.stdio import serve
+
+        await serve(caller.home, caller.host, may_approve_irreversible=may_approve)
+        return 0
+    configs = configured_servers()
+    if name and name not in configs:
+        known = ", ".join(configs) or "-"
+        raise Unknown(_("there is no server `{name}`; known: {names}", name=name, names=known))
+    if what == "list":
+        return _listed(caller)
+    return await _tools(caller, [name] if name else list(configs))
+
+
+def _listed(caller: Caller) -> int:
+    configs = configured_servers()
+    if caller.is_json:
+        rows = [{"name": one.name, "place": one.place, "trusted": one.trusted} for one in configs.values()]
+        emit({"ok": True, "servers": rows, "error": None})
+    elif not configs:
+        caller.say(_("no servers: there is no {file} here", file=FILES[0]))
+    else:
+        trust = {True: _("trusted"), False: _("not trusted")}
+        for line in columns([[visible(s.name), trust[s.trusted], visible(s.place)] for s in configs.values()]):
+            caller.say(line)
+    return 0
+
+
+async def _tools(caller: Caller, names: list[str]) -> int:
+    found = []
+    async with servers_here(caller.home) as servers:
+        if servers is not None:
+            found = [await servers.standing(name) for name in names]
+    if caller.is_json:
+        rows = [
+            {
+                "name": one.name,
+                "protocol": one.protocol,
+                "problem": one.problem or None,
+                "tools": [
+                    {"name": offer.name, "effect": kind, "about": offer.description} for offer, kind in one.tools
+                ],
+            }
+            for one in found
+        ]
+        emit({"ok": not any(one.problem for one in found), "servers": rows, "error": None})
+    for one in found:
+        head = one.problem or f"{one.protocol}, {_('{count} tools', count=len(one.tools))}"
+        caller.say(f"{visible(one.name)}: {visible(head)}", "red" if one.problem else "")
+        lines = [
+            [f"  {visible(one.name)}.{visible(offer.name)}", kind, visible(offer.description.partition("\n")[0])[:80]]
+            for offer, kind in one.tools
+        ]
+        for line in columns(lines):
+            caller.say(line)
+    if not found:
+        caller.say(_("no servers: there is no {file} here", file=FILES[0]))
+    return 1 if any(one.problem for one in found) else 0
+
+
+COMMANDS = {"mcp": mcp}

@@ -1,0 +1,5 @@
+"""detent as an MCP server: any MCP client can start runs, look at them and have its user asked; it cannot approve."""
+
+from detent.surfaces.mcp.program import Surface
+
+__all__ = ["Surface"]

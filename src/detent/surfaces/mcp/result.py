@@ -1,0 +1,81 @@
+"""What the tools answer: models, so that clients get structured content with a schema."""
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+
+class Question(BaseModel):
+    """Something a run waits for a person to say."""
+
+    run_id: str
+    contract_id: str
+    action: str = ""
+    reason: str = Field(description="approval, form or outcome_unknown")
+    question: str
+    call: dict[str, Any] = Field(default={}, description="The exact call that waits; an answer is bound to its hash.")
+    call_hash: str = ""
+    irreversible: bool = False
+
+
+class Standing(BaseModel):
+    """Where a run stands."""
+
+    run_id: str
+    machine: str
+    state: str
+    status: str = Field(description="pending, running, waiting, completed, failed, rejected or cancelled")
+    waiting: list[Question] = []
+    accepts: list[str] = Field(default=[], description="Events that `signal` may tell it now.")
+    output: Any = None
+    error: dict[str, Any] | None = None
+    checkpoint: str = ""
+    cost_usd: float = 0.0
+
+
+class Line(BaseModel):
+    """One run of a list."""
+
+    run_id: str
+    machine: str
+    state: str
+    status: str
+    started_at: float
+    updated_at: float
+
+
+class Lines(BaseModel):
+    """Runs, newest first."""
+
+    runs: list[Line]
+
+
+class Events(BaseModel):
+    """Events of a run in their order."""
+
+    run_id: str
+    events: list[dict[str, Any]]
+    last: int = Field(description="Ask for what comes `after` this number next time.")
+    has_more: bool = False
+
+
+class Questions(BaseModel):
+    """Everything that waits for a person."""
+
+    questions: list[Question]
+
+
+class Decision(BaseModel):
+    """What came of asking the user."""
+
+    is_decided: bool
+    answer: str = Field(description="approved, rejected, filled_in, settled or open")
+    by: str = ""
+    run: Standing
+
+
+class Approval(BaseModel):
+    """What a person is asked before something is done."""
+
+    approve: bool = Field(title="Do it?", description="Yes: it is done exactly as shown. No: it is rejected.")
+    comment: str = Field(default="", title="Why", description="Kept in the journal.")

@@ -1,0 +1,153 @@
+"""A turn of the assistant told as Server-Sent Events, in the order clients of the execution protocol expect.
+
+A tool turn: emotion, text, tool_result, execution_state twice, text, emotion, done. A form, or a deed that is asked
+about first: emotion, text, ecs, execution_state twice, done. A resumed one: execution_state twice, then as it goes on.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from detent.agents.assistant import Execution, Ledger
+from detent.agents.assistant.execution import Created, Move
+from detent.agents.assistant.form import DEFAULT_ACTIONS, DISPLAY
+from detent.agents.assistant.view import state_change
+from detent.core.events import ContractMoved
+from detent.core.history import Entry
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.host.embedded.listing import Listing
+from detent.host.embedded.reader import entries
+from detent.surfaces.server.feed import message
+from detent.surfaces.server.room import Room
+
+PAUSE_S = 0.05
+
+
+def form_of(execution: Execution) -> dict[str, Any]:
+    """What a person must see of a waiting execution: its form, or the exact call that is to be confirmed."""
+    detail = execution.detail
+    if detail.get("type") != "confirmation":
+        return {"id": execution.id, **{name: value for name, value in detail.items() if name != "request"}}
+    call = {"service": detail["call"]["service"], "method": detail["call"]["method"], "args": detail["call"]["args"]}
+    return {
+        "id": execution.id,
+        "type": "form",
+        "title": detail["message"],
+        "description": "",
+        "fields": [],
+        "actions": [dict(action) for action in DEFAULT_ACTIONS],
+        "context": {"intent": "confirmation", "extra": {"call": call, "execution_id": detail["execution_id"]}},
+    }
+
+
+class Teller:
+    """Turns the entries of one turn into messages."""
+
+    def __init__(self, run_id: str, session: str, after: int) -> None:
+        self.session, self._after = session, after
+        self.ledger = Ledger(run_id)
+        self._told = 0
+        self._late: list[bytes] = []  # states of a tool call, told after its result
+        self._thoughts = 0
+
+    def more(self, found: list[Entry]) -> Iterator[bytes]:
+        """The messages of further entries."""
+        for entry in found:
+            self.ledger.read([entry])
+            if entry.seq > self._after:
+                yield from self._thought(entry)
+            yield from self._moves()
+
+    def _thought(self, entry: Entry) -> Iterator[bytes]:
+        event, context = entry.event, entry.run.context
+        if not isinstance(event, ContractMoved) or event.trigger != "succeed":
+            return
+        if event.contract_id.startswith("reasoning/keep/") and isinstance(event.result, dict):
+            yield message("memory_saved", {"type": "memory_saved", "payload": event.result})
+        if not event.contract_id.startswith("reasoning/think/"):
+            return
+        self._thoughts += 1
+        said = _text(str(context.get("response") or ""))
+        felt = context.get("detected") or {}
+        feeling = message("emotion", {"type": "emotion", "payload": {
+            name: felt.get(name) for name in ("primary", "category", "confidence")}})  # fmt: skip
+        if event.raises == "END":
+            yield said
+            yield feeling
+        elif event.raises in ("TOOL", "ASK") and self._thoughts == 1:
+            yield feeling
+            yield said
+        form = context.get("form") or {}
+        if event.raises == "ASK" and form.get("type") == DISPLAY:
+            payload = {"type": "ecs", "payload": form, "session_id": self.session}
+            yield message("ecs", payload)
+
+    def _moves(self) -> Iterator[bytes]:
+        rows, self._told = self.ledger.rows[self._told :], len(self.ledger.rows)
+        for id, row in rows:
+            execution = self.ledger.executions[id]
+            if isinstance(row, Created) or not isinstance(row, Move) or row.seq <= self._after:
+                continue
+            if row.trigger == "suspend":
+                yield from self._asked(execution, row)
+            elif execution.type == "tool_call":
+                self._late.append(message("execution_state", state_change(execution, row)))
+                if row.target.is_terminal:
+                    result = execution.result if execution.error == "" else execution.error
+                    yield message("tool_result", {"type": "tool_result", "payload": {"result": result}})
+                    yield from self._held()
+            elif row.trigger == "start" and execution.detail.get("type") != DISPLAY:
+                self._late.append(message("execution_state", state_change(execution, row)))
+            else:
+                yield message("execution_state", state_change(execution, row))
+
+    def _asked(self, execution: Execution, row: Move) -> Iterator[bytes]:
+        if execution.type == "ecs_request":
+            yield message("ecs", {"type": "ecs", "payload": form_of(execution), "session_id": self.session})
+        yield from self._held()
+        yield message("execution_state", state_change(execution, row))
+
+    def _held(self) -> Iterator[bytes]:
+        held, self._late = self._late, []
+        yield from held
+
+    def end(self, run: Run) -> Iterator[bytes]:
+        """The last messages: what was held back, what went wrong, and that it is done."""
+        yield from self._held()
+        if run.ended not in (None, Status.COMPLETED):
+            problem = (
+                run.error.message if run.error and run.error.message else str(run.ended.value if run.ended else "")
+            )
+            yield message("error", {"type": "error", "payload": {"message": problem}})
+        yield message("done", {"type": "done"})
+
+
+def _text(content: str) -> bytes:
+    return message("text", {"type": "text", "payload": {"content": content}}) if content else b""
+
+
+async def told(room: Room, run_id: str, session: str, status: str, after: int = 0) -> AsyncIterator[bytes]:
+    """The whole stream of a turn until it has ended or waits."""
+    yield message("status", {"status": status, "session_id": session})
+    teller, seq = Teller(run_id, session, after), 0
+    async with asyncio.TaskGroup() as tasks:
+        settled = tasks.create_task(room.host.settled(run_id))
+        try:
+            is_last = False
+            while not is_last:
+                await asyncio.wait([settled], timeout=PAUSE_S)
+                is_last = settled.done() or room.is_closing
+                found = await room.read(_since, run_id, seq)
+                seq = found[-1].seq if found else seq
+                for chunk in teller.more(found):
+                    yield chunk
+        finally:
+            settled.cancel()
+    if settled.done() and not settled.cancelled():
+        for chunk in teller.end(settled.result()):
+            yield chunk
+
+
+def _since(journal: Listing, run_id: str, seq: int) -> list[Entry]:
+    return list(entries(journal, run_id, seq))

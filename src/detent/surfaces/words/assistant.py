@@ -1,0 +1,21 @@
+"""Sentences of the assistant's surfaces."""
+
+CHINESE: dict[str, str] = {
+    "CAREFUL": "小心",
+    "{name}, confirmation": "{name} 的确认",
+    "Talk to the assistant; what it does are contracts.": "与助手对话；它所做的每件事都是合约。",
+    "The conversation to begin or to go on with.": "要开始或继续的会话。",
+    "A Python file whose effects are the tools.": "一个 Python 文件，其中的 effect 就是工具。",
+    "A built-in effect to offer as well.": "另外提供的内置 effect。",
+    "Another model than $DETENT_MODEL.": "不用 $DETENT_MODEL，而用另一个模型。",
+    "session {session}; an empty line or Ctrl-D ends it": "会话 {session}；空行或 Ctrl-D 结束",
+    "go on with: {command}": "继续：{command}",
+    "Left open; the commands above answer it at any time.": "先不回答；随时可用上面的命令回答。",
+    "[y]es, [n]o, [e]dit, [l]ater? ": "[y] 同意，[n] 拒绝，[e] 修改参数，[l] 以后再说？",
+    "Why? ": "为什么？",
+    "Arguments as JSON: ": "参数（JSON）：",
+    "Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? ": (
+        "它发生了吗？[y] 发生了，[n] 没有（现在执行），[g] 放弃，[l] 以后再说？"
+    ),
+    "An empty line leaves a field out; ! rejects the form.": "空行表示不填；! 表示拒绝整个表单。",
+}

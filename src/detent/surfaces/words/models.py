@@ -1,0 +1,24 @@
+"""Sentences about models and about MCP."""
+
+CHINESE: dict[str, str] = {
+    "none configured, so `{name}` answers the examples; for a real one set DETENT_MODEL to openai:NAME or "
+    "anthropic:NAME with OPENAI_API_KEY or ANTHROPIC_API_KEY, or DETENT_BASE_URL to any OpenAI-compatible server": (
+        "未配置模型，示例由 `{name}` 回答；要使用真正的模型，请把 DETENT_MODEL 设为 openai:名称 或 anthropic:名称，"
+        "并设置 OPENAI_API_KEY 或 ANTHROPIC_API_KEY；或把 DETENT_BASE_URL 指向任何兼容 OpenAI 的服务器"
+    ),
+    "{name} needs a package: pip install 'detent[{extra}]'": "{name} 需要安装一个包：pip install 'detent[{extra}]'",
+    "the provider's own server": "提供方自己的服务器",
+    "{name} at {where}": "{name}，位于 {where}",
+    "Serve runs to MCP clients, or show the MCP servers whose tools runs may call.": (
+        "向 MCP 客户端提供运行，或显示运行可调用其工具的 MCP 服务器。"
+    ),
+    "trusted": "受信任",
+    "not trusted": "不受信任",
+    "{name}: there is no program `{program}`": "{name}：没有程序 `{program}`",
+    "there is no server `{name}`; known: {names}": "没有服务器 `{name}`；已知的有：{names}",
+    "no servers: there is no {file} here": "没有服务器：这里没有 {file}",
+    "Let the user of the MCP client also approve what cannot be taken back.": (
+        "允许 MCP 客户端的用户也批准无法撤回的操作。"
+    ),
+    "{count} tools": "{count} 个工具",
+}

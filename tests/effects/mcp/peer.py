@@ -1,0 +1,103 @@
+"""A small MCP server of our own, over stdio or streamable HTTP, with tools that behave and tools that do not."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import (
+    AcceptedElicitation,
+    Context,
+    Elicit,
+    ElicitationResult,
+    MCPServer,
+    RequestStateSecurity,
+    Resolve,
+)
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel
+
+# A key of its own lets a sealed question outlive the process that asked it.
+server = MCPServer("peer", request_state_security=RequestStateSecurity(keys=["peer-" * 8]))
+READ = ToolAnnotations(read_only_hint=True)
+SAME = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
+
+
+class Name(BaseModel):
+    name: str
+    age: int = 3
+
+
+def note(text: str) -> None:
+    with Path(os.environ["PEER_NOTES"]).open("a", encoding="utf-8") as notes:
+        notes.write(text + "\n")
+
+
+@server.tool(annotations=READ)
+def look(word: str) -> str:
+    """Look at a word."""
+    return f"seen {word}"
+
+
+@server.tool(annotations=SAME)
+def put(word: str) -> str:
+    """Put a word."""
+    note(f"put {word}")
+    return "put"
+
+
+@server.tool()
+def pay(amount: int, ctx: Context) -> str:
+    """Pay; nothing is said about how dangerous that is."""
+    meta: Any = ctx.request_context.meta or {}
+    note(f"pay {amount} {dict(meta).get('detent/idempotency-key', '')}")
+    print("paid on stderr", file=sys.stderr, flush=True)  # noqa: T201
+    return "paid"
+
+
+@server.tool()
+def refuse(why: str) -> str:
+    """Always fails."""
+    raise ValueError(f"no: {why}")
+
+
+@server.tool()
+def die(amount: int) -> str:
+    """Do the deed and die before saying so."""
+    note(f"die {amount}")
+    os._exit(1)
+
+
+@server.tool()
+def sleep(seconds: float) -> str:
+    """Do the deed and take very long to say so."""
+    note("sleep")
+    time.sleep(seconds)
+    return "slept"
+
+
+@server.tool()
+def secret() -> str:
+    """Tell what should not be told."""
+    return f"it is {os.environ.get('PEER_SECRET', 'nothing')}"
+
+
+def ask_name() -> Elicit[Name]:
+    return Elicit("Who are you?", Name)
+
+
+@server.tool()
+def greet(person: Annotated[ElicitationResult[Name], Resolve(ask_name)]) -> str:
+    """Greet somebody, after asking who it is."""
+    note("greet")
+    if isinstance(person, AcceptedElicitation):
+        return f"hello {person.data.name}, {person.data.age}"
+    return "hello nobody"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+    else:
+        server.run("stdio")

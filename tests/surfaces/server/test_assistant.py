@@ -1,0 +1,222 @@
+"""The assistant over HTTP: the order of events, forms of every kind, restarts, and who may ask."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.effects.llm.scripted import DONE, Script, chunk, said, serving, streaming
+from tests.surfaces.server.stage import Stage, stage
+
+TOOLS = """
+from pathlib import Path
+from detent import effect
+
+HERE = Path(__file__).parent
+TO = {"type": "object", "required": ["to"], "properties": {"to": {"type": "string"}}}
+
+@effect("email.send", settle_s=0.0, schema=TO)
+async def send(contract):
+    '''Send an e-mail.'''
+    with (HERE / "sent").open("a") as sent:
+        sent.write(contract.input["to"] + "\\n")
+    return "sent"
+
+@effect("notes.read", kind="pure", schema={"type": "object", "properties": {}})
+async def read(contract):
+    '''Read the notes.'''
+    return "a note"
+"""
+STATES = "execution_state"
+
+
+def calling(name: str, text: str = "", **arguments: Any) -> Script:
+    asked = {"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return streaming(chunk({"content": text}), chunk({"tool_calls": [asked]}), chunk({}, "tool_calls"), DONE)
+
+
+@asynccontextmanager
+async def talking(folder: Path, monkeypatch: pytest.MonkeyPatch, *scripts: Script) -> AsyncIterator[Stage]:
+    """A server whose model says what the scripts say."""
+    (folder / "tools.py").write_text(TOOLS)
+    async with serving(*scripts) as model:
+        monkeypatch.setenv("DETENT_BASE_URL", model.url)
+        monkeypatch.setenv("DETENT_MODEL", "openai:test")
+        monkeypatch.setenv("DETENT_TOOLS", str(folder / "tools.py"))
+        async with stage(folder) as scene:
+            yield scene
+
+
+async def events(scene: Stage, path: str, body: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The events of a stream, to its end."""
+    answer = await scene.client.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    found = []
+    for block in answer.text.split("\n\n"):
+        fields = dict(line.partition(": ")[::2] for line in block.splitlines() if not line.startswith(":"))
+        if "data" in fields:
+            found.append((fields["event"], json.loads(fields["data"])))
+    return found
+
+
+def names(told: list[tuple[str, Any]]) -> list[str]:
+    return [name for name, _ in told]
+
+
+async def test_a_tool_turn_in_the_order_clients_expect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with talking(tmp_path, monkeypatch, calling("notes_read", "Let me look."), said("Here it is.")) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        assert names(told) == ["status", "emotion", "text", "tool_result", STATES, STATES, "text", "emotion", "done"]
+        assert told[0][1] == {"status": "starting", "session_id": "s"}
+        assert told[2][1] == {"type": "text", "payload": {"content": "Let me look."}}
+        assert told[3][1] == {"type": "tool_result", "payload": {"result": "a note"}}
+        assert [move["trigger"] for name, move in told if name == STATES] == ["start", "succeed"]
+        assert set(told[4][1]) == {
+            "execution_id", "action_summary", "from_status", "to_status", "trigger", "actor_category", "is_terminal",
+            "is_resumable", "has_side_effects", "timestamp", "human",
+        }  # fmt: skip
+        assert set(told[4][1]["human"]) == {"行动", "原状态", "新状态", "是否已结束", "是否需要关注", "是否不可逆"}
+        id = told[4][1]["execution_id"]
+        seen = await scene.get(f"/api/execution/{id}/snapshot")
+        assert (seen["current_status"], seen["action_summary"]) == ("completed", "notes.read")
+        assert (await scene.get(f"/api/execution/{id}/snapshot?human=true"))["当前状态"] == "已完成"
+        line = await scene.get("/api/execution/s/timeline")
+        assert [row["trigger"] for row in line["transitions"]] == ["start", "succeed"]
+        assert set(await scene.get("/api/execution/s/timeline?human=true")) == {"会话", "行动列表", "状态变化"}
+        law = await scene.get("/api/execution/topology")
+        assert (len(law["nodes"]), len(law["edges"])) == (7, 9)
+        await scene.get("/api/execution/nobody/timeline", 404)
+        await scene.get("/api/execution/nobody:001/snapshot", 404)
+
+
+async def test_an_irreversible_deed_waits_through_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = calling("email_send", "I will send it.", to="bob")
+    async with talking(tmp_path, monkeypatch, asked) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        assert names(told) == ["status", "emotion", "text", "ecs", STATES, STATES, "done"]
+        form = dict(told)["ecs"]["payload"]
+        assert form["context"]["extra"]["call"] == {"service": "email", "method": "send", "args": {"to": "bob"}}
+        assert not (tmp_path / "sent").exists()
+    async with talking(tmp_path, monkeypatch, said("It is sent.")) as scene:
+        status = await scene.get(f"/ecs/status/{form['id']}")
+        assert (status["exists"], status["expired"], status["session_id"]) == (True, False, "s")
+        answer = {"request_id": form["id"], "session_id": "s", "action": "approve"}
+        reply = await scene.post("/ecs/respond", answer)
+        assert (reply["success"], reply["next_action"]) == (True, "continue")
+        told = await events(scene, "/ecs/continue",
+                            {"session_id": "s", "continuation_data": reply["continuation_data"]})  # fmt: skip
+        assert names(told) == ["status", STATES, STATES, "tool_result", STATES, STATES, "text", "emotion", "done"]
+        assert told[0][1] == {"status": "resuming", "session_id": "s"}
+        assert [move["trigger"] for name, move in told if name == STATES] == ["resume", "succeed", "start", "succeed"]
+        assert (tmp_path / "sent").read_text() == "bob\n"
+        again = await scene.post("/ecs/respond", answer)
+        assert (again["success"], again["error"]) == (False, "this request is completed already")
+        assert (tmp_path / "sent").read_text() == "bob\n"
+
+
+FIELDS: list[dict[str, Any]] = [
+    {"name": "a", "type": "text", "label": "A", "required": True},
+    {"name": "b", "type": "textarea"},
+    {"name": "c", "type": "select", "options": [{"value": "x", "label": "X"}, {"value": "y", "label": "Y"}]},
+    {"name": "d", "type": "multiselect", "options": ["x", "y"]},
+    {"name": "e", "type": "radio", "options": ["x", "y"]},
+    {"name": "f", "type": "checkbox"},
+    {"name": "g", "type": "number"},
+    {"name": "h", "type": "slider", "min": 0, "max": 10, "step": 1},
+    {"name": "i", "type": "date"},
+    {"name": "j", "type": "datetime"},
+    {"name": "k", "type": "boolean"},
+]
+GOOD = {"a": "one", "b": "two", "c": "x", "d": ["x", "y"], "e": "y", "f": True, "g": 1.5, "h": 3, "i": "2026-01-31",
+        "j": "2026-01-31T10:00", "k": False}  # fmt: skip
+BAD = {"a": "", "c": "z", "d": ["z"], "e": 1, "g": "many", "h": 11, "i": "soon", "k": "yes"}
+
+
+def form(**more: Any) -> Script:
+    return said(json.dumps({"response": "Tell me.", "ecs_request": {"title": "Facts", "fields": FIELDS, **more}}))
+
+
+async def test_a_form_with_every_kind_of_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with talking(tmp_path, monkeypatch, form(), said("Thank you.")) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        assert names(told) == ["status", "emotion", "text", "ecs", STATES, STATES, "done"]
+        request = dict(told)["ecs"]["payload"]
+        assert [field["type"] for field in request["fields"]] == [field["type"] for field in FIELDS]
+        answer = {"request_id": request["id"], "session_id": "s", "action": "approve"}
+        missing = await scene.post("/ecs/respond", {**answer, "data": {"b": "two"}})
+        assert (missing["success"], missing["next_action"]) == (False, "continue")
+        assert "data.a is missing" in missing["error"]
+        for name, value in BAD.items():
+            wrong = await scene.post("/ecs/respond", {**answer, "data": {**GOOD, name: value}})
+            assert (wrong["success"], f"data.{name}" in wrong["error"]) == (False, True), (name, wrong)
+        await scene.post("/ecs/respond", {**answer, "action": "maybe"}, 400)
+        other = await scene.post("/ecs/respond", {**answer, "session_id": "t"})
+        assert other["success"] is False
+        reply = await scene.post("/ecs/respond", {**answer, "action": "edit", "data": GOOD})
+        assert reply["continuation_data"]["field_labels"]["a"] == "A"
+        told = await events(
+            scene, "/ecs/continue", {"session_id": "s", "continuation_data": reply["continuation_data"]}
+        )
+        assert names(told) == ["status", STATES, STATES, "text", "emotion", "done"]
+        assert [move["trigger"] for name, move in told if name == STATES] == ["resume", "succeed"]
+
+
+async def test_a_rejected_form_is_rejected_and_unknown_ones_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talking(tmp_path, monkeypatch, form(), said("As you like.")) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        request = dict(told)["ecs"]["payload"]
+        answer = {"request_id": request["id"], "session_id": "s", "action": "reject"}
+        assert (await scene.post("/ecs/respond", answer))["success"] is True
+        told = await events(scene, "/ecs/continue", {"session_id": "s", "continuation_data": {}})
+        assert [move["to_status"] for name, move in told if name == STATES] == ["running", "rejected"]
+        seen = await scene.get(f"/api/execution/{request['id']}/snapshot")
+        assert seen["current_status"] == "rejected"
+        unknown = await scene.post("/ecs/respond", {**answer, "request_id": "none:001"})
+        assert (unknown["success"], unknown["error"]) == (False, "there is no such request")
+        assert (await scene.get("/ecs/status/none:001")) == {
+            "exists": False, "expired": False, "session_id": None, "title": None, "expires_at": None,
+        }  # fmt: skip
+
+
+async def test_a_form_that_expires_is_cancelled_with_its_contract(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talking(tmp_path, monkeypatch, form(ttl_seconds=0.2), said("Too late.")) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        request = dict(told)["ecs"]["payload"]
+        run_id = request["id"].rpartition(":")[0]
+        await scene.until(run_id, "completed")
+        status = await scene.get(f"/ecs/status/{request['id']}")
+        assert (status["exists"], status["expired"]) == (False, True)
+        answer = {"request_id": request["id"], "session_id": "s", "action": "approve", "data": GOOD}
+        assert (await scene.post("/ecs/respond", answer))["success"] is False
+
+
+async def test_a_display_needs_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {"type": "table", "data": {"headers": ["a"], "rows": [["1"]], "alignment": [], "caption": ""}}
+    shown = json.dumps({"response": "Look.", "ecs_request": {"type": "visual_display", "displays": [table]}})
+    async with talking(tmp_path, monkeypatch, said(shown)) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        assert dict(told)["ecs"]["payload"]["displays"] == [table]
+        assert names(told)[-1] == "done"
+
+
+async def test_the_token_guards_the_conversation_too(tmp_path: Path) -> None:
+    async with stage(tmp_path, token="a-token-of-enough-letters") as scene:  # noqa: S106
+        for path in ("/chat", "/ecs/respond", "/ecs/continue"):
+            assert (await scene.client.post(path, json={})).status_code == 401
+        assert (await scene.client.get("/ecs/status/x")).status_code == 401
+
+
+async def test_what_is_not_a_request_is_refused(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        await scene.post("/chat", {"message": ""}, 422)
+        await scene.post("/chat", {"message": "x", "session_id": "../x"}, 409)
+        await scene.post("/chat/image", {"image": "no image"}, 400)
+        await scene.post("/ecs/continue", {"session_id": "nobody"}, 409)

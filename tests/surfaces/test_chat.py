@@ -1,0 +1,211 @@
+"""`detent chat` as people and scripts use it: the real command, a real terminal, a model on the loopback."""
+
+import asyncio
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.effects.llm.scripted import DONE, chunk, said, serving, streaming
+from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent
+
+TOOLS = """
+import os
+from pathlib import Path
+
+from detent import effect
+
+
+@effect("email.send", settle_s=0.0, schema={"type": "object", "required": ["to"], "properties": {
+    "to": {"type": "string"}, "subject": {"type": "string"}, "body": {"type": "string"}}})
+async def send(contract):
+    '''Send an e-mail.'''
+    with Path("sent").open("a") as sent:
+        sent.write(contract.input["to"] + "\\n")
+    return {"sent": contract.input["to"]}
+"""
+INVITE = "帮我给 bob@example.com 发一封会议邀请邮件"
+
+
+@pytest.fixture
+def detent(tmp_path: Path) -> Detent:
+    (tmp_path / "mail.py").write_text(TOOLS)
+    made = Detent(tmp_path)
+    for name in ("DETENT_MODEL", "DETENT_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        made.env.pop(name, None)
+    return made
+
+
+class Terminal:
+    """A command on a terminal of its own, with somebody at the keyboard."""
+
+    def __init__(self, detent: Detent, *argv: str) -> None:
+        self.far, near = pty.openpty()
+        env = detent.env | {"TERM": "dumb", "DETENT_LANG": "en"}
+        self.process = subprocess.Popen(
+            [SCRIPT, *argv], cwd=detent.folder, env=env, stdin=near, stdout=near, stderr=near
+        )
+        os.close(near)
+        self.text = ""
+
+    def until(self, pattern: str) -> str:
+        """Read on until a pattern is there; what was read since the last time."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (found := re.search(pattern, self.text, re.DOTALL)):
+            left = deadline - time.monotonic()
+            assert left > 0, f"{pattern!r} never came: {self.text!r}"
+            if not select.select([self.far], [], [], left)[0]:
+                continue
+            try:
+                piece = os.read(self.far, 65536)
+            except OSError:
+                piece = b""
+            assert piece, f"{pattern!r} never came: {self.text!r}"
+            self.text += piece.decode(errors="replace")
+        seen, self.text = self.text[: found.end()], self.text[found.end() :]
+        return seen
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self.far, text.encode())
+
+    def end(self) -> int:
+        """Wait for the end; the exit code."""
+        code = self.process.wait(DEADLINE_S)
+        os.close(self.far)
+        return code
+
+
+def test_one_turn_without_a_key_or_a_server(detent: Detent) -> None:
+    greeted = detent("chat", "hello")
+    assert greeted.out == "Hello! What can I do for you?\n"
+    answer = detent("chat", "--session", "s", "what is the meaning of it all").out
+    assert "DETENT_MODEL" in answer
+
+
+def test_a_deed_waits_and_any_command_can_answer(detent: Detent) -> None:
+    turn = detent("chat", "--session", "s", "--tools", "mail.py", "--json", INVITE, code=3).json
+    assert (turn["status"], turn["session"]) == ("waiting", "s")
+    assert turn["waiting"][0]["call"]["input"]["to"] == "bob@example.com"
+    assert [e["current_status"] for e in turn["executions"]] == ["pending", "waiting"]
+    assert "idempotency_key" not in turn["executions"][0]
+    assert not detent.has("sent")
+    detent("approve", turn["run_id"])
+    assert (detent.folder / "sent").read_text() == "bob@example.com\n"
+    again = detent("chat", "--session", "t", "--tools", "mail.py", "--json", INVITE).json
+    assert "already done" in again["response"]
+    assert (detent.folder / "sent").read_text() == "bob@example.com\n"
+
+
+def test_a_script_speaks_line_by_line(detent: Detent) -> None:
+    done = subprocess.run(
+        [SCRIPT, "chat", "--json", "--session", "s"],
+        cwd=detent.folder,
+        env=detent.env,
+        input="hello\n谢谢\n",
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    answers = [json.loads(line)["response"] for line in done.stdout.splitlines()]
+    assert answers == ["Hello! What can I do for you?", "不客气。"]
+
+
+def test_questions_are_answered_in_place_and_a_session_goes_on(detent: Detent) -> None:
+    terminal = Terminal(detent, "chat", "--session", "s", "--tools", "mail.py")
+    terminal.until("> ")
+    terminal.type(INVITE + "\n")
+    shown = terminal.until(r"\[l\]ater\? ")
+    assert '"to": "bob@example.com"' in shown
+    assert "[002]: running → waiting" in shown
+    terminal.type("l\n")
+    terminal.until("> ")
+    terminal.type("\n")
+    terminal.until("detent chat --session s")
+    assert terminal.end() in (0, 3)
+    assert not detent.has("sent")
+
+    terminal = Terminal(detent, "chat", "--session", "s", "--tools", "mail.py")
+    terminal.until(r"\[l\]ater\? ")
+    terminal.type("y\n")
+    shown = terminal.until("> ")
+    assert "email.send [001]: running → completed" in shown
+    assert "已完成" in shown
+    terminal.type("重试\n")
+    assert "already done" in terminal.until("> ")
+    terminal.type("\n")
+    assert terminal.end() == 0
+    assert (detent.folder / "sent").read_text() == "bob@example.com\n"
+
+
+async def told(detent: Detent, url: str, *argv: str) -> tuple[int, str]:
+    env = detent.env | {"DETENT_BASE_URL": url, "DETENT_MODEL": "openai:test", "DETENT_LANG": "en"}
+    process = await asyncio.create_subprocess_exec(
+        SCRIPT, *argv, cwd=detent.folder, env=env, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    out, _ = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+    assert process.returncode is not None
+    return process.returncode, out.decode()
+
+
+def calling(name: str, **arguments: Any) -> Any:
+    asked = {"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return streaming(chunk({"tool_calls": [asked]}), chunk({}, "tool_calls"), DONE)
+
+
+async def test_the_approval_screen_shows_what_hides_and_what_looks_alike(detent: Detent) -> None:
+    hostile = "bob@pаypal.com\x1b[2K\u202emoc"
+    async with serving(calling("email_send", to=hostile)) as server:
+        code, out = await told(detent, server.url, "chat", "--tools", "mail.py", "I prefer tea")
+    assert code == 3, out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert "\\u001b[2K\\u202emoc" in out
+    assert "U+0430 CYRILLIC SMALL LETTER A" in out
+
+
+async def test_words_are_shown_once_and_an_object_is_not_shown_raw(detent: Detent) -> None:
+    async with serving(said("Hel", "lo ", "there.")) as server:
+        code, out = await told(detent, server.url, "chat", "I prefer tea")
+    assert (code, out) == (0, "Hello there.\n")
+    answer = json.dumps({"response": "Noted.", "memory_update": {"should_store": False, "entries": []}})
+    async with serving(said(answer[:10], answer[10:])) as server:
+        code, out = await told(detent, server.url, "chat", "I prefer tea")
+    assert (code, out) == (0, "Noted.\n")
+
+
+async def test_words_come_while_the_model_still_speaks(detent: Detent) -> None:
+    go_on = asyncio.Event()
+
+    async def slow(asked: Any, write: Any) -> None:
+        await streaming(chunk({"content": "First words, "}), then=go_on.wait)(asked, write)  # type: ignore[arg-type]
+        for piece in (chunk({"content": "last words."}), chunk({}, "stop"), DONE):
+            await write(piece.encode())
+
+    async with serving(slow) as server:
+        env = detent.env | {"DETENT_BASE_URL": server.url, "DETENT_MODEL": "openai:test"}
+        process = await asyncio.create_subprocess_exec(
+            SCRIPT, "chat", "I prefer tea", cwd=detent.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert await asyncio.wait_for(process.stdout.readexactly(13), DEADLINE_S) == b"First words, "
+        go_on.set()
+        assert await process.stdout.read() == b"last words.\n"
+        assert await process.wait() == 0
+
+
+def test_mistakes_are_told(detent: Detent) -> None:
+    assert "no such file" in detent("chat", "--tools", "none.py", "hello", code=2).err
+    (detent.folder / "empty.py").write_text("")
+    assert "no effects" in detent("chat", "--tools", "empty.py", "hello", code=2).err
+    assert "is not a session" in detent("chat", "--session", "../x", "hello", code=2).err
+    assert "no tool `nothing`" in detent("chat", "--tool", "nothing", "hello", code=2).err
