@@ -3,9 +3,9 @@
 import json
 import sys
 
-from bench import engine, git, kernel, server, workflows
+from bench import engine, git, kernel, notebook, server, workflows
 
-GROUPS = {**engine.GROUPS, **git.GROUPS, **kernel.GROUPS, **server.GROUPS, **workflows.GROUPS}
+GROUPS = {**engine.GROUPS, **git.GROUPS, **kernel.GROUPS, **notebook.GROUPS, **server.GROUPS, **workflows.GROUPS}
 
 
 def main(argv: list[str]) -> int:

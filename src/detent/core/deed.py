@@ -25,7 +25,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     """How one attempt went: a result, and what should follow from it."""
 
     result: Any = None
-    raises: str = ""  # the event this result means to the machine, for example "COMPLETE_STEP"
+    raises: str = ""  # the event this result means to the machine; of "COMPLETE_ITEM NEXT_ITEM", one after the other
     patch: dict[str, Any] = {}  # values for the run's context, journalled with the result
     usage: dict[str, float] = {}  # tokens and cost_usd, counted against the run's limits
     question: Question | None = None  # not finished: wait for this answer first

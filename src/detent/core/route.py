@@ -75,7 +75,8 @@ def _from_inbox(draft: Draft) -> bool:
 def _settle(draft: Draft) -> None:
     """The work of the state is done or failed: choose the way on."""
     changes, run = draft.changes, draft.run
-    failure, raised, work = draft.failure, changes.get("raised", run.raised), draft.place.work
+    failure, work = draft.failure, draft.place.work
+    raised, _, later = changes.get("raised", run.raised).partition(" ")
     draft.settled, draft.failure = False, None
     if raised:
         changes["raised"] = ""
@@ -88,6 +89,8 @@ def _settle(draft: Draft) -> None:
         _count_attempt(draft, failure is not None or changes.get("is_business_failure", run.is_business_failure))
     if way is not None:
         _take(draft, way, event, reason)
+        if later and failure is None:
+            _pass(draft, later)
     elif reason is not None:
         _fail(draft, reason)
     elif 0 < draft.get("state_deadline") <= draft.at:
@@ -95,6 +98,14 @@ def _settle(draft: Draft) -> None:
         settle(draft, Failure("timeout.state", f"`{draft.state}` took too long"))
     else:
         draft.lanes.clear()  # the state waits for a signal
+
+
+def _pass(draft: Draft, raised: str) -> None:
+    """More was raised: the state just entered is only passed through, and its work does not begin."""
+    if draft.failure is None and draft.ending is None:
+        draft.ready.clear()
+        draft.settled = True
+        draft.changes["raised"] = raised
 
 
 def _count_attempt(draft: Draft, is_failed: bool) -> None:

@@ -67,7 +67,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     output: Any = None
     is_held: bool = False
     held_by: str = ""
-    raised: str = ""  # the event an effect of this state has raised; chooses the row when the work is done
+    raised: str = ""  # what an effect of this state has raised; chooses the row, or rows, when the work is done
     is_business_failure: bool = False  # an action of this execution answered success: false
     limits_hit: int = 0
     state_deadline: float = 0.0

@@ -111,6 +111,7 @@ class Caller:
     @asynccontextmanager
     async def driving(self) -> AsyncIterator[dict[str, Any]]:
         """What a host here must be given while it lives: the effects, the policy that holds, and how to notify."""
+        from detent.surfaces.resident import agents_of
         from detent.surfaces.source import find_effects
         from detent.surfaces.tools import effects_here
 
@@ -118,7 +119,8 @@ class Caller:
             raise Refused(f"{self.home} is not a folder, so it cannot be a home")
         policy = find_policy(self.home, self._policy_option)
         notify = os.environ.get("DETENT_NOTIFY") or "notify"
-        async with effects_here(self.home, self.warn) as effects:
+        async with effects_here(self.home, self.warn) as found, agents_of(self.home) as own:
+            effects = {**found, **own}
             if notify not in effects:
                 raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
             yield {

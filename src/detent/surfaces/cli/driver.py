@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 PAUSE_S = 0.05
 WAITING_MAX = 100_000
 OVERDUE_S = 5.0  # how long to wait for a timer that should have rung already
+
+
+Tell = Callable[[Caller, str, int], AbstractAsyncContextManager[None]]  # what is told while a run is at work
 
 
 @asynccontextmanager
@@ -101,10 +104,10 @@ class LiveLine:
         return self._spinner if at_work else ""
 
 
-async def drive(caller: Caller, host: "SharedHost", run_id: str, after: int = 0) -> Run:
+async def drive(caller: Caller, host: "SharedHost", run_id: str, after: int = 0, tell: Tell | None = None) -> Run:
     """Stay with a run; on Ctrl-C say at once that it is being put down."""
     try:
-        async with telling(caller, run_id, after):
+        async with (tell or telling)(caller, run_id, after):
             return await _settled(caller, host, run_id)
     except asyncio.CancelledError:
         caller.interrupted, caller.is_driven_elsewhere = run_id, not host.is_holder

@@ -1,0 +1,109 @@
+"""Notebook figures: what a durable cell costs beside a bare one, and whether actions get dearer over time."""
+
+import asyncio
+import importlib.util
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from bench.figure import Figure
+from bench.kernel import _undisturbed, bare
+from detent.agents.notebook.brief import Brief, KernelBrief
+from detent.agents.notebook.machine import NOTEBOOK
+from detent.agents.notebook.script import settled
+from detent.agents.notebook.service import Notebooks
+from detent.host.embedded.host import EmbeddedHost
+
+CELLS = 150
+TURNS = 3
+ACTIONS = 10_000
+SLICE = 1_000
+
+
+def brief(actions: list[dict[str, Any]]) -> Brief:
+    """A script run of these actions."""
+    script = settled({"actions": actions}, "bench")
+    return Brief(planner={"use": "builtin:script", "script": script}, kernel=KernelBrief(eager=False))
+
+
+async def timed(home: Path, actions: list[dict[str, Any]]) -> list[float]:
+    """When each action's entry was written, by the journal's own clock."""
+    async with Notebooks(home) as notebooks, EmbeddedHost(home, notebooks.effects()) as host:
+        await host.start(NOTEBOOK, brief(actions).input(), run_id="run")
+        await host.signal("run", "START_WORKFLOW")
+        run = await host.settled("run")
+        assert run.state == "workflow_completed", run.error
+        record = host.journal.record("run")
+        assert record is not None
+        moments = [(event.at, getattr(event, "contract_id", "")) for _, event, _, _ in host.journal.events(record.no)]
+    return [at for at, contract_id in moments if contract_id.startswith("action_running/act/")]
+
+
+def fsync_s(folder: Path) -> float:
+    """One commit of a kilobyte to the same disk, as SQLite's log does it: write and fdatasync."""
+    taken = []
+    with (folder / "raw").open("wb") as file:
+        for _ in range(100):
+            begun = time.perf_counter()
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fdatasync(file.fileno())
+            taken.append(time.perf_counter() - begun)
+    return _undisturbed(taken)
+
+
+async def durable() -> tuple[float, float, float]:
+    """Seconds of a durable cell, of a bare one, and of one raw commit; they take turns, and the calmest turn counts."""
+    code = "x = {n}\nprint({n})"
+    names = [f"c{number}" for number in range(CELLS)]
+    made = [
+        {"action": "add", "shot_type": "action", "content": code.format(n=number), "store_id": name}
+        for number, name in enumerate(names)
+    ]
+    actions = [*made, *({"action": "exec", "codecell_id": name} for name in names)]
+    ours, base, raw = [], [], []
+    for _ in range(TURNS):
+        with tempfile.TemporaryDirectory(prefix="bench-notebook-") as folder:
+            ran = (await timed(Path(folder), actions))[CELLS + 10 :]
+            ours.append(_undisturbed([after - before for before, after in pairwise(ran)]))
+            raw.append(fsync_s(Path(folder)))
+        taken = []
+        async with bare() as run:
+            for number in range(CELLS):
+                begun = time.perf_counter()
+                await run(code.format(n=number))
+                taken.append(time.perf_counter() - begun)
+        base.append(_undisturbed(taken[10:]))
+    return min(ours), min(base), min(raw)
+
+
+async def growing() -> tuple[float, float]:
+    """Seconds per action at the beginning and at the end of one behaviour of ten thousand."""
+    actions = [{"action": "add", "content": f"text {n}"} for n in range(ACTIONS)]
+    with tempfile.TemporaryDirectory(prefix="bench-notebook-") as folder:
+        at = await timed(Path(folder), actions)
+    steps = [after - before for before, after in pairwise(at)]
+    return statistics.median(steps[100:SLICE]), statistics.median(steps[-SLICE:])
+
+
+def notebooks() -> Iterator[Figure]:
+    """(n) durable notebooks; nothing to measure where the `notebook` extra is not installed."""
+    if any(importlib.util.find_spec(name) is None for name in ("jupyter_client", "ipykernel")):
+        return
+    first, last = asyncio.run(growing())
+    yield _figure("action 10,000 of one", last, first, last / first, "≤ 1.5× the first", last <= 1.5 * first)
+    ours, base, raw = asyncio.run(durable())
+    ratio = ours / (base + raw)
+    yield _figure("durable cell", ours, base + raw, ratio, "≤ 1.15× cell + fsync", ratio <= 1.15)
+
+
+def _figure(name: str, value: float, floor: float, ratio: float, bar: str, ok: bool) -> Figure:
+    return Figure("notebook", name, round(value * 1e3, 3), "ms", round(floor * 1e3, 3), round(ratio, 2), bar, ok)
+
+
+GROUPS = {"notebook": notebooks}

@@ -1,0 +1,311 @@
+"""The effects of actions: `notebook.act`, `.once`, `.record`, `.next` and `.confirm`.
+
+What an action did and which action comes next are one journal entry, so a crash finds either both or neither.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from detent.agents.notebook.action import code_cell
+from detent.agents.notebook.book import Book
+from detent.agents.notebook.caution import risks
+from detent.agents.notebook.cell import Cell, Output
+from detent.agents.notebook.content import action_of, code_of
+from detent.agents.notebook.kernel import limits, outputs_of, told, variable_changes
+from detent.agents.notebook.planning import consent
+from detent.agents.notebook.store import CellNotFound, ScriptStore
+from detent.core.contract import Contract
+from detent.core.deed import EffectFailed, Outcome
+from detent.core.progress import say
+from detent.core.question import Question
+
+if TYPE_CHECKING:
+    from detent.agents.notebook.service import Notebooks
+    from detent.effects.kernel import Execution
+
+REPAIRS_MAX = 3
+ON_CELL_ERROR = ("feedback", "continue", "fail")
+
+
+class CellFailed(Exception):
+    """A cell ended in a way that ends the behaviour: its kernel died, or its time was over."""
+
+    def __init__(self, message: str, type: str) -> None:
+        super().__init__(message)
+        self.type = type
+
+
+def doorway(store: ScriptStore, action: dict[str, Any], number: int) -> dict[str, Any]:
+    """Which effect carries out an action, and with what: a cell that must not run twice is irreversible."""
+    if action.get("action") == "exec":
+        cell = store.cell(str(action.get("codecell_id") or ""))
+        if cell is not None and cell.type == "code" and (action.get("repeat") or cell.repeat) == "once":
+            call = {"n": number, "action": "exec", "cell_id": cell.id, "code": cell.content}
+            return {"door": "notebook.once", "call": call}
+    return {"door": "notebook.act", "call": {"n": number}}
+
+
+class NeedsConsent(Exception):
+    """A cell does something that a person should agree to first."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(question.text)
+        self.question = question
+
+
+class Acting:
+    """One action of the queue."""
+
+    def __init__(self, notebooks: "Notebooks", book: Book, contract: Contract) -> None:
+        self.notebooks, self.book, self.contract = notebooks, book, contract
+        self.store = ScriptStore(book, notebooks.registry, self._run_cell)
+
+    def _say(self, data: Mapping[str, Any]) -> None:
+        say(self.contract, data)
+
+    async def perform(self) -> Outcome:
+        """Carry it out; its result holds what it changed."""
+        self._within_limit()
+        step = action_of(self.book.queue[self.book.position])
+        self._say({"action": step["action"], "position": self.book.position + 1, "of": len(self.book.queue)})
+        try:
+            result = await self.store.exec_action(step)
+        except CellNotFound as error:
+            raise self._failed(step, str(error), "tool_failure.not_found") from error
+        except CellFailed as error:
+            raise self._failed(step, str(error), error.type) from error
+        except NeedsConsent as error:
+            return Outcome(question=error.question)
+        except asyncio.CancelledError:
+            await asyncio.shield(self.notebooks.bench.drop(self.book.run.id))
+            raise
+        except EffectFailed:
+            raise
+        except Exception as error:  # noqa: BLE001  # a custom action is somebody else's code
+            problem = f"{type(error).__name__}: {error}"
+            self.store.warn(f"the action `{step['action']}` failed: {problem}")
+            result = {"success": False, "error": problem, "action_id": self.store.action_id}
+        return self._done(step, result)
+
+    def _within_limit(self) -> None:
+        most = int(self.book.given_input.get("max_steps") or 0)
+        if most and 2 * self.book.actions_done >= most:  # an action counts as two steps: running and completed
+            raise EffectFailed(f"the run was allowed {most} steps and has taken them", type="tool_failure.step_limit")
+
+    def _finish(self, step: dict[str, Any], word: str) -> None:
+        section = step["action"] == "new_section" or (step.get("metadata") or {}).get("is_section") is True
+        self.store.changes["done"] = {"action": step["action"], "result": word, "is_section": section}
+        state = step.get("state")
+        if isinstance(state, dict):
+            self._replace_context(state)
+
+    def _replace_context(self, state: dict[str, Any]) -> None:
+        """An action may bring a whole context with it; effects stay."""
+        if isinstance(state.get("variables"), dict):
+            self.store.set("given", state["variables"])
+        if isinstance(state.get("to_do_list", state.get("toDoList")), list):
+            self.store.set("todo", state.get("to_do_list", state.get("toDoList")))
+        if isinstance(state.get("section_progress"), dict):
+            self.store.set("section_progress", state["section_progress"])
+
+    def _failed(self, step: dict[str, Any], message: str, type: str) -> EffectFailed:
+        self._finish(step, "error")
+        return EffectFailed(message, type=type, result={"success": False, "changes": self.store.changes})
+
+    def _done(self, step: dict[str, Any], result: Any) -> Outcome:
+        store, book = self.store, self.book
+        word = "skipped" if result is None else "success" if result.get("success") else "error"
+        self._finish(step, word)
+        told_as = {"success": True, "action": step["action"], "outcome": result, "changes": store.changes}
+        if store.raised and word == "success":
+            return Outcome(told_as, raises=store.raised)
+        is_cell_error = word == "error" and step["action"] == "exec" and store.kernel
+        policy = book.given_input.get("on_cell_error") or "feedback"
+        if is_cell_error and policy == "fail":
+            message = f"the cell raised {store.kernel.get('ename')}: {store.kernel.get('evalue')}"
+            raise EffectFailed(message, type="tool_failure.cell", result={"changes": store.changes})
+        if is_cell_error and policy == "feedback":
+            return Outcome(told_as, raises="COMPLETE_ACTION COMPLETE_BEHAVIOR")
+        raised, patch = onward(store, book.position + 1, book.actions_done + 1)
+        return Outcome(told_as, raises=f"COMPLETE_ACTION {raised}", patch=patch)
+
+    # cells
+
+    async def _run_cell(self, store: ScriptStore, cell: Cell, step: dict[str, Any]) -> dict[str, Any]:
+        """Run a cell, repairing it where that was asked for; its outputs and effects become changes."""
+        book = self.book
+        self._review(cell)
+        kernel, notes = await self.notebooks.bench.ready(book, self._say)
+        for note in notes:
+            store.add_effect(note)
+        repeat = step.get("repeat") or cell.repeat
+        shown = step.get("need_output") is not False
+        self._say({"cell": cell.id, "code": cell.content})
+        executed: list[dict[str, Any]] = []
+        repairs, limit = [*cell.repairs], limits(book)
+        while True:
+            execution = await kernel.execute(
+                cell.content, on_output=self._heard, timeout_s=limit.timeout_s, grace_s=limit.grace_s
+            )
+            executed.append({"cell_id": cell.id, "code": cell.content, "repeat": repeat, "ran": execution.status})
+            may_repair = step.get("auto_debug") is True and repeat != "once" and len(executed) <= REPAIRS_MAX
+            repaired = await self._repaired(cell, execution, repairs, len(executed)) if may_repair else None
+            if repaired is None:
+                break
+            cell = replace(cell, content=code_of(str(repaired["code"])))
+            repairs.append(str(repaired.get("why") or "repaired"))
+            self._say({"repair": repairs[-1], "code": cell.content})
+        store.changes["executed"] = executed
+        self._entered(cell, execution, repeat, shown, repairs, step)
+        self._updated_displays(execution)
+        return self._judged(execution, cell)
+
+    def _review(self, cell: Cell) -> None:
+        """Ask before a cell that starts programs, uses the network, writes elsewhere or installs something."""
+        given = self.book.given_input
+        is_model = (given.get("planner") or {}).get("use") == "llm"
+        is_reviewed = given.get("review") == "risky" or (is_model and not given.get("review"))
+        if not is_reviewed or self.contract.answers:
+            return
+        reasons = risks(cell.content, str((given.get("kernel") or {}).get("cwd") or ""))
+        if reasons:
+            text = f"This cell {', '.join(reasons)}. May it run?\n{cell.content}"
+            raise NeedsConsent(Question(text, data={"cell_id": cell.id, "code": cell.content, "risks": reasons}))
+
+    def _heard(self, output: dict[str, Any]) -> None:
+        self._say({"output": output})
+
+    def _entered(
+        self, cell: Cell, execution: "Execution", repeat: str, shown: bool, repairs: list[str], step: dict[str, Any]
+    ) -> None:
+        store = self.store
+        # Counted by us: after a resume the kernel's own count is another one, and the notebook must not show that.
+        number = None if execution.execution_count is None else self.book.execution_count + 1
+        outputs = _marked(outputs_of(execution.outputs, number), execution.displays)
+        store.put(
+            replace(
+                cell,
+                outputs=outputs,
+                execution_count=number,
+                ran=execution.status,
+                error=execution.error,
+                duration_s=round(execution.duration_s, 3),
+                need_output=shown,
+                repeat=repeat,
+                repairs=tuple(repairs),
+                keep_debug_button_visible=step.get("keep_debug_button_visible") is True,
+            )
+        )
+        texts = told(execution, outputs)
+        for text in texts if shown or execution.status != "ok" else ():
+            store.add_effect(text)
+        variables = (
+            {} if execution.is_restarted or execution.status == "dead" else variable_changes(self.book, execution)
+        )
+        if variables:
+            store.changes["variables"] = variables
+        elif execution.is_restarted or execution.status == "dead":
+            store.changes["kernel_gone"] = True
+
+    def _updated_displays(self, execution: "Execution") -> None:
+        """A cell may change what an earlier cell shows."""
+        for display_id, new in execution.updates.items():
+            for cell in self.book.cells:
+                if any(_display_of(output) == display_id for output in cell.outputs):
+                    outputs = tuple(
+                        replace(output, data=new["data"]) if _display_of(output) == display_id else output
+                        for output in cell.outputs
+                    )
+                    self.store.put(replace(cell, outputs=outputs))
+
+    async def _repaired(
+        self, cell: Cell, execution: "Execution", repairs: list[str], attempt: int
+    ) -> dict[str, Any] | None:
+        debugger = self.notebooks.advisers(self.book).debugger
+        if execution.status != "error" or debugger is None:
+            return None
+        variables = {name: variable.value for name, variable in execution.variables.items()}
+        failure = {"code": cell.content, "error": execution.error, "attempt": attempt, "variables": variables}
+        better = await debugger.repair({**failure, "repairs": [*repairs]})
+        is_new = better is not None and str(better.get("code", "")).strip() not in ("", cell.content.strip())
+        return better if is_new else None
+
+    def _judged(self, execution: "Execution", cell: Cell) -> dict[str, Any]:
+        if execution.status == "ok":
+            return {"cell_id": cell.id}
+        error = execution.error or {"ename": execution.status, "evalue": ""}
+        said = f"{error['ename']}: {error['evalue']}"
+        if execution.status == "dead":
+            raise CellFailed(said, "tool_failure.kernel_died")
+        if execution.status == "timeout":
+            raise CellFailed(said, "timeout.action")
+        self.store.kernel = error
+        return {
+            "success": False,
+            "error": f"Code execution failed: {said}",
+            "action_id": self.store.action_id,
+            "cell_id": cell.id,
+        }
+
+
+def onward(store: ScriptStore, position: int, number: int) -> tuple[str, dict[str, Any]]:
+    """What comes after an action: the next one of the queue, or the end of the behaviour."""
+    queue = store.book.queue
+    if position < len(queue):
+        return "NEXT_ACTION", doorway(store, action_of(queue[position]), number)
+    return "COMPLETE_BEHAVIOR", {}
+
+
+def _marked(outputs: tuple[Output, ...], displays: Mapping[str, list[int]]) -> tuple[Output, ...]:
+    """Outputs that a later cell may change carry the id by which it will."""
+    if not displays:
+        return outputs
+    found = list(outputs)
+    for display_id, places in displays.items():
+        for place in places:
+            metadata = {**found[place].metadata, "detent": {"display_id": display_id}}
+            found[place] = replace(found[place], metadata=metadata)
+    return tuple(found)
+
+
+def _display_of(output: Output) -> str:
+    mark = output.metadata.get("detent")
+    return str(mark.get("display_id", "")) if isinstance(mark, dict) else ""
+
+
+async def record(book: Book) -> Outcome:
+    """Enter a person's word for what a cell did: it happened, and this is what came of it."""
+    store = ScriptStore(book)
+    step = action_of(book.queue[book.position])
+    cell = code_cell(store, str(step.get("codecell_id") or ""))
+    given = {name: value for name, value in book.run.results.get("act", {}).items() if name != "success"}
+    text = str(given.get("value", given) if given else "")
+    outputs = (Output("stream", content=text, text=text + "\n", name="stdout"),) if text else ()
+    note = "A crash left open whether this cell ran; a person said that it did."
+    number, shown = book.execution_count + 1, step.get("need_output") is not False
+    store.put(replace(cell, ran="ok", outputs=outputs, note=note, execution_count=number, need_output=shown))
+    store.changes["executed"] = [{"cell_id": cell.id, "code": cell.content, "repeat": "once", "ran": "ok"}]
+    store.add_effect(f"{note} {text}".strip())
+    store.changes["done"] = {"action": step["action"], "result": "success", "is_section": False}
+    raised, patch = onward(store, book.position + 1, book.actions_done + 1)
+    result = {"success": True, "changes": store.changes}
+    return Outcome(result, raises=f"COMPLETE_ACTION {raised}", patch=patch)
+
+
+async def go_on(book: Book) -> Outcome:
+    """Go on where no action could say how: after a decision that came from outside."""
+    raised, patch = onward(ScriptStore(book), book.position, book.actions_done)
+    return Outcome({"success": True, "event": raised, "changes": {}}, raises=raised, patch=patch)
+
+
+async def confirm(notebooks: "Notebooks", book: Book, contract: Contract) -> Outcome:
+    """Ask whether the plan may change, or say yes where the policy does."""
+    is_workflow = book.state == "workflow_update_pending"
+    if not contract.answers and not notebooks.is_agreed(book):
+        return Outcome(question=consent(book, [book.pending]))
+    event = "UPDATE_WORKFLOW_CONFIRMED" if is_workflow else "UPDATE_STEP_CONFIRMED"
+    raised, patch = onward(ScriptStore(book), book.position, book.actions_done)
+    return Outcome({"success": True, "event": event, "changes": {}}, raises=f"{event} {raised}", patch=patch)

@@ -1,0 +1,55 @@
+"""What a notebook run is started with: the goal, who is asked, and under which rules."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from detent.agents.notebook.template import Template
+from detent.errors import Refused
+
+
+class KernelBrief(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Which kernel, where, and for how long."""
+
+    name: str = ""  # a kernelspec; "": Python
+    cwd: str = ""
+    timeout_s: float = 300.0
+    grace_s: float = 5.0
+    threads: int = 0  # of numerical libraries; 0: as many as there are cores
+    eager: bool = True  # start it while the planner thinks
+
+
+class Brief(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The input of a notebook run."""
+
+    goal: str = ""
+    title: str = ""
+    notebook_id: str = ""
+    variables: dict[str, Any] = {}  # what the planner is told: data_file, problem_description, custom context
+    todo: list[Any] = []  # what the planner is shown as toDoList
+    planner: dict[str, Any] = msgspec.field(default_factory=lambda: {"use": "builtin:analysis"})
+    fallback: dict[str, Any] | None = None
+    plan: Template | None = None  # a plan to begin with
+    confirm: Literal["first", "all", "none"] = "first"  # which changes of the plan need nobody's word
+    on_cell_error: Literal["feedback", "continue", "fail"] = "feedback"
+    max_steps: int = 0  # an action counts as two; 0: no limit
+    max_actions: int = 0  # of one behaviour; 0: 20,000
+    max_behaviors: int = 0  # of one step; 0: 20
+    further_behaviors: int = 0  # granted to a planner that gives no directive
+    kernel: KernelBrief = KernelBrief()
+    review: Literal["", "risky", "none"] = ""  # ask before risky cells; "": only those a model wrote
+    actions: str = ""  # a Python file that registers custom actions
+
+    def input(self) -> dict[str, Any]:
+        """The input of the run, with the places its work writes to."""
+        own: dict[str, Any] = {"door": "", "call": {}, "achieved": None, "reason": "", "cells": 0}
+        given: dict[str, Any] = {**msgspec.to_builtins(self), **own}
+        return given
+
+
+def brief_of(given: Any) -> Brief:
+    """A brief as it may come from outside; raises Refused where it makes no sense."""
+    try:
+        return msgspec.convert(given, Brief)
+    except msgspec.ValidationError as error:
+        raise Refused(f"this is no brief for a notebook: {error}") from None

@@ -1,0 +1,205 @@
+"""The kernels of notebook runs: one per run, brought back to where its journal says it was whenever it is new.
+
+A new kernel knows nothing. Before the first cell it runs for us, the journalled cells run in it again under their
+repeat policy: `replay` yes, `once` and `skip` no.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from detent.agents.notebook.book import Book
+from detent.agents.notebook.cell import Output
+from detent.agents.notebook.content import plain_text
+
+if TYPE_CHECKING:
+    from detent.effects.kernel import Execution, Kernel, Kernels
+
+TIMEOUT_S = 300.0
+GRACE_S = 5.0
+EFFECT_MAX = 4_000  # characters of one output that a planner is told
+NOT_REPLAYED = ("once", "skip")
+Say = Callable[[Mapping[str, Any]], None]
+
+
+class Limits(NamedTuple):
+    """How long a cell may take, and how long it then has to give in."""
+
+    timeout_s: float
+    grace_s: float
+
+
+class Bench:
+    """Kernels by run, and which process of each has been told what."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._kernels: Kernels | None = None
+        self._ready: dict[str, int] = {}  # run: the generation of its kernel that has everything
+        self._begun: set[str] = set()
+
+    async def _all(self) -> "Kernels":
+        if self._kernels is None:
+            from detent.effects.kernel import Kernels  # noqa: PLC0415  # jupyter_client takes a while to load
+
+            self._kernels = Kernels(self._home)
+            await self._kernels.__aenter__()
+        return self._kernels
+
+    async def begin(self, book: Book) -> None:
+        """Let a run's kernel start while something else is being done."""
+        kernels = await self._all()
+        self._begun.add(book.run.id)
+        kernels.begin(book.run.id, **_settings(book))
+
+    async def ready(self, book: Book, say: Say) -> tuple["Kernel", list[str]]:
+        """The run's kernel with everything in it that the journal says; what is to be told about that."""
+        kernels = await self._all()
+        run_id = book.run.id
+        self._begun.add(run_id)
+        kernel = await kernels.get(run_id, **_settings(book))
+        if not kernel.is_alive:
+            await kernel.restart()
+        if self._ready.get(run_id) == kernel.generation:
+            return kernel, []
+        told = await self._replay(kernel, book, say)
+        self._ready[run_id] = kernel.generation
+        return kernel, told
+
+    async def _replay(self, kernel: "Kernel", book: Book, say: Say) -> list[str]:
+        told: list[str] = []
+        limit = limits(book)
+        todo = [cell for cell in book.executed if cell["repeat"] not in NOT_REPLAYED and cell["ran"] != "dead"]
+        left = [cell["cell_id"] for cell in book.executed if cell["repeat"] in NOT_REPLAYED]
+        for number, cell in enumerate(todo, 1):
+            say({"replaying": number, "of": len(todo), "cell_id": cell["cell_id"]})
+            done = await kernel.execute(cell["code"], timeout_s=limit.timeout_s, grace_s=limit.grace_s)
+            if done.status != cell["ran"]:
+                told.append(f"⚠️ replay: the cell {cell['cell_id']} ended as {done.status}, before as {cell['ran']}")
+            if not kernel.is_alive:
+                await kernel.restart()
+        if left:
+            told.append(f"⚠️ replay: not run again, as their policy says: {', '.join(dict.fromkeys(left))}")
+        return told
+
+    async def look(self, book: Book, expressions: Mapping[str, str], strategies: Mapping[str, str]) -> "Execution":
+        """Look into a run's kernel without running a cell."""
+        kernel, _ = await self.ready(book, lambda _: None)
+        return await kernel.look(expressions=expressions, strategies=strategies)
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs that have a kernel."""
+        return tuple(self._begun)
+
+    async def drop(self, run_id: str) -> None:
+        """End a run's kernel."""
+        self._ready.pop(run_id, None)
+        self._begun.discard(run_id)
+        if self._kernels is not None:
+            await self._kernels.drop(run_id)
+
+    async def close(self) -> None:
+        """End every kernel."""
+        if self._kernels is not None:
+            await self._kernels.shutdown()
+            self._kernels = None
+
+
+def _settings(book: Book) -> dict[str, Any]:
+    given = book.given_input.get("kernel") or {}
+    threads = given.get("threads")
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+    env = dict.fromkeys(names, str(threads)) if threads else {}
+    return {"name": str(given.get("name") or ""), "cwd": str(given.get("cwd") or ""), "env": env}
+
+
+def limits(book: Book) -> Limits:
+    """How long a cell of this run may take."""
+    given = book.given_input.get("kernel") or {}
+    return Limits(float(given.get("timeout_s") or TIMEOUT_S), float(given.get("grace_s") or GRACE_S))
+
+
+def outputs_of(rows: list[dict[str, Any]], number: int | None) -> tuple[Output, ...]:
+    """A kernel's outputs as the notebook keeps them, under the cell's number."""
+    return tuple(_output(row, number) for row in rows)
+
+
+def _output(row: dict[str, Any], number: int | None) -> Output:
+    trace = tuple(str(line) for line in row.get("traceback", ()))
+    return Output(
+        output_type=str(row["output_type"]),
+        content=_content(row),
+        text=str(row.get("text", "")),
+        name=str(row.get("name", "")),
+        data=row.get("data", {}),
+        metadata=row.get("metadata", {}),
+        execution_count=number if row["output_type"] == "execute_result" else None,
+        ename=str(row.get("ename", "")),
+        evalue=str(row.get("evalue", "")),
+        traceback=trace,
+    )
+
+
+def _content(row: dict[str, Any]) -> str:
+    """One output as one text; what cannot be read is named."""
+    if row["output_type"] == "stream":
+        return cut(plain_text(str(row.get("text", ""))))
+    if row["output_type"] == "error":
+        last = plain_text("\n".join(row.get("traceback", ())))
+        return cut(last or f"{row.get('ename')}: {row.get('evalue')}")
+    data = row.get("data", {})
+    if "text/plain" in data and not any(mime.startswith("image/") for mime in data):
+        return cut(plain_text(str(data["text/plain"])))
+    pictures = [mime for mime in data if mime.startswith("image/")]
+    return f"<{pictures[0]}>" if pictures else f"<{next(iter(data), 'nothing')}>"
+
+
+def cut(text: str) -> str:
+    """A text short enough to be told: its beginning and its end."""
+    if len(text) <= EFFECT_MAX:
+        return text
+    half = EFFECT_MAX // 2
+    return f"{text[:half]}\n… {len(text) - EFFECT_MAX:,} characters left out …\n{text[-half:]}"
+
+
+def variable_changes(book: Book, execution: "Execution") -> dict[str, Any]:
+    """What a cell did to the variables."""
+    now = {name: variable.value for name, variable in execution.variables.items()}
+    new = {name: value for name, value in now.items() if name not in book.variables or book.variables[name] != value}
+    gone = [name for name in book.variables if name not in now] if execution.has_all_variables else []
+    return {"set": new, "gone": gone} if new or gone else {}
+
+
+def questions(acceptance: Iterable[str]) -> dict[str, str]:
+    """What to ask the kernel so that acceptance expressions can be judged: each one's value, and whether it holds."""
+    asked: dict[str, str] = {}
+    for number, source in enumerate(acceptance):
+        asked[f"value {number}"] = source
+        # A frame has no truth of its own: that such a name is there is what is meant.
+        is_name = source.strip().isidentifier()
+        holds = f"({source.strip()}) is not None and ({source.strip()}) is not False"
+        asked[f"holds {number}"] = holds if is_name else f"bool({source.strip()})"
+    return asked
+
+
+def judged(acceptance: Iterable[str], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Acceptance expressions with what the kernel found: whether each holds, its value or its error."""
+    found: dict[str, Any] = {}
+    for number, source in enumerate(acceptance):
+        value, holds = answers.get(f"value {number}"), answers.get(f"holds {number}")
+        if value is None or holds is None:
+            found[source] = {"holds": False, "error": "the kernel gave no answer"}
+        elif "error" in value or "error" in holds:
+            error = value.get("error") or holds["error"]
+            found[source] = {"holds": False, "error": f"{error.get('ename')}: {error.get('evalue')}"}
+        else:
+            found[source] = {"holds": holds.get("value") is True, "value": value.get("value")}
+    return found
+
+
+def told(execution: "Execution", outputs: tuple[Output, ...]) -> list[str]:
+    """The effects of a cell: what it really put out."""
+    texts = [output.content for output in outputs if output.content.strip()]
+    if execution.error is not None and not any(output.output_type == "error" for output in outputs):
+        texts.append(f"{execution.error['ename']}: {execution.error['evalue']}")
+    return texts

@@ -1,0 +1,190 @@
+"""Everything one process needs to carry out notebook runs: their books, kernels, advisers and effects.
+
+async with Notebooks(home) as notebooks:
+    async with EmbeddedHost(home, notebooks.effects()) as host: …
+"""
+
+import asyncio
+import importlib
+import importlib.util
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Self
+
+from detent.agents.notebook.acting import Acting, confirm, go_on, record
+from detent.agents.notebook.action import registry as every_action
+from detent.agents.notebook.book import Book
+from detent.agents.notebook.generating import generate
+from detent.agents.notebook.kernel import Bench
+from detent.agents.notebook.planning import Planning
+from detent.agents.notebook.port import Advisers
+from detent.agents.notebook.registry import ActionRegistry
+from detent.core.contract import Contract
+from detent.core.deed import Declared, Effect, EffectFailed, Outcome
+from detent.errors import Refused
+from detent.host.embedded.journal import Journal
+from detent.host.embedded.reader import Follower, open_journal
+
+SOURCES = {
+    "builtin:analysis": "detent.agents.notebook.analysis:analyst",
+    "builtin:script": "detent.agents.notebook.script:scripted",
+    "http": "detent.agents.notebook.wire:remote",
+    "llm": "detent.agents.notebook.model:modelled",
+}
+BOOKS_MAX = 50
+SWEEP_S = 2.0
+Source = Callable[[dict[str, Any]], Advisers]
+
+
+class Notebooks:
+    """The notebook runs of one home."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        registry: ActionRegistry | None = None,
+        sources: dict[str, Source] | None = None,
+    ) -> None:
+        self.home = home
+        self.registry = registry or every_action()
+        self.bench = Bench(str(home.absolute()))
+        self._sources = dict(sources or {})
+        self._books: OrderedDict[str, tuple[Book, Follower]] = OrderedDict()
+        self._advisers: dict[str, Advisers] = {}
+        self._loaded: set[str] = set()
+        self._journal: Journal | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End every kernel and let go of the journal."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+        await self.bench.close()
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    def effects(self) -> dict[str, Effect]:
+        """The effects of the notebook machine, by name."""
+        again = Declared(kind="idempotent", timeout_s=0.0, scope="run", settle_s=0.0)
+        once = Declared(kind="irreversible", timeout_s=0.0, scope="run", settle_s=0.0)
+        made = {
+            "notebook.plan": (self._plan, again),
+            "notebook.generate": (self._generate, again),
+            "notebook.act": (self._act, again),
+            "notebook.once": (self._act, once),
+            "notebook.record": (self._record, again),
+            "notebook.next": (self._next, again),
+            "notebook.confirm": (self._confirm, again),
+        }
+        return {name: Effect(name, perform, declared) for name, (perform, declared) in made.items()}
+
+    # books
+
+    def book(self, run_id: str) -> Book:
+        """A run's book, read on to where its journal ends."""
+        if run_id not in self._books:
+            if self._journal is None:
+                self._journal = open_journal(self.home)
+            self._books[run_id] = Book(), Follower(self._journal, run_id)
+            if len(self._books) > BOOKS_MAX:
+                self._books.popitem(last=False)
+        self._books.move_to_end(run_id)
+        book, follower = self._books[run_id]
+        book.read(follower.more())
+        return book
+
+    def is_agreed(self, book: Book) -> bool:
+        """Whether a change of the plan needs nobody's word: by policy, or because there is no plan to change."""
+        policy = book.given_input.get("confirm") or "first"
+        return policy == "all" or (policy == "first" and (book.plan is None or book.plan.is_default))
+
+    def advisers(self, book: Book) -> Advisers:
+        """Who this run asks."""
+        return self._resolved(book.run.id, book.given_input.get("planner") or {"use": "builtin:analysis"})
+
+    def fallback(self, book: Book) -> Advisers | None:
+        """Who is asked when the planner cannot be reached."""
+        settings = book.given_input.get("fallback")
+        return self._resolved(f"{book.run.id} fallback", settings) if isinstance(settings, dict) else None
+
+    def _resolved(self, key: str, settings: dict[str, Any]) -> Advisers:
+        if key not in self._advisers:
+            use = str(settings.get("use") or "")
+            self._advisers[key] = (self._sources.get(use) or source(use))(settings)
+        return self._advisers[key]
+
+    # effects
+
+    async def _plan(self, contract: Contract) -> Outcome:
+        return await self._with(contract, lambda book: Planning(self, book, contract).perform())
+
+    async def _generate(self, contract: Contract) -> Outcome:
+        return await self._with(contract, lambda book: generate(self, book, contract))
+
+    async def _act(self, contract: Contract) -> Outcome:
+        return await self._with(contract, lambda book: Acting(self, book, contract).perform())
+
+    async def _record(self, contract: Contract) -> Outcome:
+        return await self._with(contract, record)
+
+    async def _next(self, contract: Contract) -> Outcome:
+        return await self._with(contract, go_on)
+
+    async def _confirm(self, contract: Contract) -> Outcome:
+        return await self._with(contract, lambda book: confirm(self, book, contract))
+
+    async def _with(self, contract: Contract, work: Callable[[Book], Awaitable[Outcome]]) -> Outcome:
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+        try:
+            book = self.book(str(contract.input["run_id"]))
+            self._load_actions(str(book.given_input.get("actions") or ""))
+            return await work(book)
+        except Refused as error:
+            raise EffectFailed(str(error), type="validation_error") from error
+
+    def _load_actions(self, path: str) -> None:
+        """Let a user's file register its actions, once."""
+        if not path or path in self._loaded:
+            return
+        spec = importlib.util.spec_from_file_location(f"detent_actions_{len(self._loaded)}", path)
+        if spec is None or spec.loader is None:
+            raise Refused(f"{path} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise Refused(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+        self._loaded.add(path)
+        found = getattr(module, "registry", None)
+        if isinstance(found, ActionRegistry):
+            self.registry.join(found)
+
+    async def _sweep(self) -> None:
+        """End the kernels of runs that are over, however they ended."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            for run_id in self.bench.runs:
+                record_ = self._journal.record(run_id) if self._journal is not None else None
+                if record_ is not None and record_.summary.status.is_terminal and record_.summary.state != "error":
+                    await self.bench.drop(run_id)
+
+
+def source(use: str) -> Source:
+    """The function that makes advisers of that name."""
+    place = SOURCES.get(use)
+    if place is None:
+        raise Refused(f"there is no planner `{use}`; there are {', '.join(SOURCES)}")
+    module, _, name = place.partition(":")
+    found: Source = getattr(importlib.import_module(module), name)
+    return found

@@ -1,0 +1,65 @@
+"""Notebooks written to files: the ending says which form."""
+
+import importlib
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from detent.agents.notebook.book import Book
+from detent.agents.notebook.cell import Notebook
+from detent.errors import Refused
+from detent.host.embedded.reader import entries
+from detent.surfaces.cli.caller import Caller
+from detent.surfaces.language import _
+
+FORMS = {".ipynb": "ipynb", ".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
+
+
+def read_book(caller: Caller, run_id: str) -> Book:
+    """A run's book, from its journal."""
+    book = Book()
+    book.read(entries(caller.journal, run_id))
+    if book.run.machine and "act" not in {a.id for w in _work(caller, run_id) for a in w}:
+        raise Refused(f"run {run_id} is no notebook")
+    return book
+
+
+def _work(caller: Caller, run_id: str) -> list[Any]:
+    record = caller.journal.record(run_id)
+    return list(caller.journal.machine(record.summary.machine).work.values()) if record else []
+
+
+def rendered(notebook: Notebook, form: str, *, thinking: bool = True) -> str:
+    """A notebook as the text of a file."""
+    if form == "json":
+        own = {**msgspec.to_builtins(notebook), "saved_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        return json.dumps(own, ensure_ascii=False, indent=1) + "\n"
+    try:
+        render = importlib.import_module("detent.agents.notebook.export").render
+    except ModuleNotFoundError:
+        raise Refused(f"this detent cannot write {form}; --form json is always there") from None
+    return str(render(notebook, form, thinking=thinking))
+
+
+def write(caller: Caller, run_id: str, path: Path, *, form: str = "", thinking: bool = True) -> None:
+    """Write a run's notebook to a file, whole or not at all."""
+    form = form or FORMS.get(path.suffix.lower(), "")
+    if not form:
+        raise Refused(f"{path}: the ending says the form, and is one of {', '.join(FORMS)}")
+    text = rendered(read_book(caller, run_id).notebook, form, thinking=thinking)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    caller.note(_("written: {path}", path=str(path)), "dim")
