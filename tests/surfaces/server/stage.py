@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from detent.define import find_effects
 from detent.effects import builtin
 from detent.surfaces.server.service import Plan, Served, serving
 from detent.surfaces.server.setting import Settings
+from detent.surfaces.source import find_effects
 
 FLOWS = """
 import asyncio
