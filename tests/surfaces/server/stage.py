@@ -178,7 +178,7 @@ async def stage(
     named = tuple(f"flows.py:{name}" for name in definitions)
     plan = Plan(folder / ".detent", folder, port=0, token=token, definitions=named, user="kim")
     async with (
-        serving(plan, settings or Settings(), builtin(), find_effects) as served,
+        serving(plan, settings or Settings(), builtin(), lambda source: find_effects(source, home=plan.home)) as served,
         httpx2.AsyncClient(base_url=served.address, timeout=30.0) as client,
     ):
         yield Stage(served, client, folder)
