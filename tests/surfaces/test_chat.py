@@ -209,3 +209,17 @@ def test_mistakes_are_told(detent: Detent) -> None:
     assert "no effects" in detent("chat", "--tools", "empty.py", "hello", code=2).err
     assert "is not a session" in detent("chat", "--session", "../x", "hello", code=2).err
     assert "no tool `nothing`" in detent("chat", "--tool", "nothing", "hello", code=2).err
+
+
+def test_old_turns_are_pruned_and_those_that_protect_a_key_are_not(detent: Detent) -> None:
+    detent("chat", "--session", "s", "hello")
+    turn = detent("chat", "--session", "s", "--tools", "mail.py", "--json", INVITE, code=3).json
+    other = detent("chat", "--session", "t", "--tools", "mail.py", "--json", INVITE).json
+    assert f"open in tools/call/1 of run {turn['run_id']}" in other["response"], "another process holds the key"
+    detent("approve", turn["run_id"])
+    assert "2 runs would go; 1 older" in detent("prune", "--older-than", "0s", "--dry-run").out
+    done = detent("prune", "--older-than", "0s", "--json").json
+    assert (len(done["pruned"]), done["kept_for_keys"]) == (2, 1)
+    again = detent("chat", "--session", "u", "--tools", "mail.py", "--json", INVITE).json
+    assert "already done" in again["response"]
+    assert "takes a time" in detent("prune", "--older-than", "soon", code=2).err

@@ -125,6 +125,16 @@ def test_a_second_server_hands_over_and_takes_over(tmp_path: Path) -> None:
         assert second.stop() < 3.0
 
 
+def test_the_policy_beside_the_journal_holds_for_what_is_started_here(tmp_path: Path) -> None:
+    (tmp_path / "detent.policy.yaml").write_text("rules:\n  - {name: no-mail, tool: mail.send, decision: deny}\n")
+    with process(tmp_path, "flows.py:PAIR") as one:
+        run_id = one.post("/api/runs", {"definition": "pair", "input": {"to": "lee"}})["run_id"]
+        over = until(lambda: (run := one.get(f"/api/runs/{run_id}"))["status"] not in ("running", "pending") and run)
+        assert over["status"] in ("rejected", "failed"), over
+        assert not (tmp_path / "sent").exists()
+        one.stop()
+
+
 def test_for_others_it_makes_a_token_and_shows_it_once(tmp_path: Path) -> None:
     with process(tmp_path, "--host", "0.0.0.0") as one:  # noqa: S104
         token = one.said["token"]

@@ -160,7 +160,9 @@ async def test_streams_have_a_limit_and_others_go_on(tmp_path: Path) -> None:
             await stream.aclose()  # type: ignore[attr-defined]
         while (await at.get("/healthz"))["streams"]:
             pass
-        assert (await anext(at.events("/api/events"))).kind == "hello"
+        again = at.events("/api/events")
+        assert (await anext(again)).kind == "hello"
+        await again.aclose()  # type: ignore[attr-defined]
 
 
 async def test_a_place_that_makes_no_sense_is_refused(tmp_path: Path) -> None:

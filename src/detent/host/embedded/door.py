@@ -33,7 +33,9 @@ LINE_MAX = 64 * 1024 * 1024
 NAME = "door"
 _KINDS = (DefinitionError, Refused, NotWaiting, Unknown, ReplayError, JournalError, DetentError)
 ERRORS: dict[str, type[DetentError]] = {kind.__name__: kind for kind in _KINDS}
-VERBS = frozenset({"start", "signal", "answer", "cancel", "show", "hold", "release", "migrate", "settled", "recover"})
+VERBS = frozenset(
+    {"start", "signal", "answer", "cancel", "show", "hold", "release", "migrate", "settled", "recover", "prune"}
+)
 
 
 class DoorClosed(ConnectionError):

@@ -311,6 +311,23 @@ class Drive:
         """Every run in memory."""
         return tuple(self._live.values())
 
+    async def forget(self, runs: Mapping[str, int]) -> None:
+        """Remove ended runs, by id and number, from the journal and from memory."""
+        batch = Batch(_Nobody())
+        batch.pruned = tuple((no,) for no in runs.values())
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def written(error: JournalError | None) -> None:
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self._writer.submit(batch, written)
+        await done
+        for run_id in runs:
+            self._live.pop(run_id, None)
+
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
         """Hear what the run's effects say while they are at work, until the returned function is called.
 
@@ -379,6 +396,12 @@ class _Deeds:
 
     def __call__(self, error: JournalError | None) -> None:
         self.host.written(self, error)
+
+
+class _Nobody:
+    """The owner of a batch that is about no run in memory."""
+
+    is_broken = False
 
 
 def _settle(done: "asyncio.Future[Run]", run: Run, error: JournalError | None) -> None:

@@ -20,6 +20,7 @@ from detent.host.embedded.journal import genesis
 from detent.host.embedded.live import Live, load, origin, seq_at
 from detent.host.embedded.reader import find, follow
 from detent.host.embedded.recovery import take_up
+from detent.host.embedded.retention import prune
 from detent.host.port import Summary
 
 
@@ -178,6 +179,10 @@ class EmbeddedHost(Drive):
         """The hash that stands for everything this run has been through so far."""
         await self.show(run_id)
         return find(self.journal, run_id).summary.checkpoint
+
+    async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
+        """Forget runs that ended before a time and hold no key; what went is named in a run of its own."""
+        return await prune(self, before, by)
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what the last process left behind; returns the runs that had something under way."""

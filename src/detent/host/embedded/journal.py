@@ -1,4 +1,4 @@
-"""The journal: every event of every run in one SQLite file; with `file` and `listing`, all the SQL there is.
+"""The journal: every event of every run in one SQLite file; all other SQL is in `file`, `listing` and `retention`.
 
 Events are the truth; each carries the hash of the one before it. The `runs` table and the snapshots are only
 caches of the fold, written in the same transaction. What `commit` has returned from survives a power cut.
@@ -49,6 +49,7 @@ TAKE_CLAIM = (
     " call_hash = excluded.call_hash, status = excluded.status, result = excluded.result, at = excluded.at"
     " where claims.run_id = excluded.run_id"
 )
+PRUNE = ("delete from events where run = ?", "delete from snapshots where run = ?", "delete from runs where no = ?")
 FREE_CLAIM = "delete from claims where scope = ? and key = ? and run_id = ? and contract_id = ?"
 PUT_NOTE = "insert or ignore into outbox (key, run_id, message, at) values (?, ?, ?, ?)"
 KEEP_NOTE = "update outbox set delivered_at = ?, tries = ?, problem = ? where key = ?"
@@ -101,8 +102,8 @@ class Owner(Protocol):
 class Batch:
     """Everything one run writes in one transaction."""
 
-    __slots__ = ("advance", "claims", "events", "freed", "insert", "machine", "notes", "owner", "posted", "snapshot",
-                 "update")  # fmt: skip
+    __slots__ = ("advance", "claims", "events", "freed", "insert", "machine", "notes", "owner", "posted", "pruned",
+                 "snapshot", "update")  # fmt: skip
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner  # once one of an owner's batches has failed, none of its later ones may be written
@@ -116,6 +117,7 @@ class Batch:
         self.freed: tuple[tuple[str, str, str, str], ...] = ()
         self.notes: tuple[Note, ...] = ()  # messages to send
         self.posted: tuple[Note, ...] = ()  # messages sent, or not, just now
+        self.pruned: tuple[tuple[int], ...] = ()  # numbers of runs to forget
 
 
 _event = msgspec.json.Decoder(Event)
@@ -195,7 +197,7 @@ class Journal:
             for batch in batches:
                 if batch.update is not None:
                     db.execute(UPDATE_RUN, batch.update)
-                if batch.notes or batch.posted:
+                if batch.notes or batch.posted or batch.pruned:
                     self._post(batch)
                 if batch.snapshot is not None:
                     db.execute(KEEP_SNAPSHOT, batch.snapshot)
@@ -213,6 +215,8 @@ class Journal:
             raise JournalError(f"{self.path}: {type(error).__name__}: {error}") from error
 
     def _post(self, batch: Batch) -> None:
+        for statement in PRUNE if batch.pruned else ():
+            self._db.executemany(statement, batch.pruned)
         self._db.executemany(PUT_NOTE, [(n.key, n.run_id, encode(n.message), n.at) for n in batch.notes])
         self._db.executemany(KEEP_NOTE, [(n.delivered_at, n.tries, n.problem, n.key) for n in batch.posted])
 
@@ -406,6 +410,10 @@ class Journal:
             return self._db.execute(query, values).fetchone()
         except sqlite3.Error as error:
             raise JournalError(_explained(error, self.path)) from None
+
+    def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
+        """For `listing` and `retention`, which have questions of their own."""
+        return self._all(query, values)
 
     def _all(self, query: str, values: Sequence[Any]) -> list[Any]:
         try:

@@ -7,7 +7,7 @@ ids, so one that was handed over in the moment of a crash is not done twice.
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,8 @@ class SharedHost:
         while not self.is_holder and not self._is_closed:
             await asyncio.sleep(SUCCESSION_S)
             if self._lock.is_free():
-                await self._reopen()
+                with suppress(JournalError):  # somebody else was quicker, or the disk is full: look again
+                    await self._reopen()
 
     async def start(
         self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", **given: Any
@@ -148,6 +149,10 @@ class SharedHost:
     async def settled(self, run_id: str) -> Run:
         """Return when the run has ended or can only be moved from outside."""
         return await self._run("settled", run_id=run_id)
+
+    async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
+        """Forget runs that ended before a time and hold no key."""
+        return dict(await self._do("prune", before=before, by=by))
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what was left behind; a holder that is alive has done so already."""

@@ -27,6 +27,8 @@ LIST_PAUSE_S = 0.02  # between two messages of the list, and so much more for ev
 LIST_PAUSE_EACH_S = 0.0005
 KEPT = 256  # messages a feed keeps
 KEPT_BYTES = 1024 * 1024
+RUN_KEPT_BYTES = 128 * 1024  # of each run that is watched; there may be many
+TROUBLE_S = 1.0
 STEPS_MAX = 500  # events in one message of the list
 _encode = msgspec.json.Encoder().encode
 
@@ -56,8 +58,9 @@ def message(kind: str, value: Any, place: int | None = None) -> bytes:
 class Feed:
     """The latest messages of one subject, and a bell for those who wait for the next."""
 
-    def __init__(self, place: int) -> None:
+    def __init__(self, place: int, kept_bytes: int = KEPT_BYTES) -> None:
         self.place = place  # of the newest message
+        self._kept_bytes = kept_bytes
         self.lookers = 0
         self.is_over = False
         self._kept: deque[Frame] = deque()
@@ -68,7 +71,7 @@ class Feed:
         """Keep a message and forget the oldest ones."""
         self._kept.append(frame)
         self._bytes += len(frame.body)
-        while len(self._kept) > KEPT or (self._bytes > KEPT_BYTES and len(self._kept) > 1):
+        while len(self._kept) > KEPT or (self._bytes > self._kept_bytes and len(self._kept) > 1):
             self._bytes -= len(self._kept.popleft().body)
         self.place = frame.place
 
@@ -100,7 +103,7 @@ class RunFeed(Feed):
     """The events of one run, folded once for all who watch it."""
 
     def __init__(self, journal: Listing, run_id: str, last: int) -> None:
-        super().__init__(last)
+        super().__init__(last, RUN_KEPT_BYTES)
         self.run_id = run_id
         self._follower = Follower(journal, run_id, last)
         for _ in self._follower.more(last):
@@ -195,11 +198,14 @@ class Feeds:
                     self._wanted.clear()
                     await self._wanted.wait()
                     version = -1
-                now = self.journal.data_version()
-                if now != version:
-                    version = now
-                    self._look()
-                self._tell_list()
+                try:
+                    now = self.journal.data_version()
+                    if now != version:
+                        self._look()
+                        version = now
+                    self._tell_list()
+                except DetentError:
+                    await asyncio.sleep(TROUBLE_S)  # the file cannot be read now; the next look begins where this did
                 await asyncio.sleep(PAUSE_S)
         finally:
             if self._journal is not None:

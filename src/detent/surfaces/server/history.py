@@ -1,6 +1,8 @@
 """Addresses of a run's past: its events, any moment of it, its picture, its contracts and deeds, and the proof."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,6 +20,7 @@ from detent.host.embedded import reader
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import load
 from detent.host.embedded.reader import entries
+from detent.host.embedded.transcript import transcript
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.graph import Graph, GraphQuery, drawing, graph, picture_of
 from detent.surfaces.server.room import Room
@@ -69,22 +72,30 @@ async def log_entry(room: Room, call: Call) -> shape.LogEntry:
 
 
 async def export(room: Room, call: Call) -> Response:
-    """Every event as it stands in the journal, one JSON object on each line, each with its hash."""
+    """A transcript of the run, which anybody can verify without detent; one that is cut off has no closing line."""
     record = await room.find(call.path["run_id"])
-    run_id, last = record.summary.run_id, record.summary.seq
+    journal = Listing(room.home / "journal.db")  # its own: a slow reader must not keep one of the others
+    told = transcript(journal, [record])
 
-    def page(journal: Listing, after: int) -> list[bytes]:
-        upto = min(after + EXPORT_PAGE, last)
-        return [
-            b'{"seq":%d,"hash":"%s","event":%s}\n' % (seq, hashed.hex().encode(), body)
-            for seq, _, body, hashed in journal.events(record.no, after, upto)
-        ]
+    async def page() -> bytes:
+        return "".join(await asyncio.to_thread(list, islice(told, EXPORT_PAGE))).encode()
+
+    try:
+        first = await page()  # what is damaged at once is an answer, not a stream that breaks
+    except BaseException:
+        journal.close()
+        raise
 
     async def lines() -> AsyncIterator[bytes]:
-        for after in range(0, last, EXPORT_PAGE):
-            yield b"".join(await room.read(page, after))
+        try:
+            part = first
+            while part:
+                yield part
+                part = await page()
+        finally:
+            journal.close()
 
-    headers = {"Content-Disposition": f'attachment; filename="{run_id}.jsonl"'}
+    headers = {"Content-Disposition": f'attachment; filename="{record.summary.run_id}.jsonl"'}
     return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 EFFECT = "detent.webhook"
 TIMEOUT_S = 20.0
 PAUSE_S = 0.25
+TROUBLE_S = 2.0
 STEPS_MAX = 500
 MACHINE = Machine(
     name="detent_webhook",
@@ -95,7 +96,6 @@ class Courier:
         self._room = room
         self._settings = room.settings
         self._mark = room.home / "webhooks"  # how far the journal was read; a file, for it is only a bookmark
-        self._told: dict[str, tuple[str, ...]] = {}
 
     async def run(self) -> None:
         """Go on until cancelled; nothing at all when nobody wants to hear anything."""
@@ -103,9 +103,12 @@ class Courier:
             return
         place = await self._begin()
         while True:
-            if self._room.host.is_holder:
-                place = await self._look(place)
-            await asyncio.sleep(PAUSE_S)
+            try:
+                if self._room.host.is_holder:
+                    place = await self._look(place)
+                await asyncio.sleep(PAUSE_S)
+            except DetentError:  # the journal cannot be used now; it is read again from the bookmark
+                await asyncio.sleep(TROUBLE_S)
 
     async def _begin(self) -> int:
         newest = await self._room.read(Listing.cursor)
@@ -132,10 +135,7 @@ class Courier:
                     continue
                 id = hashlib.sha256(f"{name} {record.summary.run_id} {mark}".encode()).hexdigest()[:24]
                 given = {"webhook": name, "id": id, "message": {"id": id, "type": kind, **told}}
-                try:
-                    await self._room.host.start(MACHINE, given, run_id=f"webhook-{id}", by="detent", session="webhooks")
-                except DetentError:
-                    return  # the journal cannot take it now; it is read again from the bookmark
+                await self._room.host.start(MACHINE, given, run_id=f"webhook-{id}", by="detent", session="webhooks")
 
 
 def _news(record: Record) -> list[tuple[str, str, dict[str, Any]]]:

@@ -2,6 +2,16 @@
 
 CHINESE: dict[str, str] = {
     "CAREFUL": "小心",
+    "Forget old runs that protect nothing.": "清除不再保护任何键的旧运行。",
+    "How long ago a run must have ended, like 90d or 12h.": "运行结束多久以后可清除，例如 90d 或 12h。",
+    "Only show what would go.": "只显示会清除什么。",
+    "{count} runs forgotten; {kept} older ones are kept because they protect a key": (
+        "已清除 {count} 个运行；另有 {kept} 个较旧的运行因为仍在保护键而保留"
+    ),
+    "{count} runs would go; {kept} older ones are kept because they protect a key": (
+        "将清除 {count} 个运行；另有 {kept} 个较旧的运行因为仍在保护键而保留"
+    ),
+    "--older-than takes a time like 90d, not `{given}`": "--older-than 需要像 90d 这样的时间，而不是 `{given}`",
     "{name}, confirmation": "{name} 的确认",
     "Talk to the assistant; what it does are contracts.": "与助手对话；它所做的每件事都是合约。",
     "The conversation to begin or to go on with.": "要开始或继续的会话。",

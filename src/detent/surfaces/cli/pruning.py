@@ -1,0 +1,53 @@
+"""The command prune: old runs go, except those whose trace still protects a key."""
+
+import time
+from typing import Any
+
+import click
+
+from detent.core.duration import seconds_of
+from detent.host.embedded.retention import old_runs
+from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.option import by_option, verb
+from detent.surfaces.cli.text import visible
+from detent.surfaces.language import _
+
+
+@verb("prune")
+@click.option(
+    "--older-than",
+    "age",
+    required=True,
+    metavar="TIME",
+    help=_("How long ago a run must have ended, like 90d or 12h."),
+)
+@click.option("--dry-run", "is_dry", is_flag=True, help=_("Only show what would go."))
+@by_option
+async def prune(caller: Caller, age: str, is_dry: bool, by: str) -> int:
+    """Forget runs that ended long ago."""
+    seconds = seconds_of(age)
+    if seconds is None or seconds < 0:
+        raise click.UsageError(_("--older-than takes a time like 90d, not `{given}`", given=visible(age)))
+    before = time.time() - seconds
+    found, kept = old_runs(caller.journal, before)
+    if is_dry or not found:
+        return _give(caller, {"pruned": [one.record for one in found], "kept_for_keys": kept, "records": []}, is_dry)
+    async with caller.host() as host:
+        return _give(caller, await host.prune(before, by=by), is_dry)
+
+
+def _give(caller: Caller, done: dict[str, Any], is_dry: bool) -> int:
+    if caller.is_json:
+        emit({"ok": True, **done, "dry_run": is_dry, "error": None})
+        return 0
+    for one in done["pruned"]:
+        caller.note(f"  {one['run_id']}  {visible(one['name'])}  {one['status']}  {one['checkpoint'][:16]}", "dim")
+    counts = {"count": len(done["pruned"]), "kept": done["kept_for_keys"]}
+    if is_dry:
+        caller.say(_("{count} runs would go; {kept} older ones are kept because they protect a key", **counts))
+    else:
+        caller.say(_("{count} runs forgotten; {kept} older ones are kept because they protect a key", **counts))
+    return 0
+
+
+COMMANDS = {"prune": prune}

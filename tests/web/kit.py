@@ -1,0 +1,145 @@
+"""A real server in a project of its own, and a real browser looking at it; both are told what went wrong on the way."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+DETENT = Path(sys.executable).parent / "detent"
+FLOWS = ("RELEASE", "JOURNEY", "PAYMENT", "BOOKING", "WEATHER")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+PATIENCE_S = 20.0
+
+
+def missing() -> str:
+    """Why no browser test can run here; empty when they can."""
+    if not CHROMIUM:
+        return "no chromium on the PATH: `apt-get install chromium fonts-noto-cjk` (./run test does it for root)"
+    if not (ROOT / "web" / "dist" / "index.html").is_file():
+        return "the page is not built: ./run web"
+    return ""
+
+
+class Stage:
+    """A project folder with machines, and `detent serve` in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        shutil.copytree(HERE / "stage", folder, dirs_exist_ok=True)
+        self.port = 0
+        self.address = ""
+        self.process: subprocess.Popen[str] | None = None
+        self.open()
+
+    def open(self) -> None:
+        """Serve, on the same port as before."""
+        files = [f"flows.py:{name}" for name in FLOWS]
+        command = [str(DETENT), "serve", "--json", "--port", str(self.port), *files]
+        environment = {**os.environ, "DETENT_LANG": "en", "DETENT_HOME": str(self.folder / ".detent"), "USER": "tester"}
+        self.process = subprocess.Popen(
+            command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self.process.stdout is not None
+        told = json.loads(self.process.stdout.readline())
+        self.address = told["address"]
+        self.port = int(self.address.rpartition(":")[2])
+
+    def close(self) -> None:
+        """Stop serving."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.communicate(timeout=PATIENCE_S)
+            self.process = None
+
+    def ask(self, path: str, body: Any = None) -> Any:
+        """One call of the API."""
+        content = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(  # noqa: S310  # our own server
+            f"{self.address}{path}", content, {"Content-Type": "application/json"} if content else {}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{path}: {error.code} {error.read().decode()}") from None
+
+    def start(self, definition: str, given: dict[str, Any] | None = None, by: str = "mira") -> str:
+        """Begin a run and wait until it waits or has ended."""
+        run_id = str(self.ask("/api/runs", {"definition": definition, "input": given or {}, "by": by})["run_id"])
+        until(lambda: self.status(run_id) != "running")
+        return run_id
+
+    def status(self, run_id: str) -> str:
+        """What has become of a run."""
+        return str(self.ask(f"/api/runs/{run_id}")["status"])
+
+    def tell(self, run_id: str, name: str, data: dict[str, Any] | None = None) -> None:
+        """Send a signal."""
+        self.ask(f"/api/runs/{run_id}/signals", {"name": name, "data": data or {}})
+
+    def clear(self) -> None:
+        """Nothing waits for anybody any more."""
+        for line in self.ask("/api/runs?status=waiting&status=running&limit=200")["runs"]:
+            self.ask(f"/api/runs/{line['run_id']}/cancel", {"reason": "swept"})
+        until(lambda: not self.ask("/api/inbox")["items"])
+
+
+def until(check: Callable[[], bool]) -> None:
+    """Wait for something that is asked of the server."""
+    end = time.monotonic() + PATIENCE_S
+    while not check():
+        assert time.monotonic() < end, "it did not come to that in time"
+        time.sleep(0.03)
+
+
+class Looker:
+    """Somebody in front of a browser, and everything that browser complained about."""
+
+    def __init__(self, browser: Browser, stage: Stage, **options: Any) -> None:
+        given = {"viewport": {"width": 1280, "height": 860}, "locale": "en-US", **options}
+        self.stage = stage
+        self.context: BrowserContext = browser.new_context(**given)
+        self.context.set_default_timeout(PATIENCE_S * 1000)
+        self.page: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.tolerated: list[str] = []
+        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def go(self, place: str) -> Page:
+        """Open a place of the page."""
+        self.page.goto(f"{self.stage.address}/{place}")
+        return self.page
+
+    def leave(self) -> None:
+        """Close the browser window; nothing bad may have been heard."""
+        self.context.close()
+        mine = (self.stage.address, "data:", "blob:")
+        assert [url for url in self.requests if not url.startswith(mine)] == [], "the page asked somebody else"
+        told = [text for text in self.complaints if not any(part in text for part in self.tolerated)]
+        assert told == [], "the console shows errors"
+
+
+def shown(place: Locator) -> Locator:
+    """A part of the page, once it can be seen."""
+    expect(place).to_be_visible(timeout=PATIENCE_S * 1000)
+    return place
+
+
+def gone(place: Locator) -> None:
+    """A part of the page has gone away."""
+    expect(place).to_have_count(0, timeout=PATIENCE_S * 1000)

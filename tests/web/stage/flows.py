@@ -1,0 +1,148 @@
+"""Machines for the browser tests: a release, a journey moved by signals, a payment in doubt, a form, and a failure."""
+
+from pathlib import Path
+
+from detent import Action, Contract, EffectFailed, Machine, Outcome, Question, Status, effect, table
+
+OUTBOX = Path("outbox.txt")
+
+
+@effect("release.validate", kind="pure")
+async def validate(contract: Contract) -> dict[str, object]:
+    """Look at the version."""
+    return {"version": contract.input["version"], "tests": 412, "coverage": 0.964}
+
+
+@effect("release.publish", kind="irreversible", settle_s=0)
+async def publish(contract: Contract) -> dict[str, object]:
+    """Tell the world."""
+    before = OUTBOX.read_text() if OUTBOX.exists() else ""
+    OUTBOX.write_text(f"{before}{contract.input['version']}\n")
+    return {"published": contract.input["version"]}
+
+
+@effect("release.announce", kind="irreversible", settle_s=0)
+async def announce(contract: Contract) -> Outcome:
+    """Tell everybody, and what it cost."""
+    return Outcome({"sent": len(contract.input["to"])}, usage={"cost_usd": 0.0213, "tokens": 1840.0})
+
+
+@effect("bank.pay", kind="irreversible", settle_s=0)
+async def pay(contract: Contract) -> dict[str, object]:
+    """The line is cut while the bank thinks."""
+    from detent.core.deed import OutcomeUnknown
+
+    raise OutcomeUnknown("the bank did not answer")
+
+
+@effect("weather.read", kind="pure")
+async def weather(contract: Contract) -> dict[str, object]:
+    """Never works."""
+    raise EffectFailed("the station does not answer", "tool_failure.exit")
+
+
+RELEASE = Machine(
+    name="release",
+    title="Release to everybody",
+    version="1",
+    initial="validate",
+    transitions=table("""
+        validate  -                   publish
+        validate  !validation_error   refused
+        publish   -                   announce
+        publish   !approval_rejected  refused
+        publish   !already_done       announce
+        announce  -                   done
+        announce  !*                  quiet
+    """),
+    work={
+        "validate": (Action("validate", "release.validate", {"version": "{{ context.version }}"}),),
+        "publish": (
+            Action(
+                "publish",
+                "release.publish",
+                {"version": "{{ context.version }}", "channel": "stable", "notes": "{{ context.notes }}"},
+                ask=Question(
+                    "Publish {{ context.version }} to everybody?",
+                    data={"checks": "412 tests passed, coverage 96.4 %", "diff": "+1 204 / -310 lines"},
+                ),
+            ),
+        ),
+        "announce": (
+            Action(
+                "announce", "release.announce", {"to": ["team", "customers"], "subject": "{{ context.version }} is out"}
+            ),
+        ),
+    },
+    ends={"done": Status.COMPLETED, "quiet": Status.COMPLETED, "refused": Status.REJECTED},
+)
+
+JOURNEY = Machine(
+    name="journey",
+    title="Parcel on its way",
+    initial="packed",
+    transitions=table("""
+        packed     PICKED_UP   in_transit
+        in_transit SCANNED     in_transit
+        in_transit ARRIVED     depot
+        depot      LOADED      van
+        van        DELIVERED   done
+        van        MISSED      depot
+        in_transit LOST        lost
+        depot      LOST        lost
+    """),
+    ends={"done": Status.COMPLETED, "lost": Status.FAILED},
+)
+
+PAYMENT = Machine(
+    name="payment",
+    title="Pay an invoice",
+    initial="paying",
+    transitions=table("""
+        paying  -                              paid
+        paying  !tool_failure.unknown_outcome  unclear
+        paying  !*                             unclear
+    """),
+    work={
+        "paying": (
+            Action(
+                "pay", "bank.pay", {"to": "{{ context.to }}", "amount": "{{ context.amount }}", "api_key": "k-123456"}
+            ),
+        )
+    },
+    ends={"paid": Status.COMPLETED, "unclear": Status.FAILED},
+)
+
+FORM = {
+    "type": "object",
+    "required": ["name", "seats"],
+    "properties": {
+        "name": {"type": "string", "title": "Name of the group", "minLength": 2},
+        "seats": {"type": "integer", "minimum": 1, "maximum": 80, "description": "How many people come"},
+        "window": {"type": "boolean", "title": "At the window"},
+        "meal": {"enum": ["none", "lunch", "dinner"]},
+    },
+}
+BOOKING = Machine(
+    name="booking",
+    title="Table for a group",
+    initial="asking",
+    transitions=table("""
+        asking  -                   booked
+        asking  !approval_rejected  declined
+    """),
+    work={"asking": (Action("details", "ask", ask=Question("Who comes, and when?", reason="form", schema=FORM)),)},
+    ends={"booked": Status.COMPLETED, "declined": Status.REJECTED},
+)
+
+WEATHER = Machine(
+    name="weather",
+    title="Read the station",
+    initial="reading",
+    transitions=table("""
+        reading  -  done
+        reading  !*  broken
+    """),
+    work={"reading": (Action("read", "weather.read", {"station": "{{ context.station }}"}),)},
+    ends={"done": Status.COMPLETED, "broken": Status.FAILED},
+)

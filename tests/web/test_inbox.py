@@ -1,0 +1,185 @@
+"""The inbox in a real browser: everything that waits, decided by mouse, by keyboard, by two people at once."""
+
+from playwright.sync_api import expect
+
+from tests.web.conftest import Look
+from tests.web.kit import Stage, gone, shown, until
+
+
+def test_an_approval_shows_the_exact_call_and_what_follows(stage: Stage, look: Look) -> None:
+    stage.clear()
+    run_id = stage.start("flows.py:RELEASE", {"version": "3.1.0", "notes": "two fixes"})
+    page = look().go("#/inbox")
+    card = shown(page.get_by_role("article", name="Publish 3.1.0 to everybody?"))
+    for text in ("release.publish", "two fixes", "started by mira", "cannot be taken back", "412 tests passed"):
+        expect(card).to_contain_text(text)
+    expect(card.locator(".follow").nth(0)).to_contain_text("announce")
+    expect(card.locator(".follow").nth(1)).to_contain_text("refused")
+    card.get_by_role("button", name="Approve").click()
+    shown(page.get_by_text("Approved."))
+    gone(card)
+    until(lambda: stage.status(run_id) == "completed")
+
+
+def test_a_question_appears_and_disappears_without_a_reload(stage: Stage, look: Look) -> None:
+    stage.clear()
+    page = look().go("#/inbox")
+    shown(page.get_by_text("Nothing waits for you"))
+    page.evaluate("window.mark = 1")
+    run_id = stage.start("expense.yaml", {"what": "chairs", "amount": 900})
+    shown(page.get_by_role("article", name="Spend 900 on chairs?"))
+    expect(page.get_by_role("link", name="Inbox")).to_contain_text("1")
+    stage.ask(f"/api/runs/{run_id}/contracts/large/sign/1/answer", {"approved": False})
+    shown(page.get_by_text("Nothing waits for you"))
+    assert page.evaluate("window.mark") == 1
+
+
+def test_a_rejection_carries_its_reason(stage: Stage, look: Look) -> None:
+    stage.clear()
+    run_id = stage.start("expense.yaml", {"what": "a yacht", "amount": 90000})
+    page = look().go("#/inbox")
+    page.get_by_role("button", name="Reject…").click()
+    page.get_by_label("Why not?").fill("too large for us")
+    page.get_by_role("button", name="Reject", exact=True).click()
+    shown(page.get_by_text("Rejected."))
+    until(lambda: stage.status(run_id) == "failed")
+    assert "too large for us" in str(stage.ask(f"/api/runs/{run_id}/log"))
+
+
+def test_edited_arguments_are_checked_and_carried_out(stage: Stage, look: Look) -> None:
+    stage.clear()
+    stage.start("flows.py:RELEASE", {"version": "3.2.0", "notes": "draft"})
+    page = look().go("#/inbox")
+    page.get_by_role("button", name="Edit…").click()
+    page.get_by_label("channel").fill("beta")
+    page.get_by_role("button", name="Approve with these arguments").click()
+    shown(page.get_by_text("Approved with your arguments."))
+    until(lambda: "3.2.0" in (stage.folder / "outbox.txt").read_text())
+    assert "beta" in str(stage.ask("/api/runs?limit=1")["runs"]) or "beta" in str(
+        stage.ask(f"/api/runs/{stage.ask('/api/runs?limit=1')['runs'][0]['run_id']}/contracts")
+    )
+
+
+def test_a_form_is_checked_before_it_is_sent(stage: Stage, look: Look) -> None:
+    stage.clear()
+    run_id = stage.start("flows.py:BOOKING")
+    page = look().go("#/inbox")
+    shown(page.get_by_label("Name of the group"))
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_text("Name of the group is needed")).to_be_visible()
+    page.get_by_label("Name of the group").fill("choir")
+    page.get_by_label("seats").fill("200")
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_text("must be at most 80")).to_be_visible()
+    page.get_by_label("seats").fill("24")
+    page.get_by_label("meal").select_option("lunch")
+    page.get_by_role("button", name="Send").click()
+    until(lambda: stage.status(run_id) == "completed")
+    assert '"seats": 24' in str(stage.ask(f"/api/runs/{run_id}/log")).replace("'", '"')
+
+
+def test_a_deed_in_doubt_is_settled_by_a_person(stage: Stage, look: Look) -> None:
+    stage.clear()
+    run_id = stage.start("flows.py:PAYMENT", {"to": "bob", "amount": 12})
+    page = look().go("#/inbox")
+    expect(page.get_by_role("article")).to_contain_text("may already have happened")
+    expect(page.get_by_role("article")).not_to_contain_text("k-123456")  # what looks secret is covered
+    page.get_by_label("If it did happen").fill("{not json")
+    page.get_by_role("button", name="It happened").click()
+    shown(page.locator(".wrong"))
+    page.get_by_label("If it did happen").fill('{"receipt": 7}')
+    page.get_by_role("button", name="It happened").click()
+    until(lambda: stage.status(run_id) == "completed")
+
+
+def test_the_second_decision_is_refused_politely(stage: Stage, look: Look) -> None:
+    stage.clear()
+    stage.start("expense.yaml", {"what": "lamps", "amount": 300})
+    first, second = look(), look()
+    second.tolerated.append("Failed to load resource")
+    second.page.route("**/api/events", lambda route: route.abort())  # it does not hear of the first decision
+    one, two = first.go("#/inbox"), second.go("#/inbox")
+    shown(one.get_by_role("button", name="Approve"))
+    shown(two.get_by_role("button", name="Approve"))
+    one.get_by_role("button", name="Approve").click()
+    shown(one.get_by_text("Nothing waits for you"))
+    two.get_by_role("button", name="Approve").click()
+    shown(two.get_by_text("has approved this already; nothing was changed."))
+    shown(two.get_by_text("Nothing waits for you"))
+
+
+def test_a_decided_item_disappears_for_everyone(stage: Stage, look: Look) -> None:
+    stage.clear()
+    stage.start("expense.yaml", {"what": "desks", "amount": 301})
+    stage.start("expense.yaml", {"what": "shelves", "amount": 302})
+    one, two = look().go("#/inbox"), look().go("#/inbox")
+    shown(two.get_by_role("link", name="Spend 301 on desks?"))
+    shown(one.get_by_role("article", name="Spend 301 on desks?")).get_by_role("button", name="Approve").click()
+    gone(two.get_by_role("link", name="Spend 301 on desks?"))
+    shown(two.get_by_role("article", name="Spend 302 on shelves?"))
+
+
+def test_letters_that_deceive_are_made_visible(stage: Stage, look: Look) -> None:
+    stage.clear()
+    text = "desk \u202egnp.exe\u200b <img src=x onerror=alert(1)> p\u0430ypal.com"
+    stage.start("expense.yaml", {"what": text, "amount": 480})
+    page = look().go("#/inbox")
+    card = shown(page.get_by_role("article"))
+    expect(card).to_contain_text("U+202E")
+    expect(card).to_contain_text("U+200B")
+    expect(card).to_contain_text("U+0430")
+    expect(card).to_contain_text("<img src=x onerror=alert(1)>")
+    expect(card).to_contain_text("They are marked.")
+    assert page.locator("article img").count() == 0
+
+
+def test_everything_is_decided_with_the_keyboard_alone(stage: Stage, look: Look) -> None:
+    stage.clear()
+    first = stage.start("expense.yaml", {"what": "ink", "amount": 110})
+    second = stage.start("expense.yaml", {"what": "paper", "amount": 120})
+    third = stage.start("flows.py:RELEASE", {"version": "4.0.0", "notes": "keys"})
+    page = look().go("#/inbox")
+    shown(page.get_by_role("article", name="Spend 110 on ink?"))
+    page.keyboard.press("?")
+    shown(page.get_by_role("dialog", name="Keyboard"))
+    page.keyboard.press("Escape")
+    gone(page.get_by_role("dialog", name="Keyboard"))
+    page.keyboard.press("j")
+    shown(page.get_by_role("article", name="Spend 120 on paper?"))
+    page.keyboard.press("k")
+    shown(page.get_by_role("article", name="Spend 110 on ink?"))
+    page.keyboard.press("a")
+    expect(page.get_by_role("button", name="Approve")).to_be_focused()
+    page.keyboard.press("Enter")
+    until(lambda: stage.status(first) == "completed")
+    shown(page.get_by_role("article", name="Spend 120 on paper?"))
+    page.keyboard.press("r")
+    expect(page.get_by_label("Why not?")).to_be_focused()
+    page.keyboard.type("enough of it")
+    page.keyboard.press("Enter")
+    until(lambda: stage.status(second) == "failed")
+    shown(page.get_by_role("article", name="Publish 4.0.0 to everybody?"))
+    page.keyboard.press("e")
+    expect(page.get_by_label("channel")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")
+    expect(page.get_by_role("button", name="Approve")).to_be_focused()
+    page.keyboard.press("Enter")
+    until(lambda: stage.status(third) == "completed")
+
+
+def test_a_page_in_the_background_notifies_once(stage: Stage, look: Look) -> None:
+    stage.clear()
+    looker = look(permissions=["notifications"])
+    looker.context.add_init_script(
+        """window.told = []; window.isAway = false;
+        window.Notification = class { constructor(title, more) { window.told.push(`${title}: ${more.body}`); }
+          static permission = "granted"; };
+        Object.defineProperty(document, "hidden", {get: () => window.isAway});"""
+    )
+    page = looker.go("#/inbox")
+    shown(page.get_by_text("Nothing waits for you"))
+    page.evaluate("window.isAway = true; document.dispatchEvent(new Event('visibilitychange'))")
+    stage.start("flows.py:RELEASE", {"version": "5.0.0", "notes": ""})
+    page.wait_for_function("() => window.told.length > 0")
+    assert page.evaluate("window.told") == ["Release to everybody asks: Publish 5.0.0 to everybody?"]

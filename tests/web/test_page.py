@@ -1,0 +1,226 @@
+"""The rest of the page: lists, definitions, languages, phones, screen readers, and what it may not do."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.web.conftest import Look
+from tests.web.kit import ROOT, Looker, Stage, gone, shown, until
+
+SOURCES = ROOT / "web" / "src"
+SOMETHING = "main .card:visible, main .timeline:visible, main .queue:visible"
+FIRST_LOAD_MAX = 700_000
+
+
+def test_the_list_is_live_and_its_filter_is_in_the_address(stage: Stage, look: Look) -> None:
+    looker = look()
+    stage.start("expense.yaml", {"what": "tea", "amount": 8})
+    page = looker.go("#/runs")
+    shown(page.get_by_role("link", name="expense"))
+    stage.start("flows.py:JOURNEY")
+    shown(page.get_by_role("link", name="journey"))
+    page.get_by_role("button", name="completed", exact=True).click()
+    gone(page.get_by_role("link", name="journey"))
+    assert page.url.endswith("#/runs?status=completed")
+    page.reload()
+    shown(page.get_by_role("link", name="expense").first)
+    gone(page.get_by_role("link", name="journey"))
+    page.get_by_role("button", name="completed", exact=True).click()
+    page.get_by_label("Machine").select_option("journey")
+    gone(page.get_by_role("link", name="expense"))
+    page.get_by_label("Search text").fill("no such thing")
+    shown(page.get_by_text("No run fits"))
+    page.get_by_label("Search text").fill("packed")
+    shown(page.get_by_role("link", name="journey")).click()
+    shown(page.get_by_role("heading", name="Parcel on its way"))
+
+
+def test_older_runs_come_page_by_page(stage: Stage, look: Look) -> None:
+    for number in range(55):
+        stage.ask("/api/runs", {"definition": "expense.yaml", "input": {"what": f"pen {number}", "amount": 1}})
+    page = look().go("#/runs?machine=expense")
+    rows = page.locator(".runs tbody tr")
+    expect(rows).to_have_count(50, timeout=20_000)
+    page.get_by_role("button", name="Show older").click()
+    until(lambda: rows.count() >= 55)
+
+
+def test_definitions_show_pictures_problems_at_lines_and_start_runs(stage: Stage, look: Look) -> None:
+    page = look().go("#/definitions")
+    shown(page.get_by_role("link", name="expense-simple").locator("svg.machine"))
+    page.get_by_role("link", name="broken.yaml").click()
+    expect(page.locator("#line-11 + .flaw")).to_contain_text("unknown state `finish`")
+    expect(page.locator("#line-12 + .flaw")).to_contain_text("expected name or number")
+    page.goto(f"{stage.address}/#/definitions/expense.yaml")
+    page.get_by_role("button", name="Start", exact=True).click()
+    shown(page.get_by_text("what is needed"))
+    page.get_by_label("what").fill("a lamp")
+    page.get_by_label("amount").fill("20")
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.locator("svg.machine .lit")).to_have_attribute("data-state", "booked", timeout=20_000)
+
+
+def test_two_versions_are_compared(stage: Stage, look: Look) -> None:
+    page = look().go("#/compare?left=expense-simple.yaml&right=expense.yaml")
+    shown(page.get_by_text("differences"))
+    assert page.locator(".change").filter(has_text="expired").count() >= 2
+    shown(page.locator("svg.machine .node.added"))
+
+
+def test_the_page_speaks_chinese_when_the_browser_does(stage: Stage, look: Look) -> None:
+    stage.clear()
+    stage.start("expense.yaml", {"what": "茶叶", "amount": 480})
+    page = look(locale="zh-CN").go("#/inbox")
+    card = shown(page.get_by_role("article", name="Spend 480 on 茶叶?"))
+    expect(card.get_by_role("button", name="批准")).to_be_visible()
+    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+    # Letters without a shape would all be the same box.
+    drawn = page.evaluate(
+        "() => ['批', '准'].map((letter) => { const canvas = document.createElement('canvas');"
+        " const pen = canvas.getContext('2d'); pen.font = `40px ${getComputedStyle(document.body).fontFamily}`;"
+        " pen.fillText(letter, 10, 60); return canvas.toDataURL(); })"
+    )
+    assert drawn[0] != drawn[1]
+    page.get_by_role("button", name="English").click()
+    shown(page.get_by_role("button", name="Approve"))
+    page.reload()
+    shown(page.get_by_role("button", name="Approve"))  # kept
+
+
+def test_a_phone_shows_everything_without_scrolling_sideways_and_can_approve(stage: Stage, look: Look) -> None:
+    stage.clear()
+    run_id = stage.start("flows.py:RELEASE", {"version": "7.0.0", "notes": "x" * 300})
+    looker = look(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    for place in ("#/runs", f"#/runs/{run_id}", "#/definitions", "#/definitions/expense.yaml", "#/inbox"):
+        page = looker.go(place)
+        shown(page.locator("main h1"))
+        shown(page.locator(SOMETHING).first)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
+    page.get_by_role("link", name="Publish 7.0.0 to everybody?").tap()
+    page.get_by_role("button", name="Approve").tap()
+    until(lambda: stage.status(run_id) == "completed")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_serious_for_those_who_use_a_screen_reader(scheme: str, stage: Stage, look: Look) -> None:
+    stage.clear()
+    run_id = stage.start("flows.py:RELEASE", {"version": f"8.0.{len(scheme)}", "notes": "axe"})
+    stage.start("flows.py:BOOKING")
+    more = {} if scheme == "light" else {"runOnly": ["color-contrast"]}  # a dark page differs in its colours only
+    axe = (ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    looker = look(color_scheme=scheme, reduced_motion="reduce")
+    places = (
+        "#/inbox",
+        "#/runs",
+        f"#/runs/{run_id}",
+        f"#/runs/{run_id}?tab=timeline",
+        f"#/runs/{run_id}?tab=contracts",
+        "#/definitions",
+        "#/definitions/broken.yaml",
+        "#/compare?left=expense-simple.yaml&right=expense.yaml",
+    )
+    page = looker.go("#/inbox")
+    page.evaluate(axe)
+    found = []
+    for place in places:
+        page.evaluate("(place) => { location.hash = place; }", place)
+        shown(page.locator(SOMETHING).first)
+        result = page.evaluate("(more) => axe.run(document, {resultTypes: ['violations'], ...more})", more)
+        found += [
+            f"{place}: {one['id']}: {one['nodes'][0]['html'][:160]}"
+            for one in result["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+    assert found == []
+
+
+def test_a_first_visit_is_light_and_under_a_strict_policy(stage: Stage, look: Look) -> None:
+    looker = look()
+    sizes: list[int] = []
+    looker.page.on("requestfinished", lambda request: sizes.append(request.sizes()["responseBodySize"]))
+    answers: list[str] = []
+    looker.page.on("response", lambda answer: answers.append(answer.headers.get("content-security-policy", "")))
+    page = looker.go(f"#/runs/{stage.start('flows.py:JOURNEY')}")
+    shown(page.locator("svg.machine .lit"))
+    page.get_by_role("button", name="Turn").click()
+    page.wait_for_function(
+        "() => performance.getEntriesByType('resource').some((one) => one.name.endsWith('elk-worker.js'))"
+    )
+    page.wait_for_load_state("load")
+    assert 0 < sum(sizes) < FIRST_LOAD_MAX
+    assert all("default-src 'self'" in policy for policy in answers)
+
+
+def test_no_address_leads_nowhere(stage: Stage, look: Look) -> None:
+    looker = look()
+    looker.tolerated.append("Failed to load resource")
+    page = looker.go("#/nothing/here")
+    shown(page.get_by_text("There is no such page"))
+    page.goto(f"{stage.address}/#/runs/unknown")
+    shown(page.get_by_text("This run cannot be shown"))
+    page.goto(f"{stage.address}/#/definitions/unknown.yaml")
+    shown(page.get_by_text("This definition cannot be shown"))
+
+
+def test_every_sentence_has_its_chinese() -> None:
+    said: set[str] = set()
+    for path in SOURCES.rglob("*.js"):
+        said |= set(re.findall(r'\b_\("((?:[^"\\]|\\.)*)"', path.read_text()))
+    known = dict(
+        re.findall(r'^  "((?:[^"\\]|\\.)*)": "((?:[^"\\]|\\.)*)",$', (SOURCES / "words" / "zh.js").read_text(), re.M)
+    )
+    assert said - known.keys() == set()
+    assert known.keys() - said == set()
+    holes = {
+        text: meant
+        for text, meant in known.items()
+        if set(re.findall(r"\{\w+\}", text)) != set(re.findall(r"\{\w+\}", meant))
+    }
+    assert holes == {}
+
+
+def test_nothing_from_a_run_can_become_markup() -> None:
+    for path in SOURCES.rglob("*.js"):
+        text = path.read_text()
+        assert not re.search(
+            r"dangerouslySetInnerHTML|\.innerHTML\s*=|insertAdjacentHTML|document\.write|\beval\(", text
+        ), path
+
+
+PLACES = {
+    "inbox": "#/inbox", "runs": "#/runs", "run": "#/runs/RUN", "timeline": "#/runs/RUN?tab=timeline",
+    "contracts": "#/runs/RUN?tab=contracts", "past": "#/runs/RUN?at=2", "definitions": "#/definitions",
+    "definition": "#/definitions/expense.yaml", "problems": "#/definitions/broken.yaml",
+    "compare": "#/compare?left=expense-simple.yaml&right=expense.yaml",
+}  # fmt: skip
+
+
+def test_pictures_of_every_page_are_taken(stage: Stage, look: Look, pictures: Path) -> None:
+    """In both languages and themes, and as a phone shows them; look at them in build/screenshots."""
+    stage.clear()
+    for given in ({"what": "a lamp", "amount": 480}, {"what": "chairs", "amount": 1200}):
+        stage.start("expense.yaml", given)
+    stage.start("flows.py:BOOKING")
+    run_id = stage.start("flows.py:RELEASE", {"version": "2.4.0", "notes": "Faster start, two fixes"})
+    for old in pictures.glob("*.png"):
+        old.unlink()
+    ways = [
+        ("en-US", "light", 1280),
+        ("zh-CN", "dark", 1280),
+        ("en-US", "dark", 1280),
+        ("zh-CN", "light", 1280),
+        ("en-US", "light", 390),
+    ]
+    for locale, scheme, width in ways:
+        looker: Looker = look(
+            locale=locale, color_scheme=scheme, viewport={"width": width, "height": 844}, reduced_motion="reduce"
+        )
+        page = looker.go("#/inbox")
+        for name, place in PLACES.items():
+            page.evaluate("(place) => { location.hash = place; }", place.replace("RUN", run_id))
+            shown(page.locator(SOMETHING).first)
+            page.wait_for_function("() => !document.querySelector('.skeleton')")
+            page.screenshot(path=pictures / f"{name}-{locale[:2]}-{scheme}-{width}.png")
+    assert len(list(pictures.glob("*.png"))) == len(ways) * len(PLACES)

@@ -1,0 +1,169 @@
+"""One run in a real browser: live, in the past, forked, retried, signalled, stopped, exported and proved."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import Look
+from tests.web.kit import Stage, gone, shown, until
+
+TRIP = ("PICKED_UP", "SCANNED", "ARRIVED", "LOADED")
+
+
+def lit(page: Page, state: str) -> None:
+    """The picture shows the run in this state."""
+    expect(page.locator("svg.machine .lit")).to_have_attribute("data-state", state, timeout=20_000)
+
+
+def test_the_lit_state_moves_as_the_run_does_within_50_ms(stage: Stage, look: Look) -> None:
+    run_id = stage.start("flows.py:JOURNEY", {"parcel": "A-17"})
+    page = look().go(f"#/runs/{run_id}")
+    lit(page, "packed")
+    page.evaluate("window.mark = 1")
+    for event, state in zip(TRIP, ("in_transit", "in_transit", "depot", "van"), strict=True):
+        stage.tell(run_id, event)
+        lit(page, state)
+    assert page.locator("svg.machine .node.seen").count() == 4
+    assert page.locator("svg.machine .edge.taken").count() == 4
+    times = page.evaluate("performance.getEntriesByName('detent:lit').map((one) => one.duration)")
+    assert times
+    assert sorted(times)[len(times) // 2] < 50
+    assert page.evaluate("window.mark") == 1
+
+
+def test_the_timeline_tells_what_changed_and_can_be_filtered(stage: Stage, look: Look) -> None:
+    run_id = stage.start("expense.yaml", {"what": "tea", "amount": 8})
+    page = look().go(f"#/runs/{run_id}?tab=timeline")
+    rows = page.locator(".timeline .event")
+    expect(rows.first).to_be_visible()
+    every = rows.count()
+    page.get_by_role("button", name="contracts", exact=True).click()
+    expect(page).to_have_url(f"{stage.address}/#/runs/{run_id}?tab=timeline&show=contracts")
+    assert 0 < rows.count() < every
+    page.get_by_role("button", name="all", exact=True).click()
+    page.get_by_label("Search the timeline").fill("ledger.txt")
+    expect(rows.first).to_be_visible()
+    page.get_by_label("Search the timeline").fill("nothing like this")
+    shown(page.get_by_text("No event fits."))
+
+
+def test_contracts_show_their_life_arguments_and_results(stage: Stage, look: Look) -> None:
+    run_id = stage.start("flows.py:RELEASE", {"version": "6.0.0", "notes": "lives"})
+    stage.ask(f"/api/runs/{run_id}/contracts/publish/publish/1/answer", {"approved": True, "comment": "go"})
+    until(lambda: stage.status(run_id) == "completed")
+    page = look().go(f"#/runs/{run_id}?tab=contracts")
+    card = shown(page.locator("[id='contract-publish/publish/1']"))
+    expect(card.locator(".life")).to_contain_text("pending")
+    expect(card.locator(".life")).to_contain_text("waiting")
+    expect(card.locator(".life")).to_contain_text("completed")
+    expect(card).to_contain_text("has happened")
+    expect(card).to_contain_text("go")
+
+
+def test_time_travel_shows_the_run_as_it_was_and_a_fork_lists_what_happened(stage: Stage, look: Look) -> None:
+    run_id = stage.start("flows.py:RELEASE", {"version": "6.1.0", "notes": "travel"})
+    stage.ask(f"/api/runs/{run_id}/contracts/publish/publish/1/answer", {"approved": True})
+    until(lambda: stage.status(run_id) == "completed")
+    page = look().go(f"#/runs/{run_id}")
+    lit(page, "done")
+    page.keyboard.press("ArrowLeft")
+    lit(page, "announce")
+    page.locator("#travel").fill("2")
+    lit(page, "publish")
+    expect(page).to_have_url(f"{stage.address}/#/runs/{run_id}?at=2")
+    shown(page.get_by_text("It was asking:"))
+    page.get_by_role("button", name="Fork…").click()
+    dialog = shown(page.get_by_role("dialog"))
+    expect(dialog).to_contain_text("Happened later in this run")
+    expect(dialog).to_contain_text("release.announce")
+    dialog.get_by_role("button", name="Fork", exact=True).click()
+    gone(page.get_by_role("dialog"))
+    expect(page).not_to_have_url(f"{stage.address}/#/runs/{run_id}?at=2")
+    lit(page, "quiet")  # what cannot be taken back was done by the first run, and is not done again
+    page.get_by_role("tab", name="Timeline").click()
+    shown(page.get_by_text(f"fork of {run_id} at 2"))
+
+
+def test_a_run_is_signalled_paused_resumed_and_stopped(stage: Stage, look: Look) -> None:
+    run_id = stage.start("flows.py:JOURNEY", {"parcel": "B-2"})
+    page = look().go(f"#/runs/{run_id}")
+    lit(page, "packed")
+    page.get_by_role("button", name="Signal…").click()
+    expect(page.get_by_label("Signal", exact=True)).to_have_value("PICKED_UP")
+    page.get_by_label("Data (JSON)").fill('{"hub": 4}')
+    page.get_by_role("button", name="Send").click()
+    lit(page, "in_transit")
+    page.get_by_role("button", name="Pause").click()
+    shown(page.get_by_role("button", name="Resume")).click()
+    gone(page.get_by_role("button", name="Resume"))
+    page.get_by_role("button", name="Stop…").click()
+    page.get_by_label("Why").fill("not wanted any more")
+    page.get_by_role("button", name="Stop the run").click()
+    expect(page.locator(".run-head .pill")).to_contain_text("cancelled")
+    until(lambda: stage.status(run_id) == "cancelled")
+
+
+def test_a_failed_run_says_why_and_can_be_tried_again(stage: Stage, look: Look) -> None:
+    run_id = stage.start("flows.py:WEATHER", {"station": "north"})
+    page = look().go(f"#/runs/{run_id}")
+    lit(page, "broken")
+    shown(page.get_by_role("alert").get_by_text("the station does not answer"))
+    shown(page.get_by_role("heading", name="Why it is here"))
+    page.get_by_role("button", name="Try again").click()
+    dialog = shown(page.get_by_role("dialog", name="Try again"))
+    dialog.get_by_role("button", name="Try again").click()
+    page.wait_for_url(lambda url: run_id not in url)
+
+
+def test_the_journal_the_picture_and_the_proof_are_to_be_had(stage: Stage, look: Look, tmp_path: Path) -> None:
+    run_id = stage.start("expense.yaml", {"what": "milk", "amount": 3})
+    page = look().go(f"#/runs/{run_id}?tab=now")
+    with page.expect_download() as journal:
+        page.get_by_role("button", name="Journal").click()
+    with page.expect_download() as picture:
+        page.get_by_role("button", name="Picture").click()
+    assert journal.value.path().read_text().startswith('{"seq":1,')
+    assert picture.value.suggested_filename == f"{run_id}.svg"
+    page.get_by_role("button", name="Verify").click()
+    shown(page.get_by_text("events replay to the same run"))
+
+
+def test_the_picture_lies_down_when_it_is_told_to(stage: Stage, look: Look) -> None:
+    run_id = stage.start("flows.py:JOURNEY", {"parcel": "C-3"})
+    page = look().go(f"#/runs/{run_id}")
+    lit(page, "packed")
+    ratio = (
+        "() => { const box = document.querySelector('svg.machine').viewBox.baseVal; return box.width / box.height; }"
+    )
+    assert page.evaluate(ratio) < 1
+    page.get_by_role("button", name="Turn").click()
+    page.wait_for_function(f"() => ({ratio})() > 1")
+    lit(page, "packed")
+
+
+@pytest.mark.limit(120)
+def test_after_a_cut_the_page_goes_on_where_it_was(look: Look, tmp_path: Path) -> None:
+    stage = Stage(tmp_path / "other")
+    try:
+        run_id = stage.start("flows.py:JOURNEY", {"parcel": "D-4"})
+        looker = look(stage)
+        looker.tolerated += ["Failed to load resource", "net::ERR"]
+        page = looker.go(f"#/runs/{run_id}?tab=timeline")
+        lit(page, "packed")
+        page.evaluate("window.mark = 1")
+        stage.tell(run_id, "PICKED_UP")
+        lit(page, "in_transit")
+        stage.close()
+        shown(page.get_by_text("no connection; trying again"))
+        stage.open()
+        for event in TRIP[1:]:
+            stage.tell(run_id, event)
+        lit(page, "van")
+        shown(page.get_by_text("live", exact=True))
+        numbers = page.locator(".timeline .seq").all_text_contents()
+        assert numbers == ["5", "4", "3", "2", "1"]
+        assert page.evaluate("window.mark") == 1
+        page.goto("about:blank")
+    finally:
+        stage.close()

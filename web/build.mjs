@@ -1,0 +1,85 @@
+// Puts the page together in dist/: our sources as they are, the packages beside them with relative addresses.
+// No bundler: a browser reads ES modules itself, and what it shows in its tools is what stands here.
+import { createHash } from "node:crypto";
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const packages = join(here, "node_modules");
+const final = join(here, "dist");
+const dist = `${final}.new`;
+
+// Bare names in the packages' own imports, and where each of them stands in dist/vendor.
+const MODULES = {
+  "preact": "preact/dist/preact.mjs",
+  "preact/hooks": "preact/hooks/dist/hooks.mjs",
+  "@preact/signals-core": "@preact/signals-core/dist/signals-core.mjs",
+  "@preact/signals": "@preact/signals/dist/signals.mjs",
+  "htm": "htm/dist/htm.mjs",
+};
+const FILES = {
+  "elk-worker.js": "elkjs/lib/elk-worker.min.js",
+  "sans-400.woff2": "@fontsource/ibm-plex-sans/files/ibm-plex-sans-latin-400-normal.woff2",
+  "sans-600.woff2": "@fontsource/ibm-plex-sans/files/ibm-plex-sans-latin-600-normal.woff2",
+  "mono-400.woff2": "@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-400-normal.woff2",
+  "mono-500.woff2": "@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-500-normal.woff2",
+};
+const LICENSES = ["preact", "@preact/signals", "@preact/signals-core", "htm", "elkjs"]
+  .concat(["@fontsource/ibm-plex-sans", "@fontsource/ibm-plex-mono"]);
+const TEXT = /\.(js|css|html|svg|webmanifest|txt)$/;
+
+const flat = (name) => `${name.replace("@", "").replaceAll("/", "-")}.js`;
+
+function relativeImports(text) {
+  return text
+    .replace(/(from\s*|import\s*)"([^"./][^"]*)"/g, (whole, word, name) => {
+      if (!(name in MODULES)) throw new Error(`a package imports ${name}, which is not listed in build.mjs`);
+      return `${word}"./${flat(name)}"`;
+    })
+    .replace(/\n?\/\/# sourceMappingURL=\S+\s*$/, "\n");
+}
+
+function* files(folder) {
+  for (const name of readdirSync(folder).sort()) {
+    const path = join(folder, name);
+    if (statSync(path).isDirectory()) yield* files(path);
+    else yield path;
+  }
+}
+
+rmSync(dist, { recursive: true, force: true });
+cpSync(join(here, "src"), dist, { recursive: true });
+mkdirSync(join(dist, "vendor"));
+for (const [name, path] of Object.entries(MODULES)) {
+  writeFileSync(join(dist, "vendor", flat(name)), relativeImports(readFileSync(join(packages, path), "utf8")));
+}
+for (const [name, path] of Object.entries(FILES)) cpSync(join(packages, path), join(dist, "vendor", name));
+
+const notices = LICENSES.map((name) => {
+  const about = JSON.parse(readFileSync(join(packages, name, "package.json"), "utf8"));
+  const file = readdirSync(join(packages, name)).find((found) => /^licen[sc]e/i.test(found));
+  const text = file ? readFileSync(join(packages, name, file), "utf8").trim() : "";
+  return `${name} ${about.version} (${about.license})\n\n${text}\n`;
+});
+writeFileSync(join(dist, "vendor", "LICENSES.txt"), notices.join(`\n${"-".repeat(80)}\n\n`));
+
+// Compressed once here instead of at every request; the sum says how heavy a first visit is at most.
+const sum = createHash("sha256");
+let heavy = 0;
+for (const path of [...files(dist)]) {
+  const content = readFileSync(path);
+  sum.update(relative(dist, path)).update("\0").update(content);
+  if (TEXT.test(path)) {
+    const gzipped = gzipSync(content, { level: 9 });
+    writeFileSync(`${path}.gz`, gzipped);
+    const size = { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_SIZE_HINT]: content.length };
+    writeFileSync(`${path}.br`, brotliCompressSync(content, { params: size }));
+    if (!path.endsWith("LICENSES.txt")) heavy += gzipped.length;
+  } else heavy += content.length;
+}
+writeFileSync(join(dist, "version.txt"), `${sum.digest("hex").slice(0, 16)}\n`);
+rmSync(final, { recursive: true, force: true });
+renameSync(dist, final);
+console.log(`dist/: ${Math.round(heavy / 1000)} kB compressed in all`);

@@ -1,0 +1,130 @@
+// Definitions: the project's workflow files as pictures, their problems at their lines, a form to start, and comparisons.
+import { html, useEffect, useSignal, useState } from "./lib.js";
+import { _ } from "./language.js";
+import { Diagram, Machine } from "./diagram.js";
+import { SchemaForm, initial, problems } from "./form.js";
+import { age, iso, moment, now } from "./format.js";
+import { address, go, place, tune } from "./route.js";
+import { Text } from "./text.js";
+import { say } from "./toast.js";
+import { Value } from "./value.js";
+import { call, query } from "./wire.js";
+
+const label = (line) => line.title || line.machine || line.name;
+
+function useAnswer(path) {
+  const found = useSignal(null);
+  const trouble = useSignal("");
+  useEffect(() => {
+    const abort = new AbortController();
+    found.value = null; trouble.value = "";
+    if (path) call(path, undefined, abort).then((made) => { found.value = made; }).catch((error) => { if (error.name !== "AbortError") trouble.value = error.message; });
+    return () => abort.abort();
+  }, [path]);
+  return [found.value, trouble.value];
+}
+
+function Thumb({ name }) {
+  const [view] = useAnswer(`/api/definitions/view${query({ name })}`);
+  return html`<div class="thumb" aria-hidden="true">${view?.graph && html`<${Machine} graph=${view.graph} isSmall=${true} />`}</div>`;
+}
+
+function Library() {
+  const [lines, trouble] = useAnswer("/api/definitions");
+  if (trouble) return html`<div class="note harm" role="alert">${trouble}</div>`;
+  return html`<header><div class="grow"><h1>${_("Definitions")}</h1><p class="lede">${_("Workflow files of this project")}</p></div>
+      ${lines?.filter((line) => line.ok).length > 1 && html`<a class="button" href=${address(["compare"])}>${_("Compare two")}</a>`}</header>
+    ${!lines ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`
+    : !lines.length ? html`<div class="card empty"><h2>${_("No workflow file here")}</h2><p>${_("Make one with: detent init. It appears here at once.")}</p></div>`
+      : html`<div class="library">${lines.map((line) => html`<a class="card" key=${line.name} href=${address(["definitions", line.name])}>
+        ${line.ok ? html`<${Thumb} name=${line.name} />` : html`<div class="thumb"><span class="tag harm">${_("{count} problems", { count: line.problems.length })}</span></div>`}
+        <div class="named"><h2><${Text} value=${label(line)} /></h2><div class="row wrap faint"><span class="mono cut"><${Text} value=${line.name} /></span></div>
+          <div class="row wrap">${line.ok && html`<span class="tag">${_("{count} states", { count: line.states })}</span>`}${line.version && html`<span class="tag">${line.version}</span>`}
+            ${line.warnings.length > 0 && html`<span class="tag warn">${_("{count} hints", { count: line.warnings.length })}</span>`}
+            <small class="faint"><time datetime=${iso(line.changed_at)} title=${moment(line.changed_at)}>${now.value && age(line.changed_at)}</time></small></div></div></a>`)}</div>`}`;
+}
+
+/** A file with its problems beneath the lines they are about. */
+function Source({ text, flaws }) {
+  const at = new Map();
+  for (const flaw of flaws) at.set(flaw.line, [...(at.get(flaw.line) || []), flaw]);
+  const first = flaws[0]?.line;
+  useEffect(() => { if (first > 12) document.getElementById(`line-${first}`)?.scrollIntoView({ block: "center" }); }, [text]);
+  return html`<div class="source" tabIndex="0" role="region" aria-label=${_("Text of the file")}>${text.split("\n").map((line, index) => {
+    const here = at.get(index + 1) || [];
+    const kind = here.some((flaw) => flaw.severity === "error") ? "bad" : here.length ? "warn" : "";
+    return html`<div key=${index}><div class=${`l ${kind}`} id=${`line-${index + 1}`}><i>${index + 1}</i><span><${Text} value=${line} /></span></div>
+      ${here.map((flaw) => html`<div class=${`flaw ${flaw.severity}`}><${Text} value=${flaw.message} />${flaw.hint && html`<div class="soft"><${Text} value=${flaw.hint} /></div>`}</div>`)}</div>`;
+  })}</div>`;
+}
+
+function Start({ view }) {
+  const schema = Object.keys(view.input || {}).length ? view.input : { type: "object" };
+  const [value, setValue] = useState(() => initial(schema) ?? {});
+  const [wrong, setWrong] = useState({});
+  const [busy, setBusy] = useState(false);
+  const isFree = !Object.keys(schema.properties || {}).length;
+  const send = async (event) => {
+    event.preventDefault();
+    const found = problems(schema, value ?? {}, "", true);
+    setWrong(found);
+    if (Object.keys(found).length) return;
+    setBusy(true);
+    try {
+      const run = await call("/api/runs", { definition: view.line.name, input: value ?? {} });
+      go(["runs", run.run_id]);
+    } catch (error) { say(error.message, "harm"); setBusy(false); }
+  };
+  return html`<section class="card"><header><h2>${_("Start a run")}</h2></header><form class="body stack" onSubmit=${send} noValidate>
+    ${isFree && !Object.keys(view.input || {}).length ? html`<details><summary>${_("with input")}</summary><${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="start" /></details>`
+    : html`<${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="start" />`}
+    <div><button class="main" disabled=${busy}>${_("Start")}</button></div></form></section>`;
+}
+
+function DefinitionPage({ name }) {
+  const [view, trouble] = useAnswer(`/api/definitions/view${query({ name })}`);
+  const [lines] = useAnswer("/api/definitions");
+  if (trouble) return html`<div class="card empty"><h2>${_("This definition cannot be shown")}</h2><p><${Text} value=${trouble} /></p><a href="#/definitions">${_("Definitions")}</a></div>`;
+  if (!view) return html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`;
+  const { line } = view;
+  const others = (lines || []).filter((one) => one.ok && one.name !== line.name);
+  return html`<header><div class="grow"><p class="lede"><a href="#/definitions">${_("Definitions")}</a></p><h1><${Text} value=${label(line)} /></h1>
+      <p class="lede mono"><${Text} value=${line.name} />${line.version && ` · ${line.version}`}${line.digest && ` · ${line.digest.slice(0, 12)}`}</p></div>
+      ${line.ok && html`<div class="row wrap"><a class="button" href=${address(["runs"], { machine: line.machine })}>${_("Its runs")}</a>
+        ${others.length > 0 && html`<a class="button" href=${address(["compare"], { left: line.name, right: others[0].name })}>${_("Compare…")}</a>`}</div>`}</header>
+    <div class="definition"><div class="stack">
+      ${view.graph && html`<section class="card"><${Diagram} graph=${view.graph} /></section>`}
+      ${line.problems.length > 0 && html`<section class="card"><header><h2>${_("{count} problems", { count: line.problems.length })}</h2></header><ul class="body stack">${line.problems.map((flaw) => html`<li><button class="link" onClick=${() => document.getElementById(`line-${flaw.line}`)?.scrollIntoView({ block: "center" })}>${_("line {line}", { line: flaw.line })}</button> <${Text} value=${flaw.message} /></li>`)}</ul></section>`}
+      ${line.warnings.length > 0 && html`<div class="note"><ul>${line.warnings.map((text) => html`<li><${Text} value=${text} /></li>`)}</ul></div>`}
+      ${view.source && html`<section class="card"><header><h2>${_("File")}</h2></header><${Source} text=${view.source} flaws=${line.problems} /></section>`}</div>
+      <div class="stack">${line.ok && html`<${Start} key=${line.digest} view=${view} />`}</div></div>`;
+}
+
+const WHAT = () => ({ state: _("state"), transition: _("transition"), work: _("work"), end: _("end"), variable: _("variable"), limit: _("limit"), name: _("field") });
+const KIND = () => ({ added: _("added"), removed: _("removed"), changed: _("changed") });
+
+export function Compare() {
+  const { query: values } = place.value;
+  const [left, right] = [values.get("left") || "", values.get("right") || ""];
+  const [lines] = useAnswer("/api/definitions");
+  const [found, trouble] = useAnswer(left && right ? `/api/definitions/compare${query({ left, right })}` : "");
+  const names = (lines || []).filter((line) => line.ok).map((line) => line.name);
+  const marks = (isLeft) => Object.fromEntries((found?.changes || []).flatMap((change) => {
+    if (change.what === "state" && change.kind === (isLeft ? "removed" : "added")) return [[change.subject, change.kind]];
+    return change.what === "work" && change.kind === "changed" ? [[change.subject, "changed"]] : [];
+  }));
+  const side = (key, value, text) => html`<div class="field grow"><label for=${key}>${text}</label><input id=${key} list="machines" value=${value} placeholder=${_("a file, run:ID or a digest")} onChange=${(event) => tune({ [key]: event.target.value })} /></div>`;
+  return html`<header><div class="grow"><p class="lede"><a href="#/definitions">${_("Definitions")}</a></p><h1>${_("Compare two versions")}</h1></div></header>
+    <div class="stack"><div class="two"><datalist id="machines">${names.map((name) => html`<option value=${name} />`)}</datalist>${side("left", left, _("Before"))}${side("right", right, _("After"))}</div>
+    ${trouble && html`<div class="note harm" role="alert"><${Text} value=${trouble} /></div>`}
+    ${found && html`${found.is_same ? html`<div class="note good">${_("Both are the same machine.")}</div>`
+    : html`<section class="card"><header><h2>${_("{count} differences", { count: found.changes.length })}</h2></header>${found.changes.map((change) => html`<div class="change"><span><span class=${`tag ${{ added: "good", removed: "harm", changed: "warn" }[change.kind]}`}>${KIND()[change.kind]}</span></span>
+      <div class="stack"><div><span class="faint">${WHAT()[change.what]}</span> <b class="mono"><${Text} value=${change.subject} /></b></div>
+        ${change.kind === "changed" && html`<div class="two"><div class="call leaf"><${Value} value=${change.before} depth=${1} /></div><div class="call leaf"><${Value} value=${change.after} depth=${1} /></div></div>`}</div></div>`)}</section>`}
+      <div class="two"><section class="card"><${Diagram} graph=${found.left} marks=${marks(true)} /></section><section class="card"><${Diagram} graph=${found.right} marks=${marks(false)} /></section></div>`}</div>`;
+}
+
+export function Definitions() {
+  const [, name] = place.value.parts;
+  return name ? html`<${DefinitionPage} key=${name} name=${name} />` : html`<${Library} />`;
+}

@@ -1,0 +1,149 @@
+// The picture of a machine, drawn from nodes and edges with their places. The places come with the picture (detent's own
+// layout, the same as `detent graph`); lying on its side it is laid out anew by ELK, in a worker that is loaded only then.
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
+import { _ } from "./language.js";
+import { sideways } from "./layout.js";
+
+const MARGIN = 22;
+const NAME_LINE = 20;
+const SMALL_LINE = 16;
+
+const MARKS = {
+  ask: "M5 9V4.2a1 1 0 0 1 2 0V8M7 8V2.8a1 1 0 0 1 2 0V8M9 8V3.6a1 1 0 0 1 2 0V9M11 9V5.8a1 1 0 0 1 2 0v4.7a4 4 0 0 1-4 4h-.6a4.5 4.5 0 0 1-3.5-1.8L2.7 10a1.1 1.1 0 0 1 1.7-1.4l.6.7",
+  wait: "M8 2a6 6 0 1 1 0 12a6 6 0 1 1 0-12M8 4.8V8l2.3 1.6",
+  parallel: "M3.5 3v10M8 3v10M12.5 3v10",
+  completed: "M3 8.6l3.3 3.3L13 4.6", failed: "M4 4l8 8M12 4l-8 8",
+  rejected: "M8 2a6 6 0 1 1 0 12a6 6 0 1 1 0-12M3.8 3.8l8.4 8.4", cancelled: "M8 2a6 6 0 1 1 0 12a6 6 0 1 1 0-12M5 8h6",
+};
+
+/** A line through points with rounded corners, ending a little before the last one: there is the arrow. */
+function line(points) {
+  const [first, ...rest] = points;
+  let path = `M${first[0]} ${first[1]}`;
+  let from = first;
+  rest.forEach((point, at) => {
+    const next = rest[at + 1];
+    if (!next) { path += `L${point[0]} ${point[1]}`; return; }
+    const before = Math.hypot(point[0] - from[0], point[1] - from[1]);
+    const after = Math.hypot(next[0] - point[0], next[1] - point[1]);
+    const radius = Math.min(9, before / 2, after / 2);
+    const cut = (to, length) => [point[0] + ((to[0] - point[0]) / (length || 1)) * radius, point[1] + ((to[1] - point[1]) / (length || 1)) * radius];
+    const [ax, ay] = cut(from, before);
+    const [bx, by] = cut(next, after);
+    path += `L${ax} ${ay}Q${point[0]} ${point[1]} ${bx} ${by}`;
+    from = point;
+  });
+  return path;
+}
+
+function tip(points) {
+  const [x, y] = points[points.length - 1];
+  const [px, py] = points[points.length - 2] || [x, y - 1];
+  const length = Math.hypot(x - px, y - py) || 1;
+  const [dx, dy] = [(x - px) / length, (y - py) / length];
+  const [bx, by] = [x - dx * 9, y - dy * 9];
+  return `M${x} ${y}L${bx - dy * 4.2} ${by + dx * 4.2}L${bx + dy * 4.2} ${by - dx * 4.2}z`;
+}
+
+const shorten = (text, length) => ([...text].length > length ? `${[...text].slice(0, length - 1).join("")}…` : text);
+
+function Node({ node, isLit, isSeen, mark }) {
+  const { box } = node;
+  const marks = node.marks.length ? node.marks : node.is_end ? [node.kind] : [];
+  const height = NAME_LINE + (node.details.length + node.lanes.length) * SMALL_LINE + (node.lanes.length ? 4 : 0);
+  const middle = box.x + box.width / 2;
+  let y = box.y + (box.height - height) / 2 + 15;
+  const name = shorten(node.text, 40);
+  const shift = marks.length ? 11 : 0;
+  const title = [node.text, ...node.details, ...node.lanes].join("\n");
+  const names = ["node", node.kind, isSeen && "seen", isLit && "lit", mark].filter(Boolean).join(" ");
+  const parts = [];
+  node.details.forEach((text) => { y += SMALL_LINE; parts.push(html`<text class="detail" x=${middle} y=${y}>${shorten(text, 36)}</text>`); });
+  if (node.lanes.length) y += 4;
+  node.lanes.forEach((text) => {
+    y += SMALL_LINE;
+    parts.push(html`<g><rect class="lane" x=${box.x + 8} y=${y - 12} width=${box.width - 16} height="15" rx="3" /><text class="detail" x=${middle} y=${y}>${shorten(text, 36)}</text></g>`);
+  });
+  const top = box.y + (box.height - height) / 2 + 15;
+  const half = Math.min(box.width / 2 - 14, name.length * 4.1);
+  return html`<g class=${names} data-state=${node.id} aria-current=${isLit ? "step" : undefined}><title>${title}</title>
+    <rect class="halo" x=${box.x - 4} y=${box.y - 4} width=${box.width + 8} height=${box.height + 8} rx="13" />
+    <rect class="box" x=${box.x} y=${box.y} width=${box.width} height=${box.height} rx=${node.is_end ? Math.min(22, box.height / 2) : 9} />
+    ${node.is_end && html`<rect class="inner" x=${box.x + 3.5} y=${box.y + 3.5} width=${box.width - 7} height=${box.height - 7} rx=${Math.min(19, box.height / 2 - 3)} />`}
+    ${node.is_initial && html`<g><circle class="dot" cx=${middle} cy=${box.y - 24} r="5" /><path class="wire" d=${`M${middle} ${box.y - 19}V${box.y - 4}`} /><path class="tip" d=${tip([[middle, box.y - 19], [middle, box.y]])} /></g>`}
+    ${marks.slice(0, 2).map((mark, at) => html`<path class="mark" d=${MARKS[mark]} transform=${`translate(${middle - half - 12 - at * 20} ${top - 12})`} />`)}
+    <text class="name" x=${middle + shift} y=${top}>${name}</text>${parts}</g>`;
+}
+
+function Edge({ edge, isTaken }) {
+  if (edge.points.length < 2) return null;
+  const names = `edge ${edge.kind} ${isTaken ? "taken" : ""}`;
+  return html`<g class=${names}><title>${`${edge.source} → ${edge.target}${edge.labels.length ? `: ${edge.labels.map((label) => label.text).join(", ")}` : ""}`}</title>
+    <path class="wire" d=${line(edge.points)} /><path class="tip" d=${tip(edge.points)} /></g>`;
+}
+
+function Labels({ edge, isTaken }) {
+  const { label_box: box, labels } = edge;
+  if (!box || !labels.length) return null;
+  const pitch = box.height / labels.length;
+  return html`<g><rect class="under" x=${box.x} y=${box.y} width=${box.width} height=${box.height} rx="3" />
+    ${labels.map((label, at) => html`<text class=${`label ${label.kind} ${isTaken && label.is_visited ? "taken" : ""}`} x=${box.x + box.width / 2} y=${box.y + pitch * (at + 0.5) + 4}>${shorten(label.text, 44)}</text>`)}</g>`;
+}
+
+/** In words, for those who do not see it. */
+function describe(graph, lit, status) {
+  const begin = graph.nodes.find((node) => node.is_initial)?.text || "";
+  const first = _("State machine {name}: {count} states, begins in {begin}.", { name: graph.machine, count: graph.nodes.length, begin });
+  return lit ? `${first} ${_("The run is {status} in {state}.", { status, state: lit })}` : first;
+}
+
+/** `way`: the transitions a run took, `{source, target}`; `marks`: classes by state, for comparisons. */
+export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmall = false, wayOf }) {
+  const svg = useRef(null);
+  const isSeen = (node) => (seen ? seen.has(node.id) : node.is_visited);
+  const isTaken = (edge) => (wayOf ? wayOf(edge) : edge.visits > 0);
+  const [width, height] = [graph.width + 2 * MARGIN, graph.height + 2 * MARGIN];
+  useLayoutEffect(() => {
+    if (lit && performance.getEntriesByName("detent:heard").length) {
+      performance.measure("detent:lit", "detent:heard");
+      performance.clearMarks("detent:heard");
+    }
+  }, [lit, status]);
+  const edges = [...graph.edges].sort((a, b) => Number(isTaken(a)) - Number(isTaken(b)));
+  return html`<svg ref=${svg} class=${`machine ${status}`} role="img" aria-label=${describe(graph, lit, status)} viewBox=${`0 0 ${width} ${height}`}
+      width=${isSmall ? undefined : width} height=${isSmall ? undefined : height}>
+    <g transform=${`translate(${MARGIN} ${MARGIN})`}>
+      ${edges.map((edge) => html`<${Edge} key=${`${edge.source} ${edge.target}`} edge=${edge} isTaken=${isTaken(edge)} />`)}
+      ${!isSmall && edges.map((edge) => html`<${Labels} key=${`${edge.source} ${edge.target}`} edge=${edge} isTaken=${isTaken(edge)} />`)}
+      ${graph.nodes.map((node) => html`<${Node} key=${node.id} node=${node} isLit=${node.id === lit} isSeen=${isSeen(node)} mark=${marks[node.id]} />`)}
+    </g></svg>`;
+}
+
+const KEPT = "detent.sideways";
+
+/** The picture in a frame that scrolls, follows the lit state, and can be turned. */
+export function Diagram(props) {
+  const { graph, lit } = props;
+  const frame = useRef(null);
+  const [isTurned, turn] = useState(() => localStorage.getItem(KEPT) === "1");
+  const [turned, setTurned] = useState(null);
+  useEffect(() => {
+    if (!isTurned || !graph) return undefined;
+    let isGone = false;
+    sideways(graph).then((made) => { if (!isGone) setTurned(made); }).catch(() => { if (!isGone) turn(false); });
+    return () => { isGone = true; };
+  }, [isTurned, graph?.digest]);
+  const places = isTurned && turned?.digest === graph.digest ? { ...turned, nodes: turned.nodes.map((node, at) => ({ ...graph.nodes[at], box: node.box })), edges: turned.edges.map((edge, at) => ({ ...graph.edges[at], points: edge.points, label_box: edge.label_box })) } : graph;
+  useEffect(() => {
+    const box = frame.current;
+    const node = lit && places.nodes.find((one) => one.id === lit)?.box;
+    if (!node || !box) return;
+    const [x, y] = [node.x + MARGIN + node.width / 2 - box.clientWidth / 2, node.y + MARGIN + node.height / 2 - box.clientHeight / 2];
+    const smooth = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+    box.scrollTo({ left: Math.max(0, x), top: Math.max(0, y), behavior: smooth });
+  }, [lit, places]);
+  const flip = () => { localStorage.setItem(KEPT, isTurned ? "0" : "1"); turn(!isTurned); };
+  return html`<div class="diagram-frame"><div class="diagram" ref=${frame} tabIndex="0" role="region" aria-label=${_("Picture of the machine")}><${Machine} ...${props} graph=${places} /></div>
+    <div class="turner"><button class="quiet small" onClick=${flip} aria-pressed=${String(isTurned)} title=${_("Lay the picture on its side")}>
+      <svg viewBox="0 0 16 16" width="15" height="15" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d="M13 8a5 5 0 1 1-1.6-3.7M13 2v3h-3" /></svg><span class="unseen">${_("Turn")}</span></button></div></div>`;
+}

@@ -1,0 +1,27 @@
+// Two languages. A sentence is written in English where it is used; `words/zh.js` has it in Chinese.
+import { signal } from "./lib.js";
+import { CHINESE } from "./words/zh.js";
+
+const KEPT = "detent.language";
+
+const wished = () => {
+  const kept = localStorage.getItem(KEPT);
+  if (kept === "en" || kept === "zh") return kept;
+  return (navigator.languages || [navigator.language]).some((name) => /^zh\b/i.test(name)) &&
+    !/^en\b/i.test(navigator.languages?.[0] || "") ? "zh" : "en";
+};
+
+export const language = signal(wished());
+
+export function speak(name) {
+  localStorage.setItem(KEPT, name);
+  language.value = name;
+}
+
+/** A sentence in the reader's language, with `{name}` filled in. */
+export function _(sentence, values = {}) {
+  const said = language.value === "zh" ? CHINESE[sentence] ?? sentence : sentence;
+  return said.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}
+
+export const locale = () => (language.value === "zh" ? "zh-CN" : "en-GB");

@@ -1,0 +1,64 @@
+// The page: a frame around four views, chosen by the address.
+import { effect, html, render, useEffect, useRef, useState } from "./lib.js";
+import { _, language, speak } from "./language.js";
+import { Compare, Definitions } from "./definitions.js";
+import { begin, waiting } from "./feed.js";
+import { Inbox } from "./inbox.js";
+import { Help, isHelping } from "./key.js";
+import { page, place } from "./route.js";
+import { RunPage } from "./run/page.js";
+import { Runs } from "./runs.js";
+import { Toasts } from "./toast.js";
+import { isCut, isRefused, useToken } from "./wire.js";
+
+const ICONS = {
+  inbox: "M2.5 9.5h3.2a2.3 2.3 0 0 0 4.6 0h3.2M2.5 9.5 4.3 3.5h7.4l1.8 6v3.5h-11z",
+  runs: "M2.5 4h1M6 4h7.5M2.5 8h1M6 8h7.5M2.5 12h1M6 12h7.5",
+  definitions: "M5.5 2.5h5v3.5h-5zM2 10h4.5v3.5H2zM9.5 10H14v3.5H9.5zM8 6v2M4.25 10V8h7.5v2",
+};
+
+const Icon = ({ name }) => html`<svg viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.4" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d=${ICONS[name]} /></svg>`;
+const Mark = () => html`<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7" fill="#16202b" /><path d="M6 12.5h5.6a4.4 4.4 0 0 0 8.8 0H26V25a1.5 1.5 0 0 1-1.5 1.5h-17A1.5 1.5 0 0 1 6 25z" fill="#8fa3b8" /><circle cx="16" cy="10.6" r="4.6" fill="#f2b13c" /></svg>`;
+
+function Rail() {
+  const link = (name, text, count) => html`<a href=${`#/${name}`} aria-current=${page.value === name || (name === "definitions" && page.value === "compare") ? "page" : undefined}><${Icon} name=${name} />${text}${count ? html`<span class="count"><span aria-hidden="true">${count}</span><span class="unseen">${_("{count} waiting", { count })}</span></span>` : null}</a>`;
+  return html`<div class="rail"><a class="brand" href="#/inbox"><${Mark} />detent</a>
+    <nav aria-label=${_("Main")}>${link("inbox", _("Inbox"), waiting.value)}${link("runs", _("Runs"))}${link("definitions", _("Definitions"))}</nav>
+    <div class="foot"><div class=${`live ${isCut.value ? "cut" : ""}`} role="status"><i /><span>${isCut.value ? _("no connection; trying again") : _("live")}</span></div>
+      <button class="link help" onClick=${() => { isHelping.value = true; }}>${_("Keyboard")} <kbd>?</kbd></button>
+      <button class="link" lang=${language.value === "zh" ? "en" : "zh-CN"} onClick=${() => speak(language.value === "zh" ? "en" : "zh")}>${language.value === "zh" ? "English" : "中文"}</button></div></div>`;
+}
+
+function Token() {
+  const [text, setText] = useState("");
+  return html`<main class="token"><form class="card question" onSubmit=${(event) => { event.preventDefault(); useToken(text.trim()); }}>
+    <div class="top"><h1>${_("This server wants a token")}</h1><p class="soft">${_("It was printed when the server started, or stands in its token file. It is kept in this tab only.")}</p>
+    <div class="field"><label for="token">${_("Token")}</label><input id="token" type="password" autocomplete="off" value=${text} onInput=${(event) => setText(event.target.value)} /></div>
+    <div><button class="main">${_("Go on")}</button></div></div></form></main>`;
+}
+
+const PAGES = { inbox: Inbox, runs: () => (place.value.parts[1] ? html`<${RunPage} key=${place.value.parts[1]} />` : html`<${Runs} />`), definitions: Definitions, compare: Compare };
+const TITLES = { inbox: () => _("Inbox"), runs: () => _("Runs"), definitions: () => _("Definitions"), compare: () => _("Compare two versions") };
+
+function Lost() {
+  return html`<div class="card empty"><h2>${_("There is no such page")}</h2><p><a href="#/inbox">${_("Inbox")}</a></p></div>`;
+}
+
+function App() {
+  const main = useRef(null);
+  const Page = Object.hasOwn(PAGES, page.value) ? PAGES[page.value] : Lost;
+  const where = place.value.parts.slice(0, 2).join("/");
+  const first = useRef(true);
+  // A new page is read from its beginning, also by those who do not see it.
+  useEffect(() => { if (first.current) { first.current = false; return; } if (page.value !== "inbox") { scrollTo(0, 0); main.current?.focus({ preventScroll: true }); } }, [where]);
+  if (isRefused.value) return html`<${Token} />`;
+  return html`<div class="frame"><${Rail} /><main ref=${main} id="main" tabIndex="-1"><${Page} /></main></div><${Toasts} /><${Help} />`;
+}
+
+effect(() => {
+  document.documentElement.lang = language.value === "zh" ? "zh-CN" : "en";
+  const title = (TITLES[page.value] || (() => "detent"))();
+  document.title = `${waiting.value ? `(${waiting.value}) ` : ""}${title} · detent`;
+});
+begin();
+render(html`<${App} />`, document.getElementById("page"));

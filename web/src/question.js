@@ -1,0 +1,177 @@
+// One question as a person must see it, and the ways to answer it.
+import { html, useEffect, useRef, useState } from "./lib.js";
+import { _ } from "./language.js";
+import { forget } from "./feed.js";
+import { SchemaForm, initial, problems } from "./form.js";
+import { age, ahead, iso, moment } from "./format.js";
+import { useKeys } from "./key.js";
+import { address } from "./route.js";
+import { Status } from "./status.js";
+import { Said, Text, hasOdd } from "./text.js";
+import { say } from "./toast.js";
+import { Value, brief } from "./value.js";
+import { call } from "./wire.js";
+
+const KINDS = () => ({ irreversible: _("cannot be taken back"), idempotent: _("harmless to repeat"), pure: _("changes nothing outside") });
+
+/** Send an answer; a decision that came too late is told politely. */
+export async function answer(item, said) {
+  const { run_id: runId, question } = item;
+  const path = `/api/runs/${encodeURIComponent(runId)}/contracts/${question.contract_id.split("/").map(encodeURIComponent).join("/")}/answer`;
+  try {
+    const run = await call(path, { call_hash: question.call_hash, ...said });
+    if (!run.waiting?.some((one) => one.contract_id === question.contract_id)) forget(runId, question.contract_id);
+    return true;
+  } catch (error) {
+    if (error.type === "already_decided") {
+      const { by, approved } = error.detail.decided || {};
+      const who = by || _("somebody");
+      say(approved === false ? _("{who} has rejected this already; nothing was changed.", { who })
+        : approved ? _("{who} has approved this already; nothing was changed.", { who })
+          : _("{who} has answered this already; nothing was changed.", { who }));
+      forget(runId, question.contract_id);
+      return true;
+    }
+    say(error.message, "harm");
+    return false;
+  }
+}
+
+function Follow({ title, follow, isNo, isDoubt }) {
+  if (!follow) return null;
+  const { does = [], ways, ends } = follow;
+  return html`<div class="follow"><h3>${title}</h3><div class="flow">
+    ${!isDoubt && does.map((one) => html`<span title=${brief(one.input, 300)}>${_("calls")} <code><${Text} value=${one.effect} /></code></span>`)}
+    ${ways.length > 0 && html`<span class="arrow" aria-hidden="true">→</span>`}
+    ${ways.slice(0, 4).map((way, at) => html`${at > 0 && html`<span class="faint">${_("or")}</span>`}<span class="state" title=${way.when || undefined}><${Text} value=${way.target} /></span>`)}
+    ${ends && html`<${Status} status=${ends} />`}
+    ${!does.length && !ways.length && !ends && html`<span class="soft">${isNo ? _("the machine decides what follows") : _("the run goes on")}</span>`}
+  </div></div>`;
+}
+
+function Reject({ item, back }) {
+  const [reason, setReason] = useState("");
+  const [busy, setBusy] = useState(false);
+  const field = useRef(null);
+  useEffect(() => field.current?.focus(), []);
+  const send = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    if (!await answer(item, { approved: false, comment: reason })) setBusy(false);
+    else say(_("Rejected."));
+  };
+  return html`<form onSubmit=${send} onKeyDown=${(event) => event.key === "Escape" && back()}>
+    <div class="field"><label for="reason">${_("Why not?")}</label>
+      <input id="reason" ref=${field} value=${reason} onInput=${(event) => setReason(event.target.value)} maxlength="10000" placeholder=${_("kept in the journal; the run can read it")} /></div>
+    <div class="ends"><button class="harm" disabled=${busy}>${_("Reject")}</button><button type="button" class="quiet" onClick=${back}>${_("Back")}</button></div></form>`;
+}
+
+/** Edited arguments, or the data of a form: both are checked against a schema. */
+function Fill({ item, back, isForm, isWanted = false, children }) {
+  const { question } = item;
+  const schema = isForm ? question.schema || {} : item.args_schema || { type: "object" };
+  const given = isForm ? initial(schema, question.data?.value) : question.call.input;
+  const [value, setValue] = useState(given);
+  const [wrong, setWrong] = useState({});
+  const [comment, setComment] = useState("");
+  const [busy, setBusy] = useState(false);
+  const form = useRef(null);
+  useEffect(() => { if (!isForm || isWanted) form.current?.querySelector("input, textarea, select")?.focus(); }, [isWanted]);
+  const send = async (event) => {
+    event.preventDefault();
+    const found = problems(schema, value, "", isForm);
+    setWrong(found);
+    if (Object.keys(found).length) { form.current.querySelector("[aria-invalid=true]")?.focus(); return; }
+    setBusy(true);
+    const said = isForm ? { approved: true, data: value ?? {}, comment } : { approved: true, args: value, comment };
+    if (await answer(item, said)) say(isForm ? _("Answered.") : _("Approved with your arguments.")); else setBusy(false);
+  };
+  return html`<form ref=${form} onSubmit=${send} noValidate onKeyDown=${(event) => event.key === "Escape" && back && back()}>
+    <${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="fill" />
+    ${!isForm && html`<div class="field"><label for="comment">${_("Comment")}</label><input id="comment" value=${comment} onInput=${(event) => setComment(event.target.value)} /></div>`}
+    <div class="ends"><button class="main" disabled=${busy}>${isForm ? _("Send") : _("Approve with these arguments")}</button>
+      ${back && html`<button type="button" class="quiet" onClick=${back}>${_("Back")}</button>`}${children}</div></form>`;
+}
+
+function Doubt({ item }) {
+  const [result, setResult] = useState("");
+  const [wrong, setWrong] = useState("");
+  const send = (outcome) => async () => {
+    let said = { outcome };
+    if (outcome === "happened" && result.trim()) {
+      try { said = { outcome, result: JSON.parse(result) }; } catch (error) { setWrong(error.message); return; }
+    }
+    if (await answer(item, said)) say(_("Answered."));
+  };
+  return html`<div class="stack grow">
+    <div class="field"><label for="result">${_("If it did happen: what did it give? (JSON, may stay empty)")}</label>
+      <textarea id="result" class="mono" value=${result} onInput=${(event) => { setResult(event.target.value); setWrong(""); }} aria-invalid=${wrong ? "true" : "false"} />
+      ${wrong && html`<div class="wrong" role="alert">${wrong}</div>`}</div>
+    <div class="row wrap"><button class="main" onClick=${send("happened")}>${_("It happened")}</button>
+      <button onClick=${send("not_happened")}>${_("It did not; do it")}</button><button class="harm" onClick=${send("give_up")}>${_("Give up")}</button></div></div>`;
+}
+
+function Deciding({ item, takesKeys }) {
+  const { question } = item;
+  const [mode, setMode] = useState("");
+  const [busy, setBusy] = useState(false);
+  const approveButton = useRef(null);
+  const isForm = question.reason === "form";
+  const isDoubt = question.reason === "outcome_unknown";
+  const back = () => { setMode(""); };
+  useKeys(takesKeys ? {
+    a: () => { setMode(""); setTimeout(() => approveButton.current?.focus(), 0); },
+    r: () => setMode("reject"),
+    e: () => { if (!isDoubt) setMode("edit"); },
+    Escape: back,
+  } : {});
+  const approve = async () => {
+    setBusy(true);
+    if (await answer(item, { approved: true })) say(_("Approved.")); else setBusy(false);
+  };
+  if (isDoubt) return html`<div class="deciding"><${Doubt} item=${item} /></div>`;
+  if (mode === "reject") return html`<div class="deciding"><${Reject} item=${item} back=${back} /></div>`;
+  if (isForm) {
+    return html`<div class="deciding"><${Fill} item=${item} isForm=${true} isWanted=${mode === "edit"}>
+      <button type="button" class="harm" onClick=${() => setMode("reject")}>${_("Reject…")} <kbd>r</kbd></button></${Fill}></div>`;
+  }
+  if (mode === "edit") return html`<div class="deciding"><${Fill} item=${item} back=${back} isForm=${false} /></div>`;
+  return html`<div class="deciding">
+    <button class="main" ref=${approveButton} disabled=${busy} onClick=${approve}>${_("Approve")} <kbd>a</kbd></button>
+    <button class="harm" onClick=${() => setMode("reject")}>${_("Reject…")} <kbd>r</kbd></button>
+    ${Object.keys(question.call.input).length > 0 && html`<button onClick=${() => setMode("edit")}>${_("Edit…")} <kbd>e</kbd></button>`}</div>`;
+}
+
+export function Question({ item, takesKeys = false, isBare = false }) {
+  const { question } = item;
+  const { call: asked } = question;
+  const isOwn = asked.effect === "ask";
+  const isDoubt = question.reason === "outcome_unknown";
+  const isOdd = hasOdd(asked.input) || hasOdd(question.question);
+  const data = Object.fromEntries(Object.entries(question.data || {}).filter(([name]) => !["arguments", "value", "choices", "key"].includes(name)));
+  return html`<article class="card question" aria-label=${question.question}>
+    <div class="top">
+      ${!isBare && html`<div class="about"><a href=${address(["runs", item.run_id])}><${Text} value=${item.title || item.machine} /></a>
+        <span><span class="state"><${Text} value=${item.state} /></span></span>
+        <time datetime=${iso(question.since)} title=${moment(question.since)}>${age(question.since)}</time></div>`}
+      <div class="asks" role="heading" aria-level="2"><${Text} value=${question.question || _("May {action} go ahead?", { action: question.action })} /></div>
+      <div class="about">
+        ${item.asked_by && html`<span><${Said} text=${_("started by {who}")} who=${item.asked_by} /></span>`}
+        <span class="faint mono"><${Text} value=${question.contract_id} /></span>
+        ${item.attempt > 1 && html`<span class="tag warn">${_("attempt {count}", { count: item.attempt })}</span>`}
+        ${!isOwn && item.kind && html`<span class=${`tag ${item.kind === "irreversible" ? "harm" : ""}`}>${KINDS()[item.kind] || item.kind}</span>`}
+        ${question.expires_at && html`<span class="tag warn" title=${moment(question.expires_at)}>${_("expires {when}", { when: ahead(question.expires_at) })}</span>`}
+        ${question.approvers?.length > 0 && html`<span>${_("for {names}", { names: question.approvers.join(", ") })}</span>`}
+        ${question.quorum > 1 && html`<span class="tag here">${_("{done} of {count} have approved", { done: (question.approved_by || []).length, count: question.quorum })}</span>`}
+      </div></div>
+    ${isOdd && html`<div class="part"><div class="note harm" role="note">${_("This holds characters that are invisible, turn text around or look like other letters. They are marked.")}</div></div>`}
+    ${Object.keys(data).length > 0 && html`<div class="part"><h3>${_("Why it asks")}</h3><${Value} value=${data} /></div>`}
+    ${!(isOwn && !Object.keys(asked.input).length) && html`<div class="part"><h3>${_("The exact call")} <span class="faint mono" title=${question.call_hash}>${question.call_hash.slice(0, 12)}</span></h3>
+      <div class="call"><div class="effect"><${Text} value=${asked.effect} /></div>
+        ${Object.keys(asked.input).length > 0 ? html`<${Value} value=${asked.input} />` : html`<span class="faint">${_("without arguments")}</span>`}</div></div>`}
+    ${(item.on_yes || item.on_no) && html`<div class="part follows">
+      <${Follow} title=${question.reason === "form" ? _("When it is filled in") : isDoubt ? _("If it happened, or is done now") : _("On yes")} follow=${item.on_yes} isDoubt=${isDoubt} />
+      <${Follow} title=${isDoubt ? _("If you give up") : _("On no")} follow=${item.on_no} isNo=${true} /></div>`}
+    <${Deciding} key=${`${item.run_id} ${question.contract_id} ${question.since}`} item=${item} takesKeys=${takesKeys} />
+  </article>`;
+}

@@ -1,0 +1,116 @@
+// One run: its picture with the lit state, its past, its contracts, why it is here, and what can be done.
+import { effect, html, useEffect, useMemo, useRef, useSignal } from "../lib.js";
+import { _ } from "../language.js";
+import { Diagram } from "../diagram.js";
+import { inbox } from "../feed.js";
+import { age, ahead, iso, moment, money, now, short, span } from "../format.js";
+import { useKeys } from "../key.js";
+import { Question } from "../question.js";
+import { address, place, tune } from "../route.js";
+import { Status, isOver } from "../status.js";
+import { Said, Text } from "../text.js";
+import { say } from "../toast.js";
+import { Value } from "../value.js";
+import { VIEWS } from "../view/all.js";
+import { Acts, Keep } from "./act.js";
+import { Contracts } from "./contracts.js";
+import { openRun } from "./store.js";
+import { Event, Timeline } from "./timeline.js";
+
+function Head({ store }) {
+  const run = store.shown.value;
+  const [parent] = (run.parent || "").split(" ");
+  const tokens = run.usage?.tokens;
+  return html`<header class="run-head">
+    <div class="line"><h1><${Text} value=${run.title || run.machine} /></h1>
+      <span class=${`pill ${run.status}`}><${Status} status=${run.status} paused=${run.paused} /></span>
+      <span class="state" aria-label=${_("State")}><${Text} value=${run.state} /></span><${Acts} store=${store} /></div>
+    <div class="about"><span class="mono" title=${run.run_id}>${run.run_id}</span>
+      <span><time datetime=${iso(run.started_at)} title=${moment(run.started_at)}>${_("started {when}", { when: age(run.started_at) })}</time>${run.by && html` <${Said} text=${_("by {who}")} who=${run.by} />`}</span>
+      <span>${isOver(run.status) ? _("took {span}", { span: span(run.at - run.started_at) }) : _("here for {span}", { span: span(Math.max(1, Math.floor((store.past.value ? run.at : now.value) - run.entered_at))) })}</span>
+      ${money(run.cost_usd) && html`<span>${money(run.cost_usd)}</span>`}${tokens ? html`<span>${_("{count} tokens", { count: Math.round(tokens).toLocaleString() })}</span>` : null}
+      ${run.source && html`<span class="cut">${run.source.split("/").pop()}</span>`}
+      ${parent && html`<a href=${address(["runs", parent])}>${_("part of {run}", { run: short(parent) })}</a>`}
+      ${run.children.map((child) => html`<a href=${address(["runs", child])}>${_("waits for {run}", { run: short(child) })}</a>`)}</div></header>`;
+}
+
+function Travel({ store }) {
+  const last = store.run.value.last;
+  const past = store.past.value;
+  const at = past?.seq || last;
+  const when = past?.run.at;
+  return html`<div class="travel"><div class="line"><label for="travel">${_("Event")} <b class="mono">${at}</b> / ${last}</label>
+      <span class="grow">${past ? html`<span class="tag here">${_("as it was, {when}", { when: moment(when) })}</span>` : html`<span class="faint">${isOver(store.run.value.status) ? _("the end") : _("now")}</span>`}</span>
+      ${past && html`<button class="small" onClick=${() => tune({ at: "" })}>${_("Back to now")}</button>`}</div>
+    <input id="travel" type="range" min="1" max=${last} value=${at} disabled=${last < 2} aria-valuetext=${_("after event {seq} of {last}", { seq: at, last })}
+      onInput=${(event) => tune({ at: Number(event.target.value) >= last ? "" : event.target.value })} /></div>`;
+}
+
+function Waits({ run }) {
+  if (run.paused && !isOver(run.status)) return html`<div class="note">${_("Paused: it begins nothing new until somebody resumes it.")}</div>`;
+  if (isOver(run.status) || run.status === "running") return null;
+  return html`${run.accepts.length > 0 && !run.waiting.length && html`<div class="note plain">${_("Waits for a signal:")} ${run.accepts.map((name) => html`<code><${Text} value=${name} /></code> `)}</div>`}
+    ${run.wake_at && html`<div class="note plain">${_("A timer is due {when}", { when: ahead(run.wake_at) })}</div>`}`;
+}
+
+function Now({ store }) {
+  const run = store.shown.value;
+  const isPast = Boolean(store.past.value);
+  const items = run.waiting.map((question) => inbox.value?.find((item) => item.run_id === run.run_id && item.question.contract_id === question.contract_id)
+    || { run_id: run.run_id, machine: run.machine, state: run.state, question });
+  return html`<div class="stack">
+    ${!isPast && items.map((item) => html`<${Question} key=${item.question.contract_id} item=${item} takesKeys=${items.length === 1} isBare=${true} />`)}
+    ${isPast && run.waiting.map((one) => html`<div class="note">${_("It was asking:")} <${Text} value=${one.question || one.action} /></div>`)}
+    <${Waits} run=${run} />
+    ${run.error && run.status !== "completed" && html`<div class="note harm" role="alert"><div><b><${Text} value=${run.error.type} /></b><br /><${Text} value=${run.error.message || ""} /></div></div>`}
+    ${run.output !== null && run.output !== undefined && JSON.stringify(run.output) !== "{}" && isOver(run.status) && html`<section class="card"><header><h2>${_("Output")}</h2></header><div class="body leaf"><${Value} value=${run.output} /></div></section>`}
+    ${run.why.length > 0 && html`<section class="card"><header><h2>${_("Why it is here")}</h2></header><div class="body"><ol class="timeline">${run.why.slice(-12).map((entry) => html`<${Event} key=${entry.seq} base=${store.base} entry=${entry} isTold=${true} />`)}</ol></div></section>`}
+    <section class="card"><header><h2>${_("Context")}</h2></header><div class="body">${Object.keys(run.context).length ? html`<${Value} value=${run.context} />` : html`<span class="faint">${_("empty")}</span>`}</div></section>
+    ${Object.keys(run.variables).length > 0 && html`<section class="card"><header><h2>${_("Variables")}</h2></header><div class="body"><${Value} value=${run.variables} /></div></section>`}
+    <section class="card"><header><h2>${_("Keep and prove")}</h2></header><div class="body"><${Keep} store=${store} /><p class="faint mono small-gap">${_("checkpoint")} ${run.checkpoint.slice(0, 32)}…</p></div></section></div>`;
+}
+
+function Panel({ store }) {
+  const run = store.run.value;
+  const views = VIEWS.filter((view) => view.fits(run, store));
+  const tabs = [...views.map((view) => [view.name, view.title(), view.View]), ["now", _("Now"), Now], ["timeline", _("Timeline"), Timeline], ["contracts", _("Contracts"), Contracts]];
+  const wanted = place.value.query.get("tab");
+  const [name, , Shown] = tabs.find(([key]) => key === wanted) || tabs[0];
+  const list = useRef(null);
+  const move = (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const at = (tabs.findIndex(([key]) => key === name) + by + tabs.length) % tabs.length;
+    tune({ tab: tabs[at][0] });
+    list.current.children[at].focus();
+  };
+  return html`<div><div class="tabs" role="tablist" aria-label=${_("Parts of the run")} ref=${list} onKeyDown=${move}>${tabs.map(([key, title]) => html`<button key=${key} role="tab" id=${`tab-${key}`} aria-selected=${String(key === name)} aria-controls="panel" tabIndex=${key === name ? 0 : -1} onClick=${() => tune({ tab: key })}>${title}${key === "timeline" ? html` <span class="number">${run.last}</span>` : ""}</button>`)}</div>
+    <div class="panel" id="panel" role="tabpanel" aria-labelledby=${`tab-${name}`}><${Shown} store=${store} /></div></div>`;
+}
+
+export function RunPage() {
+  const [, runId] = place.value.parts;
+  const at = Number(place.value.query.get("at")) || 0;
+  const store = useMemo(() => openRun(runId), [runId]);
+  const last = useSignal(0);
+  useEffect(() => () => store.close(), [store]);
+  useEffect(() => effect(() => { last.value = store.run.value?.last || 0; }), [store]);
+  const isKnown = last.value > 0;
+  useEffect(() => {
+    if (!isKnown) return undefined;
+    const wait = setTimeout(() => store.travel(at).catch((error) => { say(error.message, "harm"); tune({ at: "" }); }), at ? 60 : 0);
+    return () => clearTimeout(wait);
+  }, [store, at, isKnown]);
+  const step = (by) => {
+    const next = (at || last.value) + by;
+    if (next >= 1) tune({ at: next >= last.value ? "" : next });
+  };
+  useKeys({ ArrowLeft: () => step(-1), ArrowRight: () => step(1) });
+  if (store.trouble.value) return html`<div class="card empty"><h2>${_("This run cannot be shown")}</h2><p><${Text} value=${store.trouble.value} /></p><p><a href="#/runs">${_("All runs")}</a></p></div>`;
+  if (!store.shown.value || !store.picture.value) return html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /><i /></div>`;
+  const run = store.shown.value;
+  return html`<${Head} store=${store} />
+    <div class="run"><section class=${`card seen ${store.past.value ? "past" : ""}`} aria-label=${_("Picture and past")}>
+      <${Diagram} graph=${store.picture.value} lit=${run.state} status=${run.status} /><${Travel} store=${store} /></section><${Panel} store=${store} /></div>`;
+}

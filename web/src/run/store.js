@@ -1,0 +1,142 @@
+// One run as the page knows it: read once, then moved on by its events. What changes is applied at once; what must be
+// derived (what can be done, why it is here) is read again when the events pause.
+import { batch, computed, signal } from "../lib.js";
+import { call, stream } from "../wire.js";
+import { isOver } from "../status.js";
+
+const QUIET_MS = 120;
+const PAGE = 100;
+
+/** The run after one more event. */
+export function moveOn(run, entry) {
+  const { delta } = entry;
+  const context = { ...run.context, ...(delta.context || {}) };
+  for (const name of delta.dropped || []) delete context[name];
+  const changed = new Map((delta.contracts || []).map((one) => [one.id, one]));
+  const closed = new Set(delta.closed || []);
+  const contracts = run.contracts.filter((one) => !closed.has(one.id)).map((one) => changed.get(one.id) || one);
+  for (const [id, one] of changed) if (!contracts.some((known) => known.id === id)) contracts.push(one);
+  return {
+    ...run, seq: entry.seq, last: Math.max(run.last, entry.seq), at: entry.at, state: entry.state, status: entry.status, context, contracts,
+    variables: { ...run.variables, ...(delta.variables || {}) }, paused: delta.paused ?? run.paused,
+    error: delta.error ?? run.error, output: delta.output ?? run.output, usage: delta.usage && Object.keys(delta.usage).length ? delta.usage : run.usage,
+    entered_at: delta.state ? entry.at : run.entered_at,
+  };
+}
+
+/** The picture after one more event: the way it took. */
+export function walkOn(graph, entry) {
+  const taken = entry.taken.filter((one) => one.kind === "transition");
+  if (!taken.length) return graph;
+  const seen = new Set(taken.flatMap((one) => [one.source, one.target]));
+  const edges = graph.edges.map((edge) => {
+    const mine = taken.filter((one) => one.target === edge.target && (one.source === edge.source
+      || (edge.source === "*" && !graph.edges.some((other) => other.source === one.source && other.target === one.target))));
+    if (!mine.length) return edge;
+    const isWhy = (label) => mine.some((one) => one.event && (label.text === one.event || label.text.startsWith(`${one.event} `)));
+    return { ...edge, visits: edge.visits + mine.length, labels: edge.labels.map((label) => (isWhy(label) ? { ...label, is_visited: true } : label)) };
+  });
+  return { ...graph, edges, nodes: graph.nodes.map((node) => (seen.has(node.id) && !node.is_visited ? { ...node, is_visited: true } : node)) };
+}
+
+export function openRun(runId) {
+  const base = `/api/runs/${encodeURIComponent(runId)}`;
+  const run = signal(null);
+  const graph = signal(null);
+  const entries = signal([]); // oldest first
+  const lives = signal(null);
+  const voices = signal(new Map()); // what effects say while they are at work, by contract
+  const trouble = signal("");
+  const past = signal(null); // {run, graph} at an earlier event
+  const fresh = signal(0); // entries after this one came while somebody looked
+  let stopStream = () => {};
+  let timer = 0;
+  let isClosed = false;
+  let isLives = false;
+
+  const reread = () => {
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
+      try {
+        const [now, made] = await Promise.all([call(base), isLives ? call(`${base}/contracts?limit=500`) : null]);
+        if (isClosed) return;
+        batch(() => {
+          if (!run.value || now.seq >= run.value.seq) run.value = now;
+          if (made) lives.value = made;
+        });
+      } catch { /* the next event, or the line coming back, reads again */ }
+    }, QUIET_MS);
+  };
+
+  const hear = (entry, kind) => {
+    if (kind === "progress") {
+      const said = new Map(voices.value);
+      said.set(entry.contract_id, [...(said.get(entry.contract_id) || []).slice(-200), entry.data]);
+      voices.value = said;
+      return undefined;
+    }
+    if (kind === "end") { reread(); return "end"; }
+    if (kind && kind !== "entry") return undefined;
+    if (!run.value || entry.seq <= run.value.seq) return undefined;
+    performance.mark("detent:heard");
+    batch(() => {
+      run.value = moveOn(run.value, entry);
+      if (graph.value) graph.value = walkOn(graph.value, entry);
+      entries.value = [...entries.value, entry];
+      if (voices.value.size && (entry.delta.closed || []).length) voices.value = new Map([...voices.value].filter(([id]) => !entry.delta.closed.includes(id)));
+    });
+    reread();
+    return undefined;
+  };
+
+  const follow = () => {
+    stopStream();
+    if (document.hidden || isClosed || !run.value) return;
+    if (isOver(run.value.status)) return;
+    stopStream = stream(`${base}/events`, { after: run.value.seq, hear });
+  };
+  const seenAgain = () => { if (document.hidden) stopStream(); else { follow(); reread(); } };
+
+  const begin = async () => {
+    try {
+      const [now, picture] = await Promise.all([call(base), call(`${base}/graph`)]);
+      const page = await call(`${base}/log?after=${Math.max(0, now.seq - PAGE)}&limit=${PAGE}`);
+      if (isClosed) return;
+      batch(() => {
+        run.value = now;
+        graph.value = picture;
+        entries.value = page.entries;
+        fresh.value = now.seq;
+      });
+      // What happened between these readings is in the stream: it begins after the run that was read.
+      entries.value = page.entries.filter((entry) => entry.seq <= now.seq);
+      follow();
+    } catch (error) { trouble.value = error.message; }
+  };
+  document.addEventListener("visibilitychange", seenAgain);
+  begin();
+
+  return {
+    run, graph, entries, lives, voices, trouble, past, fresh, base, reread,
+    shown: computed(() => past.value?.run || run.value),
+    picture: computed(() => past.value?.graph || graph.value),
+    /** Read the contracts too, from now on. */
+    wantLives() { if (!isLives) { isLives = true; reread(); } },
+    /** Events before the first that is known. */
+    async earlier() {
+      const first = entries.value[0]?.seq ?? 1;
+      const after = Math.max(0, first - 1 - PAGE);
+      const page = await call(`${base}/log?after=${after}&limit=${first - 1 - after}`);
+      const known = page.entries.filter((entry) => entry.seq < first);
+      entries.value = [...known, ...entries.value];
+      return known.length;
+    },
+    /** Look at the run as it was; 0: now. */
+    async travel(seq) {
+      if (!seq || seq >= (run.value?.last ?? 0)) { past.value = null; return; }
+      const [was, picture] = await Promise.all([call(`${base}/at/${seq}`), call(`${base}/graph?at=${seq}`)]);
+      past.value = { run: was, graph: picture, seq };
+    },
+    close() { isClosed = true; clearTimeout(timer); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
+  };
+}

@@ -1,0 +1,103 @@
+// All runs, live; the filter is in the address.
+import { html, useEffect, useRef, useSignal } from "./lib.js";
+import { _ } from "./language.js";
+import { moved } from "./feed.js";
+import { age, iso, moment, money, now, short } from "./format.js";
+import { useKeys } from "./key.js";
+import { address, place, tune } from "./route.js";
+import { STATUSES, Status, word } from "./status.js";
+import { Text } from "./text.js";
+import { call, query } from "./wire.js";
+
+const SPANS = { "": () => _("any time"), 3600: () => _("last hour"), 86400: () => _("last day"), 604800: () => _("last week"), 2592000: () => _("last month") };
+
+const read = (values) => ({
+  status: (values.get("status") || "").split(",").filter(Boolean), machine: values.get("machine") || "",
+  text: values.get("text") || "", within: values.get("within") || "", top: values.get("top") === "1",
+});
+
+const wanted = ({ status, machine, text, within, top }, before = 0) => query({
+  status, machine, text, since: within ? Math.floor(Date.now() / 1000 - Number(within)) : "", top, before: before || "", limit: 50,
+});
+
+function fits(line, filter) {
+  if (filter.status.length && !filter.status.includes(line.status)) return false;
+  if (filter.machine && line.machine !== filter.machine) return false;
+  if (filter.top && line.parent) return false;
+  if (filter.within && line.started_at < now.peek() - Number(filter.within)) return false;
+  return !filter.text; // what a text finds is the server's to say
+}
+
+function Row({ line, isNew, isHere }) {
+  const asked = line.waiting[0];
+  return html`<tr class=${isNew ? "new" : ""} aria-current=${isHere ? "true" : undefined}>
+    <td class="is"><${Status} status=${line.status} /></td>
+    <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small></td>
+    <td><span class="state"><${Text} value=${line.state} /></span></td>
+    <td class="asked cut">${asked && html`<${Text} value=${asked.question || asked.action} />`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
+    <td class="soft"><time datetime=${iso(line.updated_at)} title=${moment(line.updated_at)}>${age(line.updated_at)}</time></td>
+    <td class="number">${money(line.cost_usd)}</td></tr>`;
+}
+
+export function Runs() {
+  const filter = read(place.value.query);
+  const key = JSON.stringify(filter);
+  const found = useSignal(null);
+  const next = useSignal(null);
+  const fresh = useSignal(new Set());
+  const machines = useSignal([]);
+  const trouble = useSignal("");
+  const here = useSignal(-1);
+  const search = useRef(null);
+  useEffect(() => { call("/api/machines").then((names) => { machines.value = names; }).catch(() => {}); }, []);
+  useEffect(() => {
+    const abort = new AbortController();
+    const wait = setTimeout(() => {
+      call(`/api/runs${wanted(filter)}`, undefined, abort).then((page) => {
+        found.value = page.runs; next.value = page.next; trouble.value = ""; here.value = -1;
+      }).catch((error) => { if (error.name !== "AbortError") trouble.value = error.message; });
+    }, found.peek() ? 120 : 0);
+    return () => { clearTimeout(wait); abort.abort(); };
+  }, [key]);
+  useEffect(() => moved.subscribe((lines) => {
+    if (!found.peek() || !lines.length) return;
+    let list = found.peek();
+    const arrived = new Set();
+    for (const line of lines) {
+      const at = list.findIndex((one) => one.run_id === line.run_id);
+      const isFit = fits(line, filter) || (filter.text && at >= 0);
+      if (at >= 0) list = isFit ? list.with(at, line) : list.toSpliced(at, 1);
+      else if (isFit) { list = [line, ...list].sort((a, b) => b.no - a.no); arrived.add(line.run_id); }
+      if (!machines.peek().includes(line.machine)) machines.value = [...machines.peek(), line.machine].sort();
+    }
+    if (arrived.size) fresh.value = arrived;
+    found.value = list;
+  }), [key]);
+  const older = async () => {
+    let page = { runs: [], next: next.value };
+    // A search looks at a part of the journal each time: an empty page is no end.
+    for (let tries = 0; tries < 5 && !page.runs.length && page.next; tries += 1) page = await call(`/api/runs${wanted(filter, page.next)}`);
+    found.value = [...found.value, ...page.runs];
+    next.value = page.next;
+  };
+  const move = (by) => {
+    here.value = Math.max(0, Math.min((found.value?.length || 1) - 1, here.value + by));
+    document.querySelectorAll(".runs tbody a")[here.value]?.focus();
+  };
+  useKeys({ j: () => move(1), k: () => move(-1), "/": () => search.current?.focus() });
+  const toggle = (status) => tune({ status: (filter.status.includes(status) ? filter.status.filter((one) => one !== status) : [...filter.status, status]).join(",") });
+  return html`<header><div class="grow"><h1>${_("Runs")}</h1><p class="lede">${_("Every run of this journal, newest first")}</p></div>
+      <a class="button" href="#/definitions">${_("Start a run")}</a></header>
+    <div class="filters" role="search">
+      <div class="chips" role="group" aria-label=${_("Status")}>${STATUSES.map((status) => html`<button key=${status} aria-pressed=${String(filter.status.includes(status))} onClick=${() => toggle(status)}>${word(status)}</button>`)}</div>
+      <div class="line"><input type="search" ref=${search} aria-label=${_("Search text")} placeholder=${_("Search id, state, question, starter")} value=${filter.text} onInput=${(event) => tune({ text: event.target.value })} />
+        <select aria-label=${_("Machine")} value=${filter.machine} onChange=${(event) => tune({ machine: event.target.value })}><option value="">${_("all machines")}</option>
+          ${[...new Set([...machines.value, ...(filter.machine ? [filter.machine] : [])])].map((name) => html`<option value=${name}>${name}</option>`)}</select>
+        <select aria-label=${_("Time")} value=${filter.within} onChange=${(event) => tune({ within: event.target.value })}>${Object.entries(SPANS).sort(([a], [b]) => a - b).map(([value, text]) => html`<option value=${value}>${text()}</option>`)}</select></div></div>
+    ${trouble.value && html`<div class="note harm" role="alert">${trouble.value}</div>`}
+    ${!found.value ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /><i /></div>`
+    : !found.value.length && !next.value ? html`<div class="card empty"><h2>${key === JSON.stringify(read(new URLSearchParams())) ? _("No runs yet") : _("No run fits")}</h2><p>${_("Start one under Definitions, or with: detent run FILE")}</p></div>`
+      : html`<div class="card"><table class="runs"><thead><tr><th scope="col">${_("Status")}</th><th scope="col">${_("Machine")}</th><th scope="col">${_("State")}</th><th scope="col">${_("Waits for")}</th><th scope="col">${_("Changed")}</th><th scope="col" class="number">${_("Cost")}</th></tr></thead>
+        <tbody>${found.value.map((line, at) => html`<${Row} key=${line.run_id} line=${line} isNew=${fresh.value.has(line.run_id)} isHere=${at === here.value} />`)}</tbody></table></div>
+      ${next.value && html`<p class="row older"><button onClick=${() => older().catch((error) => { trouble.value = error.message; })}>${_("Show older")}</button></p>`}`}`;
+}
