@@ -3,9 +3,10 @@
 import json
 import sys
 
-from bench import engine, git, kernel, notebook, server, workflows
+from bench import coding, engine, git, kernel, notebook, server, workflows
 
-GROUPS = {**engine.GROUPS, **git.GROUPS, **kernel.GROUPS, **notebook.GROUPS, **server.GROUPS, **workflows.GROUPS}
+PARTS = (engine, git, kernel, notebook, server, workflows, coding)
+GROUPS = {name: measure for part in PARTS for name, measure in part.GROUPS.items()}
 
 
 def main(argv: list[str]) -> int:

@@ -1,5 +1,6 @@
 """What every surface needs to hold a conversation: the assistant's effects, its tools, and the beginning of a turn."""
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,12 @@ TURNS_READ = 10  # of a session's past
 
 
 def agent_effects(home: Path) -> dict[str, Effect]:
-    """The assistant's own effects, by name."""
+    """The assistant's own effects, by name; for one home they are made once, and with them its memory is opened."""
+    return dict(_made(home.absolute()))
+
+
+@functools.lru_cache(8)
+def _made(home: Path) -> dict[str, Effect]:
     return {effect.name: effect for effect in effects(home)}
 
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from detent.define import find_effects
 from detent.effects import builtin
 from detent.surfaces.server.service import Plan, Served, serving
 from detent.surfaces.server.setting import Settings
+from detent.surfaces.source import Sources
 
 FLOWS = """
 import asyncio
@@ -178,7 +178,8 @@ async def stage(
     named = tuple(f"flows.py:{name}" for name in definitions)
     plan = Plan(folder / ".detent", folder, port=0, token=token, definitions=named, user="kim")
     async with (
-        serving(plan, settings or Settings(), builtin(), find_effects) as served,
+        Sources(plan.home, print) as sources,
+        serving(plan, settings or Settings(), builtin(), sources.find) as served,
         httpx2.AsyncClient(base_url=served.address, timeout=30.0) as client,
     ):
         yield Stage(served, client, folder)

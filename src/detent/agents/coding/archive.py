@@ -11,6 +11,7 @@ from detent.agents.coding import plan as plans
 from detent.agents.coding import projection
 from detent.agents.coding.job import FINAL, Job
 from detent.agents.coding.stage import Stage
+from detent.effects.git import difference
 from detent.errors import Refused, Unknown
 
 PATCH_MAX = 4 * 1024 * 1024
@@ -49,16 +50,12 @@ async def write(stage: Stage, job: Job) -> Path:
 
 async def _task_patches(stage: Stage, job: Job, folder: Path) -> None:
     """What each task changed: from its checkpoint to the next task's, the last one to the end."""
-    begun = [
-        (job.tasks[t.id].checkpoint, t.id)
-        for t in plans.order(job.plan.body.tasks if job.plan else ())
-        if t.id in job.tasks
-    ]
-    begun = sorted((c, t) for c, t in begun if c)
-    begun.sort(key=lambda item: int(item[0].rpartition("-")[2]))
-    for number, (checkpoint, task) in enumerate(begun):
-        after = begun[number + 1][0] if number + 1 < len(begun) else None
-        patch = await stage.repository.diff(checkpoint, after)
+    begun = [(int(p.checkpoint.rpartition("-")[2]), p.tree, task) for task, p in job.tasks.items() if p.checkpoint]
+    begun.sort()
+    last = job.final.tree if job.final else ""
+    for number, (_, tree, task) in enumerate(begun):
+        after = begun[number + 1][1] if number + 1 < len(begun) else last or tree
+        patch = await difference.patch(stage.repository.place, tree, after)
         write_text(folder / "tasks" / f"{task}.patch", patch[:PATCH_MAX])
 
 

@@ -52,9 +52,11 @@ async def choose(contract: Contract) -> Outcome:
         hand = projection.project(stage.job, stage.run_id, stage.state)
         job = replace(job, scratchpad=hand.scratchpad)
         job = _edited(stage, job, projection.take_edits(stage.folder))
-        tree = await stage.repository.tree_id()
-        since = job.progress(job.step.task).tree if job.step.task else ""
-        changed = await stage.changed(since, tree) if since else []
+        tree, changed = "", list[str]()
+        if lifecycle.wants_tree(job):
+            tree = await stage.repository.tree_id()
+            since = job.progress(job.step.task).tree if job.step.task else ""
+            changed = await stage.changed(since, tree) if since else []
         return stage.concluded(lifecycle.choose(job, tree, changed))
 
 
@@ -96,7 +98,7 @@ async def checkpoint(contract: Contract) -> Outcome:
     async with staged(contract) as stage:
         job, step = stage.job, stage.job.step
         taken = await stage.checkpoint(f"before attempt {step.attempt} at {step.task}")
-        word, _ = await stage.fingerprint(job.first_tree, taken.tree)
+        word = await stage.fingerprint(job.first_tree, taken.tree)
         if not job.progress(step.task).checkpoint:
             job = put(job, step.task, checkpoint=taken.id, tree=taken.tree)
         job = replace(job, step=replace(step, checkpoint=taken.id, before=word), last_checkpoint=taken.id)
@@ -221,9 +223,12 @@ async def verify(contract: Contract) -> Outcome:
                 steps.append(Step(check.OWN_STEP, own, baseline="strict"))
         found = await _verified(stage, steps, step.mode, contract.key)
         spent = replace(job.spent, seconds=round(job.spent.seconds + found.seconds, 3))
-        word, lines = await stage.fingerprint(job.first_tree, found.tree)
         since = job.progress(step.task).tree
-        changed = await stage.changed(since, found.tree) if since else []
+        word, lines, changed = await asyncio.gather(
+            stage.fingerprint(job.first_tree, found.tree),
+            stage.lines(job.first_tree, found.tree),
+            stage.changed(since or found.tree, found.tree),
+        )
         after = lifecycle.judge(replace(job, spent=spent), found, Seen(word, tuple(changed), lines, now()))
         if after.verdict in ("FIX_SUCCESS", "TASK_VERIFIED"):
             projection.json_file(stage.folder / "evidence" / f"{step.task}.json", msgspec.to_builtins(found))

@@ -114,6 +114,12 @@ def over_budget(job: Job, lines: int | None = None) -> str:
     return ""
 
 
+def wants_tree(job: Job) -> bool:
+    """Whether the next step depends on what the tree looks like now; looking costs time."""
+    tasks = job.plan.body.tasks if job.plan else ()
+    return job.step.go == "verify" or all(job.progress(task.id).status in ("DONE", "SKIPPED") for task in tasks)
+
+
 def choose(job: Job, tree: str, changed: Sequence[str] = ()) -> Job:
     """The next step: a task, the final verification, the end, or a reason to stop.
 

@@ -1,5 +1,6 @@
 """The effects of PLANNING and CONFIRMING: brief the planner, take its plan, present it, read it again when edited."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from detent.core.deed import Outcome, effect
 from detent.core.question import Question
 from detent.errors import DetentError, Refused
 
-PLAN_FILE = "plan.md"
+PLAN_FILE, QUESTIONS = "plan.md", "questions.json"
 
 
 def plan_path(root: str) -> Path:
@@ -56,6 +57,8 @@ async def make_plan(contract: Contract) -> Outcome:
         cost = job.spent.cost_usd + draft.cost_usd
         job = replace(job, spent=replace(job.spent, cost_usd=cost, tokens=job.spent.tokens + draft.tokens))
         if draft.questions:
+            # The contract forgets its question when it is answered, and the planner must hear it again.
+            projection.json_file(stage.folder / QUESTIONS, list(draft.questions))
             return Outcome(question=_questions(draft.questions), usage=usage)
         if not draft.error:
             try:
@@ -135,9 +138,13 @@ def _questions(asked: tuple[str, ...]) -> Question:
 
 def _clarified(stage: Stage, contract: Contract) -> Outcome:
     data: Any = contract.answers[-1].data
-    asked = contract.question.data.get("questions", []) if contract.question else []
     said = data.get("answers", []) if isinstance(data, dict) else []
-    answers = [{"question": str(q), "answer": str(a)} for q, a in zip(asked, said, strict=False)]
+    try:
+        asked = list(json.loads((stage.folder / QUESTIONS).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        asked = []
+    numbered = [*asked, *(f"question {n}" for n in range(len(asked) + 1, len(said) + 1))]
+    answers = [{"question": str(q), "answer": str(a)} for q, a in zip(numbered, said, strict=False)]
     job = replace(stage.job, answers=[*stage.job.answers, *answers], verdict="CLARIFIED", messages=[])
     return stage.concluded(job)
 

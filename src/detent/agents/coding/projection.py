@@ -32,6 +32,9 @@ MARKS: dict[TaskStatus, str] = {"DONE": "x", "SKIPPED": "-", "BLOCKED": "!", "IN
 _NOTICE = "> detent: "
 
 
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
 class TaskEdit(msgspec.Struct, frozen=True, omit_defaults=True):
     """What somebody did to one line of the queue."""
 
@@ -49,6 +52,8 @@ class Stored(msgspec.Struct, frozen=True):
     revision: int = 0
     run_id: str = ""
     notice: str = ""
+    scratchpad: str = ""
+    keys: dict[str, Any] = {}
 
 
 class Hand(msgspec.Struct, frozen=True):
@@ -86,19 +91,26 @@ def project(job: Job, run_id: str, state: str, *, is_paused: bool = False) -> Ha
         return hand
     revision = stored.revision + 1
     text = render(job, facts, hand, revision, notice)
-    write(page.with_name(STORED), msgspec.json.encode(Stored(text, digest(stored.text), revision, run_id, notice)))
+    write(
+        page.with_name(STORED),
+        msgspec.json.encode(
+            Stored(text, digest(stored.text), revision, run_id, notice, hand.scratchpad, _plain(hand.keys))
+        ),
+    )
     write(page, text.encode())
     return hand
 
 
 def compare(stored: Stored, present: str) -> Hand:
     """What in the page is not ours."""
+    if present == stored.text:
+        return Hand(stored.scratchpad, stored.keys)
     was_front, was_body = front_matter(stored.text)
     front, body = front_matter(present)
     keys = {str(key): value for key, value in front.items() if key not in OWN_KEYS}
     scratch = _section(body, "Scratchpad")
-    if present == stored.text or digest(present) == stored.before:
-        return Hand(scratch, keys)  # ours, or ours from before a crash
+    if digest(present) == stored.before:
+        return Hand(scratch, keys)  # ours, from before a crash
     if not present.strip() or not front:
         kept = {str(key): value for key, value in was_front.items() if key not in OWN_KEYS}
         told = ("its front matter was gone or broken",) if present.strip() else ()
@@ -188,7 +200,7 @@ def _facts(job: Job, run_id: str, state: str, is_paused: bool) -> dict[str, Any]
 
 def render(job: Job, facts: dict[str, Any], hand: Hand, revision: int, notice: str) -> str:
     """The page."""
-    front = yaml.safe_dump({**facts, "revision": revision, **hand.keys}, sort_keys=False, allow_unicode=True)
+    front = yaml.dump({**facts, "revision": revision, **hand.keys}, Dumper=DUMPER, sort_keys=False, allow_unicode=True)
     goal = (job.plan.body.goal or job.plan.body.title) if job.plan else job.requirement
     lines = ["---", front.strip(), "---", ""]
     if notice:
@@ -204,6 +216,12 @@ def render(job: Job, facts: dict[str, Any], hand: Hand, revision: int, notice: s
     if job.archive:
         lines.append(f"- archived: {job.archive}")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _plain(keys: dict[str, Any]) -> dict[str, Any]:
+    """Front matter of people's own as JSON: dates and the like as text."""
+    plain: dict[str, Any] = json.loads(json.dumps(keys, default=str))
+    return plain
 
 
 def _section(body: str, name: str) -> str:

@@ -51,17 +51,17 @@ class Stage:
         found = await difference.steps(self.repository.place, before, after)
         return without(sorted(found), self.job.settings.all_litter)
 
-    async def fingerprint(self, before: str, after: str) -> tuple[str, int]:
-        """What has changed from one tree to another as one word, litter left out, and how many lines that is."""
-        place, litter = self.repository.place, self.job.settings.all_litter
-        found = await difference.steps(place, before, after)
-        paths = without(sorted(found), litter)
-        word = digest([[path, found[path].new_mode, found[path].new] for path in paths])[:16]
-        if not paths:
-            return word, 0
-        counted = await difference.changes(place, before, after)
-        kept = set(paths)
-        return word, sum((c.added or 0) + (c.removed or 0) for c in counted if c.path in kept)
+    async def fingerprint(self, before: str, after: str) -> str:
+        """What has changed from one tree to another as one word, litter left out."""
+        found = await difference.steps(self.repository.place, before, after)
+        paths = without(sorted(found), self.job.settings.all_litter)
+        return digest([[path, found[path].new_mode, found[path].new] for path in paths])[:16]
+
+    async def lines(self, before: str, after: str) -> int:
+        """How many lines that is, added and removed."""
+        counted = await difference.line_counts(self.repository.place, before, after)
+        kept = without(counted, self.job.settings.all_litter)
+        return sum(sum(counted[path]) for path in kept)
 
     def outcome(self, after: Job, result: Any = None, usage: dict[str, float] | None = None) -> Outcome:
         """What changed of the job."""
@@ -105,6 +105,9 @@ async def staged(contract: Contract, *, is_projected: bool = True) -> AsyncItera
     async with hands:
         stage = Stage(contract, job, await opened(job.root))
         stage.folder.mkdir(parents=True, exist_ok=True)
+        ignore = Path(job.root) / ".detent" / ".gitignore"
+        if not ignore.exists():
+            projection.write(ignore, b"*\n")  # neither `git status` nor a worker's `git add` sees our folder
         if is_projected:
             projection.project(job, stage.run_id, stage.state)
         yield stage

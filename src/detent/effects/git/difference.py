@@ -47,12 +47,21 @@ async def changes(place: Place, before: str, after: str) -> list[Change]:
     found = await steps(place, before, after)
     if not found:
         return []
+    counted = await line_counts(place, before, after)
+    return [Change(path, WORDS[step.status], *counted.get(path, (None, None))) for path, step in sorted(found.items())]
+
+
+async def line_counts(place: Place, before: str, after: str) -> dict[str, tuple[int, int]]:
+    """The lines added and removed in every differing file that is text."""
+    if before == after:
+        return {}
     flags = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
     counted = {}
     for line in split(await place.view("diff-tree", *flags, before, after)):
         added, removed, path = line.split("\t", 2)
-        counted[path] = (None, None) if added == "-" else (int(added), int(removed))
-    return [Change(path, WORDS[step.status], *counted.get(path, (None, None))) for path, step in sorted(found.items())]
+        if added != "-":
+            counted[path] = (int(added), int(removed))
+    return counted
 
 
 async def patch(place: Place, before: str, after: str) -> str:

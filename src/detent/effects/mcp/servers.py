@@ -117,7 +117,8 @@ class Servers:
             scope=said.scope,
             key=said.key,
         )
-        return Effect(f"{server.name}.{offer.name}", perform, declared, about=offer.description.partition("\n")[0])
+        about = offer.description.partition("\n")[0]
+        return Effect(f"{server.name}.{offer.name}", perform, declared, about=about, schema=offer.schema)
 
     async def _perform(self, server: ServerConfig, tool: str, contract: Contract) -> Outcome:
         token = form.asked(contract).get("call")

@@ -111,21 +111,19 @@ class Caller:
     @asynccontextmanager
     async def driving(self) -> AsyncIterator[dict[str, Any]]:
         """What a host here must be given while it lives: the effects, the policy that holds, and how to notify."""
-        from detent.surfaces.resident import agents_of
-        from detent.surfaces.source import find_effects
+        from detent.surfaces.source import Sources
         from detent.surfaces.tools import effects_here
 
         if self.home.exists() and not self.home.is_dir():
             raise Refused(f"{self.home} is not a folder, so it cannot be a home")
         policy = find_policy(self.home, self._policy_option)
         notify = os.environ.get("DETENT_NOTIFY") or "notify"
-        async with effects_here(self.home, self.warn) as found, agents_of(self.home) as own:
-            effects = {**found, **own}
+        async with effects_here(self.home, self.warn) as effects, Sources(self.home, self.warn) as sources:
             if notify not in effects:
                 raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
             yield {
                 "effects": effects,
-                "find_effects": lambda source: find_effects(source, self.warn, self.home),
+                "find_effects": sources.find,
                 "policy": policy,
                 "notify": notify,
             }

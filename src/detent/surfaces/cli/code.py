@@ -60,9 +60,6 @@ async def start(
     stale = lease.take(desk.repository.place, run_id, caller.home, by, desk.holds)
     if stale is not None and not caller.is_json:
         caller.note(_("job {run_id} is over; its lease was taken over", run_id=stale.run_id), "dim")
-    ignore = caller.home / ".gitignore"
-    if caller.home == desk.root / ".detent" and not ignore.exists():
-        projection.write(ignore, b"*\n")
     given = {"root": str(desk.root), "settings": msgspec.to_builtins(chosen)}
     async with caller.host() as host:
         begun = await host.start(CODING, given, run_id=run_id, by=by, source=SOURCE)

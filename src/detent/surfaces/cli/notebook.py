@@ -20,6 +20,7 @@ from detent.surfaces.cli.option import assigned, by_option, parsed, run_argument
 from detent.surfaces.cli.program import summaries
 from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
+from detent.surfaces.source import of_agent
 
 SCRIPTS = (".ipynb", ".ndjson", ".jsonl", ".yaml", ".yml")
 PLANNERS = ("builtin:analysis", "builtin:script", "http", "llm")
@@ -101,7 +102,7 @@ async def run(caller: Caller, file: str, run_id: str, by: str, outputs: tuple[st
     if known is not None and known.summary.machine != NOTEBOOK.digest:
         raise Refused(f"there is a run {run_id} of another machine (`{known.summary.name}`); give this one another id")
     async with caller.host() as host:
-        begun = await host.start(NOTEBOOK, brief.input(), run_id=run_id, by=by)
+        begun = await host.start(NOTEBOOK, brief.input(), run_id=run_id, by=by, source=of_agent("notebook"))
         caller.interrupted = begun.id
         if known is not None:
             await host.recover(run_id)

@@ -29,6 +29,7 @@ from detent.surfaces.cli.option import verb
 from detent.surfaces.cli.text import visible
 from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
+from detent.surfaces.source import of_agent
 
 if TYPE_CHECKING:
     from detent.host.embedded.shared import SharedHost
@@ -105,7 +106,7 @@ class Repl:
         variables = {**self.variables, **({"problem_description": goal} if goal else {})}
         kernel = KernelBrief(cwd=str(Path.cwd()))
         brief = Brief(goal=goal, variables=variables, todo=self.todo, planner=self.planner, kernel=kernel)
-        begun = await self.host.start(NOTEBOOK, brief.input(), by=user())
+        begun = await self.host.start(NOTEBOOK, brief.input(), by=user(), source=of_agent("notebook"))
         self.run_id = begun.id
         await self.host.signal(begun.id, "START_WORKFLOW", by=user())
         await self._drive()

@@ -1,0 +1,99 @@
+"""Workers that mean harm: what is contained is contained, and the repository comes back. The limits are documented."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.coding.world import configured, git, listing, office, project, worker
+
+DAEMON = """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.close(1); os.close(2)
+        while True:
+            Path("calc.py").write_text(str(time.time())); time.sleep(0.005)
+    os._exit(0)
+time.sleep(0.2)
+calc.write_text(GOOD + "# by the parent\\n")
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "settings", "reason"),
+    [
+        ("import shutil; shutil.rmtree('.git')", {}, "worker"),
+        ("import shutil; shutil.rmtree('.git'); Path('.git').write_text('gitdir: /nowhere')", {}, "worker"),
+        ("Path('.git/HEAD').unlink(); calc.unlink()", {}, "worker"),
+        ("for n in range(10**9): print('x' * 10000)", {"limits": {"output_bytes": 2_000_000}}, "timeout"),
+        (
+            "import signal\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(600)",
+            {"limits": {"silence_s": 0.5}},
+            "timeout",
+        ),
+        ("for p in Path('.').iterdir():\n    if p.is_file(): p.unlink()", {"fix": {"attempts": 0}}, "attempts"),
+        ("os.symlink('/etc/passwd', 'x'); calc.unlink(); calc.mkdir()", {"fix": {"attempts": 0}}, "attempts"),
+        ("Path('detent.code.yaml').write_text('version: 1')", {}, "protected_path"),
+        ("os.kill(os.getpid(), 9)", {}, "no_change"),
+        ("Path(os.environ['DETENT_RESULT_FILE']).write_bytes(b'{' * 5_000_000)", {}, "no_change"),
+    ],
+)
+async def test_harm_is_stopped_and_undone(script: str, settings: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / "mine.txt").write_text("untracked")
+    before, head = listing(root), git(root, "rev-parse", "HEAD")
+    async with office(root) as job:
+        run = await job.go(configured(worker(tmp_path, script), **settings))
+        found = await job.job()
+        assert run.state == "BLOCKED"
+        assert found.blocked is not None
+        assert found.blocked.reason == reason, found.blocked
+        assert found.blocked.detail
+        run = await job.say("ROLLBACK", run=True)
+        assert run.output["outcome"] == "rolled_back", (await job.job()).blocked
+    assert listing(root) == before
+    assert git(root, "rev-parse", "HEAD") == head
+    assert git(root, "fsck", "--no-dangling") == ""
+
+
+async def test_a_daemon_that_keeps_writing_is_gone_before_anything_is_verified(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, DAEMON)))
+        before = (root / "calc.py").read_bytes()
+        await asyncio.sleep(0.2)
+        assert (root / "calc.py").read_bytes() == before
+        found = await job.job()
+        if found.outcome != "archived":  # the daemon may have had the last word; then its tree was judged, and is still
+            await job.say("ROLLBACK", run=True)
+            assert "return a + b" in (root / "calc.py").read_text()
+
+
+async def test_commits_branches_and_stashes_of_a_worker_are_undone(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / "calc.py").write_text((root / "calc.py").read_text() + "# mine, not committed\n")
+    before, branch = listing(root), git(root, "symbolic-ref", "HEAD")
+    status = git(root, "status", "--porcelain")
+    script = """
+import subprocess
+def git(*argv): subprocess.run(["git", "-c", "user.name=w", "-c", "user.email=w@example.invalid", *argv], check=True)
+git("checkout", "-q", "-b", "mine"); git("commit", "-qam", "stolen"); calc.write_text(BAD); git("stash", "-q")
+say(status="blocked")
+"""
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, script)))
+        await job.say("ROLLBACK", run=True)
+    assert (listing(root), git(root, "symbolic-ref", "HEAD")) == (before, branch)
+    assert git(root, "status", "--porcelain") == status
+
+
+async def test_a_worker_that_sleeps_for_ever_holds_nobody_up(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    begun = time.monotonic()
+    async with office(root) as job:
+        run = await job.go(configured(worker(tmp_path, "time.sleep(10**6)"), limits={"wall_s": 0.5}))
+        assert run.state == "BLOCKED"
+    assert time.monotonic() - begun < 30
