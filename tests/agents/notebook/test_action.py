@@ -27,7 +27,9 @@ async def done(book: Book, action: dict[str, Any], actions: ActionRegistry | Non
 def test_there_are_eleven() -> None:
     names = "add exec is_thinking finish_thinking new_chapter new_section update_title update_workflow"
     assert [*PROTOCOL] == [*names.split(), "update_stage_steps", "end_phase", "next_event"]
-    assert {"add_text", "new_step", "update_last_text", "set_effect_as_thinking", "comment_result"} == {*BESIDES}
+    assert {"add_text", "new_step", "update_last_text", "set_effect_as_thinking", "comment_result", "promote"} == {
+        *BESIDES
+    }
 
 
 async def test_texts_code_and_observations_become_cells() -> None:

@@ -201,6 +201,18 @@ async def test_a_later_cell_may_change_what_an_earlier_one_shows(tmp_path: Path)
         assert here.book.cells[0].outputs[0].data["text/plain"] == "'after'"
 
 
+async def test_a_temporary_is_promoted_to_an_artifact(tmp_path: Path) -> None:
+    promote = {"action": "promote", "variable": "tmp_df", "base": "df_imputed", "version": "iter3"}
+    async with studio(tmp_path) as here:
+        run = await here.begin(script(*code("tmp_df = [1, 2]"), promote))
+        assert run.state == "workflow_completed"
+        assert here.book.variables == {"df_imputed_iter3": [1, 2]}
+        (artifact,) = here.book.artifacts
+        assert (artifact["artifact_id"], artifact["source"]) == ("df_imputed@iter3", "tmp_df")
+        done = here.book.location.levels["steps"].completed[0]["outputs_produced"]
+        assert done["variables"] == ["df_imputed_iter3"]
+
+
 async def test_a_step_limit_stops_the_run(tmp_path: Path) -> None:
     async with studio(tmp_path) as here:
         run = await here.begin(script(text("a"), text("b"), text("c"), max_steps=4))

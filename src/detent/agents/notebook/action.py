@@ -188,6 +188,28 @@ def comment_result(store: ScriptStore, step: Step) -> Step:
     return {"cell_id": cell.id}
 
 
+async def promote(store: ScriptStore, step: Step) -> Step:
+    """Make a temporary variable a lasting one: renamed in the kernel, registered as an artifact, told as produced."""
+    variable, version = needed_text(step, "variable"), needed_text(step, "version")
+    base = str(step.get("base") or variable.removeprefix("tmp_").removeprefix("_"))
+    artifact_id = f"{base}@{version}"
+    name = artifact_id.replace("@", "_")
+    if not all(word.isidentifier() for word in (variable, name)):
+        raise MissingField(f"`{variable}` cannot become `{name}`: both must be names")
+    cell = store.add_cell("code", f"{name} = {variable}\ndel {variable}")
+    result = await store.execute(cell, step)
+    if result.get("success") is not False:
+        store.changes["artifact"] = {
+            "artifact_id": artifact_id,
+            "variable_name": name,
+            "description": str(step.get("description") or ""),
+            "source": variable,
+            "parent": step.get("parent"),
+            "created_at": store.book.run.at,
+        }
+    return {**result, "artifact_id": artifact_id}
+
+
 PROTOCOL = {
     "add": add,
     "exec": exec_code,
@@ -207,6 +229,7 @@ BESIDES = {
     "update_last_text": update_last_text,
     "set_effect_as_thinking": set_effect_as_thinking,
     "comment_result": comment_result,
+    "promote": promote,
 }
 
 

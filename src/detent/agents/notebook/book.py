@@ -270,7 +270,9 @@ class Book:
     def _artifact(self, found: dict[str, Any]) -> None:
         self.artifacts.append(found)
         self.location.artifacts.append(found)
-        self.location.levels["behaviors"].outputs.produce(found["variable_name"])
+        outputs = self.location.levels["behaviors"].outputs
+        outputs.in_progress = [name for name in outputs.in_progress if name != found["source"]]
+        outputs.produce(found["variable_name"])
 
     def _warned(self, found: list[str]) -> None:
         self.warnings = [*self.warnings, *found][-WARNINGS_MAX:]

@@ -15,13 +15,14 @@ from typing import Any, Self
 from detent.agents.notebook.acting import Acting, confirm, go_on, record
 from detent.agents.notebook.action import registry as every_action
 from detent.agents.notebook.book import Book
+from detent.agents.notebook.declared import DECLARED
 from detent.agents.notebook.generating import generate
 from detent.agents.notebook.kernel import Bench
 from detent.agents.notebook.planning import Planning
 from detent.agents.notebook.port import Advisers
 from detent.agents.notebook.registry import ActionRegistry
 from detent.core.contract import Contract
-from detent.core.deed import Declared, Effect, EffectFailed, Outcome
+from detent.core.deed import Effect, EffectFailed, Outcome
 from detent.errors import Refused
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.reader import Follower, open_journal
@@ -75,18 +76,16 @@ class Notebooks:
 
     def effects(self) -> dict[str, Effect]:
         """The effects of the notebook machine, by name."""
-        again = Declared(kind="idempotent", timeout_s=0.0, scope="run", settle_s=0.0)
-        once = Declared(kind="irreversible", timeout_s=0.0, scope="run", settle_s=0.0)
         made = {
-            "notebook.plan": (self._plan, again),
-            "notebook.generate": (self._generate, again),
-            "notebook.act": (self._act, again),
-            "notebook.once": (self._act, once),
-            "notebook.record": (self._record, again),
-            "notebook.next": (self._next, again),
-            "notebook.confirm": (self._confirm, again),
+            "notebook.plan": self._plan,
+            "notebook.generate": self._generate,
+            "notebook.act": self._act,
+            "notebook.once": self._act,
+            "notebook.record": self._record,
+            "notebook.next": self._next,
+            "notebook.confirm": self._confirm,
         }
-        return {name: Effect(name, perform, declared) for name, (perform, declared) in made.items()}
+        return {name: Effect(name, made[name], declared) for name, declared in DECLARED.items()}
 
     # books
 
