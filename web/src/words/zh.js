@@ -152,6 +152,7 @@ export const CHINESE = {
   "What can be done": "可以做的事",
   "What it has under way is stopped. What it has already done stays done.": "正在进行的会被停止，已完成的不会撤销。",
   "What should be different?": "哪里需要改动？",
+  "What is done then": "随后执行的操作",
   "When it is filled in": "填写之后",
   "Why": "原因",
   "Why it asks": "为什么询问",
