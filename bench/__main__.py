@@ -3,9 +3,17 @@
 import json
 import sys
 
-from bench import engine, git, kernel, notebook, server, workflows
+from bench import analysis, engine, git, kernel, notebook, server, workflows
 
-GROUPS = {**engine.GROUPS, **git.GROUPS, **kernel.GROUPS, **notebook.GROUPS, **server.GROUPS, **workflows.GROUPS}
+GROUPS = {
+    **engine.GROUPS,
+    **git.GROUPS,
+    **kernel.GROUPS,
+    **notebook.GROUPS,
+    **server.GROUPS,
+    **workflows.GROUPS,
+    **analysis.GROUPS,
+}
 
 
 def main(argv: list[str]) -> int:
