@@ -127,7 +127,7 @@ def test_the_journal_the_picture_and_the_proof_are_to_be_had(stage: Stage, look:
         page.get_by_role("button", name="Journal").click()
     with page.expect_download() as picture:
         page.get_by_role("button", name="Picture").click()
-    assert journal.value.path().read_text().startswith('{"seq":1,')
+    assert journal.value.path().read_text().startswith('{"line":"transcript"')
     assert picture.value.suggested_filename == f"{run_id}.svg"
     page.get_by_role("button", name="Verify").click()
     shown(page.get_by_text("events replay to the same run"))
