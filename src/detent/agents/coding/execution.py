@@ -156,6 +156,9 @@ async def work(contract: Contract) -> Outcome:
             limits=Limits(bounds.wall_s, bounds.silence_s, bounds.output_bytes, left),
             session=progress.session,
             key=contract.key,
+            checks=tuple(_steps(job)),
+            protected=tuple(job.settings.all_protected),
+            changeable=(*lifecycle.task_of(job, step.task).files, *progress.allow),
         )
         guard = Guard(stage.repository.place)
         await asyncio.to_thread(guard.keep)
@@ -206,6 +209,15 @@ def _reported(stage: Stage, report: Report, seconds: float, damage: str) -> Outc
     return stage.outcome(job, said, {"cost_usd": report.cost_usd, "tokens": float(report.tokens)})
 
 
+def _steps(job: Job) -> list[Step]:
+    """The checks that decide about the task under way."""
+    if job.step.task == FINAL:
+        return list(job.settings.verify)
+    steps = [item for item in job.settings.verify if item.when == "task"]
+    own = lifecycle.task_of(job, job.step.task).verify
+    return [*steps, Step(check.OWN_STEP, own, baseline="strict")] if own else steps
+
+
 @effect("code.verify", kind="idempotent", timeout_s=0.0)
 async def verify(contract: Contract) -> Outcome:
     """Run the checks on the tree as it is and say what that means: the only way to be done."""
@@ -214,14 +226,7 @@ async def verify(contract: Contract) -> Outcome:
         hopeless = lifecycle.stopped(job)
         if hopeless is not None:
             return stage.concluded(lifecycle.block(job, *hopeless, step.task))
-        if step.task == FINAL:
-            steps = list(job.settings.verify)
-        else:
-            steps = [item for item in job.settings.verify if item.when == "task"]
-            own = lifecycle.task_of(job, step.task).verify
-            if own:
-                steps.append(Step(check.OWN_STEP, own, baseline="strict"))
-        found = await _verified(stage, steps, step.mode, contract.key)
+        found = await _verified(stage, _steps(job), step.mode, contract.key)
         spent = replace(job.spent, seconds=round(job.spent.seconds + found.seconds, 3))
         since = job.progress(step.task).tree
         word, lines, changed = await asyncio.gather(

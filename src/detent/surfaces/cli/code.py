@@ -55,7 +55,9 @@ async def start(
     await _offer_git(caller, is_init)
     desk = await Desk.open(caller, by)
     chosen = _chosen(desk, plan_file, worker, planner)
-    crew.hire(chosen.worker)  # a worker that cannot be hired is refused before anything is changed
+    missing = crew.missing(crew.hire(chosen.worker))  # who cannot work is refused before anything is changed
+    if missing:
+        raise Refused(missing)
     run_id = new_run_id()
     stale = lease.take(desk.repository.place, run_id, caller.home, by, desk.holds)
     if stale is not None and not caller.is_json:
