@@ -52,12 +52,35 @@ async def choose(contract: Contract) -> Outcome:
         hand = projection.project(stage.job, stage.run_id, stage.state)
         job = replace(job, scratchpad=hand.scratchpad)
         job = _edited(stage, job, projection.take_edits(stage.folder))
+        job = await _committed(stage, job)
         tree, changed = "", list[str]()
         if lifecycle.wants_tree(job):
             tree = await stage.repository.tree_id()
             since = job.progress(job.step.task).tree if job.step.task else ""
             changed = await stage.changed(since, tree) if since else []
         return stage.concluded(lifecycle.choose(job, tree, changed))
+
+
+async def _committed(stage: Stage, job: Job) -> Job:
+    """Commit what verified tasks have changed, if the settings want that: the trees that the evidence is about."""
+    policy = job.settings.commit
+    for task_id, progress in job.tasks.items():
+        is_open = progress.status != "DONE" or progress.commit or not progress.tree or progress.evidence is None
+        if policy == "none" or is_open or progress.evidence is None:
+            continue
+        after, message = progress.evidence.tree, f"{task_id}: {job.title(task_id)}\n\n{progress.summary}"
+        paths = await stage.changed(progress.tree, after)
+        try:
+            if policy == "branch":
+                done = await stage.repository.commit_on_branch(stage.run_id, progress.tree, after, message, paths)
+            else:
+                done = await stage.repository.commit_in_place(progress.checkpoint, after, message, paths)
+            word = f"{done.id[:12] or 'nothing new'} on {done.ref.removeprefix('refs/heads/')}"
+            left = f"; not committed: {', '.join(done.skipped[:10])}" if done.skipped else ""
+            job = noted(put(job, task_id, commit=done.id or word), now(), f"{task_id} committed: {word}{left}", task_id)
+        except Refused as error:
+            job = noted(put(job, task_id, commit=str(error)), now(), str(error), task_id)
+    return job
 
 
 def _edited(stage: Stage, job: Job, edits: tuple[projection.TaskEdit, ...]) -> Job:
