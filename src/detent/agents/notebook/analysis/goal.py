@@ -1,0 +1,195 @@
+"""What a person wants, read from their own words: figures to reach, the column to predict, and in which language.
+
+English and Chinese are understood. A goal is never guessed: what is not said stays open, and the report says so.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
+
+Language = Literal["en", "zh"]
+Relation = Literal["<", "<=", ">", ">=", "="]
+
+# name: how people write it, whether less is better, whether it is a share (90 then means 90 %)
+METRICS: dict[str, tuple[str, bool, bool]] = {
+    "rmse": (r"rmse|root[- ]mean[- ]squared?[- ]error|均方根误差", True, False),
+    "mape": (r"mape|mean absolute percentage error|平均绝对百分比误差", True, True),
+    "mae": (r"mae|mean absolute error|平均绝对误差", True, False),
+    "mse": (r"mse|mean squared error|均方误差", True, False),
+    "r2": (r"r\s*²|r\s*\^\s*2|r2|r[-_ ]?squared|决定系数|拟合优度", False, True),
+    "auc": (r"(?:roc[-_ ]?)?auc|曲线下面积", False, True),
+    "f1": (r"f1(?:[-_ ]score|值|分数)?", False, True),
+    "balanced_accuracy": (r"balanced[-_ ]accuracy|平衡准确率", False, True),
+    "accuracy": (r"accuracy|acc|准确率|正确率|精度", False, True),
+    "precision": (r"precision|精确率|查准率", False, True),
+    "recall": (r"recall|sensitivity|召回率|查全率", False, True),
+}
+REGRESSION = ("rmse", "mae", "mse", "mape", "r2")
+CLASSIFICATION = ("accuracy", "balanced_accuracy", "f1", "auc", "precision", "recall")
+
+_RELATIONS: tuple[tuple[str, Relation], ...] = (
+    (r"<=|≤|=<|不超过|不高于|不大于|at most|no more than|up to|最多|至多", "<="),
+    (r">=|≥|=>|不低于|不小于|不少于|至少|at least|no less than|not less than", ">="),
+    (r"<|＜|小于|低于|少于|(?:is |be |of |stay )?(?:below|under|less than|lower than|smaller than)|控制在", "<"),
+    (
+        r">|＞|大于|高于|超过|(?:is |be |of )?(?:above|over|more than|greater than|higher than|exceeds?|better than)",
+        ">",
+    ),
+    (r"达到|reach(?:es)?|of|=|:|：|为", "="),
+)
+_NUMBER = (
+    r"(?P<number>[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?)"
+    r"\s*(?P<unit>%|％|percent|k\b|万|million|m\b)?"
+)
+_BETWEEN = r"[\s,，的]*(?:should|must|to|be|is|has|score|值|要|应|应该|需|需要|能|能够)?[\s]*"
+_PREDICT = re.compile(
+    r"predict\w*|forecast\w*|estimat\w*|classif\w*|explain\w*|regress\w*|model(?:l?ing)?|target|label|"
+    r"预测|估计|预估|估算|分类|识别|建模|目标(?:变量|列)?|标签",
+    re.I,
+)
+_FROM = re.compile(r"\b(?:from|using|based on|given|by|with)\b|根据|基于|利用|使用|通过", re.I)
+_DESCRIBE = re.compile(
+    r"\bdescri|\boverview|\bsummar|\bexplor|\bclusters?\b|\bclustering|\bsegment|\bgroups?\b|\bprofile|"
+    r"描述|概览|概况|概述|探索|聚类|分群|画像|总结|统计",
+    re.I,
+)
+_CLASSIFY = re.compile(r"classif|分类|识别", re.I)
+_SCALE = {"k": 1e3, "万": 1e4, "m": 1e6, "million": 1e6}
+
+
+class Measure(NamedTuple):
+    """A figure to reach: `rmse < 25000`."""
+
+    metric: str
+    relation: Relation
+    value: float
+
+    def wire(self) -> dict[str, object]:
+        """As it stands in the notebook."""
+        return {"metric": self.metric, "relation": self.relation, "value": self.value}
+
+
+class Goal(NamedTuple):
+    """A goal text, understood."""
+
+    text: str
+    measures: tuple[Measure, ...]
+    language: Language
+    is_descriptive: bool
+    is_classification: bool
+
+    @property
+    def task(self) -> str:
+        """What kind of task the words ask for; "" leaves it to the data."""
+        if self.is_descriptive:
+            return "description"
+        wanted = {measure.metric for measure in self.measures}
+        if self.is_classification or wanted & {*CLASSIFICATION}:
+            return "classification"
+        return "regression" if wanted & {*REGRESSION} else ""
+
+
+def read_goal(text: str) -> Goal:
+    """A person's words as a goal."""
+    measures = tuple(_measures(text))
+    is_chinese = re.search(r"[㐀-鿿]", text) is not None
+    wants_model = bool(measures) or _PREDICT.search(text) is not None
+    return Goal(
+        text=text,
+        measures=measures,
+        language="zh" if is_chinese else "en",
+        is_descriptive=not wants_model and _DESCRIBE.search(text) is not None,
+        is_classification=_CLASSIFY.search(text) is not None and not any(m.metric in REGRESSION for m in measures),
+    )
+
+
+def _measures(text: str) -> Iterable[Measure]:
+    relations = "|".join(f"(?P<r{number}>{words})" for number, (words, _) in enumerate(_RELATIONS))
+    taken: list[tuple[int, int]] = []
+    found: list[tuple[int, Measure]] = []
+    for metric, (words, is_less_better, is_share) in METRICS.items():
+        name = rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])"
+        for match in re.finditer(rf"{name}{_BETWEEN}(?:{relations}){_BETWEEN}{_NUMBER}", text, re.I):
+            if any(start < match.end() and match.start() < end for start, end in taken):
+                continue
+            taken.append(match.span())
+            relation = next(r for number, (_, r) in enumerate(_RELATIONS) if match[f"r{number}"] is not None)
+            if relation == "=":  # "R² of 0.9" asks for at least that much, "RMSE of 10" for at most
+                relation = "<=" if is_less_better else ">="
+            value = _value(match["number"], match["unit"] or "", is_share and metric != "mape")
+            if metric == "mape":
+                value = value / 100 if (match["unit"] or "").lower() in ("%", "％", "percent") or value > 1 else value
+            found.append((match.start(), Measure(metric, relation, value)))
+    return [measure for _, measure in sorted(found)]
+
+
+def _value(number: str, unit: str, is_share: bool) -> float:
+    value = float(number.replace(",", ""))
+    unit = unit.lower()
+    if is_share:
+        is_percent = unit in ("%", "％", "percent") or value > 1.5
+        return value / 100 if is_percent else value
+    return value * _SCALE.get(unit, 1)
+
+
+def target_of(goal: Goal, columns: Iterable[str], roles: Mapping[str, str]) -> str | None:
+    """The column to predict: the one the goal names, else the last one that can be predicted."""
+    names = [str(name) for name in columns]
+    if goal.is_descriptive:
+        return None
+    named = _named(goal.text, names)
+    if named:
+        return named
+    fit = [name for name in names if roles.get(name, "number") in ("number", "category")]
+    return fit[-1] if fit else None
+
+
+def _named(text: str, names: list[str]) -> str | None:
+    """The column a text names: after a word such as "predict" first, and never one that it only predicts from."""
+    found: list[tuple[int, int, str]] = []  # place in the text, length, column
+    for name in names:
+        for place in _places(text, name):
+            found.append((place, len(name), name))
+    if not found:
+        return None
+    verb = _PREDICT.search(text)
+    start = verb.end() if verb else 0
+    source = _FROM.search(text, start)
+    after = [one for one in found if one[0] >= start - 2 and (source is None or one[0] < source.start())]
+    before = [one for one in found if verb is not None and one[0] < start]
+    chosen = after or before or ([] if verb else found)
+    return min(chosen, key=lambda one: (one[0], -one[1]))[2] if chosen else None
+
+
+def _places(text: str, name: str) -> list[int]:
+    words = [re.escape(word) for word in re.split(r"[\s_\-.]+|(?<=[a-z])(?=[A-Z])", name.strip()) if word]
+    if not words:
+        return []
+    pattern = r"[\s_\-.]*".join(words)
+    if re.fullmatch(r"[\x00-\x7f]+", name):
+        pattern = rf"(?<![A-Za-z0-9_]){pattern}(?:s|es)?(?![A-Za-z0-9_])"
+    return [match.start() for match in re.finditer(pattern, text, re.I)]
+
+
+def spoken(measure: Measure) -> str:
+    """A measure as a person writes it."""
+    sign = {"<=": "≤", ">=": "≥"}.get(measure.relation, measure.relation)
+    return f"{label(measure.metric)} {sign} {figure(measure.metric, measure.value)}"
+
+
+def label(metric: str) -> str:
+    """A metric's usual name."""
+    return {"r2": "R²", "f1": "F1", "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy"}.get(
+        metric, metric if metric in ("precision", "recall") else metric.upper()
+    )
+
+
+def figure(metric: str, value: float | None) -> str:
+    """A metric's value as a person reads it."""
+    if value is None:
+        return "–"
+    if metric in ("accuracy", "balanced_accuracy", "precision", "recall", "mape"):
+        return f"{value * 100:.4g} %"
+    if metric in ("r2", "f1", "auc"):
+        return f"{value:.3f}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
