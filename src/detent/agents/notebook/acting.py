@@ -14,6 +14,7 @@ from detent.agents.notebook.book import Book
 from detent.agents.notebook.caution import risks
 from detent.agents.notebook.cell import Cell, Output
 from detent.agents.notebook.content import action_of, code_of
+from detent.agents.notebook.debug import repaired
 from detent.agents.notebook.kernel import limits, outputs_of, told, variable_changes
 from detent.agents.notebook.planning import consent
 from detent.agents.notebook.store import CellNotFound, ScriptStore
@@ -152,11 +153,11 @@ class Acting:
             )
             executed.append({"cell_id": cell.id, "code": cell.content, "repeat": repeat, "ran": execution.status})
             may_repair = step.get("auto_debug") is True and repeat != "once" and len(executed) <= REPAIRS_MAX
-            repaired = await self._repaired(cell, execution, repairs, len(executed)) if may_repair else None
-            if repaired is None:
+            better = await self._repaired(cell, execution, repairs, len(executed)) if may_repair else None
+            if better is None:
                 break
-            cell = replace(cell, content=code_of(str(repaired["code"])))
-            repairs.append(str(repaired.get("why") or "repaired"))
+            cell = replace(cell, content=code_of(str(better["code"])))
+            repairs.append(str(better.get("why") or "repaired"))
             self._say({"repair": repairs[-1], "code": cell.content})
         store.changes["executed"] = executed
         self._entered(cell, execution, repeat, shown, repairs, step)
@@ -224,12 +225,14 @@ class Acting:
     async def _repaired(
         self, cell: Cell, execution: "Execution", repairs: list[str], attempt: int
     ) -> dict[str, Any] | None:
-        debugger = self.notebooks.advisers(self.book).debugger
-        if execution.status != "error" or debugger is None:
+        if execution.status != "error":
             return None
         variables = {name: variable.value for name, variable in execution.variables.items()}
         failure = {"code": cell.content, "error": execution.error, "attempt": attempt, "variables": variables}
-        better = await debugger.repair({**failure, "repairs": [*repairs]})
+        debugger = self.notebooks.advisers(self.book).debugger
+        better = repaired(failure)  # rules cost nothing; whoever plans is asked where they do not help
+        if better is None and debugger is not None:
+            better = await debugger.repair({**failure, "repairs": [*repairs]})
         is_new = better is not None and str(better.get("code", "")).strip() not in ("", cell.content.strip())
         return better if is_new else None
 

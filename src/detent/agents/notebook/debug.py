@@ -95,14 +95,6 @@ class Problem(NamedTuple):
     trace: str
 
 
-class Rules:
-    """The rules as a Debugger."""
-
-    async def repair(self, failure: Failure) -> Repair | None:
-        """Better code for a failed cell, or None."""
-        return repaired(failure)
-
-
 def repaired(failure: Failure) -> Repair | None:
     """What the first rule that applies makes of a failed cell; pure."""
     error = failure.get("error") or {}

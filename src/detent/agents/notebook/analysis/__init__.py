@@ -7,13 +7,12 @@ the kernel, beside the tables that cells show.
 from typing import Any
 
 from detent.agents.notebook.analysis.planner import Analysis
-from detent.agents.notebook.debug import Rules
 from detent.agents.notebook.port import Advisers
 
 __all__ = ["analyst"]
 
 
 def analyst(settings: dict[str, Any]) -> Advisers:  # noqa: ARG001  # there is nothing to set
-    """The offline planner and generator, with the rules that repair a cell."""
+    """The offline planner and generator."""
     analysis = Analysis()
-    return Advisers(analysis, analysis, Rules())
+    return Advisers(analysis, analysis)

@@ -317,7 +317,7 @@ def summary(goal: Goal, facts: Facts) -> str:
 
 
 def _answer(goal: Goal, facts: Facts) -> str:
-    asked = _pick(goal, "**Goal:** ", "**目标：**") + " ".join(goal.text.split())[:500].replace("<", "&lt;")
+    asked = _pick(goal, "**Goal:** ", "**目标**：") + " ".join(goal.text.split())[:500].replace("<", "&lt;")
     if not goal.measures:
         row, lead = _best(facts), str(facts.get("lead") or "")
         text = _pick(
@@ -338,8 +338,8 @@ def _answer(goal: Goal, facts: Facts) -> str:
     is_met = bool(facts.get("goal_met"))
     head = _pick(
         goal,
-        "✅ **The goal is met.**" if is_met else "❌ **The goal is not met.**",
-        "✅ **目标已达到。**" if is_met else "❌ **目标未达到。**",
+        "✓ **The goal is met.**" if is_met else "✗ **The goal is not met.**",
+        "✓ **目标已达到。**" if is_met else "✗ **目标未达到。**",
     )
     header = _pick(
         goal, "| wanted | measured | model | |\n|---|---|---|---|", "| 目标 | 实测 | 模型 | |\n|---|---|---|---|"
