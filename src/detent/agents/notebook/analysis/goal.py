@@ -41,7 +41,9 @@ _NUMBER = (
     r"(?P<number>[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?)"
     r"\s*(?P<unit>%|％|percent|k\b|万|million|m\b)?"
 )
-_BETWEEN = r"[\s,，的]*(?:should|must|to|be|is|has|score|值|要|应|应该|需|需要|能|能够)?[\s]*"
+_BETWEEN = (
+    r"[\s,，的]*(?:should be|must be|to be|should|must|to|be|is|has|of|score|值|要|应|应该|需|需要|能|能够)?[\s]*"
+)
 _PREDICT = re.compile(
     r"predict\w*|forecast\w*|estimat\w*|classif\w*|explain\w*|regress\w*|model(?:l?ing)?|target|label|"
     r"预测|估计|预估|估算|分类|识别|建模|目标(?:变量|列)?|标签",
@@ -174,7 +176,9 @@ def _places(text: str, name: str) -> list[int]:
 def spoken(measure: Measure) -> str:
     """A measure as a person writes it."""
     sign = {"<=": "≤", ">=": "≥"}.get(measure.relation, measure.relation)
-    return f"{label(measure.metric)} {sign} {figure(measure.metric, measure.value)}"
+    is_plain = measure.metric in ("r2", "f1", "auc")
+    bar = f"{measure.value:g}" if is_plain else figure(measure.metric, measure.value)
+    return f"{label(measure.metric)} {sign} {bar}"
 
 
 def label(metric: str) -> str:

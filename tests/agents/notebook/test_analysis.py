@@ -1,0 +1,161 @@
+"""builtin:analysis to its end, on a real kernel: what it finds, what it says, and what it does when it cannot.
+
+`./run bench analysis` has all data sets; here are the ones that differ in kind.
+"""
+
+import asyncio
+import filecmp
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.analysis import Ended, analysed, from_sklearn, nasty
+from detent.agents.notebook.analysis import analyst
+from detent.agents.notebook.analysis.fact import FACTS, Facts
+from detent.agents.notebook.analysis.recipe import filled, recipe
+from detent.agents.notebook.port import PlannerFailed
+from detent.agents.notebook.view import cell_wire, whole
+from detent.core.status import Status
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "notebook_analysis"
+
+
+def facts_of(ended: Ended) -> Facts:
+    return Facts([cell_wire(cell) for cell in ended.cells])
+
+
+def report_of(ended: Ended) -> str:
+    return ended.cells[-1].content
+
+
+@pytest.mark.limit(180)
+async def test_a_nasty_file_is_read_and_an_impossible_goal_is_called_not_met(tmp_path: Path) -> None:
+    ended = await analysed(tmp_path, nasty(tmp_path), "predict Umsatz with MAPE < 0.5 %")
+    assert (ended.run.state, ended.run.status, ended.failed) == ("workflow_completed", Status.COMPLETED, [])
+    facts = facts_of(ended)
+    assert (facts.get("delimiter"), facts.get("rows"), facts.get("width")) == (";", 244, 9)
+    assert facts.get("roles") == {
+        "Lfd_Nr": "id",
+        "Datum": "date",
+        "Straße": "category",
+        "Fläche": "number",
+        "Währung": "constant",
+        "Leer": "empty",
+        "Beschreibung": "text",
+        "Gebühr": "category",
+        "Umsatz": "number",
+    }
+    assert facts.get("dropped") == {"Lfd_Nr": "id", "Währung": "constant", "Leer": "empty"}
+    assert (facts.get("duplicates"), facts.get("target"), facts.get("task")) == (4, "Umsatz", "regression")
+    # Every candidate was tried, each in a behaviour of its own, before the answer was no.
+    assert [row["model"] for row in facts.get("scores")][:2] == ["baseline", "ridge"]
+    assert len(facts.get("scores")) == 1 + len(recipe().step("train").candidates["regression"])  # type: ignore[union-attr]
+    (said,) = facts.get("verdict")
+    assert (said["met"], ended.run.output["achieved"]) == (False, False)
+    best = min(row["mape"] for row in facts.get("scores"))
+    assert said["measured"] == best > 0.005
+    assert re.fullmatch(r"MAPE < 0\.5 %: not met, measured [\d.]+ % \(.+\)", ended.run.output["reason"])
+    report = report_of(ended)
+    assert "The goal is not met" in report
+    assert f"{best * 100:.4g} %" in report
+    pictures = [mime for cell in ended.cells for output in cell.outputs for mime in output.data if mime == "image/png"]
+    assert len(pictures) >= 3
+
+
+@pytest.mark.limit(120)
+async def test_a_goal_in_chinese_is_met_and_reported_in_chinese(tmp_path: Path) -> None:
+    ended = await analysed(tmp_path, from_sklearn("iris")(tmp_path), "对 target 分类，准确率高于 90%")
+    assert (ended.failed, ended.run.output["achieved"]) == ([], True)
+    assert re.fullmatch(r"accuracy > 90 %：达到，实测 9\d\.?\d* %（逻辑回归）", ended.run.output["reason"])
+    facts = facts_of(ended)
+    assert len(facts.get("scores")) == 2  # the first candidate was enough
+    assert facts.get("scores")[1]["accuracy"] > facts.get("scores")[0]["accuracy"]
+    assert "目标已达到" in report_of(ended)
+
+
+@pytest.mark.limit(120)
+async def test_without_libraries_and_with_few_rows_the_data_is_described(tmp_path: Path) -> None:
+    for name in ("sklearn", "matplotlib"):  # the kernel works in this folder, and finds these first
+        (tmp_path / f"{name}.py").write_text("raise ImportError('not here')\n", encoding="utf-8")
+    rows = "\n".join(f"{n},{n * 2 + n % 3},{'ab'[n % 2]}" for n in range(40))
+    (tmp_path / "few.csv").write_text(f"x,y,kind\n{rows}\n", encoding="utf-8")
+    ended = await analysed(tmp_path, tmp_path / "few.csv", "predict y, R² > 0.9")
+    assert (ended.failed, ended.run.output["achieved"]) == ([], False)
+    why = "scikit-learn is not installed in this kernel"
+    assert ended.run.output["reason"] == f"R² > 0.9: not met, it could not be measured ({why})"
+    printed = "".join(output.text for cell in ended.cells for output in cell.outputs)
+    assert "matplotlib is not installed in this kernel" in printed
+    assert why in report_of(ended)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [("", "EmptyDataError"), ("a,b\n", "len(df) > 0")],
+    ids=["nothing in the file", "only a header"],
+)
+async def test_a_file_without_data_ends_with_a_sentence(tmp_path: Path, content: str, problem: str) -> None:
+    (tmp_path / "void.csv").write_text(content, encoding="utf-8")
+    ended = await analysed(tmp_path, tmp_path / "void.csv", "predict b")
+    assert ended.run.state == "error"
+    assert ended.run.error is not None
+    assert ended.run.error.message.startswith("the step `load` ")
+    assert problem in ended.run.error.message
+
+
+async def test_without_a_data_file_the_planner_says_what_it_needs() -> None:
+    planner = analyst({}).planner
+    with pytest.raises(PlannerFailed, match="needs a data file") as failed:
+        await planner.plan(whole({}))
+    assert not failed.value.is_passing
+    answer = await planner.plan(whole({"context": {"variables": {"data_file": "a.csv"}}}))
+    stages = answer["context_update"]["workflow_update"]["workflowTemplate"]["stages"]
+    assert [stage["id"] for stage in stages] == ["existence", "integrity", "exploration", "modelling", "report"]
+
+
+def test_what_comes_from_outside_enters_code_as_a_literal_only() -> None:
+    evil = "x'; import os; os.system('true') #\n$target"
+    code = filled("path = $data_file  # $$5", {"data_file": evil, "target": "t"}, {})
+    space: dict[str, Any] = {}
+    exec(code, space)  # noqa: S102
+    assert space["path"] == evil
+    assert code.endswith("# $5")
+
+
+def test_every_cell_of_the_recipe_is_python() -> None:
+    values = {"data_file": "a", "target": None, "task": "", "measures": [], "lead": ""}
+    pieces = 0
+    for stage in recipe().stages:
+        for step in stage.steps:
+            for cell in step.cells:
+                compile(filled(cell.code, values, {}), cell.id, "exec")
+            for candidate in (one for several in step.candidates.values() for one in several):
+                code = candidate.code or (step.trial.code if step.trial else "")
+                compile(filled(code, values, candidate.slots), candidate.id, "exec")
+                pieces += 1
+    assert pieces == 9
+
+
+def test_facts_come_from_outputs_and_the_last_word_counts() -> None:
+    cells = [
+        {"phase_id": "load", "outputs": [{"data": {FACTS: {"rows": 1, "width": 2}}}, {"data": {FACTS: ["no"]}}]},
+        {"phase_id": "types", "outputs": [{"output_type": "error", "ename": "E", "evalue": "v"}]},
+        {"outputs": [{"data": {FACTS: {"rows": 3}}}]},
+    ]
+    facts = Facts(cells)
+    assert (facts.get("rows"), facts.get("width"), facts.get("none"), facts.error) == (3, 2, None, "E: v")
+
+
+def test_the_bundled_file_is_what_its_script_makes(tmp_path: Path) -> None:
+    made = tmp_path / "houses.csv"
+    runpy.run_path(str(EXAMPLE / "make_houses.py"))["main"](str(made))
+    assert filecmp.cmp(made, EXAMPLE / "houses.csv", shallow=False)
+    assert made.read_text(encoding="utf-8").count("\n") == 507
+
+
+def test_plans_are_the_same_for_every_process() -> None:
+    seen = whole({"context": {"variables": {"data_file": "a.csv"}}})
+    first, second = (asyncio.run(analyst({}).planner.plan(seen)) for _ in range(2))
+    assert first == second

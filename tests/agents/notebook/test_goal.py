@@ -1,0 +1,84 @@
+"""Goals in people's own words, in two languages: figures, targets, and what is left open."""
+
+import pytest
+
+from detent.agents.notebook.analysis.goal import figure, read_goal, spoken, target_of
+
+HOUSES = ["house_id", "LotArea", "rooms", "SalePrice", "price"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("predict price, RMSE < 25000", [("rmse", "<", 25_000)]),
+        ("RMSE below 25,000 and R² > 0.85", [("rmse", "<", 25_000), ("r2", ">", 0.85)]),
+        ("RMSE under 25k", [("rmse", "<", 25_000)]),
+        ("R^2 of at least 85%", [("r2", ">=", 0.85)]),
+        ("accuracy > 90%", [("accuracy", ">", 0.9)]),
+        ("accuracy above 90", [("accuracy", ">", 0.9)]),
+        ("an accuracy of 0.9", [("accuracy", ">=", 0.9)]),
+        ("balanced accuracy ≥ 80 %", [("balanced_accuracy", ">=", 0.8)]),
+        ("F1-score at least 0.8, AUC >= 0.9", [("f1", ">=", 0.8), ("auc", ">=", 0.9)]),
+        ("MAPE ≤ 5%", [("mape", "<=", 0.05)]),
+        ("MAPE < 0.05", [("mape", "<", 0.05)]),
+        ("mean absolute error should be less than 3.5", [("mae", "<", 3.5)]),
+        ("recall > 70 percent; precision > 60 percent", [("recall", ">", 0.7), ("precision", ">", 0.6)]),
+        ("预测房价，均方根误差小于2.5万", [("rmse", "<", 25_000)]),
+        ("准确率不低于95%", [("accuracy", ">=", 0.95)]),
+        ("R²达到0.9，RMSE 不超过 100", [("r2", ">=", 0.9), ("rmse", "<=", 100)]),
+        ("平均绝对误差低于 3", [("mae", "<", 3)]),
+        ("F1值大于0.8", [("f1", ">", 0.8)]),
+        ("RMSE ＜ 1e3", [("rmse", "<", 1000)]),
+        ("make something nice", []),
+        ("the farm < 3 and macramé > 2", []),
+    ],
+)
+def test_figures_are_read_from_words(text: str, wanted: list[tuple[str, str, float]]) -> None:
+    found = [(one.metric, one.relation, pytest.approx(one.value)) for one in read_goal(text).measures]
+    assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("predict price, RMSE < 25000", "price"),
+        ("predict the sale price from LotArea and rooms", "SalePrice"),
+        ("Use LotArea to forecast rooms", "rooms"),
+        ("what drives LotArea?", "LotArea"),
+        ("根据 LotArea 预测 SalePrice", "SalePrice"),
+        ("predict whatever you can", "price"),
+        ("", "price"),
+        ("give me an overview", None),
+    ],
+)
+def test_the_target_is_the_column_that_is_named_else_the_last_fit_one(text: str, target: str | None) -> None:
+    assert target_of(read_goal(text), HOUSES, {}) == target
+
+
+def test_a_column_that_cannot_be_predicted_is_not_taken_by_default() -> None:
+    roles = {"a": "number", "b": "category", "when": "date", "note": "text", "void": "empty"}
+    assert target_of(read_goal("analyse"), roles, roles) == "b"
+    assert target_of(read_goal("analyse"), ["note"], {"note": "text"}) is None
+    assert target_of(read_goal("预测 房价"), ["面积", "房价", "备注"], {}) == "房价"
+
+
+@pytest.mark.parametrize(
+    ("text", "task", "language"),
+    [
+        ("predict y, RMSE < 1", "regression", "en"),
+        ("classify y", "classification", "en"),
+        ("y with accuracy > 0.9", "classification", "en"),
+        ("聚类并描述数据", "description", "zh"),
+        ("predict y", "", "en"),
+        ("describe, then predict y", "", "en"),
+    ],
+)
+def test_task_and_language_follow_the_words(text: str, task: str, language: str) -> None:
+    goal = read_goal(text)
+    assert (goal.task, goal.language) == (task, language)
+
+
+def test_figures_are_written_as_people_read_them() -> None:
+    assert spoken(read_goal("RMSE <= 25000").measures[0]) == "RMSE ≤ 25,000"
+    assert spoken(read_goal("accuracy > 0.955").measures[0]) == "accuracy > 95.5 %"
+    assert [figure("r2", 0.91834), figure("mae", 3.14159), figure("mape", None)] == ["0.918", "3.142", "–"]
