@@ -21,7 +21,7 @@ from detent.agents.notebook.service import Notebooks
 from detent.core.run import Run
 from detent.host.embedded.host import EmbeddedHost
 
-SECONDS_MAX = 120.0
+SECONDS_MAX = 300.0  # of a whole run; every candidate has its own bound of about a minute
 RUN = "survey"
 
 

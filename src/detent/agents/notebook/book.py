@@ -195,6 +195,7 @@ class Book:
             "goal": given.get("goal", ""),
             "planner": (given.get("planner") or {}).get("use", ""),
             "achieved": given.get("achieved"),
+            "reason": given.get("reason", ""),
             "state": self.state,
         }
         return Notebook(

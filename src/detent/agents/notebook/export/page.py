@@ -136,8 +136,9 @@ class _Page:
         said = (
             f'<p class="goal">{self.word("goal")}{"：" if self.is_chinese else ": "}{escape(goal)}</p>' if goal else ""
         )
+        why = f'<p class="reason">{escape(str(given["reason"]))}</p>' if given.get("reason") else ""
         name, listing = escape(notebook.title or "Notebook"), "".join(facts)
-        return f'<header><h1>{name}</h1>{said}<ul class="facts">{listing}</ul></header>'
+        return f'<header><h1>{name}</h1>{said}<ul class="facts">{listing}</ul>{why}</header>'
 
     def contents(self) -> str:
         names = {1: "chapter", 2: "chapter", 3: "section"}
