@@ -5,6 +5,7 @@ Every run goes through the real journal and a real kernel. It must end without a
 """
 
 import asyncio
+import importlib
 import random
 import tempfile
 import time
@@ -51,8 +52,7 @@ def from_sklearn(name: str, rows: int = 0) -> Callable[[Path], Path]:
     """A data set of scikit-learn as a CSV file."""
 
     def write(folder: Path) -> Path:
-        from sklearn import datasets
-
+        datasets = importlib.import_module("sklearn.datasets")  # it has no types, and takes a while
         frame = getattr(datasets, f"load_{name}")(as_frame=True).frame
         path = folder / f"{name}.csv"
         (frame.sample(rows, random_state=0) if rows else frame).to_csv(path, index=False)

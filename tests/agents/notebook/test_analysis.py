@@ -16,6 +16,7 @@ from bench.analysis import Ended, analysed, from_sklearn, nasty
 from detent.agents.notebook.analysis import analyst
 from detent.agents.notebook.analysis.fact import FACTS, Facts
 from detent.agents.notebook.analysis.recipe import filled, recipe
+from detent.agents.notebook.caution import risks
 from detent.agents.notebook.port import PlannerFailed
 from detent.agents.notebook.view import cell_wire, whole
 from detent.core.status import Status
@@ -124,13 +125,15 @@ def test_what_comes_from_outside_enters_code_as_a_literal_only() -> None:
     assert code.endswith("# $5")
 
 
-def test_every_cell_of_the_recipe_is_python() -> None:
-    values = {"data_file": "a", "target": None, "task": "", "measures": [], "lead": ""}
+def test_every_cell_of_the_recipe_is_python_that_needs_no_consent() -> None:
+    values: dict[str, Any] = {"data_file": "a", "target": None, "task": "", "measures": [], "lead": ""}
     pieces = 0
     for stage in recipe().stages:
         for step in stage.steps:
             for cell in step.cells:
-                compile(filled(cell.code, values, {}), cell.id, "exec")
+                code = filled(cell.code, values, {})
+                compile(code, cell.id, "exec")
+                assert risks(code) == []
             for candidate in (one for several in step.candidates.values() for one in several):
                 code = candidate.code or (step.trial.code if step.trial else "")
                 compile(filled(code, values, candidate.slots), candidate.id, "exec")
@@ -139,7 +142,7 @@ def test_every_cell_of_the_recipe_is_python() -> None:
 
 
 def test_facts_come_from_outputs_and_the_last_word_counts() -> None:
-    cells = [
+    cells: list[dict[str, Any]] = [
         {"phase_id": "load", "outputs": [{"data": {FACTS: {"rows": 1, "width": 2}}}, {"data": {FACTS: ["no"]}}]},
         {"phase_id": "types", "outputs": [{"output_type": "error", "ename": "E", "evalue": "v"}]},
         {"outputs": [{"data": {FACTS: {"rows": 3}}}]},

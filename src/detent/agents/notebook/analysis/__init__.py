@@ -4,15 +4,6 @@ What it does is data (`template.yaml`); what the person wants is read by `goal`;
 the kernel, beside the tables that cells show.
 """
 
-from typing import Any
-
-from detent.agents.notebook.analysis.planner import Analysis
-from detent.agents.notebook.port import Advisers
+from detent.agents.notebook.analysis.planner import analyst
 
 __all__ = ["analyst"]
-
-
-def analyst(settings: dict[str, Any]) -> Advisers:  # noqa: ARG001  # there is nothing to set
-    """The offline planner and generator."""
-    analysis = Analysis()
-    return Advisers(analysis, analysis)

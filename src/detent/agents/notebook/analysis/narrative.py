@@ -130,6 +130,15 @@ def _cleaned(goal: Goal, facts: Facts) -> str:
                 f"删除了 {facts.get('duplicates'):,} 个重复行。",
             )
         )
+    if facts.get("repeats"):
+        count = f"{facts.get('repeats'):,}"
+        lines.append(
+            _pick(
+                goal,
+                f"{count} rows are equal to an earlier one; so many are taken as real, and stay.",
+                f"有 {count} 行与前面的行相同；数量较多，视为真实数据而保留。",
+            )
+        )
     if missing:
         total = sum(missing.values())
         lines.append(

@@ -11,7 +11,7 @@ from detent.agents.notebook.analysis.fact import Facts
 from detent.agents.notebook.analysis.goal import Goal, Measure, read_goal, target_of
 from detent.agents.notebook.analysis.narrative import comment, outcome, summary, thought, title
 from detent.agents.notebook.analysis.recipe import Candidate, CellRecipe, StepRecipe, filled, recipe
-from detent.agents.notebook.port import NotebookAction, Observation, PlannerFailed, PlanningResponse
+from detent.agents.notebook.port import Advisers, NotebookAction, Observation, PlannerFailed, PlanningResponse
 
 HOLDS = {
     "<": lambda value, bar: value < bar,
@@ -19,6 +19,12 @@ HOLDS = {
     ">": lambda value, bar: value > bar,
     ">=": lambda value, bar: value >= bar,
 }
+
+
+def analyst(settings: dict[str, Any]) -> Advisers:  # noqa: ARG001  # there is nothing to set
+    """The offline planner and generator."""
+    analysis = Analysis()
+    return Advisers(analysis, analysis)
 
 
 class Analysis:
@@ -132,8 +138,13 @@ def _judged(view: _View, feedback: dict[str, Any]) -> PlanningResponse:
     if not is_failed:
         return _directive(is_achieved=True, acceptance=[*step.acceptance])
     if step.must:
-        raise PlannerFailed(f"the step `{step.step_id}` failed: {view.facts.error}", is_passing=False)
+        raise PlannerFailed(f"the step `{step.step_id}` failed: {view.facts.error}{_way_out(view)}", is_passing=False)
     return _directive(is_achieved=True)
+
+
+def _way_out(view: _View) -> str:
+    is_missing = view.facts.error.startswith(("ModuleNotFoundError", "ImportError"))
+    return "; the kernel's environment needs it: pip install 'detent[analysis]'" if is_missing else ""
 
 
 def _why(view: _View, refused: list[str]) -> str:
