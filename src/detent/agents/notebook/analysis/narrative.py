@@ -1,5 +1,6 @@
 """The words of the report, in English and Chinese: every figure in them was measured in the kernel."""
 
+import re
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
@@ -18,6 +19,18 @@ MODELS = {
     "logistic regression": "逻辑回归",
     "support vectors": "支持向量机",
 }
+
+
+WHYS = (  # what the kernel says in English, for readers of Chinese
+    (r"scikit-learn is not installed in this kernel", "内核中没有安装 scikit-learn"),
+    (r"no column was asked for, and none can be predicted", "目标没有指定列，也没有可预测的列"),
+    (r"only (\d+) rows have a value in (.+); a model needs at least 30", r"只有 \1 行的 \2 有值，模型至少需要 30 行"),
+    (r"(.+) holds no numbers, and the goal asks for an error in numbers", r"\1 不是数值列，而目标要求数值误差"),
+    (r"(.+) has (\d+) different values, too many for classes", r"\1 有 \2 个不同的值，作为类别过多"),
+    (r"(.+) has fewer than two classes with enough rows", r"\1 中行数足够的类别不到两个"),
+    (r"(.+) is the same in every row", r"\1 在每一行都相同"),
+    (r"there is no column to predict (.+) from", r"没有可用来预测 \1 的列"),
+)
 
 
 def title(goal: Goal, data_file: str) -> str:
@@ -41,6 +54,14 @@ def _listed(goal: Goal, names: Any) -> str:
     rest = len(found) - NAMES_MAX
     text = _pick(goal, ", ", "、").join(found[:NAMES_MAX])
     return text if rest <= 0 else text + _pick(goal, f" and {rest} more", f"等 {len(found)} 列")
+
+
+def _why(goal: Goal, facts: Facts) -> str:
+    """Why there is no model; "" if there is one, or nobody wanted it."""
+    said = str(facts.get("why") or "")
+    for pattern, chinese in WHYS if goal.language == "zh" else ():
+        said = re.sub(rf"\A{pattern}\Z", chinese, said)
+    return said
 
 
 def _model(goal: Goal, name: Any) -> str:
@@ -197,7 +218,7 @@ def _related(goal: Goal, facts: Facts) -> str:
 
 
 def _prepared(goal: Goal, facts: Facts) -> str:
-    why = facts.get("why")
+    why = _why(goal, facts)
     if facts.get("task") == "description":
         if not why:
             return _pick(goal, "The goal asks for a description, not for a prediction.", "目标是描述数据，而不是预测。")
@@ -293,7 +314,7 @@ def _said(verdict: list[dict[str, Any]], measure: Measure) -> dict[str, Any]:
 def _verdict(goal: Goal, measure: Measure, said: dict[str, Any], facts: Facts) -> str:
     value = said.get("measured")
     if value is None:
-        why = facts.get("why") or _pick(goal, "no model has this figure", "没有模型给出该指标")
+        why = _why(goal, facts) or _pick(goal, "no model has this figure", "没有模型给出该指标")
         return _pick(
             goal,
             f"{spoken(measure)}: not met, it could not be measured ({why})",
@@ -360,7 +381,7 @@ def _answer(goal: Goal, facts: Facts) -> str:
         model = _model(goal, said.get("model") or "–")
         wanted = spoken(measure).replace("<", "&lt;")
         rows.append(f"| {wanted} | {figure(measure.metric, said.get('measured'))} | {model} | {word} |")
-    why = facts.get("why")
+    why = _why(goal, facts)
     note = _pick(goal, f"\n\nIt could not be measured: {why}.", f"\n\n无法测量：{why}。") if why and not is_met else ""
     return f"{asked}\n\n{head}\n\n{header}\n" + "\n".join(rows) + note
 
