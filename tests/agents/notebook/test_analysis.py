@@ -17,8 +17,9 @@ from bench.analysis import Ended, analysed, from_sklearn, nasty
 from detent.agents.notebook.analysis import analyst
 from detent.agents.notebook.analysis.fact import FACTS, Facts
 from detent.agents.notebook.analysis.goal import read_goal
-from detent.agents.notebook.analysis.narrative import WHYS, comment
+from detent.agents.notebook.analysis.narrative import comment
 from detent.agents.notebook.analysis.recipe import filled, recipe
+from detent.agents.notebook.analysis.words import WHYS
 from detent.agents.notebook.caution import risks
 from detent.agents.notebook.cell import Notebook
 from detent.agents.notebook.export import html, ipynb
