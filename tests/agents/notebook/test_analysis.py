@@ -10,13 +10,19 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from bench.analysis import Ended, analysed, from_sklearn, nasty
 from detent.agents.notebook.analysis import analyst
 from detent.agents.notebook.analysis.fact import FACTS, Facts
+from detent.agents.notebook.analysis.goal import read_goal
+from detent.agents.notebook.analysis.narrative import comment
 from detent.agents.notebook.analysis.recipe import filled, recipe
+from detent.agents.notebook.analysis.words import WHYS
 from detent.agents.notebook.caution import risks
+from detent.agents.notebook.cell import Notebook
+from detent.agents.notebook.export import html, ipynb
 from detent.agents.notebook.port import PlannerFailed
 from detent.agents.notebook.view import cell_wire, whole
 from detent.core.status import Status
@@ -62,8 +68,9 @@ async def test_a_nasty_file_is_read_and_an_impossible_goal_is_called_not_met(tmp
     report = report_of(ended)
     assert "The goal is not met" in report
     assert f"{best * 100:.4g} %" in report
-    pictures = [mime for cell in ended.cells for output in cell.outputs for mime in output.data if mime == "image/png"]
-    assert len(pictures) >= 3
+    notebook = Notebook(title="Nasty", cells=ended.cells)
+    nbformat.validate(nbformat.reads(ipynb(notebook), as_version=4))  # type: ignore[no-untyped-call]
+    assert html(notebook).count('src="data:image/png;base64,') >= 3
 
 
 @pytest.mark.limit(120)
@@ -114,6 +121,18 @@ async def test_without_a_data_file_the_planner_says_what_it_needs() -> None:
     answer = await planner.plan(whole({"context": {"variables": {"data_file": "a.csv"}}}))
     stages = answer["context_update"]["workflow_update"]["workflowTemplate"]["stages"]
     assert [stage["id"] for stage in stages] == ["existence", "integrity", "exploration", "modelling", "report"]
+
+
+def test_why_there_is_no_model_is_said_in_the_readers_language() -> None:
+    code = next(cell.code for cell in recipe().step("prepare").cells)  # type: ignore[union-attr]
+    reasons = re.findall(r'"description", f?"([^"]+)"', code)
+    assert len(reasons) == len(WHYS)
+    for reason in reasons:
+        said = re.sub(r"\{[^}]*\}", "7", reason)
+        facts = Facts([{"outputs": [{"data": {FACTS: {"task": "description", "why": said}}}]}])
+        text = comment("prepare", read_goal("预测"), facts)
+        assert not re.search("[a-z]{3}", text.replace("scikit-learn", "")), text
+        assert said in comment("prepare", read_goal("predict"), facts)
 
 
 def test_what_comes_from_outside_enters_code_as_a_literal_only() -> None:

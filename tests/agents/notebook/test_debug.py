@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from detent.agents.notebook.debug import repaired
+from detent.agents.notebook.port import Advisers
+from detent.agents.notebook.script import scripted
 from detent.core.status import Status
 from tests.agents.notebook.studio import code, script, studio
 
@@ -73,6 +75,22 @@ def test_a_rule_changes_as_little_as_it_can(code: str, ename: str, evalue: str, 
 )
 def test_what_no_rule_knows_is_left_alone(code: str, ename: str, evalue: str) -> None:
     assert repaired(failure(code, ename, evalue, df="DataFrame(3×2)")) is None
+
+
+async def test_a_repair_that_would_do_more_than_the_cell_is_left_out(tmp_path: Path) -> None:
+    class Eager:
+        async def repair(self, failure: dict[str, Any]) -> dict[str, Any] | None:
+            assert failure["attempt"] == 1
+            return {"code": "import subprocess\ndone = 1", "why": "found another way"}
+
+    def eager(settings: dict[str, Any]) -> Advisers:
+        return scripted(settings)._replace(debugger=Eager())
+
+    async with studio(tmp_path, sources={"builtin:script": eager}) as here:
+        await here.begin(script(*code("1 / 0", auto_debug=True), on_cell_error="continue", review="risky"))
+        (cell,) = here.book.cells
+        assert (cell.content, cell.ran, cell.repairs) == ("1 / 0", "error", ())
+        assert here.book.warnings == [f"a repair of {cell.id} was left out: the cell then starts a program"]
 
 
 async def test_cells_are_repaired_at_most_three_times_and_say_so(tmp_path: Path) -> None:

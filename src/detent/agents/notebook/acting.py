@@ -166,15 +166,17 @@ class Acting:
 
     def _review(self, cell: Cell) -> None:
         """Ask before a cell that starts programs, uses the network, writes elsewhere or installs something."""
-        given = self.book.given_input
-        is_model = (given.get("planner") or {}).get("use") == "llm"
-        is_reviewed = given.get("review") == "risky" or (is_model and not given.get("review"))
-        if not is_reviewed or self.contract.answers:
-            return
-        reasons = risks(cell.content, str((given.get("kernel") or {}).get("cwd") or ""))
+        reasons = [] if self.contract.answers else self._risks(cell.content)
         if reasons:
             text = f"This cell {', '.join(reasons)}. May it run?\n{cell.content}"
             raise NeedsConsent(Question(text, data={"cell_id": cell.id, "code": cell.content, "risks": reasons}))
+
+    def _risks(self, code: str) -> list[str]:
+        """What speaks against running this code unseen, where cells are reviewed at all."""
+        given = self.book.given_input
+        is_model = (given.get("planner") or {}).get("use") == "llm"
+        is_reviewed = given.get("review") == "risky" or (is_model and not given.get("review"))
+        return risks(code, str((given.get("kernel") or {}).get("cwd") or "")) if is_reviewed else []
 
     def _heard(self, output: dict[str, Any]) -> None:
         self._say({"output": output})
@@ -233,8 +235,12 @@ class Acting:
         better = repaired(failure)  # rules cost nothing; whoever plans is asked where they do not help
         if better is None and debugger is not None:
             better = await debugger.repair({**failure, "repairs": [*repairs]})
-        is_new = better is not None and str(better.get("code", "")).strip() not in ("", cell.content.strip())
-        return better if is_new else None
+        code = code_of(str((better or {}).get("code", "")))
+        new = [reason for reason in self._risks(code) if reason not in self._risks(cell.content)]
+        if new:  # what a person agreed to, if anybody did, was the cell as it stood
+            self.store.warn(f"a repair of {cell.id} was left out: the cell then {', '.join(new)}")
+            return None
+        return better if code.strip() not in ("", cell.content.strip()) else None
 
     def _judged(self, execution: "Execution", cell: Cell) -> dict[str, Any]:
         if execution.status == "ok":

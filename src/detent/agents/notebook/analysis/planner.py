@@ -9,8 +9,9 @@ from typing import Any
 
 from detent.agents.notebook.analysis.fact import Facts
 from detent.agents.notebook.analysis.goal import Goal, Measure, read_goal, target_of
-from detent.agents.notebook.analysis.narrative import comment, outcome, summary, thought, title
+from detent.agents.notebook.analysis.narrative import comment, thought, title
 from detent.agents.notebook.analysis.recipe import Candidate, CellRecipe, StepRecipe, filled, recipe
+from detent.agents.notebook.analysis.report import outcome, summary
 from detent.agents.notebook.port import Advisers, NotebookAction, Observation, PlannerFailed, PlanningResponse
 
 HOLDS = {

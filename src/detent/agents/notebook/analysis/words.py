@@ -1,0 +1,68 @@
+"""Words that the comments and the report share, in English and Chinese."""
+
+import re
+from typing import Any
+
+from detent.agents.notebook.analysis.fact import Facts
+from detent.agents.notebook.analysis.goal import Goal
+
+NAMES_MAX = 8  # columns named in one sentence
+MODELS = {
+    "baseline": "基线",
+    "ridge": "岭回归",
+    "random forest": "随机森林",
+    "gradient boosting": "梯度提升",
+    "boosting, transformed target": "变换目标的梯度提升",
+    "logistic regression": "逻辑回归",
+    "support vectors": "支持向量机",
+}
+
+
+WHYS = (  # what the kernel says in English, for readers of Chinese
+    (r"scikit-learn is not installed in this kernel", "内核中没有安装 scikit-learn"),
+    (r"no column was asked for, and none can be predicted", "目标没有指定列，也没有可预测的列"),
+    (r"only (\d+) rows have a value in (.+); a model needs at least 30", r"只有 \1 行的 \2 有值，模型至少需要 30 行"),
+    (r"(.+) holds no numbers, and the goal asks for an error in numbers", r"\1 不是数值列，而目标要求数值误差"),
+    (r"(.+) has (\d+) different values, too many for classes", r"\1 有 \2 个不同的值，作为类别过多"),
+    (r"(.+) has fewer than two classes with enough rows", r"\1 中行数足够的类别不到两个"),
+    (r"(.+) is the same in every row", r"\1 在每一行都相同"),
+    (r"there is no column to predict (.+) from", r"没有可用来预测 \1 的列"),
+)
+
+
+def pick(goal: Goal, en: str, zh: str) -> str:
+    """A sentence in the language of the goal."""
+    return zh if goal.language == "zh" else en
+
+
+def quoted(text: Any) -> str:
+    """A text as inline code: names of columns come from the file and must not become markup."""
+    shown = " ".join(str(text).replace("`", "ˋ").split())[:80]
+    return f"`{shown}`"
+
+
+def listed(goal: Goal, names: Any) -> str:
+    """Names of columns in one sentence, not too many."""
+    found = [quoted(name) for name in names]
+    rest = len(found) - NAMES_MAX
+    text = pick(goal, ", ", "、").join(found[:NAMES_MAX])
+    return text if rest <= 0 else text + pick(goal, f" and {rest} more", f"等 {len(found)} 列")
+
+
+def why_not(goal: Goal, facts: Facts) -> str:
+    """Why there is no model; "" if there is one, or nobody wanted it."""
+    said = str(facts.get("why") or "")
+    for pattern, chinese in WHYS if goal.language == "zh" else ():
+        said = re.sub(rf"\A{pattern}\Z", chinese, said)
+    return said
+
+
+def model_name(goal: Goal, name: Any) -> str:
+    """A model in the language of the goal."""
+    return MODELS.get(str(name), str(name)) if goal.language == "zh" else str(name)
+
+
+def best_row(facts: Facts) -> dict[str, Any]:
+    """The figures of the best trial; {} if there was none."""
+    scores = facts.get("scores") or []
+    return next((row for row in reversed(scores) if row.get("model") == facts.get("best")), {})
