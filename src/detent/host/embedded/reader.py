@@ -3,15 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from detent.core.history import Entry
 from detent.core.run import Run
 from detent.errors import JournalError, Refused, ReplayError, Unknown
 from detent.host.embedded.journal import Journal, Record
-from detent.host.embedded.live import Live, Point, beginning, load, replay
+from detent.host.embedded.live import Point, beginning, load, replay
 
 
 class Proof(NamedTuple):
@@ -115,38 +113,6 @@ def _verify(journal: Journal, run_id: str) -> Proof:
     if (point.seq, point.head, run.state, run.status) != (said.seq, record.head, said.state, said.status):
         problem = f"the list says {said.status.value} in `{said.state}` at {said.seq}"
     return Proof(run_id, point.seq, point.head.hex(), problem)
-
-
-CHECKPOINT_MIN = 6
-
-
-def seq_at(journal: Journal, record: Record, at: str) -> int:
-    """The event that a number or the beginning of a checkpoint names; the latest for nothing."""
-    last = record.summary.seq
-    if not at:
-        return last
-    if at.isdecimal() and len(at) < 10:
-        if 1 <= int(at) <= last:
-            return int(at)
-        raise Unknown(f"run {record.summary.run_id} has the events 1 to {last}, not {at}")
-    if len(at) < CHECKPOINT_MIN:
-        raise Refused(f"`{at}` is too short for a checkpoint; give at least {CHECKPOINT_MIN} of its letters")
-    found = [seq for seq, _event, _body, hashed in journal.events(record.no) if hashed.hex().startswith(at.lower())]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise Refused(f"`{at}` fits {len(found)} checkpoints of run {record.summary.run_id}; give more letters")
-    raise Unknown(f"run {record.summary.run_id} has no checkpoint `{at}`; `detent log` shows them")
-
-
-def origin(was: Live) -> dict[str, Any]:
-    """What a fork must know of the run it begins as."""
-    return {
-        "run_id": was.run.id,
-        "seq": was.run.seq,
-        "checkpoint": was.head.hex(),
-        "run": msgspec.to_builtins(was.run),
-    }
 
 
 def open_journal(home: Path) -> Journal:

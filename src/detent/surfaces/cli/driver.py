@@ -46,20 +46,28 @@ async def telling(caller: Caller, run_id: str, after: int = 0) -> AsyncIterator[
                 for line, colour in narrator.lines(entry):
                     live.line(caller, line, colour)
 
-        async def keep_telling() -> None:
-            while True:
-                tell()
-                await asyncio.sleep(PAUSE_S)
-
-        task = asyncio.create_task(keep_telling())
-        try:
+        async with again_and_again(tell):
             yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-            if not task.cancelled():
-                task.exception()  # a journal that cannot be read says so again below
+
+
+@asynccontextmanager
+async def again_and_again(tell: Callable[[], None], pause_s: float = PAUSE_S) -> AsyncIterator[None]:
+    """Tell what is new while the block is at work, and the last of it when it is done."""
+
+    async def keep_telling() -> None:
+        while True:
             tell()
+            await asyncio.sleep(pause_s)
+
+    task = asyncio.create_task(keep_telling())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # a journal that cannot be read says so again below
+        tell()
 
 
 class LiveLine:

@@ -1,6 +1,5 @@
 """What a person sees while a notebook is made: the plan as a tree, the cell at work, and for how long."""
 
-import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -12,7 +11,7 @@ from detent.core.events import ContractMoved
 from detent.core.history import Entry
 from detent.host.embedded.reader import Follower
 from detent.surfaces.cli.caller import Caller, has_colour
-from detent.surfaces.cli.driver import Tell
+from detent.surfaces.cli.driver import Tell, again_and_again
 from detent.surfaces.cli.text import visible
 from detent.surfaces.language import _
 
@@ -130,21 +129,11 @@ def telling(host: "SharedHost") -> Tell:
                         if entry.seq > after:
                             screen.line(caller, line, colour)
 
-            async def keep_telling() -> None:
-                while True:
-                    news()
-                    await asyncio.sleep(PAUSE_S)
-
-            task = asyncio.create_task(keep_telling())
             try:
-                yield
+                async with again_and_again(news, PAUSE_S):
+                    yield
             finally:
                 stop()
-                task.cancel()
-                await asyncio.wait([task])
-                if not task.cancelled():
-                    task.exception()
-                news()
 
     return tell
 

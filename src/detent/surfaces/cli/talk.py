@@ -11,6 +11,7 @@ from detent.agents.assistant.execution import Execution, Ledger, Move
 from detent.core.run import Run
 from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller
+from detent.surfaces.cli.driver import again_and_again
 from detent.surfaces.cli.story import News
 from detent.surfaces.cli.text import as_json, brief, status_word, visible
 from detent.surfaces.cli.view import asked, is_for_people
@@ -98,19 +99,11 @@ async def showing(caller: Caller, host: "SharedHost", run_id: str, spoken: Spoke
                 caller.note(_moved(ledger.executions[id], row), "dim")
         told = len(ledger.rows)
 
-    async def keep_telling() -> None:
-        while True:
-            tell()
-            await asyncio.sleep(PAUSE_S)
-
-    task = asyncio.create_task(keep_telling())
     try:
-        yield
+        async with again_and_again(tell, PAUSE_S):
+            yield
     finally:
         stop()
-        task.cancel()
-        await asyncio.wait([task])
-        tell()
 
 
 def _moved(execution: Execution, move: Move) -> str:
