@@ -3,9 +3,9 @@
 import json
 import sys
 
-from bench import analysis, coding, engine, git, kernel, notebook, server, workflows
+from bench import analysis, assistant, coding, engine, git, kernel, notebook, server, workflows
 
-PARTS = (engine, git, kernel, notebook, server, workflows, coding, analysis)
+PARTS = (engine, git, kernel, notebook, server, workflows, coding, assistant, analysis)
 GROUPS = {name: measure for part in PARTS for name, measure in part.GROUPS.items()}
 
 

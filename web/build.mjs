@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { gzipSync } from "node:zlib";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const packages = join(here, "node_modules");
@@ -65,19 +65,13 @@ const notices = LICENSES.map((name) => {
 });
 writeFileSync(join(dist, "vendor", "LICENSES.txt"), notices.join(`\n${"-".repeat(80)}\n\n`));
 
-// Compressed once here instead of at every request; the sum says how heavy a first visit is at most.
+// How heavy a first visit is at most: the server sends text packed.
 const sum = createHash("sha256");
 let heavy = 0;
-for (const path of [...files(dist)]) {
+for (const path of files(dist)) {
   const content = readFileSync(path);
   sum.update(relative(dist, path)).update("\0").update(content);
-  if (TEXT.test(path)) {
-    const gzipped = gzipSync(content, { level: 9 });
-    writeFileSync(`${path}.gz`, gzipped);
-    const size = { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_SIZE_HINT]: content.length };
-    writeFileSync(`${path}.br`, brotliCompressSync(content, { params: size }));
-    if (!path.endsWith("LICENSES.txt")) heavy += gzipped.length;
-  } else heavy += content.length;
+  if (!path.endsWith("LICENSES.txt")) heavy += TEXT.test(path) ? gzipSync(content, { level: 9 }).length : content.length;
 }
 writeFileSync(join(dist, "version.txt"), `${sum.digest("hex").slice(0, 16)}\n`);
 rmSync(final, { recursive: true, force: true });

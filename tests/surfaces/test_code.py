@@ -155,6 +155,8 @@ def test_a_folder_without_git_and_a_stale_lease(tmp_path: Path) -> None:
         (("start", "x", "--plan", "nowhere.md"), "there is no plan nowhere.md"),
         (("start", "x", "--plan", "check.py"), "has no tasks"),
         (("start", "x", "--worker", "'"), "not a command line"),
+        (("start", "x", "--worker", "claud -p"), "there is no program `claud`"),
+        (("start", "x", "--worker", "builtin"), "DETENT_MODEL"),
         (("confirm",), "there is no coding job here"),
         (("rollback",), "no job is active"),
         (("rollback", "--to", "chk-1"), "there is no checkpoint"),

@@ -1,10 +1,14 @@
 """One run in a real browser: live, in the past, forked, retried, signalled, stopped, exported and proved."""
 
+import asyncio
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from detent.effects.git import Repository
 from tests.web.conftest import Look
 from tests.web.kit import Stage, gone, shown, until
 
@@ -123,7 +127,7 @@ def test_the_journal_the_picture_and_the_proof_are_to_be_had(stage: Stage, look:
         page.get_by_role("button", name="Journal").click()
     with page.expect_download() as picture:
         page.get_by_role("button", name="Picture").click()
-    assert journal.value.path().read_text().startswith('{"seq":1,')
+    assert journal.value.path().read_text().startswith('{"line":"transcript"')
     assert picture.value.suggested_filename == f"{run_id}.svg"
     page.get_by_role("button", name="Verify").click()
     shown(page.get_by_text("events replay to the same run"))
@@ -140,6 +144,63 @@ def test_the_picture_lies_down_when_it_is_told_to(stage: Stage, look: Look) -> N
     page.get_by_role("button", name="Turn").click()
     page.wait_for_function(f"() => ({ratio})() > 1")
     lit(page, "packed")
+
+
+def test_a_notebook_shows_its_cells_plots_and_progress_and_runs_nothing_of_them(stage: Stage, look: Look) -> None:
+    run_id = stage.start("flows.py:NOTEBOOK")
+    page = look().go(f"#/runs/{run_id}")
+    shown(page.get_by_role("heading", name="Flowers"))
+    expect(page.locator(".cell.code")).to_contain_text("150 rows")
+    shown(page.locator(".cell img"))
+    expect(page.frame_locator(".cell iframe").locator("td")).to_have_text("sepal")
+    assert page.locator(".cell iframe").get_attribute("sandbox") == ""
+    assert page.frame_locator(".cell iframe").locator("script, [onclick]").count() == 0
+    expect(page.locator(".steps [aria-current=step]")).to_contain_text("Load the file")
+    assert "owned" not in page.title()
+
+
+def test_a_plan_is_confirmed_as_it_was_shown(stage: Stage, look: Look) -> None:
+    tasks = [{"id": "T-1", "title": "Make it add"}, {"id": "T-2", "title": "Say so"}]
+    checks = [{"name": "tests", "command": "pytest", "exit": 0, "passed": 7, "counted": True, "seconds": 1.5}]
+    done = {"T-1": {"status": "DONE", "summary": "a plus b", "changed": ["sum.py"], "evidence": {"steps": checks}}}
+    given = {"plan": {"digest": "d1", "body": {"title": "Sums", "tasks": tasks}}, "tasks": done}
+    run_id = stage.start("flows.py:CODING", given)
+    page = look().go(f"#/runs/{run_id}")
+    shown(page.get_by_text("1 of 2 tasks"))
+    shown(page.get_by_text("7 passed"))
+    page.get_by_role("button", name="Confirm the plan").click()
+    lit(page, "EXECUTING")
+
+
+def test_what_a_job_has_changed_is_shown_from_its_checkpoint_on(stage: Stage, look: Look) -> None:
+    project = stage.folder / "project"
+    project.mkdir()
+    subprocess.run(["git", "init", "--quiet"], cwd=project, check=True)
+    (project / "sum.py").write_text("return a * b\n")
+
+    async def checkpoint() -> str:
+        return (await (await Repository.open(project)).checkpoint("run", "before")).id
+
+    with ThreadPoolExecutor(1) as other:  # this thread has playwright's loop
+        before = other.submit(lambda: asyncio.run(checkpoint())).result()
+    (project / "sum.py").write_text("return a + b\n")
+    plan = {"digest": "d", "body": {"title": "Sums", "tasks": [{"id": "T-1", "title": "Make it add"}]}}
+    tasks = {"T-1": {"status": "DONE", "checkpoint": before}}
+    given = {"root": str(project), "plan": plan, "tasks": tasks, "first_checkpoint": before}
+    page = look().go(f"#/runs/{stage.start('flows.py:CODING', given)}")
+    page.get_by_text("Differences").first.click()
+    expect(page.locator(".diff .plus").filter(has_text="return a + b")).to_be_visible()
+    expect(page.locator(".diff .minus").filter(has_text="return a * b")).to_be_visible()
+
+
+def test_a_conversation_has_its_tools_between_the_words(stage: Stage, look: Look) -> None:
+    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
+    run_id = stage.start("flows.py:ASSISTANT", {"history": said, "message": "send it", "response": ""})
+    page = look().go(f"#/runs/{run_id}")
+    expect(page.locator(".say")).to_have_count(3)
+    page.get_by_role("button", name="Approve").click()
+    until(lambda: stage.status(run_id) == "completed")
+    expect(page.locator(".say.tool")).to_contain_text("release.publish")
 
 
 @pytest.mark.limit(120)

@@ -142,8 +142,10 @@ export function Diagram(props) {
     const smooth = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
     box.scrollTo({ left: Math.max(0, x), top: Math.max(0, y), behavior: smooth });
   }, [lit, places]);
+  const [isWhole, setWhole] = useState(false);
   const flip = () => { localStorage.setItem(KEPT, isTurned ? "0" : "1"); turn(!isTurned); };
-  return html`<div class="diagram-frame"><div class="diagram" ref=${frame} tabIndex="0" role="region" aria-label=${_("Picture of the machine")}><${Machine} ...${props} graph=${places} /></div>
-    <div class="turner"><button class="quiet small" onClick=${flip} aria-pressed=${String(isTurned)} title=${_("Lay the picture on its side")}>
+  return html`<div class="diagram-frame"><div class=${`diagram ${isWhole ? "whole" : ""}`} ref=${frame} tabIndex="0" role="region" aria-label=${_("Picture of the machine")}><${Machine} ...${props} graph=${places} /></div>
+    <div class="turner"><button class="quiet small" onClick=${() => setWhole(!isWhole)} aria-pressed=${String(isWhole)} title=${_("Show the whole picture")}>
+      <svg viewBox="0 0 16 16" width="15" height="15" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d="M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10" /></svg><span class="unseen">${_("Whole")}</span></button><button class="quiet small" onClick=${flip} aria-pressed=${String(isTurned)} title=${_("Lay the picture on its side")}>
       <svg viewBox="0 0 16 16" width="15" height="15" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d="M13 8a5 5 0 1 1-1.6-3.7M13 2v3h-3" /></svg><span class="unseen">${_("Turn")}</span></button></div></div>`;
 }

@@ -147,7 +147,7 @@ export function Question({ item, takesKeys = false, isBare = false }) {
   const { call: asked } = question;
   const isOwn = asked.effect === "ask";
   const isDoubt = question.reason === "outcome_unknown";
-  const isOdd = hasOdd(asked.input) || hasOdd(question.question);
+  const isOdd = hasOdd(asked.input) || hasOdd(item.on_yes?.does) || hasOdd(question.question);
   const data = Object.fromEntries(Object.entries(question.data || {}).filter(([name]) => !["arguments", "value", "choices", "key"].includes(name)));
   return html`<article class="card question" aria-label=${question.question}>
     <div class="top">
@@ -169,6 +169,8 @@ export function Question({ item, takesKeys = false, isBare = false }) {
     ${!(isOwn && !Object.keys(asked.input).length) && html`<div class="part"><h3>${_("The exact call")} <span class="faint mono" title=${question.call_hash}>${question.call_hash.slice(0, 12)}</span></h3>
       <div class="call"><div class="effect"><${Text} value=${asked.effect} /></div>
         ${Object.keys(asked.input).length > 0 ? html`<${Value} value=${asked.input} />` : html`<span class="faint">${_("without arguments")}</span>`}</div></div>`}
+    ${isOwn && item.on_yes?.does?.length > 0 && html`<div class="part"><h3>${_("What is done then")}</h3>${item.on_yes.does.map((one) => html`<div class="call"><div class="effect"><${Text} value=${one.effect} /></div>
+      ${Object.keys(one.input).length > 0 && html`<${Value} value=${one.input} />`}</div>`)}</div>`}
     ${(item.on_yes || item.on_no) && html`<div class="part follows">
       <${Follow} title=${question.reason === "form" ? _("When it is filled in") : isDoubt ? _("If it happened, or is done now") : _("On yes")} follow=${item.on_yes} isDoubt=${isDoubt} />
       <${Follow} title=${isDoubt ? _("If you give up") : _("On no")} follow=${item.on_no} isNo=${true} /></div>`}

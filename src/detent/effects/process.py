@@ -15,12 +15,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import IO
 
 import msgspec
 
+from detent.effects import census
 from detent.effects.capture import Pipe
+from detent.effects.census import carriers, identity, lives
 
 GRACE_S = 1.0  # between the polite and the final signal
 LINGER_S = 0.5  # how long output may still come once the process itself has ended
@@ -56,14 +57,22 @@ DEAF = Ears()
 
 
 async def run(
-    argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, key: str, ears: Ears = DEAF
+    argv: list[str],
+    env: dict[str, str],
+    cwd: str,
+    stdin: str | None,
+    key: str,
+    ears: Ears = DEAF,
+    fds: tuple[int, ...] = (),
+    patience_s: float = GRACE_S,
 ) -> Finished:
     """Run a program to its end; if the caller is cancelled, its whole process group is killed first.
 
-    A background process that it leaves behind is left alone: we wait a moment for its output and then let go of it.
+    A background process that it leaves behind is left alone: we wait a moment for its output and then let go of it
+    (`containment` does not). `fds` are open for the program too; `patience_s` is what it has to end by itself.
     """
     with _output(ears.stdout) as stdout, _output(ears.stderr) as stderr, _call() as call:
-        child = _start(argv, {**env, **_marks(key, call)}, cwd, stdin, stdout.writer, stderr.writer)
+        child = _start(argv, {**env, **_marks(key, call)}, cwd, stdin, (stdout.writer, stderr.writer), fds)
         stdout.release()
         stderr.release()
         try:
@@ -73,20 +82,27 @@ async def run(
             child.wait()
             await _ended(stdout, stderr)
         except BaseException:
-            await _kill(child)
+            await _kill(child, patience_s)
             raise
         is_cut = stdout.capture.is_cut or stderr.capture.is_cut
         return Finished(child.returncode, stdout.capture.text(), stderr.capture.text(), is_cut)
 
 
 def _start(
-    argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, out: int, err: int
+    argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, outputs: tuple[int, int], fds: tuple[int, ...]
 ) -> subprocess.Popen[bytes]:
     # Not asyncio's own way: that one awaits in the middle, and a cancel at that moment would lose the process group.
     try:
         with _source(stdin) as source:
             return subprocess.Popen(  # noqa: S603
-                argv, env=env, cwd=cwd, stdin=source, stdout=out, stderr=err, start_new_session=True
+                argv,
+                env=env,
+                cwd=cwd,
+                stdin=source,
+                stdout=outputs[0],
+                stderr=outputs[1],
+                start_new_session=True,
+                pass_fds=fds,
             )
     except (OSError, ValueError) as error:
         raise NotStarted from error
@@ -157,11 +173,11 @@ async def _ended(*pipes: Pipe) -> None:
         pipe.rest()
 
 
-async def _kill(child: subprocess.Popen[bytes]) -> None:
+async def _kill(child: subprocess.Popen[bytes], patience_s: float) -> None:
     """End a process group: politely, then surely; a second cancel only shortens the politeness."""
     try:
         _signal_group(child.pid, signal.SIGTERM)
-        async with asyncio.timeout(GRACE_S):
+        async with asyncio.timeout(patience_s):
             await _exited(child)
             while child.poll() is None or _signal_group(child.pid, 0):  # noqa: ASYNC110  # nobody tells us
                 await asyncio.sleep(POLL_S)
@@ -204,21 +220,15 @@ def kill_leftovers(key: str) -> int:
 def _leftovers(key: str) -> Iterator[int]:
     if not key:
         return
-    for entry in Path("/proc").glob("[0-9]*"):
-        pid = int(entry.name)
-        with contextlib.suppress(OSError, ValueError):  # it ended meanwhile, or it is not ours to look into
-            marks = (entry / "environ").read_bytes().split(b"\0")
-            if f"DETENT_CONTRACT={key}".encode() in marks and pid != os.getpid() and not _is_at_work(marks):
-                yield pid
+    for pid, found in carriers(f"DETENT_CONTRACT={key}"):
+        if pid != os.getpid() and not _is_at_work(census.value(found, "DETENT_CALL")):
+            yield pid
 
 
-def _is_at_work(marks: list[bytes]) -> bool:
+def _is_at_work(call: str) -> bool:
     """Whether the call that started a process still runs, here or in another living detent."""
-    call = next((mark[12:].decode() for mark in marks if mark.startswith(b"DETENT_CALL=")), "")
     owner = call.partition("/")[0]
-    if owner == identity(os.getpid()):
-        return call in _live
-    return owner == identity(int(owner.partition("-")[0] or 0))
+    return call in _live if owner == identity(os.getpid()) else lives(owner)
 
 
 def _end_leftover(pid: int, number: int) -> None:
@@ -227,13 +237,3 @@ def _end_leftover(pid: int, number: int) -> None:
         if group != os.getpgrp():
             os.killpg(group, number)
         os.kill(pid, number)
-
-
-def identity(pid: int) -> str:
-    """A process's number and the tick it was started at: two processes may share the first, never both."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return f"{pid}-gone"
-    state, *fields = stat.rpartition(")")[2].split()
-    return f"{pid}-gone" if state in "ZX" else f"{pid}-{fields[18]}"

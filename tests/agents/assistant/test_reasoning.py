@@ -130,6 +130,15 @@ async def test_a_model_may_only_make_a_tool_stricter(tmp_path: Path) -> None:
         assert post.sent == []
 
 
+async def test_a_tool_that_was_offered_as_harmless_and_is_not_is_asked_about(tmp_path: Path) -> None:
+    post = Post()
+    async with stage(tmp_path, post.effect, model=script(call("email.send", to="bob"), "done")) as scene:
+        scene.tools[0]["kind"] = "pure"
+        run = await scene.say("I prefer tea")
+        assert run.status is Status.WAITING
+        assert post.sent == []
+
+
 async def test_arguments_that_do_not_fit_reach_no_tool(tmp_path: Path) -> None:
     heard: list[dict[str, Any]] = []
     answers = [call("notes.read", n="one"), "sorry"]

@@ -1,6 +1,7 @@
 """Workers that mean harm: what is contained is contained, and the repository comes back. The limits are documented."""
 
 import asyncio
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -97,3 +98,56 @@ async def test_a_worker_that_sleeps_for_ever_holds_nobody_up(tmp_path: Path) -> 
         run = await job.go(configured(worker(tmp_path, "time.sleep(10**6)"), limits={"wall_s": 0.5}))
         assert run.state == "BLOCKED"
     assert time.monotonic() - begun < 30
+
+
+BARE_DAEMON = """
+BEAT = "import signal, time\\nsignal.signal(15, signal.SIG_IGN)\\n" \\
+       "while True:\\n    open('calc.py', 'a').write('#'); time.sleep(0.005)"
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for fd in (0, 1, 2): os.dup2(os.open(os.devnull, os.O_RDWR), fd)
+        os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", BEAT], {})
+    os._exit(0)
+size = calc.stat().st_size
+while calc.stat().st_size == size: time.sleep(0.005)
+say(status="blocked")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
+async def test_a_daemon_that_has_dropped_every_mark_cannot_spoil_the_rollback(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    before = listing(root)
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, BARE_DAEMON)))
+        found = await job.job()
+        assert found.blocked is not None
+        assert found.blocked.reason == "worker"
+        await job.say("ROLLBACK", run=True)
+        assert listing(root) == before
+        await asyncio.sleep(0.2)
+    assert listing(root) == before
+
+
+async def test_a_hundred_megabytes_are_cut_off_counted_and_told(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    script = "piece = b'x' * 1_000_000\nfor _ in range(100): os.write(1, piece)"
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, script)))
+        found = await job.job()
+    assert found.blocked is not None
+    assert found.blocked.reason == "timeout"
+    assert "more were seen and not kept" in found.blocked.detail
+    kept = sum(path.stat().st_size for path in (root / ".detent/code").rglob("output.log"))
+    assert kept <= 64 * 1024 * 1024
+
+
+async def test_what_lies_outside_is_out_of_reach_as_documented(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    outside = tmp_path / "outside.txt"
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, f"Path({str(outside)!r}).write_text('x'); say(status='blocked')")))
+        await job.say("ROLLBACK", run=True)
+    assert outside.exists()
+    assert "files it writes outside of the work tree" in Path("docs/reference/coding.md").read_text()

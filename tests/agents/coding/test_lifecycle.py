@@ -10,7 +10,7 @@ import pytest
 
 from detent.core.status import Status
 from detent.errors import EventRefused
-from tests.agents.coding.world import BAD, GOOD, PLAN, configured, listing, office, project, worker
+from tests.agents.coding.world import BAD, GOOD, PLAN, configured, git, listing, office, project, worker
 
 
 async def test_a_job_goes_from_requirement_to_archive(tmp_path: Path) -> None:
@@ -339,3 +339,22 @@ while task == "T-002": time.sleep(0.01)
 async def until(what: Callable[[], bool]) -> None:
     while not what():  # noqa: ASYNC110  # another process makes it so
         await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("policy", ["none", "branch", "in_place"])
+async def test_a_verified_task_is_committed_as_the_policy_says(policy: str, tmp_path: Path) -> None:
+    root = project(tmp_path, BAD)
+    (root / "mine.txt").write_text("mine, not committed")
+    step = {"name": "tests", "run": [sys.executable, "-B", "check.py"], "parse": "tap", "baseline": "strict"}
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, "calc.write_text(GOOD)"), commit=policy, verify=[step]))
+        assert (await job.job()).outcome == "archived"
+    count = {"none": "1", "branch": "1", "in_place": "2"}[policy]
+    assert git(root, "rev-list", "--count", "main").strip() == count
+    branches = git(root, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
+    assert branches == (["detent/job", "main"] if policy == "branch" else ["main"])
+    if policy != "none":
+        name = "detent/job" if policy == "branch" else "main"
+        assert git(root, "show", f"{name}:calc.py") == GOOD
+        assert git(root, "show", "--name-only", "--format=%s", name).split() == ["T-001:", "Mend", "it", "calc.py"]
+    assert "?? mine.txt" in git(root, "status", "--porcelain")

@@ -3,14 +3,15 @@
 import fcntl
 import os
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-from detent.effects.git import Change, Repository, cache
+from detent.effects.git import Change, Repository
 from detent.errors import Refused, Unknown
 from tests.effects.git import world
-from tests.effects.git.world import git, init, write
+from tests.effects.git.world import git, init, meddle, write
 
 
 def project(tmp_path: Path) -> Path:
@@ -173,15 +174,13 @@ async def test_what_is_written_during_a_look_is_seen_by_the_next(
 ) -> None:
     root = project(tmp_path)
     repository = await Repository.open(root)
-    remember = cache.save
-
-    def save_after_a_second(path: Path, seen: cache.Seen) -> None:
-        write(root, "a.txt", "one\ntwp\n")  # the same size, after it was read
-        os.utime(root / "a.txt", ns=(stamp, stamp))
-        remember(path, seen)
-
+    write(tmp_path, "stamp", "")
     stamp = os.stat(root / "a.txt").st_mtime_ns
-    monkeypatch.setattr(cache, "save", save_after_a_second)
+    os.utime(tmp_path / "stamp", ns=(stamp, stamp))
+    file, reference = shlex.quote(str(root / "a.txt")), shlex.quote(str(tmp_path / "stamp"))
+    deed = f"printf 'one\\ntwp\\n' > {file}; touch -r {reference} {file}"
+    # The same size and the same time, after it was read: the user's index, with a file of its own, may be read before.
+    meddle(tmp_path, monkeypatch, "write-tree", f'[ -n "$GIT_INDEX_FILE" ] || {{ {deed}; }}')
     before = await repository.tree_id()
     monkeypatch.undo()
     assert await repository.tree_id() != before

@@ -1,15 +1,16 @@
 """The way back: byte for byte, undoable, and never at the cost of a file nobody could see."""
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
-from detent.effects.git import Repository, place, rollback, snapshot
+from detent.effects.git import Repository, rollback
 from detent.errors import Refused
 from tests.effects.git import world
-from tests.effects.git.world import git, init, picture, standing, write
+from tests.effects.git.world import git, init, meddle, picture, standing, write
 
 
 def project(tmp_path: Path) -> Path:
@@ -285,14 +286,8 @@ async def test_a_file_that_changes_at_this_very_moment_stops_it_all(
     taken = await repository.checkpoint("r1")
     write(root, "a.txt", "raged\n")
     write(root, "src/b.py", "raged\n")
-    look = snapshot.take
-
-    async def look_while_somebody_types(where: place.Place, cap_bytes: int) -> snapshot.Snapshot:
-        found = await look(where, cap_bytes)
-        write(root, "a.txt", "typed by a person\n")
-        return found
-
-    monkeypatch.setattr(snapshot, "take", look_while_somebody_types)
+    typed = f"printf 'typed by a person\\n' > {shlex.quote(str(root / 'a.txt'))}"
+    meddle(tmp_path, monkeypatch, "read-tree", typed)
     with pytest.raises(Refused, match="nothing was rolled back"):
         await repository.rollback(taken)
     monkeypatch.undo()

@@ -2,9 +2,13 @@
 
 import hashlib
 import os
+import shlex
+import shutil
 import stat
 import subprocess
 from pathlib import Path
+
+import pytest
 
 ENV = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -148,3 +152,16 @@ def blob(path: bytes) -> str:
         with open(path, "rb") as file:
             body = file.read()
     return hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False).hexdigest()
+
+
+def meddle(folder: Path, monkeypatch: pytest.MonkeyPatch, word: str, deed: str) -> None:
+    """Put a git before the real one on the PATH that first does something to the world whenever `word` is asked."""
+    real = shutil.which("git")
+    assert real is not None
+    program = folder / "meddling" / "git"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nfor word in "$@"; do [ "$word" != {word} ] || {{ {deed}; }}; done\nexec {shlex.quote(real)} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from detent.core import EffectFailed
+from detent.effects.census import identity
 from detent.effects.kernel import Kernels, kill_orphans, spec
-from detent.effects.kernel.orphan import identity
 from tests.effects.kernel.kit import is_running, needs_kernel, until, values
 
 pytestmark = needs_kernel

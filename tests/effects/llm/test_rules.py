@@ -80,7 +80,7 @@ SENDING = {
     [
         ("[SUCCESS IRREVERSIBLE (human-confirmed)] email.send: 邮件已发送", "已完成：email.send: 邮件已发送"),
         ("[FAILED] email.send: SMTP connection refused", "没有成功，原因：email.send: SMTP connection refused"),
-        ("[REJECTED] email.send: somebody said no", "没有获得批准"),
+        ("[REJECTED] email.send: somebody said no", "没有执行"),
         ("sent", "已完成：sent"),
     ],
 )

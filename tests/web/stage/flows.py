@@ -146,3 +146,55 @@ WEATHER = Machine(
     work={"reading": (Action("read", "weather.read", {"station": "{{ context.station }}"}),)},
     ends={"done": Status.COMPLETED, "broken": Status.FAILED},
 )
+
+# The views of special runs go by the machine's name and by what such a run holds; these hold the same without an agent
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+TABLE = "<table onclick='x()'><tr><td>sepal</td></tr></table><script>parent.document.title='owned'</script>"
+CELLS = [
+    {"id": "c1", "type": "markdown", "content": "## Flowers\nWhat is in the file."},
+    {
+        "id": "c2",
+        "type": "code",
+        "content": "plot(flowers)",
+        "outputs": [
+            {"output_type": "stream", "name": "stdout", "text": "150 rows\n"},
+            {"output_type": "display_data", "data": {"image/png": PIXEL, "text/plain": "<Figure>"}},
+            {"output_type": "execute_result", "data": {"text/html": TABLE}},
+        ],
+    },
+]
+STAGES = [{"id": "look", "title": "Look", "steps": [{"step_id": "load", "title": "Load the file"}]}]
+
+
+@effect("notebook.act", kind="pure")
+async def act(contract: Contract) -> dict[str, object]:
+    """What the notebook agent would have done."""
+    return {"changes": {"plan": {"template": {"stages": STAGES}}, "cells": CELLS}}
+
+
+NOTEBOOK = Machine(
+    name="notebook",
+    initial="stage_running",
+    transitions=table("""
+        stage_running  -     step_running
+        step_running   DONE  workflow_completed
+    """),
+    work={"stage_running": (Action("act", "notebook.act"),)},
+    ends={"workflow_completed": Status.COMPLETED},
+)
+CODING = Machine(
+    name="coding",
+    initial="CONFIRMING",
+    transitions=table("CONFIRMING USER_CONFIRM EXECUTING if event.data.plan == context.plan.digest"),
+    ends={"EXECUTING": Status.COMPLETED},
+)
+ASSISTANT = Machine(
+    name="assistant",
+    initial="tools",
+    transitions=table("""
+        tools  -   end
+        tools  !*  end
+    """),
+    work={"tools": (Action("call", "release.publish", {"version": "9.9.9"}, ask=Question("Send it?")),)},
+    ends={"end": Status.COMPLETED},
+)

@@ -5,7 +5,7 @@ import { clock, money, span } from "../format.js";
 import { Text } from "../text.js";
 import { say } from "../toast.js";
 import { Value } from "../value.js";
-import { call } from "../wire.js";
+import { call, query } from "../wire.js";
 
 export const name = "coding";
 export const title = () => _("Plan and tasks");
@@ -16,6 +16,13 @@ const WORDS = () => ({ DONE: _("done"), IN_PROGRESS: _("in progress"), BLOCKED: 
 
 function Diff({ text }) {
   return html`<div class="diff" tabIndex="0" role="region" aria-label=${_("Differences")}>${text.split("\n").map((line, at) => html`<div key=${at} class=${line.startsWith("+") ? "plus" : line.startsWith("-") ? "minus" : line.startsWith("@@") ? "at" : ""}><${Text} value=${line || " "} /></div>`)}</div>`;
+}
+
+/** What a task has changed; read from the work tree only when somebody wants to see it. */
+function Differences({ base, task = "" }) {
+  const [found, setFound] = useState(null);
+  const open = (event) => { if (event.target.open) call(`${base}/diff${query({ task })}`).then(setFound).catch((error) => setFound({ diff: "", trouble: error.message })); };
+  return html`<details onToggle=${open}><summary>${_("Differences")}</summary>${found && (found.trouble ? html`<div class="note harm">${found.trouble}</div>` : found.diff ? html`<${Diff} text=${found.diff} />` : html`<span class="faint">${_("nothing changed")}</span>`)}</details>`;
 }
 
 function Checks({ evidence }) {
@@ -30,7 +37,7 @@ function Checks({ evidence }) {
   })}</ul>`;
 }
 
-function Task({ task, progress, isHere }) {
+function Task({ base, task, progress, isHere }) {
   const status = progress.status || "PENDING";
   return html`<li class="contract"><header><span class="mono faint"><${Text} value=${task.id} /></span><b class="grow"><${Text} value=${task.title} /></b>
       ${progress.attempts > 1 && html`<span class="tag">${_("attempt {count}", { count: progress.attempts })}</span>`}${isHere && html`<span class="tag here">${_("now")}</span>`}<span class=${`tag ${KINDS[status] || ""}`}>${WORDS()[status] || status}</span></header>
@@ -40,7 +47,7 @@ function Task({ task, progress, isHere }) {
     <${Checks} evidence=${progress.evidence} />
     ${(progress.faults || []).length > 0 && html`<details><summary>${_("{count} failed attempts", { count: progress.faults.length })}</summary><${Value} value=${progress.faults} /></details>`}
     ${(progress.changed || []).length > 0 && html`<details><summary>${_("{count} files changed", { count: progress.changed.length })}</summary><ul class="mono">${progress.changed.map((path) => html`<li><${Text} value=${path} /></li>`)}</ul></details>`}
-    ${progress.diff && html`<details><summary>${_("Differences")}</summary><${Diff} text=${progress.diff} /></details>`}
+    ${progress.checkpoint && html`<${Differences} base=${base} task=${task.id} />`}
     ${progress.checkpoint && html`<div class="faint mono">${_("checkpoint")} <${Text} value=${progress.checkpoint} /></div>`}</li>`;
 }
 
@@ -64,8 +71,9 @@ export function View({ store }) {
     ${job.blocked?.reason && html`<div class="note harm"><div><b><${Text} value=${job.blocked.reason} /></b><br /><${Text} value=${job.blocked.detail || ""} /></div></div>`}
     <section class="card"><header><h2><${Text} value=${plan?.title || job.requirement || _("No plan yet")} /></h2><span class="grow" />${tasks.length > 0 && html`<span class="faint">${_("{done} of {count} tasks", { done, count: tasks.length })}</span>`}</header>
       ${tasks.length > 0 && html`<progress class="unseen" max=${tasks.length} value=${done} aria-label=${_("Progress")} /><div class="bars" aria-hidden="true">${tasks.map((task) => html`<i class=${KINDS[job.tasks?.[task.id]?.status] || ""} />`)}</div>`}
+      ${job.first_checkpoint && html`<div class="body"><${Differences} base=${store.base} /></div>`}
       ${plan?.goal && html`<div class="body soft"><${Text} value=${plan.goal} /></div>`}
-      <ul>${tasks.map((task) => html`<${Task} key=${task.id} task=${task} progress=${job.tasks?.[task.id] || {}} isHere=${job.step?.task === task.id && job.step?.go} />`)}</ul></section>
+      <ul>${tasks.map((task) => html`<${Task} key=${task.id} base=${store.base} task=${task} progress=${job.tasks?.[task.id] || {}} isHere=${job.step?.task === task.id && job.step?.go} />`)}</ul></section>
     ${job.final && html`<section class="card"><header><h2>${_("Final verification")}</h2></header><div class="body"><${Checks} evidence=${job.final} /></div></section>`}
     ${[...store.voices.value.values()].flat().length > 0 && html`<section class="card"><header><h2>${_("The worker says")}</h2></header><pre class="plainout"><${Text} value=${[...store.voices.value.values()].flat().map((one) => one.line ?? one.text ?? JSON.stringify(one)).join("\n").slice(-6000)} /></pre></section>`}
     ${marks.length > 0 && html`<section class="card"><header><h2>${_("Checkpoints")}</h2></header><dl class="body facts">${marks.map(([text, id]) => html`<dt>${text}</dt><dd class="mono"><${Text} value=${id} /></dd>`)}</dl></section>`}

@@ -90,7 +90,7 @@ function Output({ output }) {
 function Cell({ cell, said }) {
   if (cell.type !== "code") {
     const level = /^(#{1,4})\s+(.*)/.exec(cell.content || "");
-    if (level) return html`<div class="prose head" role="heading" aria-level=${Math.min(6, level[1].length + 1)}><h2><${Text} value=${level[2]} /></h2>${cell.content.slice(level[0].length).trim() && html`<${Text} value=${cell.content.slice(level[0].length).trim()} />`}</div>`;
+    if (level) return html`<div class="prose head"><h2><${Text} value=${level[2]} /></h2>${cell.content.slice(level[0].length).trim() && html`<${Text} value=${cell.content.slice(level[0].length).trim()} />`}</div>`;
     return html`<div class=${`cell ${cell.type}`}><div class="prose"><${Text} value=${cell.custom_text && cell.type === "thinking" ? cell.custom_text : cell.content || ""} /></div></div>`;
   }
   return html`<div class="cell code"><pre class="in"><${Text} value=${cell.content || ""} /></pre>

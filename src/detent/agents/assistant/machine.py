@@ -104,6 +104,7 @@ ASSISTANT = Machine(
         }),),
     },
     ends={"end": "completed", "stopped": "failed"},  # type: ignore[dict-item]  # words are taken for statuses
+    asks=("irreversible",),  # whatever reasoning took a tool for: what its effect declares has the last word
     limits=Limits(max_transitions=TURNS_MAX),
     output={
         "response": "{{ context.response }}",

@@ -18,7 +18,7 @@ from detent.agents.coding import parser
 from detent.agents.coding.evidence import FAILURES_MAX, IDS_MAX, Checked
 from detent.agents.coding.port import Hear
 from detent.agents.coding.settings import Step
-from detent.effects import process
+from detent.effects import containment, process
 
 TAIL_CHARS = 4000
 OWN_STEP = "task"  # the name of a task's own verify line
@@ -67,7 +67,7 @@ async def _run(step: Step, root: str, folder: Path, key: str, hear: Hear) -> Che
     try:
         async with asyncio.timeout(step.timeout or None) as limit:
             ears = process.Ears(stdout=heard.take, stderr=heard.take)
-            finished = await process.run(argv, environment(report), root, None, key, ears)
+            finished = await containment.run(argv, environment(report), root, None, key, ears)
     except TimeoutError:
         if not limit.expired():
             raise

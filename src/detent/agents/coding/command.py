@@ -6,6 +6,7 @@ The prompt is on its standard input and in $DETENT_PROMPT_FILE. Into $DETENT_RES
 """
 
 import shlex
+import shutil
 from collections.abc import Sequence
 
 from detent.agents.coding import leash
@@ -43,6 +44,14 @@ class CommandWorker:
     def litter(self) -> tuple[str, ...]:
         """Globs of files it leaves behind that are no part of its work."""
         return self._litter
+
+    @property
+    def missing(self) -> str:
+        """What must be there before it can work; a path is looked for only when it begins, in the work tree."""
+        program = self._argv[0]
+        if "/" in program or shutil.which(program):
+            return ""
+        return f"there is no program `{program}` on this machine, and no worker of that name"
 
     async def work(self, assignment: Assignment, hear: Hear) -> Report:
         """Do one attempt; when this returns, or is cancelled, no process of it is left."""

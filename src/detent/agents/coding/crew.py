@@ -11,6 +11,8 @@ from detent.errors import DefinitionError
 # "module:function" that makes a worker of its settings.
 WORKERS = {
     "shell": "detent.agents.coding.command:hired",
+    "builtin": "detent.agents.coding.loop:hired",
+    **dict.fromkeys(("claude", "codex", "gemini", "opencode", "aider"), "detent.agents.coding.adapter:hired"),
 }
 
 
@@ -23,3 +25,8 @@ def hire(settings: WorkerSettings) -> Worker:
     module, _, name = place.partition(":")
     make: Callable[[WorkerSettings], Worker] = getattr(importlib.import_module(module), name)
     return make(settings)
+
+
+def missing(worker: Worker) -> str:
+    """What must be there before a worker can begin, in a sentence; empty: nothing, or nobody can tell."""
+    return str(getattr(worker, "missing", ""))

@@ -115,6 +115,7 @@ async def archive(contract: Contract) -> Outcome:
         try:
             if not problem:
                 folder = await archives.write(stage, job)
+                await stage.repository.retain(spare={stage.run_id})
                 shown = str(Path(folder).relative_to(job.root))
                 job = noted(replace(job, archive=shown, verdict="ARCHIVE_COMPLETE"), now(), f"archived in {shown}")
                 projection.project(job, stage.run_id, "IDLE")

@@ -52,12 +52,35 @@ async def choose(contract: Contract) -> Outcome:
         hand = projection.project(stage.job, stage.run_id, stage.state)
         job = replace(job, scratchpad=hand.scratchpad)
         job = _edited(stage, job, projection.take_edits(stage.folder))
+        job = await _committed(stage, job)
         tree, changed = "", list[str]()
         if lifecycle.wants_tree(job):
             tree = await stage.repository.tree_id()
             since = job.progress(job.step.task).tree if job.step.task else ""
             changed = await stage.changed(since, tree) if since else []
         return stage.concluded(lifecycle.choose(job, tree, changed))
+
+
+async def _committed(stage: Stage, job: Job) -> Job:
+    """Commit what verified tasks have changed, if the settings want that: the trees that the evidence is about."""
+    policy = job.settings.commit
+    for task_id, progress in job.tasks.items():
+        is_open = progress.status != "DONE" or progress.commit or not progress.tree or progress.evidence is None
+        if policy == "none" or is_open or progress.evidence is None:
+            continue
+        after, message = progress.evidence.tree, f"{task_id}: {job.title(task_id)}\n\n{progress.summary}"
+        paths = await stage.changed(progress.tree, after)
+        try:
+            if policy == "branch":
+                done = await stage.repository.commit_on_branch(stage.run_id, progress.tree, after, message, paths)
+            else:
+                done = await stage.repository.commit_in_place(progress.checkpoint, after, message, paths)
+            word = f"{done.id[:12] or 'nothing new'} on {done.ref.removeprefix('refs/heads/')}"
+            left = f"; not committed: {', '.join(done.skipped[:10])}" if done.skipped else ""
+            job = noted(put(job, task_id, commit=done.id or word), now(), f"{task_id} committed: {word}{left}", task_id)
+        except Refused as error:
+            job = noted(put(job, task_id, commit=str(error)), now(), str(error), task_id)
+    return job
 
 
 def _edited(stage: Stage, job: Job, edits: tuple[projection.TaskEdit, ...]) -> Job:
@@ -156,6 +179,9 @@ async def work(contract: Contract) -> Outcome:
             limits=Limits(bounds.wall_s, bounds.silence_s, bounds.output_bytes, left),
             session=progress.session,
             key=contract.key,
+            checks=tuple(_steps(job)),
+            protected=tuple(job.settings.all_protected),
+            changeable=(*lifecycle.task_of(job, step.task).files, *progress.allow),
         )
         guard = Guard(stage.repository.place)
         await asyncio.to_thread(guard.keep)
@@ -206,6 +232,15 @@ def _reported(stage: Stage, report: Report, seconds: float, damage: str) -> Outc
     return stage.outcome(job, said, {"cost_usd": report.cost_usd, "tokens": float(report.tokens)})
 
 
+def _steps(job: Job) -> list[Step]:
+    """The checks that decide about the task under way."""
+    if job.step.task == FINAL:
+        return list(job.settings.verify)
+    steps = [item for item in job.settings.verify if item.when == "task"]
+    own = lifecycle.task_of(job, job.step.task).verify
+    return [*steps, Step(check.OWN_STEP, own, baseline="strict")] if own else steps
+
+
 @effect("code.verify", kind="idempotent", timeout_s=0.0)
 async def verify(contract: Contract) -> Outcome:
     """Run the checks on the tree as it is and say what that means: the only way to be done."""
@@ -214,14 +249,7 @@ async def verify(contract: Contract) -> Outcome:
         hopeless = lifecycle.stopped(job)
         if hopeless is not None:
             return stage.concluded(lifecycle.block(job, *hopeless, step.task))
-        if step.task == FINAL:
-            steps = list(job.settings.verify)
-        else:
-            steps = [item for item in job.settings.verify if item.when == "task"]
-            own = lifecycle.task_of(job, step.task).verify
-            if own:
-                steps.append(Step(check.OWN_STEP, own, baseline="strict"))
-        found = await _verified(stage, steps, step.mode, contract.key)
+        found = await _verified(stage, _steps(job), step.mode, contract.key)
         spent = replace(job.spent, seconds=round(job.spent.seconds + found.seconds, 3))
         since = job.progress(step.task).tree
         word, lines, changed = await asyncio.gather(

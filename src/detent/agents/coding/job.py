@@ -35,6 +35,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     cost_usd: float = 0.0
     seconds: float = 0.0
     finished_at: float = 0.0
+    commit: str = ""  # what the commit policy made of it: a commit, or why there is none
 
 
 class Current(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from detent.agents.coding import projection
-from detent.effects import process
+from detent.effects import census
 from detent.effects.git.place import Place
 from detent.errors import Refused
 
@@ -33,8 +33,7 @@ class Lease(msgspec.Struct, frozen=True):
     @property
     def is_beginning(self) -> bool:
         """Whether the process that took it still lives, here: its run may be about to begin."""
-        pid = self.process.partition("-")[0]
-        return self.host == socket.gethostname() and pid.isdecimal() and process.identity(int(pid)) == self.process
+        return self.host == socket.gethostname() and census.lives(self.process)
 
 
 def read(place: Place) -> Lease | None:
@@ -59,7 +58,7 @@ def take(place: Place, run_id: str, home: Path, by: str, holds: Callable[[Lease]
                 "`detent code status` shows it, `detent code rollback` or `detent code cancel` ends it"
             )
         mine = Lease(
-            run_id, str(home.resolve()), by, round(time.time(), 3), process.identity(os.getpid()), socket.gethostname()
+            run_id, str(home.resolve()), by, round(time.time(), 3), census.identity(os.getpid()), socket.gethostname()
         )
         projection.write(place.home / FILE, msgspec.json.encode(mine))
         return known

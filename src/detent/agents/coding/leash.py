@@ -1,7 +1,8 @@
 """A worker's process on a leash: limits while it runs, and nobody left when it is done.
 
-The number, start time and boot of the process are written down before it gets anything to do, so that after a crash
-`sweep` ends exactly that process and what it started, and never somebody else's.
+A supervisor keeps the worker with all that it starts (see `effects.containment`). The supervisor's number, start time
+and boot are written down before the worker exists, so that after a crash `sweep` ends exactly that one and what is left
+of its own, and never somebody else's.
 """
 
 import asyncio
@@ -10,18 +11,20 @@ import contextlib
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from detent.agents.coding.port import Assignment, Ended, Hear, Limits, Report, Word
-from detent.effects import process
+from detent.effects import census, containment, process
 
 PROMPT, FAILURES, RESULT, OUTPUT, PROCESS = "prompt.md", "failures.json", "result.json", "output.log", "process.json"
 RESULT_BYTES_MAX = 1024 * 1024
 TAIL_CHARS = 8000
-LINE_CHARS_MAX = 64 * 1024
+LINE_CHARS_MAX = 1024 * 1024  # agents print whole files in one line of JSON
+POLL_S = 0.02
 OWN_VARIABLES = ("DETENT_HOME", "DETENT_LANG", "DETENT_DEBUG")
 
 
@@ -59,19 +62,28 @@ def environment(added: Mapping[str, str]) -> dict[str, str]:
 
 
 async def hold(
-    argv: list[str], env: Mapping[str, str], assignment: Assignment, hear: Hear, stdin: str | None = None
+    argv: list[str],
+    env: Mapping[str, str],
+    assignment: Assignment,
+    hear: Hear,
+    stdin: str | None = None,
+    cost_usd: Callable[[], float] = float,
 ) -> Report:
-    """Run a worker's process within its limits; when this returns or is cancelled, nothing of it is left."""
+    """Run a worker's process within its limits; when this returns or is cancelled, nothing of it is left.
+
+    `cost_usd` says what it has cost so far, as far as its output tells.
+    """
     folder = Path(assignment.folder)
     try:
         with (folder / OUTPUT).open("wb") as log:
-            watch = _Watch(assignment.limits, hear, log.write)
+            watch = _Watch(assignment.limits, hear, log.write, cost_usd)
             report = await _held(argv, env, assignment, stdin, watch)
     except OSError as error:
         report = Report(ended="not_started", error=f"cannot keep the worker's output: {error}", environment=True)
     finally:
         swept = await asyncio.shield(asyncio.to_thread(sweep, folder, assignment.key))
     tail = watch.tail if "watch" in locals() else ""
+    swept += report.swept
     return msgspec.structs.replace(report, swept=swept, output_file=str(folder / OUTPUT), output_tail=tail)
 
 
@@ -80,12 +92,12 @@ async def _held(
 ) -> Report:
     folder = Path(assignment.folder)
     ears = process.Ears(
-        lambda pid: _record(folder, pid), lambda chunk: watch.take("stdout", chunk), lambda c: watch.take("stderr", c)
+        lambda pid: begin(folder, pid), lambda chunk: watch.take("stdout", chunk), lambda c: watch.take("stderr", c)
     )
     try:
         async with asyncio.timeout(None) as watch.alarm:
             watch.set()
-            finished = await process.run(argv, dict(env), assignment.root, stdin, assignment.key, ears)
+            finished = await containment.run(argv, dict(env), assignment.root, stdin, assignment.key, ears)
     except TimeoutError:
         if not watch.alarm.expired():
             raise
@@ -95,7 +107,7 @@ async def _held(
         return Report(ended="not_started", error=sentence, environment=True)
     finally:
         watch.end()
-    return Report(exit=finished.exit)
+    return Report(exit=finished.exit, swept=finished.swept, error=finished.problem)
 
 
 def result_of(folder: str, report: Report) -> Report:
@@ -118,12 +130,14 @@ def result_of(folder: str, report: Report) -> Report:
 
 
 class _Watch:
-    """Output on its way to the file and the listener, and the two clocks that end an attempt."""
+    """Output on its way to the file and the listener, and the clocks and counts that end an attempt."""
 
-    def __init__(self, limits: Limits, hear: Hear, write: Callable[[bytes], object]) -> None:
+    def __init__(
+        self, limits: Limits, hear: Hear, write: Callable[[bytes], object], cost_usd: Callable[[], float]
+    ) -> None:
         self.alarm = asyncio.timeout(None)
         self.cause: Ended = "wall"
-        self._limits, self._hear, self._write = limits, hear, write
+        self._limits, self._hear, self._write, self._cost_usd = limits, hear, write, cost_usd
         self._loop = asyncio.get_running_loop()
         self._wall = self._loop.time() + limits.wall_s if limits.wall_s else float("inf")
         self._count = 0
@@ -133,7 +147,7 @@ class _Watch:
 
     def set(self) -> None:
         """Wind the clocks."""
-        if self.cause in ("output", "not_started"):
+        if self.cause in ("output", "cost", "not_started"):
             return
         silent = self._loop.time() + self._limits.silence_s if self._limits.silence_s else float("inf")
         self.cause = "silence" if silent < self._wall else "wall"
@@ -170,13 +184,18 @@ class _Watch:
             self._hear(stream, line)
         if lines:
             self.tail = (self.tail + "\n".join(lines) + "\n")[-TAIL_CHARS:]
+            if self._limits.cost_usd and self._cost_usd() > self._limits.cost_usd:
+                self._stop("cost", f"it has cost {self._cost_usd():.2f} USD; {self._limits.cost_usd:.2f} were left")
 
     def sentence(self) -> str:
         """Why the attempt was ended."""
         return self._problem or {
             "wall": f"it had not ended after {self._limits.wall_s:g} s",
             "silence": f"it said nothing for {self._limits.silence_s:g} s",
-            "output": f"it wrote more than {self._limits.output_bytes:,} bytes",
+            "output": (
+                f"it wrote more than {self._limits.output_bytes:,} bytes; "
+                f"{self._count - self._limits.output_bytes:,} more were seen and not kept"
+            ),
         }.get(self.cause, "")
 
 
@@ -201,9 +220,9 @@ class _Lines:
         return [begun] if begun else []
 
 
-def _record(folder: Path, pid: int) -> None:
-    """Write down which process this is, for good, while it has only just been born."""
-    body = {"process": process.identity(pid), "pid": pid, "boot": _boot()}
+def begin(folder: Path, pid: int = 0) -> None:
+    """Write down, for good, that an attempt begins and which process keeps it; 0: it has none of its own."""
+    body = {"process": census.identity(pid) if pid else "", "pid": pid, "boot": census.boot()}
     fd = os.open(folder / PROCESS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.write(fd, json.dumps(body).encode())
@@ -213,24 +232,27 @@ def _record(folder: Path, pid: int) -> None:
 
 
 def has_begun(folder: Path) -> bool:
-    """Whether an attempt with this folder ever had a process."""
+    """Whether an attempt with this folder was ever begun."""
     return (folder / PROCESS).exists()
 
 
 def sweep(folder: Path, key: str) -> int:
-    """End what an attempt has left running: the recorded process with its group, and all that carry its mark."""
+    """End what an attempt has left running: what its supervisor keeps, and all that carry its mark."""
     count = 0
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         body = json.loads((folder / PROCESS).read_text("utf-8"))
-        pid = int(body["pid"])
-        if body["boot"] == _boot() and body["process"] == process.identity(pid) and os.getpgid(pid) == pid:
-            os.killpg(pid, signal.SIGKILL)
+        pid, named = int(body["pid"]), str(body["process"])
+        if body["boot"] == census.boot() and census.lives(named) and os.getpgid(pid) == pid:
             count += 1
+            _end(pid, named)
     return count + process.kill_leftovers(key)
 
 
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return ""
+def _end(pid: int, named: str) -> None:
+    """Let a supervisor end its own: killed at once it would let go of those that only it can find."""
+    os.kill(pid, signal.SIGTERM)
+    until = time.monotonic() + containment.PATIENCE_S
+    while census.lives(named) and time.monotonic() < until:
+        time.sleep(POLL_S)
+    if census.lives(named):
+        os.killpg(pid, signal.SIGKILL)

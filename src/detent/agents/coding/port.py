@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from detent.agents.coding.settings import Step
+
 Hear = Callable[[str, str], None]  # stream ("stdout", "stderr" or an adapter's own word) and one line of output
 
 Ended = Literal["exited", "wall", "silence", "output", "cost", "not_started", "interrupted"]
@@ -38,6 +40,9 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     limits: Limits = Limits()
     session: str = ""  # of an earlier attempt at the same task, for workers that can go on with one
     key: str = ""  # the mark every process of this attempt carries in its environment
+    checks: tuple[Step, ...] = ()  # those that will decide; a worker may run them, too
+    protected: tuple[str, ...] = ()  # globs of files that a task must leave alone
+    changeable: tuple[str, ...] = ()  # globs of files that this task may change all the same
 
 
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -20,6 +20,12 @@ LITTER = (
     "**/__pycache__/**", "**/*.pyc", ".pytest_cache/**", ".ruff_cache/**", ".mypy_cache/**", ".hypothesis/**",
     ".coverage", "**/.DS_Store", "**/node_modules/.cache/**", "target/**", ".dart_tool/**",
 )  # fmt: skip
+# What known agents leave in the work tree.
+WORKER_LITTER = {
+    "aider": (".aider*", ".aider*/**"),
+    "claude": (".claude/settings.local.json",),
+    "gemini": (".gemini/tmp/**",),
+}
 PROTECTED = (FILE, ".git/**", ".gitmodules")
 
 Positive = Annotated[float, msgspec.Meta(ge=0)]
@@ -107,7 +113,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     @property
     def all_litter(self) -> tuple[str, ...]:
         """Globs of files that are nobody's work."""
-        return (*LITTER, *self.litter, *self.worker.litter)
+        return (*LITTER, *self.litter, *self.worker.litter, *WORKER_LITTER.get(self.worker.use, ()))
 
     @property
     def all_protected(self) -> tuple[str, ...]:

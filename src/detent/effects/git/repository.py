@@ -2,14 +2,20 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 
-from detent.effects.git import difference, lock, place, record, rollback, snapshot
+from detent.effects.git import commit, difference, lock, place, record, rollback, snapshot
+from detent.effects.git.commit import Committed
 from detent.effects.git.difference import Change
 from detent.effects.git.place import Place
 from detent.effects.git.record import HEADS, PINS, RESCUES, Checkpoint
 from detent.effects.git.rollback import Rollback
 from detent.effects.git.snapshot import CAP_BYTES
+
+KEEP_RUNS = 3
+KEEP_DAYS = 14.0
+DAY_S = 86_400.0
 
 
 class Repository:
@@ -70,6 +76,36 @@ class Repository:
         goal = await self._checkpoint(target)
         with self._held(f"rollback to {goal.id}"):
             return await rollback.roll_back(self.place, await record.facts(self.place, goal), self.cap_bytes)
+
+    async def commit_on_branch(
+        self, run: str, before: str, after: str, message: str, paths: Collection[str] | None = None
+    ) -> Committed:
+        """Commit the difference of two trees, of these paths or of all, onto the branch `detent/RUN`."""
+        record.check_run(run)
+        with self._held(f"a commit for {run}"):
+            return await commit.on_branch(self.place, run, (before, after), message, paths)
+
+    async def commit_in_place(
+        self, before: Checkpoint | str, after: str, message: str, paths: Collection[str] | None = None
+    ) -> Committed:
+        """Commit on the current branch what changed from a checkpoint to a tree, as far as it was clean then."""
+        facts = await record.facts(self.place, await self._checkpoint(before))
+        with self._held(f"a commit for {facts.checkpoint.run}"):
+            return await commit.in_place(self.place, facts, after, message, paths)
+
+    async def retain(
+        self, runs: int = KEEP_RUNS, days: float = KEEP_DAYS, now: float | None = None, spare: Collection[str] = ()
+    ) -> list[str]:
+        """Let go of the checkpoints of old runs: not the latest few, older than some days, not to be spared."""
+        latest = {item.run: item for item in await self.checkpoints()}  # in the order of their numbers
+        order = sorted(latest.values(), key=lambda item: (item.at, item.seq), reverse=True)
+        since = (time.time() if now is None else now) - days * DAY_S
+        gone: list[str] = []
+        for item in order[runs:]:
+            is_ours = (await record.facts(self.place, item)).home == self.place.name  # not another work tree's
+            if is_ours and item.at < since and item.run not in spare:
+                gone += await self.prune(item.run)
+        return gone
 
     async def prune(self, run: str, keep: int = 0) -> list[str]:
         """Let go of a run's checkpoints except the latest `keep`; the ids let go.

@@ -9,7 +9,9 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
+
+from detent.effects import census
+from detent.effects.census import carriers, identity, lives
 
 MARK = "DETENT_KERNEL"
 HOST = "_HOST"
@@ -24,11 +26,9 @@ def marks(home: str, mark: str = MARK) -> dict[str, str]:
 
 def orphans(home: str, mark: str = MARK) -> Iterator[int]:
     """The processes marked with that home whose detent no longer lives."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError):  # it ended meanwhile, or it is not ours to look into
-            found = (entry / "environ").read_bytes().split(b"\0")
-            if f"{mark}={home}".encode() in found and not _has_host(found, mark):
-                yield int(entry.name)
+    for pid, found in carriers(f"{mark}={home}"):
+        if not lives(census.value(found, mark + HOST)):
+            yield pid
 
 
 def kill_orphans(home: str, mark: str = MARK) -> int:
@@ -42,19 +42,3 @@ def kill_orphans(home: str, mark: str = MARK) -> int:
         seen |= found
         time.sleep(POLL_S)
     return len(seen)
-
-
-def _has_host(found: list[bytes], mark: str) -> bool:
-    named = next((one for one in found if one.startswith(f"{mark}{HOST}=".encode())), b"").decode()
-    host = named.partition("=")[2]
-    return host == identity(int(host.partition("-")[0] or 0))
-
-
-def identity(pid: int) -> str:
-    """A process's number and the tick it was started at: two processes may share the first, never both."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return f"{pid}-gone"
-    state, *fields = stat.rpartition(")")[2].split()
-    return f"{pid}-gone" if state in "ZX" else f"{pid}-{fields[18]}"

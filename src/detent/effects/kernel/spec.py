@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.core import EffectFailed
-from detent.effects.kernel.orphan import identity
+from detent.effects.census import identity, lives
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 THREADS = (
@@ -75,8 +75,9 @@ def remove_leftovers() -> None:
     for parent in _parents():
         for folder in Path(parent).glob(f"{FOLDER}*-*-*"):
             host = folder.name.removeprefix(FOLDER).rpartition("-")[0]
-            with contextlib.suppress(OSError, ValueError):
-                if folder.stat().st_uid == os.getuid() and identity(int(host.partition("-")[0])) != host:
+            is_ours = host.partition("-")[0].isdecimal()
+            with contextlib.suppress(OSError):
+                if is_ours and folder.stat().st_uid == os.getuid() and not lives(host):
                     remove(folder)
 
 

@@ -73,20 +73,21 @@ class Secrets:
 
 NONE = Secrets()  # of an attempt whose action names none
 
-_NAMED: dict[tuple[str, str], frozenset[str]] = {}
-NAMED_MAX = 1000
+_NAMED: dict[str, dict[str, frozenset[str]]] = {}  # by the machine's digest and the action
+NAMED_MAX = 100
 
 
 def named(machine: Machine, action: str) -> frozenset[str]:
     """The secrets that the definition of an action names."""
-    place = (machine.digest, action)
-    found = _NAMED.get(place)
-    if found is None:
+    known = _NAMED.get(machine.digest)
+    if known is None:
         if len(_NAMED) >= NAMED_MAX:
             _NAMED.clear()
-        ids = (one.input for one in _actions(machine) if one.id == action)
-        found = _NAMED[place] = frozenset(name for given in ids for name in _references(given))
-    return found
+        known = _NAMED[machine.digest] = {}
+        for one in _actions(machine):
+            if names := frozenset(_references(one.input)):
+                known[one.id] = known.get(one.id, frozenset()) | names
+    return known.get(action, frozenset())
 
 
 def _actions(machine: Machine) -> Iterator[Action]:

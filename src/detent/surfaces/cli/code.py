@@ -54,8 +54,10 @@ async def start(
         raise click.UsageError(_("the requirement is empty"))
     await _offer_git(caller, is_init)
     desk = await Desk.open(caller, by)
+    if worker:
+        _check(_worker(worker))  # who cannot work is refused before anything is written
     chosen = _chosen(desk, plan_file, worker, planner)
-    crew.hire(chosen.worker)  # a worker that cannot be hired is refused before anything is changed
+    _check(chosen.worker)
     run_id = new_run_id()
     stale = lease.take(desk.repository.place, run_id, caller.home, by, desk.holds)
     if stale is not None and not caller.is_json:
@@ -104,6 +106,12 @@ def _chosen(desk: Desk, plan_file: str, worker: str, planner: str | None) -> Set
         chosen: Any = planner
         found = msgspec.structs.replace(found, planner=msgspec.structs.replace(found.planner, use=chosen))
     return found
+
+
+def _check(chosen: WorkerSettings) -> None:
+    missing = crew.missing(crew.hire(chosen))
+    if missing:
+        raise Refused(missing)
 
 
 def _worker(text: str) -> WorkerSettings:

@@ -126,7 +126,9 @@ async def doctor(caller: Caller, by: str) -> int:
         place = shutil.which(program) or shutil.which(str(desk.root / program)) or ""
         findings.append((_("check {name}", name=step.name), bool(place), place or program))
     try:
-        findings.append((_("worker"), True, crew.hire(chosen.worker).name))
+        worker = crew.hire(chosen.worker)
+        missing = crew.missing(worker)
+        findings.append((_("worker"), not missing, missing or worker.name))
     except DetentError as error:
         findings.append((_("worker"), False, str(error)))
     findings += _about_job(desk)

@@ -28,7 +28,7 @@ from detent.errors import (
     ReplayError,
     Unknown,
 )
-from detent.surfaces.server import openapi, page, table
+from detent.surfaces.server import agent, openapi, page, table
 from detent.surfaces.server.gate import Gate
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route, bare
@@ -59,6 +59,7 @@ def application(room: Room, gate: "Gate | None" = None) -> ASGIApp:
 
     paths: list[BaseRoute] = [_path(room, route) for route in routes]
     paths.append(Path("/api/openapi.json", described))
+    paths += agent.paths(room)
     paths += page.paths(room)
     made = Starlette(routes=paths, exception_handlers={HTTPException: _http_problem})
     return (gate or Gate(room.settings)).around(made, routes)

@@ -23,7 +23,7 @@ from detent.surfaces.server.shape import Detail, Trouble
 HEAD_BYTES = 16 * 1024
 HEADERS_MAX = 100
 ADDRESSES_MAX = 10_000  # senders whose pace is remembered
-GUARDED = ("/api/", "/chat", "/ecs/")  # what the token protects; the rest is the page
+GUARDED = ("/api/", "/chat", "/ecs/", "/mcp")  # what the token protects; the rest is the page
 SECURITY = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "

@@ -18,6 +18,7 @@ from detent.core.deed import Effect
 from detent.errors import Refused
 from detent.host.embedded.drive import FindEffects
 from detent.host.embedded.shared import SharedHost
+from detent.surfaces.server.agent import agents_welcome
 from detent.surfaces.server.application import application
 from detent.surfaces.server.gate import HEAD_BYTES, Gate
 from detent.surfaces.server.library import Library
@@ -93,7 +94,10 @@ async def serving(
         await host.open()
         try:
             library = Library(plan.folder, (*plan.definitions, *settings.definitions))
-            async with open_room(host, plan.home, library, settings) as room:
+            async with (
+                open_room(host, plan.home, library, settings) as room,
+                agents_welcome(room, plan.home, plan.folder),
+            ):
                 room.extras["user"] = plan.user
                 if host.is_holder:
                     await host.recover()  # else the process that has the journal drives it

@@ -1,9 +1,9 @@
 """The route table: every address of the API. A part with addresses of its own adds its module's rows here."""
 
-from detent.surfaces.server import assistant, control, definition, history, hook, inbox, run, stream
+from detent.surfaces.server import assistant, coding, control, definition, history, hook, inbox, run, stream
 from detent.surfaces.server.route import Route
 
-PARTS = (run, control, history, inbox, definition, stream, hook, assistant)
+PARTS = (run, control, history, inbox, definition, stream, hook, assistant, coding)
 
 
 def routes() -> tuple[Route, ...]:

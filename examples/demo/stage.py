@@ -1,0 +1,61 @@
+"""The demo's stage: its folder, its journal, and the `detent` command as you would type it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+FOLDER = ROOT / ".detent" / "demo"
+DETENT = Path(sys.executable).parent / "detent"
+WAITS = 3
+
+
+def tell(line: str) -> None:
+    """A heading."""
+    print(f"\n── {line}", flush=True)
+
+
+def note(line: str) -> None:
+    """A line of the story."""
+    print(f"   {line}", flush=True)
+
+
+def ask(is_quiet: bool, question: str) -> None:
+    """Let the person decide, unless --yes."""
+    if is_quiet:
+        note(f"{question} yes (--yes)")
+    elif input(f"   {question} [Y/n] ").strip().lower() not in ("", "y", "yes", "j", "是"):
+        note("Then the run stays as it is: nothing is lost. `detent list` shows it.")
+        raise SystemExit(0)
+
+
+def detent(
+    *argv: str, expect: int | Sequence[int] = 0, folder: Path = FOLDER, env: Mapping[str, str] | None = None
+) -> None:
+    """Run a command as you would, and stop the story if it ends otherwise than told."""
+    note("$ detent " + " ".join(a if " " not in a and "{" not in a else f"'{a}'" for a in argv))
+    done = subprocess.run(
+        [DETENT, *argv], cwd=folder, env=environment(env), stdin=subprocess.DEVNULL, check=False
+    ).returncode
+    if done not in ((expect,) if isinstance(expect, int) else expect):
+        raise SystemExit(f"`detent {argv[0]}` ended with {done}, the story wants {expect}")
+
+
+def shown(run_id: str) -> dict[str, Any]:
+    """A run as JSON."""
+    done = subprocess.run(
+        [DETENT, "show", run_id, "--json"], cwd=FOLDER, env=environment(), capture_output=True, text=True, check=False
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The caller's environment with the demo's own home, and no model of the caller's."""
+    home = {"DETENT_HOME": str(FOLDER / ".detent"), "DETENT_MODEL": "builtin:rules"}
+    return {**os.environ, **home, "PATH": f"{DETENT.parent}{os.pathsep}{os.environ.get('PATH', '')}", **(env or {})}

@@ -1,0 +1,72 @@
+"""Programs that must not leave anybody behind: a supervisor of ours keeps each, with every process it starts.
+
+`process.run` kills a process group; a daemon is in none of ours. The supervisor is the daemon's subreaper, so it finds
+and ends it too, before this module says that the program is done, and also when detent itself is killed with -9. What
+it cannot reach: processes of another user, those that a service of the machine starts on request (cron, systemd, a
+container engine), and anybody after the program has killed its supervisor, which runs as the same user. On systems
+other than Linux it reaches the program's process group only.
+"""
+
+import contextlib
+import os
+import sys
+
+import msgspec
+
+from detent.effects import process, supervisor
+from detent.effects.process import DEAF, Ears, NotStarted
+
+PATIENCE_S = supervisor.POLITE_S + supervisor.SURE_S + 2.0
+REPORT_BYTES = 4096
+KILLED = -9
+
+
+class Contained(msgspec.Struct, frozen=True):
+    """How a program ended, what it wrote, how many of its processes had to be ended, and what could not be done."""
+
+    exit: int
+    stdout: str
+    stderr: str
+    is_cut: bool
+    swept: int = 0
+    problem: str = ""
+
+
+async def run(
+    argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, key: str, ears: Ears = DEAF
+) -> Contained:
+    """Run a program to its end; when this returns or is cancelled, nobody who came from it is left.
+
+    `ears.born` hears the supervisor's number before the program exists.
+    """
+    with contextlib.ExitStack() as fds:
+        pulse, lifeline = _pipe(fds)
+        said, report = _pipe(fds)
+
+        def born(pid: int) -> None:
+            if ears.born is not None:
+                ears.born(pid)
+            os.write(lifeline, b"g")
+
+        keeper = [sys.executable, "-I", "-S", supervisor.__file__, str(pulse), str(report)]
+        hearing = Ears(born, ears.stdout, ears.stderr)
+        done = await process.run([*keeper, *argv], env, cwd, stdin, key, hearing, (pulse, report), PATIENCE_S)
+        os.set_blocking(said, False)
+        try:
+            word, *numbers = os.read(said, REPORT_BYTES).decode().split()
+        except (BlockingIOError, ValueError):
+            problem = "the supervisor of the program was killed; processes without our mark may be left"
+            return Contained(KILLED, done.stdout, done.stderr, done.is_cut, problem=problem)
+    if word == "failed":
+        code = int(numbers[0])
+        raise NotStarted from OSError(code, os.strerror(code), argv[0])
+    code, swept, left = map(int, numbers)
+    problem = f"{left} of its processes could not be ended" if left else ""
+    return Contained(code, done.stdout, done.stderr, done.is_cut, swept, problem)
+
+
+def _pipe(fds: contextlib.ExitStack) -> tuple[int, int]:
+    reader, writer = os.pipe()
+    fds.callback(os.close, reader)
+    fds.callback(os.close, writer)
+    return reader, writer

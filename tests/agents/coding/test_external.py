@@ -1,0 +1,238 @@
+"""Real agents, end to end: the program from its own registry, a scripted model on loopback, our checks decide.
+
+They run when the programs are already in the cache folder ($DETENT_EXTERNAL_CACHE), or may be fetched into it
+(DETENT_EXTERNAL=1); otherwise they are skipped and say so.
+"""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detent.agents.coding.settings import settings
+from tests.agents.coding.world import BAD, GOOD, git, office, project
+from tests.effects.llm.scripted import (
+    DONE,
+    Asked,
+    Script,
+    Server,
+    Write,
+    chunk,
+    event,
+    head,
+    message,
+    serving,
+    streaming,
+    text,
+    tool_use,
+    usage,
+)
+
+CACHE = Path(os.environ.get("DETENT_EXTERNAL_CACHE") or Path.home() / ".cache" / "detent" / "external")
+MAY_FETCH = os.environ.get("DETENT_EXTERNAL") == "1"
+FETCH_S = 900
+CHECK = {"name": "tests", "run": [sys.executable, "-B", "check.py"], "parse": "tap", "baseline": "strict"}
+RESULT = {"status": "done", "summary": "add() adds", "question": ""}
+
+pytestmark = pytest.mark.limit(240)
+
+
+def npm(package: str) -> list[list[str]]:
+    return [["npm", "install", "--no-fund", "--no-audit", "--prefix", str(CACHE / "npm"), package]]
+
+
+def venv(package: str) -> list[list[str]]:
+    home = CACHE / "aider"
+    return [
+        [sys.executable, "-m", "venv", str(home)],
+        [str(home / "bin/python"), "-m", "pip", "install", "-q", package],
+    ]
+
+
+PROGRAMS: dict[str, tuple[str, Callable[[], list[list[str]]]]] = {
+    "claude": ("npm/node_modules/.bin/claude", functools.partial(npm, "@anthropic-ai/claude-code")),
+    "codex": ("npm/node_modules/.bin/codex", functools.partial(npm, "@openai/codex")),
+    "aider": ("aider/bin/aider", functools.partial(venv, "aider-chat")),
+}
+
+
+def program(name: str) -> str:
+    """Where the program is; fetched if that is allowed, else the test is skipped."""
+    place, steps = PROGRAMS[name]
+    found = CACHE / place
+    if not found.exists() and not MAY_FETCH:
+        pytest.skip(f"{name} is not in {CACHE}; DETENT_EXTERNAL=1 lets the tests fetch it")
+    for argv in () if found.exists() else steps():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        try:
+            subprocess.run(argv, check=True, capture_output=True, timeout=FETCH_S)
+        except (OSError, subprocess.SubprocessError) as error:
+            pytest.skip(f"{name} could not be fetched: {error}")
+    return str(found)
+
+
+def results(asked: Asked) -> int:
+    """How many results of tools a request to Anthropic's API carries."""
+    found = 0
+    for one in asked.body.get("messages", []):
+        if isinstance(one.get("content"), list):
+            found += sum(part.get("type") == "tool_result" for part in one["content"])
+    return found
+
+
+def as_claude(root: Path) -> Script:
+    """Reads the file, writes it, and reports; whatever else it is asked, it says a word."""
+    path = str(root / "calc.py")
+
+    async def script(asked: Asked, write: Write) -> None:
+        tools = {tool.get("name") for tool in asked.body.get("tools") or ()}
+        if not asked.path.startswith("/v1/messages"):
+            await write(head(404, "application/json", length=2) + b"{}")
+        elif "count_tokens" in asked.path:
+            body = b'{"input_tokens": 10}'
+            await write(head(200, "application/json", length=len(body)) + body)
+        elif "Write" not in tools:
+            await message(text("Mend it"))(asked, write)
+        elif results(asked) == 0:
+            await message(tool_use("t1", "Read", json.dumps({"file_path": path})), stop="tool_use")(asked, write)
+        elif results(asked) == 1:
+            given = json.dumps({"file_path": path, "content": GOOD})
+            await message(tool_use("t2", "Write", given), stop="tool_use")(asked, write)
+        elif results(asked) == 2 and "StructuredOutput" in tools:
+            await message(tool_use("t3", "StructuredOutput", json.dumps(RESULT)), stop="tool_use")(asked, write)
+        else:
+            await message(text("All done."))(asked, write)
+
+    return script
+
+
+async def driven(
+    name: str, root: Path, server: Server, monkeypatch: pytest.MonkeyPatch, home: Path, **worker: Any
+) -> tuple[Any, list[str]]:
+    """A whole job with this agent."""
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    heard: list[str] = []
+    async with office(root) as job:
+        stop = job.host.overhear(job.run_id, lambda _, data: heard.append(str(data.get("text"))))
+        chosen = {"worker": {"use": name, "command": [program(name)], **worker}, "verify": [CHECK]}
+        limits = {"wall_s": 120, "silence_s": 100}
+        await job.go(settings({**chosen, "limits": limits, "fix": {"attempts": 0}}, "test"))
+        stop()
+        return await job.job(), heard
+
+
+async def test_claude_mends_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program("claude")
+    root = project(tmp_path, BAD)
+    async with serving(as_claude(root)) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-scripted-and-worthless")
+        monkeypatch.setenv("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        found, heard = await driven("claude", root, server, monkeypatch, tmp_path / "home")
+    assert found.outcome == "archived", (found.blocked, heard[-20:], [asked.path for asked in server.asked])
+    assert (root / "calc.py").read_text() == GOOD
+    assert found.progress("T-001").summary == "add() adds"
+    assert found.progress("T-001").session
+    assert found.spent.tokens > 0
+
+
+def as_codex() -> Script:
+    """Runs one command with whatever tool for commands it is offered, and reports."""
+    mend = "sed -i 's/a - b/a + b/' calc.py"
+    forms: dict[str, dict[str, Any]] = {
+        "exec_command": {"cmd": mend},
+        "shell_command": {"command": mend},
+        "shell": {"command": ["sh", "-c", mend]},
+    }
+
+    def item(**fields: Any) -> str:
+        return event("response.output_item.done", output_index=0, item=fields)
+
+    async def script(asked: Asked, write: Write) -> None:
+        if not asked.path.endswith("/responses"):
+            await write(head(404, "application/json", length=2) + b"{}")
+            return
+        tools = {str(tool.get("name")) for tool in asked.body.get("tools") or ()}
+        name = next((name for name in forms if name in tools), "")
+        is_done = any(str(one.get("type", "")).endswith("call_output") for one in asked.body.get("input", []))
+        if name and not is_done:
+            made = item(type="function_call", id="f1", call_id="c1", name=name, arguments=json.dumps(forms[name]))
+        else:
+            said = [{"type": "output_text", "text": json.dumps(RESULT), "annotations": []}]
+            made = item(type="message", id="m1", role="assistant", content=said)
+        counted = {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 20}
+        counted |= {"output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 120}
+        ready = {"id": "r1", "usage": counted, "output": []}
+        begun = event("response.created", response={"id": "r1"})
+        await streaming(begun, made, event("response.completed", response=ready))(asked, write)
+
+    return script
+
+
+async def test_codex_mends_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program("codex")
+    root = project(tmp_path, BAD)
+    async with serving(as_codex()) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted-and-worthless")
+        provider = f'{{name="scripted", base_url="{server.url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
+        more = ["-c", "model_provider=scripted", "-c", f"model_providers.scripted={provider}"]
+        options = {"args": more}
+        found, heard = await driven(
+            "codex", root, server, monkeypatch, tmp_path / "home", options=options, model="tiny"
+        )
+    tools = [tool.get("name") for asked in server.asked for tool in asked.body.get("tools") or ()]
+    assert found.outcome == "archived", (found.blocked, heard[-30:], [asked.path for asked in server.asked], tools)
+    assert (root / "calc.py").read_text() == GOOD
+    assert found.progress("T-001").summary == "add() adds"
+    assert found.progress("T-001").session
+    assert found.spent.tokens == 240
+
+
+def as_aider(is_idle: bool = False) -> Script:
+    """One edit in aider's own form, or only words; as a stream or in one piece, as it is asked."""
+    marks = "<" * 7 + " SEARCH", "=" * 7, ">" * 7 + " REPLACE"
+    edit = f"calc.py\n```python\n{marks[0]}\n    return a - b\n{marks[1]}\n    return a + b\n{marks[2]}\n```\n"
+    words = "I would rather not." if is_idle else f"I mend it.\n\n{edit}"
+
+    async def script(asked: Asked, write: Write) -> None:
+        if asked.body.get("stream"):
+            await streaming(chunk({"content": words}), chunk({}, "stop"), usage(100, 20), DONE)(asked, write)
+            return
+        choice = {"index": 0, "message": {"role": "assistant", "content": words}, "finish_reason": "stop"}
+        counted = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+        whole = {"id": "c1", "object": "chat.completion", "created": 1, "model": "tiny", "choices": [choice]}
+        body = json.dumps(whole | {"usage": counted}).encode()
+        await write(head(200, "application/json", length=len(body)) + body)
+
+    return script
+
+
+@pytest.mark.parametrize("is_idle", [False, True])
+async def test_aider_mends_a_bug_and_its_exit_code_is_no_evidence(
+    is_idle: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program("aider")
+    root = project(tmp_path, BAD)
+    head_before = git(root, "rev-parse", "HEAD")
+    async with serving(as_aider(is_idle)) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted-and-worthless")
+        monkeypatch.setenv("OPENAI_API_BASE", f"{server.url}/v1")
+        options = {"args": ["--edit-format", "diff", "--no-show-model-warnings"]}
+        home = tmp_path / "home"
+        found, heard = await driven("aider", root, server, monkeypatch, home, options=options, model="openai/tiny")
+    if is_idle:
+        assert found.blocked is not None
+        assert found.blocked.reason == "no_change"
+        assert found.progress("T-001").attempts == 1
+    else:
+        assert found.outcome == "archived", (found.blocked, heard[-30:])
+        assert (root / "calc.py").read_text() == GOOD
+        assert found.spent.tokens > 0
+    assert git(root, "rev-parse", "HEAD") == head_before
