@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from detent.agents.coding.settings import settings
+from detent.agents.coding.adapter import AgentWorker
+from detent.agents.coding.port import Assignment, Report
+from detent.agents.coding.settings import WorkerSettings, settings
 from tests.agents.coding.world import BAD, GOOD, git, office, project
 from tests.effects.llm.scripted import (
     DONE,
@@ -236,3 +238,43 @@ async def test_aider_mends_a_bug_and_its_exit_code_is_no_evidence(
         assert (root / "calc.py").read_text() == GOOD
         assert found.spent.tokens > 0
     assert git(root, "rev-parse", "HEAD") == head_before
+
+
+def pointed(name: str, server: Server, monkeypatch: pytest.MonkeyPatch, home: Path) -> AgentWorker:
+    """The agent, talking to the scripted model."""
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-scripted-and-worthless")
+    monkeypatch.setenv("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted-and-worthless")
+    provider = f'{{name="scripted", base_url="{server.url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
+    more = ["-c", "model_provider=scripted", "-c", f"model_providers.scripted={provider}"] if name == "codex" else []
+    model = "tiny" if name == "codex" else ""
+    return AgentWorker(name, WorkerSettings(name, [program(name)], model, {"args": more}))
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+async def test_a_session_goes_on_and_a_planner_answers(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(name)
+    root = project(tmp_path, BAD)
+    async with serving(as_claude(root) if name == "claude" else as_codex()) as server:
+        worker = pointed(name, server, monkeypatch, tmp_path / "home")
+
+        async def work(attempt: int, **given: Any) -> Report:
+            ready: dict[str, Any] = {"run_id": "r", "task_id": "T-001", "root": str(root), "key": f"k{tmp_path}"}
+            folder = str(tmp_path / f"attempt-{attempt}")
+            assignment = Assignment(attempt=attempt, folder=folder, **ready, **given)
+            return await worker.work(assignment, lambda *_: None)
+
+        first = await work(1, prompt="The very first words")
+        assert (first.status, first.error) == ("done", ""), first
+        second = await work(2, prompt="The second words", session=first.session)
+        assert (second.exit, second.error) == (0, ""), second
+        assert second.summary
+        assert "The very first words" in json.dumps(server.asked[-1].body)
+        plan = await work(3, prompt="Plan it", role="plan")
+        assert plan.plan, plan
+        assert plan.error == ""
