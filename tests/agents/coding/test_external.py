@@ -60,6 +60,7 @@ def venv(package: str) -> list[list[str]]:
 PROGRAMS: dict[str, tuple[str, Callable[[], list[list[str]]]]] = {
     "claude": ("npm/node_modules/.bin/claude", functools.partial(npm, "@anthropic-ai/claude-code")),
     "codex": ("npm/node_modules/.bin/codex", functools.partial(npm, "@openai/codex")),
+    "opencode": ("npm/node_modules/.bin/opencode", functools.partial(npm, "opencode-ai")),
     "aider": ("aider/bin/aider", functools.partial(venv, "aider-chat")),
 }
 
@@ -278,3 +279,38 @@ async def test_a_session_goes_on_and_a_planner_answers(
         plan = await work(3, prompt="Plan it", role="plan")
         assert plan.plan, plan
         assert plan.error == ""
+
+
+def as_opencode() -> Script:
+    """One command with its own tool for them, then words."""
+    given = {"command": "sed -i 's/a - b/a + b/' calc.py", "description": "Mends add()"}
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "bash", "arguments": json.dumps(given)}}
+
+    async def script(asked: Asked, write: Write) -> None:
+        tools = {tool["function"]["name"] for tool in asked.body.get("tools") or ()}
+        is_done = any(one.get("role") == "tool" for one in asked.body.get("messages", []))
+        if "bash" in tools and not is_done:
+            await streaming(chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(100, 20), DONE)(asked, write)
+        else:
+            await streaming(chunk({"content": "add() adds"}), chunk({}, "stop"), usage(100, 20), DONE)(asked, write)
+
+    return script
+
+
+async def test_opencode_mends_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program("opencode")
+    root = project(tmp_path, BAD)
+    async with serving(as_opencode()) as server:
+        served = {"npm": "@ai-sdk/openai-compatible", "name": "scripted", "models": {"tiny": {"name": "tiny"}}}
+        served["options"] = {"baseURL": f"{server.url}/v1", "apiKey": "worthless"}
+        told = {"provider": {"scripted": served}, "autoupdate": False, "share": "disabled"}
+        monkeypatch.setenv("OPENCODE_CONFIG_CONTENT", json.dumps(told))
+        monkeypatch.setenv("OPENCODE_DISABLE_MODELS_FETCH", "1")
+        for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+            monkeypatch.setenv(name, str(tmp_path / "home" / name.lower()))
+        found, heard = await driven("opencode", root, server, monkeypatch, tmp_path / "home", model="scripted/tiny")
+    assert found.outcome == "archived", (found.blocked, heard[-30:], [asked.path for asked in server.asked])
+    assert (root / "calc.py").read_text() == GOOD
+    assert found.progress("T-001").summary == "add() adds"
+    assert found.progress("T-001").session
+    assert found.spent.tokens > 0
