@@ -45,6 +45,7 @@ given["stdin"] = sys.stdin.read()
 given["prompt"] = open(given["DETENT_PROMPT_FILE"], encoding="utf-8").read()
 given["failures"] = json.load(open(given["DETENT_FAILURES_FILE"]))
 given["cwd"] = os.getcwd()
+given["PWD"] = os.environ["PWD"]
 json.dump({"status": "question", "question": "Which?", "summary": json.dumps(given)},
           open(given["DETENT_RESULT_FILE"], "w"))
 print("one"); print("two", file=sys.stderr)
@@ -55,7 +56,7 @@ print("one"); print("two", file=sys.stderr)
     assert (given["DETENT_RUN"], given["DETENT_TASK"], given["DETENT_ATTEMPT"]) == ("r1", "T-001", "2")
     assert given["stdin"] == given["prompt"] == "Do it – now."
     assert given["failures"] == [{"step": "tests", "test": "test_a"}]
-    assert given["cwd"] == str(tmp_path / "tree")
+    assert given["cwd"] == given["PWD"] == str(tmp_path / "tree")
     assert sorted(heard) == [("stderr", "two"), ("stdout", "one")]
     assert Path(report.output_file).read_text().split() == ["one", "two"] or "two" in report.output_tail
 

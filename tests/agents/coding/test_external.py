@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from detent.agents.coding.settings import settings
+from detent.agents.coding.adapter import AgentWorker
+from detent.agents.coding.port import Assignment, Report
+from detent.agents.coding.settings import WorkerSettings, settings
 from tests.agents.coding.world import BAD, GOOD, git, office, project
 from tests.effects.llm.scripted import (
     DONE,
@@ -58,6 +60,7 @@ def venv(package: str) -> list[list[str]]:
 PROGRAMS: dict[str, tuple[str, Callable[[], list[list[str]]]]] = {
     "claude": ("npm/node_modules/.bin/claude", functools.partial(npm, "@anthropic-ai/claude-code")),
     "codex": ("npm/node_modules/.bin/codex", functools.partial(npm, "@openai/codex")),
+    "opencode": ("npm/node_modules/.bin/opencode", functools.partial(npm, "opencode-ai")),
     "aider": ("aider/bin/aider", functools.partial(venv, "aider-chat")),
 }
 
@@ -236,3 +239,78 @@ async def test_aider_mends_a_bug_and_its_exit_code_is_no_evidence(
         assert (root / "calc.py").read_text() == GOOD
         assert found.spent.tokens > 0
     assert git(root, "rev-parse", "HEAD") == head_before
+
+
+def pointed(name: str, server: Server, monkeypatch: pytest.MonkeyPatch, home: Path) -> AgentWorker:
+    """The agent, talking to the scripted model."""
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-scripted-and-worthless")
+    monkeypatch.setenv("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted-and-worthless")
+    provider = f'{{name="scripted", base_url="{server.url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
+    more = ["-c", "model_provider=scripted", "-c", f"model_providers.scripted={provider}"] if name == "codex" else []
+    model = "tiny" if name == "codex" else ""
+    return AgentWorker(name, WorkerSettings(name, [program(name)], model, {"args": more}))
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+async def test_a_session_goes_on_and_a_planner_answers(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(name)
+    root = project(tmp_path, BAD)
+    async with serving(as_claude(root) if name == "claude" else as_codex()) as server:
+        worker = pointed(name, server, monkeypatch, tmp_path / "home")
+
+        async def work(attempt: int, **given: Any) -> Report:
+            ready: dict[str, Any] = {"run_id": "r", "task_id": "T-001", "root": str(root), "key": f"k{tmp_path}"}
+            folder = str(tmp_path / f"attempt-{attempt}")
+            assignment = Assignment(attempt=attempt, folder=folder, **ready, **given)
+            return await worker.work(assignment, lambda *_: None)
+
+        first = await work(1, prompt="The very first words")
+        assert (first.status, first.error) == ("done", ""), first
+        second = await work(2, prompt="The second words", session=first.session)
+        assert (second.exit, second.error) == (0, ""), second
+        assert second.summary
+        assert "The very first words" in json.dumps(server.asked[-1].body)
+        plan = await work(3, prompt="Plan it", role="plan")
+        assert plan.plan, plan
+        assert plan.error == ""
+
+
+def as_opencode() -> Script:
+    """One command with its own tool for them, then words."""
+    given = {"command": "sed -i 's/a - b/a + b/' calc.py", "description": "Mends add()"}
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "bash", "arguments": json.dumps(given)}}
+
+    async def script(asked: Asked, write: Write) -> None:
+        tools = {tool["function"]["name"] for tool in asked.body.get("tools") or ()}
+        is_done = any(one.get("role") == "tool" for one in asked.body.get("messages", []))
+        if "bash" in tools and not is_done:
+            await streaming(chunk({"tool_calls": [call]}), chunk({}, "tool_calls"), usage(100, 20), DONE)(asked, write)
+        else:
+            await streaming(chunk({"content": "add() adds"}), chunk({}, "stop"), usage(100, 20), DONE)(asked, write)
+
+    return script
+
+
+async def test_opencode_mends_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program("opencode")
+    root = project(tmp_path, BAD)
+    async with serving(as_opencode()) as server:
+        served = {"npm": "@ai-sdk/openai-compatible", "name": "scripted", "models": {"tiny": {"name": "tiny"}}}
+        served["options"] = {"baseURL": f"{server.url}/v1", "apiKey": "worthless"}
+        told = {"provider": {"scripted": served}, "autoupdate": False, "share": "disabled"}
+        monkeypatch.setenv("OPENCODE_CONFIG_CONTENT", json.dumps(told))
+        monkeypatch.setenv("OPENCODE_DISABLE_MODELS_FETCH", "1")
+        for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+            monkeypatch.setenv(name, str(tmp_path / "home" / name.lower()))
+        found, heard = await driven("opencode", root, server, monkeypatch, tmp_path / "home", model="scripted/tiny")
+    assert found.outcome == "archived", (found.blocked, heard[-30:], [asked.path for asked in server.asked])
+    assert (root / "calc.py").read_text() == GOOD
+    assert found.progress("T-001").summary == "add() adds"
+    assert found.progress("T-001").session
+    assert found.spent.tokens > 0

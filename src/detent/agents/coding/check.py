@@ -67,7 +67,7 @@ async def _run(step: Step, root: str, folder: Path, key: str, hear: Hear) -> Che
     try:
         async with asyncio.timeout(step.timeout or None) as limit:
             ears = process.Ears(stdout=heard.take, stderr=heard.take)
-            finished = await containment.run(argv, environment(report), root, None, key, ears)
+            finished = await containment.run(argv, environment(report) | {"PWD": root}, root, None, key, ears)
     except TimeoutError:
         if not limit.expired():
             raise

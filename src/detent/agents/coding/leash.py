@@ -53,6 +53,7 @@ def prepare(assignment: Assignment) -> dict[str, str]:
         "DETENT_PROMPT_FILE": str(folder / PROMPT),
         "DETENT_FAILURES_FILE": str(folder / FAILURES),
         "DETENT_RESULT_FILE": str(folder / RESULT),
+        "PWD": assignment.root,  # some programs believe it more than where they are
     }
 
 
