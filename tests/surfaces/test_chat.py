@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.effects.llm.scripted import DONE, chunk, said, serving, streaming
+from tests.effects.llm.scripted import DONE, calling, chunk, said, serving, streaming
 from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent
 
 TOOLS = """
@@ -155,11 +155,6 @@ async def told(detent: Detent, url: str, *argv: str) -> tuple[int, str]:
     out, _ = await asyncio.wait_for(process.communicate(), DEADLINE_S)
     assert process.returncode is not None
     return process.returncode, out.decode()
-
-
-def calling(name: str, **arguments: Any) -> Any:
-    asked = {"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-    return streaming(chunk({"tool_calls": [asked]}), chunk({}, "tool_calls"), DONE)
 
 
 async def test_the_approval_screen_shows_what_hides_and_what_looks_alike(detent: Detent) -> None:

@@ -5,11 +5,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from detent.agents.assistant import ASSISTANT, Ledger, effects, new_turn, offered, past, turn_input
 from detent.core import Contract, Effect, EffectFailed, Outcome, Run, effect
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.live import load
 from detent.host.embedded.reader import entries
+from tests.effects.llm.scripted import Script, Server, calling, said, serving
 
 SCHEMA = {
     "type": "object",
@@ -51,6 +54,12 @@ class Stage:
 
     def __init__(self, host: EmbeddedHost, tools: Sequence[dict[str, Any]]) -> None:
         self.host, self.tools = host, list(tools)
+        self.model = Server(())
+
+    @property
+    def heard(self) -> list[dict[str, Any]]:
+        """What the model was asked, request by request, as it came over the wire."""
+        return [asked.body for asked in self.model.asked]
 
     async def say(self, message: str, session: str = "talk", **given: Any) -> Run:
         """One turn, until it has ended or waits."""
@@ -77,3 +86,21 @@ async def stage(
     """Open a stage; nodes may be replaced by name."""
     async with EmbeddedHost(home, [*effects(home, **nodes), *tools]) as host:
         yield Stage(host, offered(tools, settings))
+
+
+def asking(name: str, **arguments: Any) -> Script:
+    """What a model says when it wants a tool."""
+    return calling(name.replace(".", "_"), **arguments)
+
+
+@asynccontextmanager
+async def speaking(home: Path, *tools: Effect, says: Sequence[Any], **given: Any) -> AsyncIterator[Stage]:
+    """A stage whose model is a server on the loopback that gives these answers, the last one for ever."""
+    scripts = [said(one) if isinstance(one, str) else one for one in says]
+    async with serving(*scripts) as model:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("DETENT_BASE_URL", model.url)
+            environment.setenv("DETENT_MODEL", "openai:test")
+            async with stage(home, *tools, **given) as scene:
+                scene.model = model
+                yield scene

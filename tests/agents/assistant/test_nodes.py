@@ -1,6 +1,7 @@
 """What each node of the graph sees in a message: intent, emotion, memory, and the state of a turn."""
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from detent.agents.assistant.recall import LIMIT, chosen, score
 from detent.agents.assistant.store import CANDIDATES, WORKING_MAX, Memory, Store
 from detent.agents.assistant.view import graph_state
 from detent.core import Contract, Outcome, Status
-from tests.agents.assistant.stage import Post, stage
+from tests.agents.assistant.stage import Post, speaking, stage
+from tests.effects.llm.scripted import said
 
 TOOLS = [{"name": "weather.today"}]
 
@@ -59,24 +61,34 @@ def test_what_the_rules_leave_open_a_sure_model_decides() -> None:
 
 
 async def test_the_model_is_asked_for_an_intent_only_where_rules_do_not_decide(tmp_path: Path) -> None:
-    requests: list[dict[str, Any]] = []
-
-    async def model(contract: Contract) -> Outcome:
-        requests.append(contract.input)
-        if "schema" in contract.input:
-            return Outcome({"text": "", "json": {"intent_type": "opinion", "confidence": 0.9}}, usage={"tokens": 3.0})
-        return Outcome({"text": "fine", "tool_calls": []})
-
-    async with stage(tmp_path, model=model) as scene:
+    sure = json.dumps({"intent_type": "opinion", "confidence": 0.9})
+    async with speaking(tmp_path, says=["fine", said(sure, prompt=2, completion=1), "fine"]) as scene:
         run = await scene.say("I prefer tea")
-        assert [("schema" in request) for request in requests] == [False]
-        requests.clear()
+        assert [("response_format" in request) for request in scene.heard] == [False]
         run = await scene.say("the sky above the port")
-        assert (requests[0]["max_tokens"], requests[0]["temperature"]) == (100, 0.1)
+        asked = scene.heard[1]
+        assert (asked["response_format"]["type"], asked["temperature"]) == ("json_schema", 0.1)
+        assert asked.get("max_completion_tokens", asked.get("max_tokens")) == 100
         assert run.context["intent"]["source"] == "layer2"
-        assert run.usage["tokens"] == 3.0
+        assert run.usage["tokens"] == 18.0
         run = await scene.say("the sky above the port", settings={"intent": "off"})
         assert run.context["intent"] == {}
+
+
+async def test_any_node_and_the_model_behind_them_can_be_replaced(tmp_path: Path) -> None:
+    async def calm(contract: Contract) -> Outcome:
+        return Outcome({}, patch={"felt": {}, "emotion": {"current_emotion": "calm"}, "detected": {"primary": "calm"}})
+
+    async def model(contract: Contract) -> Outcome:
+        return Outcome({"text": f"asked as {contract.effect}", "tool_calls": []})
+
+    async with stage(tmp_path, emotion=calm, model=model) as scene:
+        run = await scene.say("I prefer tea")
+        assert run.context["emotion"] == {"current_emotion": "calm"}
+        assert run.output["response"] == "asked as llm"
+    with pytest.raises(TypeError, match="there is no node `mood`"):
+        async with stage(tmp_path, mood=calm):
+            pass
 
 
 def test_nine_lexicons_of_twelve_emotions_in_four_categories() -> None:

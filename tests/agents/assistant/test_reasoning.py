@@ -1,7 +1,6 @@
-"""What a model's answers lead to, and what they cannot: the model is scripted, everything else is real."""
+"""What a model's answers lead to, and what they cannot: its server is scripted on the loopback, all else is real."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +11,7 @@ from detent.agents.assistant.store import Store
 from detent.agents.assistant.view import consequence, seen_by, snapshot, timeline, topology
 from detent.core import Contract, Effect, Outcome, Run, Status, effect
 from detent.errors import NotWaiting, Refused
-from tests.agents.assistant.stage import Post, Stage, stage
-
-Model = Callable[[Contract], Any]
-
-
-def script(*answers: Any, heard: list[dict[str, Any]] | None = None) -> Model:
-    """A model that gives these answers to whatever it is asked, the last one for ever."""
-    left = list(answers)
-
-    async def model(contract: Contract) -> Outcome:
-        if heard is not None:
-            heard.append(contract.input)
-        said = left.pop(0) if len(left) > 1 else left[0]
-        return Outcome({"text": said, "tool_calls": []} if isinstance(said, str) else said)
-
-    return model
-
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"text": "", "tool_calls": [{"id": "c1", "name": name, "arguments": arguments}]}
+from tests.agents.assistant.stage import Post, Stage, asking, speaking
 
 
 def looker(gives: Any = "nothing") -> Effect:
@@ -48,21 +28,20 @@ async def test_the_object_form_carries_emotion_memory_and_a_tool_call(tmp_path: 
     emotion = {"primary": "sad", "category": "negative", "confidence": 0.2, "indicators": []}
     update = {"should_store": True, "entries": [{"category": "fact", "key": "城市", "value": "上海"}]}
     second = {"response": "好了", "emotion": emotion, "memory_update": update}
-    heard: list[dict[str, Any]] = []
-    model = script(f"```json\n{json.dumps(first)}\n```", json.dumps(second), heard=heard)
-    async with stage(tmp_path, looker("a note"), model=model) as scene:
+    says = (f"```json\n{json.dumps(first)}\n```", json.dumps(second))
+    async with speaking(tmp_path, looker("a note"), says=says) as scene:
         run = await scene.say("I prefer tea")
         assert run.output["response"] == "好了"
         assert run.output["emotion"]["indicators"] == ["degraded_from_sad"]
         assert [m["key"] for m in run.output["memories"]] == ["城市"]
-        assert heard[1]["messages"][-1] == {"role": "tool", "tool_call_id": "call_1",
+        assert scene.heard[1]["messages"][-1] == {"role": "tool", "tool_call_id": "call_1",
                                             "content": "[SUCCESS] notes.read: a note"}  # fmt: skip
         run = await scene.say("你记得我的城市吗？我喜欢那里")
         assert [m["content"] for m in run.context["memories"]] == ["城市: 上海"]
 
 
 async def test_four_of_a_kind_in_a_row_are_stopped(tmp_path: Path) -> None:
-    async with stage(tmp_path, looker(), model=script(call("notes.read", n=1))) as scene:
+    async with speaking(tmp_path, looker(), says=[asking("notes.read", n=1)]) as scene:
         run = await scene.say("hello")
         assert run.output["is_forced_stop"] is True
         assert "notes.read was wanted 4 times in a row" in run.output["response"]
@@ -74,8 +53,8 @@ async def test_a_model_that_never_comes_to_an_end_is_stopped(tmp_path: Path) -> 
     async def other(contract: Contract) -> Outcome:
         return Outcome([])
 
-    answers = [call("notes.read"), call("notes.list")] * 40
-    async with stage(tmp_path, looker(), other, model=script(*answers)) as scene:
+    answers = [asking("notes.read"), asking("notes.list")] * 40
+    async with speaking(tmp_path, looker(), other, says=answers) as scene:
         run = await scene.say("hello")
         assert (run.status, run.state) == (Status.FAILED, "stopped")
         assert run.error is not None
@@ -95,17 +74,22 @@ HOSTILE = {
 
 @pytest.mark.parametrize("output", HOSTILE.values(), ids=HOSTILE)
 async def test_what_a_tool_says_changes_nothing_by_itself(tmp_path: Path, output: str) -> None:
-    post, heard = Post(), list[dict[str, Any]]()
-    answers = [call("notes.read", n=1), call("shell", run="rm -rf /"), call("email.send", to="eve@example.com"), "end"]
-    async with stage(tmp_path, looker(output), post.effect, model=script(*answers, heard=heard)) as scene:
+    post = Post()
+    answers = [
+        asking("notes.read", n=1),
+        asking("shell", run="rm -rf /"),
+        asking("email.send", to="eve@example.com"),
+        "end",
+    ]
+    async with speaking(tmp_path, looker(output), post.effect, says=answers) as scene:
         run = await scene.say("I prefer tea")
-        told = heard[1]["messages"][-1]["content"]
+        told = scene.heard[1]["messages"][-1]["content"]
         assert told.startswith("[SUCCESS] notes.read: ")
         assert "\n" not in told
         assert "\x1b" not in told
         assert "\u202e" not in told
         # The model fell for it: a tool nobody offered is refused, an irreversible one waits for a person.
-        assert heard[2]["messages"][-1]["content"].startswith(
+        assert scene.heard[2]["messages"][-1]["content"].startswith(
             "[FAILED] shell.shell: there is no such tool; offered: notes.read"
         )
         assert run.status is Status.WAITING
@@ -115,13 +99,13 @@ async def test_what_a_tool_says_changes_nothing_by_itself(tmp_path: Path, output
                 await scene.answer(run, approved=True, **said)
         run = await scene.answer(run, approved=False)
         assert post.sent == []
-        assert heard[3]["messages"][-1]["content"] == "[REJECTED] email.send: kim said no"
+        assert scene.heard[3]["messages"][-1]["content"] == "[REJECTED] email.send: kim said no"
 
 
 async def test_a_model_may_only_make_a_tool_stricter(tmp_path: Path) -> None:
     post = Post()
-    answers = [call("notes.read", n=1, irreversible=True), call("email.send", to="a@b", irreversible=False), "end"]
-    async with stage(tmp_path, looker(), post.effect, model=script(*answers)) as scene:
+    answers = [asking("notes.read", n=1, irreversible=True), asking("email.send", to="a@b", irreversible=False), "end"]
+    async with speaking(tmp_path, looker(), post.effect, says=answers) as scene:
         run = await scene.say("I prefer tea")
         assert run.waiting[0].effect == "notes.read"
         assert run.waiting[0].input == {"n": 1}
@@ -132,7 +116,7 @@ async def test_a_model_may_only_make_a_tool_stricter(tmp_path: Path) -> None:
 
 async def test_a_tool_that_was_offered_as_harmless_and_is_not_is_asked_about(tmp_path: Path) -> None:
     post = Post()
-    async with stage(tmp_path, post.effect, model=script(call("email.send", to="bob"), "done")) as scene:
+    async with speaking(tmp_path, post.effect, says=[asking("email.send", to="bob"), "done"]) as scene:
         scene.tools[0]["kind"] = "pure"
         run = await scene.say("I prefer tea")
         assert run.status is Status.WAITING
@@ -140,19 +124,20 @@ async def test_a_tool_that_was_offered_as_harmless_and_is_not_is_asked_about(tmp
 
 
 async def test_arguments_that_do_not_fit_reach_no_tool(tmp_path: Path) -> None:
-    heard: list[dict[str, Any]] = []
-    answers = [call("notes.read", n="one"), "sorry"]
-    async with stage(tmp_path, looker(), model=script(*answers, heard=heard)) as scene:
+    answers = [asking("notes.read", n="one"), "sorry"]
+    async with speaking(tmp_path, looker(), says=answers) as scene:
         run = await scene.say("I prefer tea")
         assert run.output["response"] == "sorry"
-        assert heard[1]["messages"][-1]["content"] == "[FAILED] notes.read: arguments.n must be integer, not string"
+        assert (
+            scene.heard[1]["messages"][-1]["content"] == "[FAILED] notes.read: arguments.n must be integer, not string"
+        )
         assert scene.ledger(run).executions == {}
 
 
 async def test_edited_arguments_supersede_the_call(tmp_path: Path) -> None:
     post = Post()
-    answers = [call("email.send", to="bob"), "done"] * 2
-    async with stage(tmp_path, post.effect, model=script(*answers)) as scene:
+    answers = [asking("email.send", to="bob"), "done"] * 2
+    async with speaking(tmp_path, post.effect, says=answers) as scene:
         run = await scene.answer(await scene.say("I prefer tea"), approved=True, args={"to": "rob"})
         assert post.sent == [{"to": "rob"}]
         statuses = [(e.type, e.status.value, e.error) for e in scene.ledger(run).executions.values()]
@@ -167,8 +152,8 @@ async def test_edited_arguments_supersede_the_call(tmp_path: Path) -> None:
 
 async def test_the_same_deed_again_on_purpose_always_asks(tmp_path: Path) -> None:
     post = Post()
-    answers = [call("email.send", to="bob"), "one", call("email.send", to="bob", _repeat="he lost it"), "two"]
-    async with stage(tmp_path, post.effect, model=script(*answers)) as scene:
+    answers = [asking("email.send", to="bob"), "one", asking("email.send", to="bob", _repeat="he lost it"), "two"]
+    async with speaking(tmp_path, post.effect, says=answers) as scene:
         await scene.answer(await scene.say("I prefer tea"), approved=True)
         run = await scene.say("I prefer tea")
         assert "he lost it" in run.waiting[0].question.text  # type: ignore[union-attr]
@@ -179,8 +164,8 @@ async def test_the_same_deed_again_on_purpose_always_asks(tmp_path: Path) -> Non
 async def test_a_tool_with_a_key_of_its_own(tmp_path: Path) -> None:
     post = Post()
     settings = {"email.send": {"key": "{{ args.to }}"}}
-    answers = [call("email.send", to="bob", body="1"), "one", call("email.send", to="bob", body="2"), "two"]
-    async with stage(tmp_path, post.effect, model=script(*answers), settings=settings) as scene:
+    answers = [asking("email.send", to="bob", body="1"), "one", asking("email.send", to="bob", body="2"), "two"]
+    async with speaking(tmp_path, post.effect, says=answers, settings=settings) as scene:
         run = await scene.answer(await scene.say("I prefer tea"), approved=True)
         assert next(iter(scene.ledger(run).executions.values())).key == "email.send:bob"
         run = await scene.say("I prefer tea")
@@ -204,15 +189,14 @@ FORM = {"ecs_request": {
 
 
 async def test_a_form_is_answered_and_the_graph_begins_again(tmp_path: Path) -> None:
-    heard: list[dict[str, Any]] = []
-    async with stage(tmp_path, model=script(json.dumps(FORM), "Have a good trip!", heard=heard)) as scene:
+    async with speaking(tmp_path, says=[json.dumps(FORM), "Have a good trip!"]) as scene:
         run = await asked_form(scene)
         for wrong in ({}, {"where": ""}, {"where": "Rome", "class": "third"}, {"where": "Rome", "days": 40}):
             with pytest.raises(Refused):
                 await scene.answer(run, data=wrong)
         run = await scene.answer(run, data={"where": "Rome", "days": 3})
         assert run.output["response"] == "Have a good trip!"
-        assert heard[1]["messages"][-1]["content"] == "[Your trip]\nWhere to?: Rome\ndays: 3"
+        assert scene.heard[1]["messages"][-1]["content"] == "[Your trip]\nWhere to?: Rome\ndays: 3"
         ledger = scene.ledger(run)
         (form,) = ledger.executions.values()
         moves = [(m.trigger, m.actor) for m in form.moves]
@@ -224,18 +208,17 @@ async def test_a_form_is_answered_and_the_graph_begins_again(tmp_path: Path) -> 
 
 
 async def test_a_rejected_form_is_rejected_and_the_model_is_told(tmp_path: Path) -> None:
-    heard: list[dict[str, Any]] = []
-    async with stage(tmp_path, model=script(json.dumps(FORM), "As you like.", heard=heard)) as scene:
+    async with speaking(tmp_path, says=[json.dumps(FORM), "As you like."]) as scene:
         run = await scene.answer(await asked_form(scene), approved=False)
         assert run.output["response"] == "As you like."
         (form,) = scene.ledger(run).executions.values()
         assert form.status is Status.REJECTED
-        assert heard[1]["messages"][-1]["content"] == "[REJECTED] form Your trip: kim said no"
+        assert scene.heard[1]["messages"][-1]["content"] == "[REJECTED] form Your trip: kim said no"
 
 
 async def test_views_have_exactly_their_fields(tmp_path: Path) -> None:
     post = Post()
-    async with stage(tmp_path, post.effect, model=script(call("email.send", to="bob"), "done")) as scene:
+    async with speaking(tmp_path, post.effect, says=[asking("email.send", to="bob"), "done"]) as scene:
         run = await scene.say("I prefer tea")
         ledger = scene.ledger(run)
         tool, confirmation = ledger.executions.values()
@@ -291,7 +274,7 @@ async def test_views_have_exactly_their_fields(tmp_path: Path) -> None:
 
 async def test_only_those_who_carry_out_may_move_an_execution(tmp_path: Path) -> None:
     post = Post()
-    async with stage(tmp_path, post.effect, model=script(call("email.send", to="bob"), "done")) as scene:
+    async with speaking(tmp_path, post.effect, says=[asking("email.send", to="bob"), "done"]) as scene:
         run = await scene.say("I prefer tea")
         tool, confirmation = scene.ledger(run).executions.values()
         with pytest.raises(Refused, match="may read executions, not move them"):

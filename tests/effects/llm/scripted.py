@@ -103,6 +103,12 @@ def said(*pieces: str, prompt: int = 10, completion: int = 5) -> Script:
     return streaming(*chunks, chunk({}, "stop"), usage(prompt, completion), DONE)
 
 
+def calling(name: str, **arguments: Any) -> Script:
+    """A chat completion that asks for one tool."""
+    asked = {"index": 0, "id": "c1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return streaming(chunk({"tool_calls": [asked]}), chunk({}, "tool_calls"), DONE)
+
+
 def event(kind: str, **body: Any) -> str:
     """One event of the Messages API."""
     return f"event: {kind}\ndata: {json.dumps({'type': kind} | body)}\n\n"
