@@ -5,6 +5,7 @@
 after      killed right after the effect            at_once   approved twice at once, by two processes
 before     killed right before it                   again     the same deed asked for in a second run
 twice      approved twice, one after the other      writes    killed before and after every write of the journal
+rivals     the same deed asked for at the same moment in two processes
 
 Every round has its own recipient; lives are forked, share one journal, and one last life finishes what they left.
 """
@@ -13,6 +14,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -32,6 +34,7 @@ from detent.host.embedded.writer import InlineWriter
 
 SCHEMA = {"type": "object", "properties": {name: {"type": "string"} for name in ("to", "subject", "body")}}
 MANY = 100_000
+HARM = ("more_than_once", "never", "open", "broken")
 
 
 class Post:
@@ -235,6 +238,41 @@ def at_once(home: Path, rounds: int) -> dict[str, Any]:
     return {"codes": codes, "said": dict(both), **counted(home, post, rounds)}
 
 
+def rivals(home: Path, rounds: int) -> dict[str, Any]:
+    """Two processes ask for the same deed at the same moment, each in a run of its own; then both say yes."""
+    post = Post(home)
+
+    async def want(name: str) -> None:
+        told = []
+        async with open_host(home, [*effects(home), post.effect]) as host:
+            for number in range(rounds):
+                await meet(home, name, number)
+                run = await begin(host, post, number, f"{name}-{number}")
+                await meet(home, name, number + MANY)  # nobody says yes before both have asked
+                is_asked = run.ended is None
+                said = await approve(host, run) if is_asked else ""
+                told.append({"run": run.id, "said": said, "response": "" if is_asked else run.output["response"]})
+            await meet(home, name, rounds)  # the one that drives the runs stays until both are through
+        (home / f"told.{name}").write_text(json.dumps(told))
+
+    lived(lambda: _nothing(home, post))
+    pids = [forked(lambda n=name: want(n)) for name in ("left", "right")]  # type: ignore[misc]
+    codes = [os.waitpid(pid, 0)[1] for pid in pids]
+    pairs = zip(*(json.loads((home / f"told.{name}").read_text()) for name in ("left", "right")), strict=True)
+    found = Counter[str]()
+    for pair in pairs:
+        first, second = sorted(pair, key=lambda one: one["said"] == "")
+        names_it = f"open in tools/call/1 of run {first['run']}" in second["response"]
+        found["one deed, one refusal" if first["said"] == "yes" and names_it else json.dumps(pair)] += 1
+    return {"codes": codes, "ends": dict(found), **counted(home, post, rounds)}
+
+
+async def _nothing(home: Path, post: Post) -> None:
+    """Make the journal, so that nobody has to be the first."""
+    async with host_of(home, post):
+        pass
+
+
 async def shown(_host: SharedHost, home: Path, number: int) -> Run:
     journal = Journal(home / "journal.db")
     try:
@@ -277,7 +315,7 @@ def main(rounds: int) -> dict[str, Any]:
     """Every scenario, each in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="detent-payment-") as folder:
         homes = {name: Path(folder) / name for name in ("after", "before", "after_probe", "before_probe", "twice",
-                                                        "again", "at_once", "writes")}  # fmt: skip
+                                                        "again", "at_once", "rivals", "writes")}  # fmt: skip
         for home in homes.values():
             home.mkdir()
         return {
@@ -288,8 +326,32 @@ def main(rounds: int) -> dict[str, Any]:
             "twice": asyncio.run(twice(homes["twice"], rounds)),
             "again": asyncio.run(again(homes["again"], rounds)),
             "at_once": at_once(homes["at_once"], rounds),
+            "rivals": rivals(homes["rivals"], rounds),
             "writes": writes(homes["writes"]),
         }
+
+
+def played(rounds: int) -> dict[str, Any]:
+    """Every scenario in a process of its own, which may fork as it likes; what it found."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.simulation.payment", str(rounds)],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"DETENT_MODEL": "builtin:rules"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def harm(found: dict[str, Any]) -> list[str]:
+    """What went wrong, scenario by scenario: a deed done twice or never, a turn left open, a broken journal."""
+    wrong = [f"{name}: {key} {told[key]}" for name, told in found.items() for key in HARM if told.get(key)]
+    for one in found["writes"]["found"]:
+        is_lost = one["never"] and one["moment"] > 1  # before the first write there was no turn at all
+        wrong += [f"writes: {one}"] if is_lost or any(one[key] for key in HARM if key != "never") else []
+    return wrong
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The long version of the crash tests: every case with a death at every moment, then random histories and SIGKILL.
+"""The long version of the crash tests: every case with a death at every moment, then histories, SIGKILL and payments.
 
 ./run soak [MINUTES]
 """
@@ -12,9 +12,11 @@ from pathlib import Path
 
 from detent.testing import crash_case, read_cases
 from tests.simulation.history import check
+from tests.simulation.payment import harm, played
 from tests.simulation.sigkill import rounds
 
 CASES = Path(__file__).parents[1] / "define" / "cases"
+PAYMENTS = 10  # rounds of each scenario between two looks at the clock
 HARM = ("duplicates", "missing", "lost", "unfinished", "broken")
 
 
@@ -34,7 +36,7 @@ def main(minutes: float) -> int:
     if not cases():
         return 1
     seed = random.randrange(2**31)
-    histories = kills = 0
+    histories = kills = payments = 0
     while time.monotonic() < until:
         for _ in range(200):
             seed += 1
@@ -50,7 +52,12 @@ def main(minutes: float) -> int:
         if any(found[name] for name in HARM):
             print(json.dumps(found))
             return 1
-        print(f"{histories} histories, {kills} kills, nothing lost, nothing repeated", flush=True)
+        if wrong := harm(played(PAYMENTS)):
+            print("\n".join(wrong))
+            return 1
+        payments += PAYMENTS
+        done = f"{histories} histories, {kills} kills, {payments} payments in each way"
+        print(f"{done}: nothing lost, nothing repeated", flush=True)
     return 0
 
 

@@ -1,13 +1,10 @@
 """An approved deed of the assistant happens once: killed after or before it, approved twice, asked for again."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.simulation.payment import harm, played
 
 ROUNDS = 50
 NOTHING: dict[str, list[str]] = {"more_than_once": [], "never": [], "open": [], "broken": []}
@@ -16,19 +13,12 @@ NOTHING: dict[str, list[str]] = {"more_than_once": [], "never": [], "open": [], 
 @pytest.fixture(scope="module")
 def found() -> Any:
     """What fifty rounds of every scenario left behind."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.simulation.payment", str(ROUNDS)],
-        cwd=Path(__file__).parents[2],
-        env=os.environ | {"DETENT_MODEL": "builtin:rules"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return played(ROUNDS)
 
 
-@pytest.mark.parametrize("name", ["after", "before", "after_probe", "before_probe", "twice", "again", "at_once"])
+@pytest.mark.parametrize(
+    "name", ["after", "before", "after_probe", "before_probe", "twice", "again", "at_once", "rivals"]
+)
 def test_the_deed_happens_exactly_once(found: Any, name: str) -> None:
     told = found[name]
     assert {key: told[key] for key in NOTHING} == NOTHING
@@ -56,6 +46,19 @@ def test_of_two_approvals_one_counts(found: Any) -> None:
 def test_a_second_run_is_refused_with_the_first_one_s_name(found: Any) -> None:
     assert found["again"]["refused"] == ROUNDS
     assert found["again"]["calls"] == {"completed": ROUNDS, "rejected": ROUNDS}
+
+
+def test_nothing_is_harmed_and_harm_is_seen(found: Any) -> None:
+    assert harm(found) == []
+    assert harm(found | {"twice": found["twice"] | {"more_than_once": ["r1@example.com"]}}) == [
+        "twice: more_than_once ['r1@example.com']"
+    ]
+
+
+def test_of_two_processes_that_want_the_same_one_does_it_and_one_is_told_who(found: Any) -> None:
+    assert found["rivals"]["ends"] == {"one deed, one refusal": ROUNDS}
+    assert found["rivals"]["codes"] == [0, 0]
+    assert found["rivals"]["calls"] == {"completed": ROUNDS, "rejected": ROUNDS}
 
 
 def test_death_at_every_write_leaves_at_most_one_deed_and_an_explained_end(found: Any) -> None:
