@@ -84,6 +84,7 @@ def test_a_policy_says_what_its_file_says(tmp_path: Path) -> None:
         ("default: {irreversible: perhaps}", "p:1:25: unknown `irreversible`: `perhaps`"),
         ("default: {harmless: allow}", "unknown key of `default`: `harmless`"),
         ("roles: {ops: [role:dev]}", "`role:dev` is not a person"),
+        ("mcp_may_approve_irreversible: sometimes", "p:1:31: `mcp_may_approve_irreversible` must be `true` or `false`"),
         ("roles: {ops: []}", "`ops` must be a text or a list of texts"),
         ("rules: []\nrules: []", "p:2:1: "),
         (f"rules: [{{name: a, decision: deny, tool: '{'x' * 201}'}}]", "a pattern of more than 200 characters"),
@@ -110,9 +111,15 @@ def test_an_empty_policy_says_nothing() -> None:
     assert read_policy("rules:\n") == Policy()
 
 
+def test_mcp_clients_approve_what_cannot_be_undone_only_where_the_policy_says_so() -> None:
+    assert read_policy("mcp_may_approve_irreversible: true").mcp_may_approve_irreversible is True
+    assert read_policy("mcp_may_approve_irreversible: false") == Policy()
+
+
 def test_the_schema_names_every_key() -> None:
     schema = policy_schema()
     assert json.loads(json.dumps(schema)) == schema
-    assert set(schema["properties"]) == {"version", "description", "rules", "default", "roles"}
+    assert set(schema["properties"]) == {"version", "description", "rules", "default", "roles",
+                                         "mcp_may_approve_irreversible"}  # fmt: skip
     assert schema["$defs"]["rule"]["required"] == ["name", "decision"]
     assert schema["$defs"]["rule"]["additionalProperties"] is False

@@ -137,8 +137,11 @@ async def test_a_client_starts_a_run_and_its_user_decides(folder: Path, mode: st
     assert not (folder / "book.txt").exists()
 
 
-async def test_an_operator_can_let_users_of_clients_approve_everything(folder: Path) -> None:
-    async with client(folder, Person(YES, YES), "auto", "--mcp-may-approve-irreversible") as connected:
+@pytest.mark.parametrize("way", ["option", "policy"])
+async def test_an_operator_can_let_users_of_clients_approve_everything(folder: Path, way: str) -> None:
+    (folder / "detent.policy.yaml").write_text(f"mcp_may_approve_irreversible: {str(way == 'policy').lower()}\n")
+    option = ["--mcp-may-approve-irreversible"] if way == "option" else []
+    async with client(folder, Person(YES, YES), "auto", *option) as connected:
         begun = await call(connected, "run_start", workflow="book.yaml", key="k", input={"what": "tea"})
         await call(connected, "approval_request", run=begun["run_id"])
         decision = await call(connected, "approval_request", run=begun["run_id"])

@@ -115,6 +115,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     rules: tuple[Rule, ...] = ()
     default: dict[str, Decision] = {}  # by kind of effect; a kind that is not there is left to the machine's author
     roles: dict[str, tuple[str, ...]] = {}
+    mcp_may_approve_irreversible: bool = False  # whether the user of an MCP client may, as on the command line
 
     @cached_property
     def digest(self) -> str:

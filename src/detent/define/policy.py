@@ -29,6 +29,9 @@ POLICY: Shape = {
     "rules": Key("many", "The rules, tried in this order; the first that is for a call decides.", of="rule"),
     "default": Key("one", "What holds where no rule applies, by kind of effect.", of="default"),
     "roles": Key("plain", "Who holds which role: names with lists of people."),
+    "mcp_may_approve_irreversible": Key(
+        "flag", "Let the user of an MCP client also approve what cannot be taken back."
+    ),
 }
 RULE: Shape = {
     "name": Key("text", "What the rule is called in journals and answers.", is_needed=True),
@@ -69,13 +72,15 @@ def compile_policy(document: Document) -> Policy:
     roles: dict[str, tuple[str, ...]] = {}
     rules: list[Rule] = []
     default: dict[str, Any] = {}
+    may_approve = False
     if given is not None:
         roles = _roles(page, given)
         rules = _rules(page, given, roles)
         wanted = fields(page, given.at("default"), given.get("default"), DEFAULT, "`default`")
         default = wanted.values if wanted is not None else {}
+        may_approve = given.get("mcp_may_approve_irreversible", False)
     refuse(page.problems)
-    return lean(Policy, rules=tuple(rules), default=default, roles=roles)
+    return lean(Policy, rules=tuple(rules), default=default, roles=roles, mcp_may_approve_irreversible=may_approve)
 
 
 def policy_schema() -> dict[str, Any]:

@@ -54,6 +54,12 @@ class SharedHost:
         return {effect.name: effect for effect in given}
 
     @property
+    def policy(self) -> Policy | None:
+        """The policy this process was given; it holds for runs while this process drives them."""
+        given: Policy | None = self._settings.get("policy")
+        return given
+
+    @property
     def is_holder(self) -> bool:
         """Whether this process holds the journal."""
         return self._host is not None

@@ -2,7 +2,7 @@
 
 There is no tool that approves. `approval_request` makes the client ask its user, shows the exact call, and stores the
 decision with the principal `mcp:<client>`. What cannot be taken back needs a stronger channel (the command line or the
-page) unless the operator has said `mcp_may_approve_irreversible`.
+page) unless the operator has said `mcp_may_approve_irreversible`, to this server or in the policy.
 """
 
 import asyncio
@@ -75,7 +75,8 @@ class Surface:
         self._host = host
         self._reader = Reader(home)
         self._folder = (folder or Path.cwd()).resolve()
-        self._may_all = mcp_may_approve_irreversible
+        law = host.policy
+        self._may_all = mcp_may_approve_irreversible or (law is not None and law.mcp_may_approve_irreversible)
         self.server = MCPServer("detent", instructions=INSTRUCTIONS, log_level="ERROR")
         self._add_tools()
         self._add_resources()
