@@ -3,11 +3,12 @@
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from detent.agents.assistant import ASSISTANT, Ledger, effects, new_turn, offered, past, turn_input
+from detent.agents.assistant import ASSISTANT, Ledger, effects, left, new_turn, offered, past, turn_input
 from detent.core.deed import Effect
-from detent.errors import Refused
+from detent.define import find_effects
+from detent.errors import DefinitionError, Refused
 from detent.host.embedded.live import load
 from detent.host.embedded.reader import entries
 from detent.surfaces.source import of_agent
@@ -31,6 +32,17 @@ def _made(home: Path) -> dict[str, Effect]:
     return {effect.name: effect for effect in effects(home)}
 
 
+def own_effects(source: str) -> dict[str, Effect]:
+    """The effects of a tools file; a file that cannot be used is a mistake, not an empty list."""
+    problems: list[str] = []
+    found = find_effects(source, problems.append)
+    if problems:
+        raise DefinitionError(problems[0].removeprefix("the effects of this run cannot be loaded: "))
+    if not found:
+        raise DefinitionError("there are no effects in it; make some with `@effect`", source)
+    return found
+
+
 def tools_of(known: Mapping[str, Effect], own: Mapping[str, Effect], named: Sequence[str]) -> list[dict[str, Any]]:
     """The tools a model is offered: those of the user's file, those of MCP servers, and built-in ones by name."""
     from detent.effects import builtin, discover
@@ -43,10 +55,26 @@ def tools_of(known: Mapping[str, Effect], own: Mapping[str, Effect], named: Sequ
     return offered({**served, **own}.values())
 
 
-def history(journal: "Journal", session: str) -> list[dict[str, str]]:
-    """What was said in a session so far."""
-    found = [load(journal, record.summary.run_id).run for record in journal.session(session, TURNS_READ)]
-    return past(found)
+class Past(NamedTuple):
+    """A session so far: what was said, our lines on calls cancelled since, and the facts of all calls cancelled."""
+
+    said: list[dict[str, str]]
+    news: list[dict[str, str]]
+    facts: list[dict[str, Any]]
+
+
+def history(journal: "Journal", session: str) -> Past:
+    """What a new turn must know of its session."""
+    runs = [load(journal, record.summary.run_id).run for record in journal.session(session, TURNS_READ)]
+    facts, news = list[dict[str, Any]](), list[dict[str, str]]()
+    for run in reversed(runs):
+        fact = left(run, ledger_of(journal, run.id))
+        if fact is None:
+            continue
+        facts.append(fact)
+        if run.at >= runs[0].started_at:  # else the newest turn was told
+            news.append({"role": "system", "content": fact["value"]})
+    return Past(past(runs), news, facts)
 
 
 def ledger_of(journal: "Journal", run_id: str) -> Ledger:

@@ -207,6 +207,28 @@ async def test_a_display_needs_no_answer(tmp_path: Path, monkeypatch: pytest.Mon
         assert names(told)[-1] == "done"
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("none.py", "", "there is no such file"),
+        ("tools.py", "import nothing_of_that_name", "nothing_of_that_name"),
+        ("tools.py", "x = 1", "no effects"),
+    ],
+)
+async def test_tools_that_cannot_be_used_are_told_and_no_turn_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, told: str
+) -> None:
+    (tmp_path / "tools.py").write_text(text)
+    monkeypatch.setenv("DETENT_TOOLS", str(tmp_path / name))
+    async with stage(tmp_path) as scene:
+        for path, body in (("/chat", {"message": "hello", "session_id": "s"}),):
+            answer = await scene.client.post(path, json=body)
+            assert answer.status_code == 409, answer.text
+            assert "DETENT_TOOLS" in answer.text
+            assert told in answer.text
+        await scene.get("/api/execution/s/timeline", 404)
+
+
 async def test_the_token_guards_the_conversation_too(tmp_path: Path) -> None:
     async with stage(tmp_path, token="a-token-of-enough-letters") as scene:  # noqa: S106
         for path in ("/chat", "/ecs/respond", "/ecs/continue"):

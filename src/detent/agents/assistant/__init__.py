@@ -4,7 +4,16 @@ from detent.agents.assistant.execution import Execution, Ledger, trace
 from detent.agents.assistant.key import old_key
 from detent.agents.assistant.machine import ASSISTANT
 from detent.agents.assistant.node import effects
-from detent.agents.assistant.turn import checked_session, from_client, new_session, new_turn, offered, past, turn_input
+from detent.agents.assistant.turn import (
+    checked_session,
+    from_client,
+    left,
+    new_session,
+    new_turn,
+    offered,
+    past,
+    turn_input,
+)
 
 __all__ = [
     "ASSISTANT",
@@ -16,6 +25,7 @@ __all__ = [
     "turn_input",
     "offered",
     "past",
+    "left",
     "from_client",
     "new_session",
     "checked_session",

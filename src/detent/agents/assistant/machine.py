@@ -60,6 +60,7 @@ ASSISTANT = Machine(
                 "text": "{{ context.message }}",
                 "intent": "{{ context.intent }}",
                 "session": "{{ run.session }}",
+                "facts": "{{ context.facts or [] }}",
             }),
         ),
         "reasoning": (

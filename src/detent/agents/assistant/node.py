@@ -106,7 +106,11 @@ async def _emotion(contract: Contract) -> Outcome:
 
 
 def _recall(store: Store) -> Perform:
-    def look(text: str, topic: str, session: str) -> tuple[list[tuple[float, Memory]], dict[str, str]]:
+    def look(
+        text: str, topic: str, session: str, facts: Sequence[dict[str, Any]]
+    ) -> tuple[list[tuple[float, Memory]], dict[str, str]]:
+        if facts:
+            store.keep(facts, session)  # of turns that were cancelled; each has its source, so it is there once
         best = recall.chosen(store.candidates(text), text, store.now(), topic)
         if best:
             store.touch([memory.id for _, memory in best])
@@ -117,7 +121,7 @@ def _recall(store: Store) -> Perform:
         found = given.get("intent") or {}
         topic = str(found.get("intent_type", "")) if found.get("category") == "memory" else ""
         text, session = str(given.get("text") or ""), str(given.get("session") or "")
-        best, working = await asyncio.to_thread(look, text, topic, session)
+        best, working = await asyncio.to_thread(look, text, topic, session, given.get("facts") or ())
         memories = [recall.recalled(memory, value) for value, memory in best]
         return Outcome({"retrieved": len(memories)}, patch={"memories": memories, "working": working})
 

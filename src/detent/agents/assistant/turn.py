@@ -6,9 +6,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from detent.agents.assistant.view import dialogue
+from detent.agents.assistant import fact
+from detent.agents.assistant.execution import Ledger
+from detent.agents.assistant.view import consequence, dialogue
 from detent.core.deed import Effect
 from detent.core.run import Run
+from detent.core.status import Status
 from detent.errors import Refused
 
 HISTORY_MAX, HISTORY_TEXT_MAX, MESSAGE_MAX = 40, 100_000, 200_000
@@ -42,8 +45,9 @@ def turn_input(
     history: Sequence[Mapping[str, Any]] = (),
     settings: Mapping[str, Any] | None = None,
     images: Sequence[Mapping[str, Any]] = (),
+    facts: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The input of a turn's run."""
+    """The input of a turn's run; `facts` are of earlier turns that could not keep them, and are kept by this one."""
     if len(message) > MESSAGE_MAX:
         raise Refused(f"the message has {len(message):,} characters; at most {MESSAGE_MAX:,} are taken")
     return {
@@ -56,6 +60,7 @@ def turn_input(
         "call": {},
         "form": {},
         "turn": 0,
+        "facts": [dict(one) for one in facts],
     }
 
 
@@ -91,6 +96,17 @@ def past(runs: Sequence[Run]) -> list[dict[str, str]]:
             said += [{"role": "system", "content": facts}] if facts else []
             said.append({"role": "assistant", "content": run.context["response"]})
     return bounded(said)
+
+
+def left(run: Run, ledger: Ledger) -> dict[str, Any] | None:
+    """The fact of the call that a turn had under way when it was cancelled from outside: no node came after it."""
+    calls = [execution for execution in ledger.executions.values() if execution.type == "tool_call"]
+    if run.ended is not Status.CANCELLED or run.state != "tools" or not calls:
+        return None
+    last = calls[-1]
+    view = consequence(last, ledger)
+    said = fact.line(view, "outcome unknown" if last.doubt else "")
+    return {"category": "execution", "key": view["action_summary"], "value": said, "source": last.id}
 
 
 def tool_of(effect: Effect, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:

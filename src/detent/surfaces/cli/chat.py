@@ -10,8 +10,7 @@ from detent.agents.assistant import checked_session, new_session
 from detent.agents.assistant.view import snapshot
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.define import find_effects
-from detent.surfaces.assistant import begin, history, ledger_of, tools_of
+from detent.surfaces.assistant import Past, begin, history, ledger_of, own_effects, tools_of
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.option import by_option, verb
 from detent.surfaces.cli.talk import line, settle
@@ -32,9 +31,9 @@ class Chat:
 
     async def turn(self, message: str) -> int:
         """Say something and stay with it until it is answered or waits."""
-        said = history(self.caller.journal, self.session) if self.caller.has_journal() else []
-        run = await begin(self.host, self.session, message, said=said, tools=self.tools, source=self.source,
-                          by=self.by, settings=self.settings)  # fmt: skip
+        past = history(self.caller.journal, self.session) if self.caller.has_journal() else Past([], [], [])
+        run = await begin(self.host, self.session, message, said=past.said + past.news, tools=self.tools,
+                          source=self.source, by=self.by, settings=self.settings, facts=past.facts)  # fmt: skip
         return await self.stay(run.id)
 
     async def stay(self, run_id: str) -> int:
@@ -98,25 +97,12 @@ async def chat(
     """Talk to the assistant."""
     session = checked_session(session) if session else new_session()
     source = str(Path(file).resolve()) if file else ""
-    own = _own(source) if source else {}
+    own = own_effects(source) if source else {}
     async with caller.host() as host:
         one = Chat(caller, host, session, source, by)
         one.tools = tools_of(host.effects, own, named)
         one.settings = {"model": model} if model else {}
         return await one.turn(message) if message else await one.talk()
-
-
-def _own(source: str) -> dict[str, Any]:
-    """The effects of the tools file; a file that cannot be used is a mistake, not an empty list."""
-    from detent.errors import DefinitionError
-
-    problems: list[str] = []
-    found = find_effects(source, problems.append)
-    if problems:
-        raise DefinitionError(problems[0].removeprefix("the effects of this run cannot be loaded: "))
-    if not found:
-        raise DefinitionError("there are no effects in it; make some with `@effect`", source)
-    return found
 
 
 COMMANDS = {"chat": chat}

@@ -13,13 +13,13 @@ from starlette.responses import Response
 from detent.agents.assistant import Execution, Ledger, checked_session, from_client, new_session
 from detent.agents.assistant.form import DISPLAY
 from detent.agents.assistant.view import snapshot, timeline, topology
+from detent.core.deed import Effect
 from detent.core.events import ContractMoved
 from detent.core.status import Status
-from detent.define import find_effects
-from detent.errors import NotWaiting, Refused, Unknown
+from detent.errors import DefinitionError, NotWaiting, Refused, Unknown
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.listing import Listing
-from detent.surfaces.assistant import begin, history, ledger_of, ledgers, tools_of
+from detent.surfaces.assistant import begin, history, ledger_of, ledgers, own_effects, tools_of
 from detent.surfaces.server import shape
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
@@ -128,11 +128,21 @@ def _image(text: str) -> dict[str, str]:
 async def _turn(room: Room, call: Call, text: str, session: str, said: Any, **more: Any) -> Response:
     session = checked_session(session) if session else new_session()
     source = os.environ.get(TOOLS_FILE, "")
-    own = find_effects(source) if source else {}
-    before = from_client(said) if said is not None else await room.read(history, session)
+    own = _own(source) if source else {}
+    past = await room.read(history, session)
+    before = (from_client(said) if said is not None else past.said) + past.news
     tools = tools_of(room.host.effects, own, ())
-    run = await begin(room.host, session, text, said=before, tools=tools, source=source, by=call.by, **more)
+    run = await begin(room.host, session, text, said=before, tools=tools, source=source, by=call.by,
+                      facts=past.facts, **more)  # fmt: skip
     return Stream(room, told(room, run.id, session, "starting"))
+
+
+def _own(source: str) -> dict[str, Effect]:
+    """The operator's tools; without them no conversation begins, for it would promise what it cannot do."""
+    try:
+        return own_effects(source)
+    except DefinitionError as error:
+        raise Refused(f"the tools of this server cannot be used; {TOOLS_FILE} names {error}") from None
 
 
 def _waiting(journal: Journal, request_id: str) -> tuple[str, Ledger, Execution] | None:
