@@ -1,0 +1,102 @@
+"""A conversation with the assistant in a real browser: writing, approving and rejecting in place, coming back."""
+
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import Look
+from tests.web.kit import Stage, gone, shown, until
+
+LETTER = "Send a mail to bob@example.com saying hello"  # the same mail twice is refused, so each test has its own
+
+
+def write(page: Page, text: str) -> None:
+    """Say something, with Enter."""
+    page.get_by_label("Message", exact=True).fill(text)
+    page.get_by_label("Message", exact=True).press("Enter")
+
+
+def mails(stage: Stage) -> list[str]:
+    """What was really sent."""
+    sent = stage.folder / "mails.txt"
+    return sent.read_text().splitlines() if sent.exists() else []
+
+
+def test_a_conversation_with_a_tool_that_is_approved_where_it_stands(stage: Stage, look: Look) -> None:
+    stage.clear()
+    before = mails(stage)
+    page = look().go("#/inbox")
+    page.get_by_role("link", name="Chat", exact=True).click()
+    shown(page.get_by_text("What shall be done?"))
+    page.evaluate("window.mark = 1")
+    write(page, LETTER)
+    page.wait_for_url("**/#/chat/*")
+    session = page.url.rpartition("/")[2]
+    expect(page.locator(".say.user")).to_have_text(f"You: {LETTER}")
+    card = shown(page.get_by_role("article"))
+    expect(card).to_contain_text("email.send")
+    expect(card).to_contain_text("bob@example.com")
+    assert mails(stage) == before
+    card.get_by_role("button", name="Approve").click()
+    gone(page.get_by_role("article"))
+    expect(page.locator(".say.tool")).to_contain_text("email.send")
+    expect(page.locator(".say.tool")).to_contain_text("completed")
+    expect(page.locator(".say.assistant").last).to_contain_text("sent")
+    until(lambda: mails(stage) == [*before, "bob@example.com: hello"])
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
+    write(page, "thank you\u202e")
+    expect(page.locator(".say.user")).to_have_count(2)
+    expect(page.locator(".say.user").last).to_contain_text("U+202E")
+    expect(page.locator(".say.assistant")).to_have_count(2)
+    assert page.evaluate("window.mark") == 1
+    again = look().go(f"#/chat/{session}")  # somebody else, with the link
+    expect(again.locator(".say.user")).to_have_count(2)
+    expect(again.locator(".say.tool")).to_have_count(1)
+    expect(again.get_by_role("navigation", name="Conversations")).to_contain_text(LETTER[:40])
+    again.get_by_role("link", name="how this came about").first.click()
+    shown(again.get_by_role("tab", name="Timeline"))
+
+
+def test_a_rejected_tool_is_not_used_and_a_turn_from_elsewhere_appears(stage: Stage, look: Look) -> None:
+    stage.clear()
+    before = mails(stage)
+    page = look(locale="zh-CN").go("#/chat")
+    page.get_by_label("消息", exact=True).fill("给 bob@example.com 发送会议邀请邮件")
+    page.get_by_role("button", name="发送").click()
+    page.get_by_role("button", name="拒绝…").click()
+    page.get_by_label("为什么").fill("不要")
+    page.get_by_role("button", name="拒绝", exact=True).click()
+    gone(page.get_by_role("article"))
+    expect(page.locator(".say.tool")).to_have_count(1)
+    assert mails(stage) == before
+    session = page.url.rpartition("/")[2]
+    other = look().go(f"#/chat/{session}")
+    expect(other.locator(".say.user")).to_have_count(1)
+    write(other, LETTER.replace("hello", "welcome"))
+    expect(page.locator(".say.user")).to_have_count(2)  # live, without a reload
+    shown(page.get_by_role("article"))
+    shown(other.get_by_role("article")).get_by_role("button", name="Approve").click()
+    gone(page.get_by_role("article"))
+
+
+def test_a_phone_can_talk_and_approve(stage: Stage, look: Look, pictures: Path) -> None:
+    stage.clear()
+    looker = look(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = looker.go("#/chat")
+    page.get_by_label("Message", exact=True).fill(LETTER.replace("bob", "ann"))
+    page.get_by_role("button", name="Send").tap()
+    shown(page.get_by_role("article"))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("button", name="Approve").tap()
+    gone(page.get_by_role("article"))
+    expect(page.locator(".say.assistant").last).to_contain_text("sent")
+
+
+def test_what_cannot_be_sent_stays_in_its_place(stage: Stage, look: Look) -> None:
+    looker = look()
+    looker.tolerated.append("Failed to load resource")
+    page = looker.go("#/chat/not%20a%20session")
+    shown(page.get_by_text("Nothing was said here yet"))
+    write(page, "hello")
+    shown(page.locator(".toast.harm"))
+    expect(page.get_by_label("Message", exact=True)).to_have_value("hello")
