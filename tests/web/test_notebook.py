@@ -4,12 +4,39 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.web.conftest import Look
 from tests.web.kit import DETENT, HERE, Stage, shown, until
 
 BOOK = HERE / "book" / "flowers.yaml"
+
+
+def large_but_in_view(page: Page) -> None:
+    """A machine that is larger than its frame can be read, shows its lit state, and can be seen as a whole."""
+    frame, picture = page.locator(".diagram"), page.locator(".diagram svg.machine")
+    room = frame.bounding_box()
+    lit = picture.locator(".lit .box").bounding_box()
+    assert room is not None
+    assert lit is not None
+    assert room["x"] <= lit["x"]
+    assert lit["x"] + lit["width"] <= room["x"] + room["width"]
+    assert room["y"] <= lit["y"]
+    assert lit["y"] + lit["height"] <= room["y"] + room["height"]
+    scale = "(svg) => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width"
+    first = picture.evaluate(scale)
+    assert 0.599 < first <= 1
+    page.get_by_role("button", name="Larger").click()
+    assert picture.evaluate(scale) == pytest.approx(first * 1.25, rel=0.01)
+    was = frame.evaluate("(box) => box.scrollTop")
+    page.mouse.move(room["x"] + 100, room["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(room["x"] + 100, room["y"] + 160)
+    page.mouse.up()
+    assert frame.evaluate("(box) => box.scrollTop") == pytest.approx(was - 60, abs=2)
+    page.get_by_role("button", name="Whole").click()
+    assert frame.evaluate("(box) => box.scrollHeight <= box.clientHeight && box.scrollWidth <= box.clientWidth")
+    page.get_by_role("button", name="Whole").click()
 
 
 @pytest.mark.limit(90)
@@ -45,6 +72,7 @@ def test_a_notebook_is_seen_while_it_is_made(stage: Stage, look: Look, pictures:
         expect(page.locator(".cell.code img")).to_have_count(0)
         page.get_by_role("button", name="Back to now").click()
         shown(page.locator(".cell.code img"))
+        large_but_in_view(page)
         page.screenshot(path=pictures / "notebook-real.png", full_page=True)
     finally:
         word.touch()

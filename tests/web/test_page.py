@@ -228,5 +228,7 @@ def test_pictures_of_every_page_are_taken(stage: Stage, look: Look, pictures: Pa
             )
             shown(page.locator(SOMETHING).first)
             page.wait_for_function("() => !document.querySelector('.skeleton')")
+            if name == "chat":
+                shown(page.locator("article.question"))
             page.screenshot(path=pictures / f"{name}-{locale[:2]}-{scheme}-{width}.png")
     assert len(list(pictures.glob("*-*-*-*.png"))) == len(ways) * len(PLACES)
