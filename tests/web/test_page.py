@@ -193,7 +193,7 @@ def test_nothing_from_a_run_can_become_markup() -> None:
 
 PLACES = {
     "inbox": "#/inbox", "runs": "#/runs", "run": "#/runs/RUN", "timeline": "#/runs/RUN?tab=timeline",
-    "contracts": "#/runs/RUN?tab=contracts", "past": "#/runs/RUN?at=2", "chat": "#/chat/SESSION",
+    "contracts": "#/runs/RUN?tab=contracts", "past": "#/runs/RUN?at=1", "chat": "#/chat/SESSION",
     "definitions": "#/definitions",
     "definition": "#/definitions/expense.yaml", "problems": "#/definitions/broken.yaml",
     "compare": "#/compare?left=expense-simple.yaml&right=expense.yaml",

@@ -34,7 +34,8 @@ export function Turn({ store, takesKeys = true }) {
   const { context } = run;
   const upto = store.past.value?.seq || Infinity;
   const own = (store.lives.value?.contracts || []).filter((life) => !INNER.test(life.contract.effect) && (life.moves[0]?.seq ?? 0) <= upto);
-  const streamed = [...store.voices.value.values()].flat().map((one) => one.text ?? one.delta ?? "").join("");
+  // Only the thinking speaks to the person; what else asks a model does so for itself.
+  const streamed = [...store.voices.value].filter(([id]) => id.startsWith("reasoning/think/")).flatMap(([, said]) => said).map((one) => one.text ?? one.delta ?? "").join("");
   // Before a tool has done its work, the words are about what it is going to do.
   const isBefore = run.status === "waiting" || run.state === "tools";
   const reply = streamed || context.response;
