@@ -35,8 +35,8 @@ def missing() -> str:
 class Stage:
     """A project folder with machines, and `detent serve` in it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, **more: str) -> None:
+        self.folder, self.more = folder, more
         shutil.copytree(HERE / "stage", folder, dirs_exist_ok=True)
         self.port = 0
         self.address = ""
@@ -47,7 +47,7 @@ class Stage:
     def environment(self) -> dict[str, str]:
         """What the server, and a command beside it, find around them."""
         own = {"DETENT_LANG": "en", "DETENT_HOME": str(self.folder / ".detent"), "USER": "tester"}
-        return {**os.environ, **own, "DETENT_MODEL": "builtin:rules", "DETENT_TOOLS": "tools.py"}
+        return {**os.environ, **own, "DETENT_MODEL": "builtin:rules", "DETENT_TOOLS": "tools.py", **self.more}
 
     def open(self) -> None:
         """Serve, on the same port as before."""

@@ -1,9 +1,16 @@
 """A conversation with the assistant in a real browser: writing, approving and rejecting in place, coming back."""
 
+import asyncio
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from tests.effects.llm.scripted import DONE, Asked, Write, chunk, head, serving
 from tests.web.conftest import Look
 from tests.web.kit import Stage, gone, shown, until
 
@@ -79,7 +86,7 @@ def test_a_rejected_tool_is_not_used_and_a_turn_from_elsewhere_appears(stage: St
     gone(page.get_by_role("article"))
 
 
-def test_a_phone_can_talk_and_approve(stage: Stage, look: Look, pictures: Path) -> None:
+def test_a_phone_can_talk_and_approve(stage: Stage, look: Look) -> None:
     stage.clear()
     looker = look(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page = looker.go("#/chat")
@@ -100,3 +107,52 @@ def test_what_cannot_be_sent_stays_in_its_place(stage: Stage, look: Look) -> Non
     write(page, "hello")
     shown(page.locator(".toast.harm"))
     expect(page.get_by_label("Message", exact=True)).to_have_value("hello")
+
+
+@contextmanager
+def model(begin: threading.Event, word: threading.Event) -> Iterator[str]:
+    """A model's server that begins an answer when it is told to, and ends it when it is given the word; its address."""
+
+    async def script(_asked: Asked, write: Write) -> None:
+        await write(head(200, "text/event-stream"))
+        await asyncio.to_thread(begin.wait, 20)
+        for piece in ("Once upon", " a time"):
+            await write(chunk({"content": piece}).encode())
+        await asyncio.to_thread(word.wait, 20)
+        for rest in (chunk({"content": ", **the end**."}), chunk({}, "stop"), DONE):
+            await write(rest.encode())
+
+    async def serve(address: Future[str], end: threading.Event) -> None:
+        async with serving(script) as server:
+            address.set_result(server.url)
+            await asyncio.to_thread(end.wait)
+
+    address: Future[str] = Future()
+    end = threading.Event()
+    with ThreadPoolExecutor(1) as other:  # this thread has playwright's loop
+        other.submit(lambda: asyncio.run(serve(address, end)))
+        try:
+            yield address.result(20)
+        finally:
+            begin.set()
+            word.set()
+            end.set()
+
+
+def test_an_answer_is_seen_while_it_is_made(look: Look, tmp_path: Path) -> None:
+    begin, word = threading.Event(), threading.Event()
+    with model(begin, word) as url:
+        stage = Stage(tmp_path / "other", DETENT_MODEL="openai:test", DETENT_BASE_URL=url, OPENAI_API_KEY="none")
+        try:
+            page = look(stage).go("#/chat")
+            with page.expect_response(re.compile("/api/runs/.*/events")):  # what is said before that, nobody hears
+                write(page, "I prefer tea")
+            begin.set()
+            expect(page.locator(".say.assistant")).to_contain_text("Once upon a time", timeout=20_000)
+            expect(page.locator(".say.assistant")).not_to_contain_text("the end")
+            word.set()
+            expect(page.locator(".say.assistant b")).to_have_text("the end")
+            expect(page.locator(".say.assistant")).to_have_count(1)
+            page.goto("about:blank")
+        finally:
+            stage.close()
