@@ -35,21 +35,26 @@ def missing() -> str:
 class Stage:
     """A project folder with machines, and `detent serve` in it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, **more: str) -> None:
+        self.folder, self.more = folder, more
         shutil.copytree(HERE / "stage", folder, dirs_exist_ok=True)
         self.port = 0
         self.address = ""
         self.process: subprocess.Popen[str] | None = None
         self.open()
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the server, and a command beside it, find around them."""
+        own = {"DETENT_LANG": "en", "DETENT_HOME": str(self.folder / ".detent"), "USER": "tester"}
+        return {**os.environ, **own, "DETENT_MODEL": "builtin:rules", "DETENT_TOOLS": "tools.py", **self.more}
+
     def open(self) -> None:
         """Serve, on the same port as before."""
         files = [f"flows.py:{name}" for name in FLOWS]
         command = [str(DETENT), "serve", "--json", "--port", str(self.port), *files]
-        environment = {**os.environ, "DETENT_LANG": "en", "DETENT_HOME": str(self.folder / ".detent"), "USER": "tester"}
         self.process = subprocess.Popen(
-            command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         assert self.process.stdout is not None
         told = json.loads(self.process.stdout.readline())
@@ -88,6 +93,16 @@ class Stage:
     def tell(self, run_id: str, name: str, data: dict[str, Any] | None = None) -> None:
         """Send a signal."""
         self.ask(f"/api/runs/{run_id}/signals", {"name": name, "data": data or {}})
+
+    def talk(self, message: str) -> str:
+        """Say something to the assistant in a conversation of its own, and wait until it waits or has ended."""
+        content = json.dumps({"message": message}).encode()
+        request = urllib.request.Request(  # noqa: S310  # our own server
+            f"{self.address}/chat", content, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
+            told = answer.read().decode()
+        return str(json.loads(told.partition("data: ")[2].partition("\n")[0])["session_id"])
 
     def clear(self) -> None:
         """Nothing waits for anybody any more."""

@@ -1,6 +1,9 @@
 """The inbox in a real browser: everything that waits, decided by mouse, by keyboard, by two people at once."""
 
-from playwright.sync_api import expect
+import re
+
+import pytest
+from playwright.sync_api import Route, expect
 
 from tests.web.conftest import Look
 from tests.web.kit import Stage, gone, shown, until
@@ -104,8 +107,38 @@ def test_the_second_decision_is_refused_politely(stage: Stage, look: Look) -> No
     one.get_by_role("button", name="Approve").click()
     shown(one.get_by_text("Nothing waits for you"))
     two.get_by_role("button", name="Approve").click()
-    shown(two.get_by_text("has approved this already; nothing was changed."))
+    shown(two.get_by_text("tester has approved this already, at"))
     shown(two.get_by_text("Nothing waits for you"))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_who_decide_in_the_same_moment_exactly_one_wins(first: int, stage: Stage, look: Look) -> None:
+    stage.clear()
+    run_id = stage.start("expense.yaml", {"what": "a race", "amount": 700 + first})
+    lookers = [look(), look()]
+    held: list[Route] = []
+    for looker in lookers:
+        looker.tolerated.append("Failed to load resource")
+        looker.page.route("**/answer", held.append)
+        shown(looker.go("#/inbox").get_by_role("button", name="Approve"))
+    one, two = (looker.page for looker in lookers)
+    one.get_by_role("button", name="Approve").click()
+    two.get_by_role("button", name="Reject…").click()
+    two.get_by_label("Why not?").press("Enter")
+    while len(held) < 2:  # both have decided, and neither is heard yet
+        one.wait_for_timeout(5)
+    for route in (held[first], held[1 - first]):
+        route.continue_()
+    told = [page.locator(".toast").first.inner_text() for page in (one, two)]
+    assert sum(text in ("Approved.", "Rejected.") for text in told) == 1, told
+    (late,) = (text for text in told if text not in ("Approved.", "Rejected."))
+    won = "approved" if told[0] == "Approved." else "rejected"
+    assert re.fullmatch(rf"tester has {won} this already, at \d\d:\d\d:\d\d; nothing was changed\.", late), late
+    until(lambda: stage.status(run_id) == ("completed" if won == "approved" else "failed"))
+    moves = [entry["event"].get("trigger") for entry in stage.ask(f"/api/runs/{run_id}/log")["entries"]]
+    assert moves.count("resume") == 1
+    for page in (one, two):
+        gone(page.get_by_role("article", name=f"Spend {700 + first} on a race?"))
 
 
 def test_a_decided_item_disappears_for_everyone(stage: Stage, look: Look) -> None:

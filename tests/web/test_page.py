@@ -93,7 +93,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways_and_can_approve(sta
     stage.clear()
     run_id = stage.start("flows.py:RELEASE", {"version": "7.0.0", "notes": "x" * 300})
     looker = look(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    for place in ("#/runs", f"#/runs/{run_id}", "#/definitions", "#/definitions/expense.yaml", "#/inbox"):
+    for place in ("#/runs", f"#/runs/{run_id}", "#/chat", "#/definitions/expense.yaml", "#/definitions", "#/inbox"):
         page = looker.go(place)
         shown(page.locator("main h1"))
         shown(page.locator(SOMETHING).first)
@@ -117,6 +117,8 @@ def test_nothing_serious_for_those_who_use_a_screen_reader(scheme: str, stage: S
         f"#/runs/{run_id}",
         f"#/runs/{run_id}?tab=timeline",
         f"#/runs/{run_id}?tab=contracts",
+        "#/chat",
+        f"#/chat/{stage.talk(f'Send a mail to axe-{scheme}@example.com saying hello')}",
         "#/definitions",
         "#/definitions/broken.yaml",
         "#/compare?left=expense-simple.yaml&right=expense.yaml",
@@ -191,7 +193,8 @@ def test_nothing_from_a_run_can_become_markup() -> None:
 
 PLACES = {
     "inbox": "#/inbox", "runs": "#/runs", "run": "#/runs/RUN", "timeline": "#/runs/RUN?tab=timeline",
-    "contracts": "#/runs/RUN?tab=contracts", "past": "#/runs/RUN?at=2", "definitions": "#/definitions",
+    "contracts": "#/runs/RUN?tab=contracts", "past": "#/runs/RUN?at=1", "chat": "#/chat/SESSION",
+    "definitions": "#/definitions",
     "definition": "#/definitions/expense.yaml", "problems": "#/definitions/broken.yaml",
     "compare": "#/compare?left=expense-simple.yaml&right=expense.yaml",
 }  # fmt: skip
@@ -204,7 +207,8 @@ def test_pictures_of_every_page_are_taken(stage: Stage, look: Look, pictures: Pa
         stage.start("expense.yaml", given)
     stage.start("flows.py:BOOKING")
     run_id = stage.start("flows.py:RELEASE", {"version": "2.4.0", "notes": "Faster start, two fixes"})
-    for old in pictures.glob("*.png"):
+    session = stage.talk("Send a mail to ann@example.com saying the release is out on Monday")
+    for old in pictures.glob("*-*-*-*.png"):
         old.unlink()
     ways = [
         ("en-US", "light", 1280),
@@ -219,8 +223,12 @@ def test_pictures_of_every_page_are_taken(stage: Stage, look: Look, pictures: Pa
         )
         page = looker.go("#/inbox")
         for name, place in PLACES.items():
-            page.evaluate("(place) => { location.hash = place; }", place.replace("RUN", run_id))
+            page.evaluate(
+                "(place) => { location.hash = place; }", place.replace("RUN", run_id).replace("SESSION", session)
+            )
             shown(page.locator(SOMETHING).first)
             page.wait_for_function("() => !document.querySelector('.skeleton')")
+            if name == "chat":
+                shown(page.locator("article.question"))
             page.screenshot(path=pictures / f"{name}-{locale[:2]}-{scheme}-{width}.png")
-    assert len(list(pictures.glob("*.png"))) == len(ways) * len(PLACES)
+    assert len(list(pictures.glob("*-*-*-*.png"))) == len(ways) * len(PLACES)

@@ -98,7 +98,7 @@ function describe(graph, lit, status) {
 }
 
 /** `way`: the transitions a run took, `{source, target}`; `marks`: classes by state, for comparisons. */
-export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmall = false, wayOf }) {
+export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmall = false, scale = 1, wayOf }) {
   const svg = useRef(null);
   const isSeen = (node) => (seen ? seen.has(node.id) : node.is_visited);
   const isTaken = (edge) => (wayOf ? wayOf(edge) : edge.visits > 0);
@@ -111,7 +111,7 @@ export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmal
   }, [lit, status]);
   const edges = [...graph.edges].sort((a, b) => Number(isTaken(a)) - Number(isTaken(b)));
   return html`<svg ref=${svg} class=${`machine ${status}`} role="img" aria-label=${describe(graph, lit, status)} viewBox=${`0 0 ${width} ${height}`}
-      width=${isSmall ? undefined : width} height=${isSmall ? undefined : height}>
+      width=${isSmall ? undefined : width * scale} height=${isSmall ? undefined : height * scale}>
     <g transform=${`translate(${MARGIN} ${MARGIN})`}>
       ${edges.map((edge) => html`<${Edge} key=${`${edge.source} ${edge.target}`} edge=${edge} isTaken=${isTaken(edge)} />`)}
       ${!isSmall && edges.map((edge) => html`<${Labels} key=${`${edge.source} ${edge.target}`} edge=${edge} isTaken=${isTaken(edge)} />`)}
@@ -120,32 +120,108 @@ export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmal
 }
 
 const KEPT = "detent.sideways";
+const LEAST = 0.6; // smaller than that nobody reads the names; the rest is then reached by moving the picture
+const [MIN, MAX, STEP] = [0.15, 2.5, 1.25];
+const WHOLE = "whole";
+const BAR = 16; // pixels of a scrollbar
 
-/** The picture in a frame that scrolls, follows the lit state, and can be turned. */
+const ICONS = {
+  out: "M3 8h10", in: "M3 8h10M8 3v10", whole: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10", turn: "M13 8a5 5 0 1 1-1.6-3.7M13 2v3h-3",
+};
+
+function Tool({ icon, text, about, press, isOn }) {
+  return html`<button type="button" class="quiet small" onClick=${press} aria-pressed=${isOn === undefined ? undefined : String(isOn)} title=${about}>
+    <svg viewBox="0 0 16 16" width="15" height="15" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d=${ICONS[icon]} /></svg><span class="unseen">${text}</span></button>`;
+}
+
+/** How large the frame is; it changes with the window. */
+function useRoom(frame) {
+  const [room, setRoom] = useState(null);
+  useLayoutEffect(() => {
+    const look = () => {
+      // Less a scrollbar, whether there is one or not: else its coming and going would change the room it comes and goes by.
+      const width = frame.current.offsetWidth - BAR;
+      const height = (parseFloat(getComputedStyle(frame.current).maxHeight) || frame.current.clientHeight) - BAR;
+      setRoom((was) => (was?.width === width && was.height === height ? was : { width, height }));
+    };
+    const watch = new ResizeObserver(look);
+    watch.observe(frame.current.parentElement);
+    look();
+    return () => watch.disconnect();
+  }, []);
+  return room;
+}
+
+/** Move the picture with the mouse, as one moves a map, and enlarge it with Ctrl and the wheel. A finger scrolls anyway. */
+function useHand(frame, enlarge) {
+  const now = useRef(enlarge);
+  now.current = enlarge;
+  useEffect(() => {
+    const box = frame.current;
+    let from = null;
+    const down = (event) => { if (event.pointerType === "mouse" && event.button === 0) from = { x: event.clientX + box.scrollLeft, y: event.clientY + box.scrollTop, id: event.pointerId }; };
+    const move = (event) => {
+      if (!from) return;
+      if (!box.hasPointerCapture(from.id)) { box.setPointerCapture(from.id); box.classList.add("held"); }
+      box.scrollTo({ left: from.x - event.clientX, top: from.y - event.clientY, behavior: "instant" });
+    };
+    const up = () => { from = null; box.classList.remove("held"); };
+    const wheel = (event) => { if (event.ctrlKey) { event.preventDefault(); now.current(Math.exp(-event.deltaY / 300), event); } };
+    const heard = { pointerdown: down, pointermove: move, pointerup: up, pointercancel: up, wheel };
+    for (const [name, hear] of Object.entries(heard)) box.addEventListener(name, hear, { passive: false });
+    return () => { for (const [name, hear] of Object.entries(heard)) box.removeEventListener(name, hear); };
+  }, []);
+}
+
+/** The picture in a frame: as large as can be read, with the lit state in view; it can be moved, enlarged and turned. */
 export function Diagram(props) {
   const { graph, lit } = props;
   const frame = useRef(null);
+  const room = useRoom(frame);
   const [isTurned, turn] = useState(() => localStorage.getItem(KEPT) === "1");
   const [turned, setTurned] = useState(null);
+  const [zoom, setZoom] = useState(null); // null: by itself
   useEffect(() => {
     if (!isTurned || !graph) return undefined;
     let isGone = false;
     sideways(graph).then((made) => { if (!isGone) setTurned(made); }).catch(() => { if (!isGone) turn(false); });
     return () => { isGone = true; };
   }, [isTurned, graph?.digest]);
-  const places = isTurned && turned?.digest === graph.digest ? { ...turned, nodes: turned.nodes.map((node, at) => ({ ...graph.nodes[at], box: node.box })), edges: turned.edges.map((edge, at) => ({ ...graph.edges[at], points: edge.points, label_box: edge.label_box })) } : graph;
+  const isLying = isTurned && turned?.digest === graph.digest;
+  const places = isLying ? { ...turned, nodes: turned.nodes.map((node, at) => ({ ...graph.nodes[at], box: node.box })), edges: turned.edges.map((edge, at) => ({ ...graph.edges[at], points: edge.points, label_box: edge.label_box })) } : graph;
+  const fit = room ? Math.min(1, room.width / (places.width + 2 * MARGIN)) : 1;
+  const all = room ? Math.min(fit, room.height / (places.height + 2 * MARGIN)) : 1;
+  const scale = zoom === WHOLE ? all : zoom ?? Math.max(all, Math.min(1, Math.max(LEAST, fit)));
+  const kept = useRef(null); // the point of the picture that stays where it is while the scale changes
+  const enlarge = (by, event) => {
+    const box = frame.current;
+    const edge = box.getBoundingClientRect();
+    const [x, y] = event ? [event.clientX - edge.left, event.clientY - edge.top] : [box.clientWidth / 2, box.clientHeight / 2];
+    kept.current = { x, y, px: (box.scrollLeft + x) / scale, py: (box.scrollTop + y) / scale };
+    setZoom(Math.min(MAX, Math.max(MIN, scale * by)));
+  };
+  useHand(frame, enlarge);
+  useLayoutEffect(() => {
+    const point = kept.current;
+    if (point) frame.current.scrollTo({ left: point.px * scale - point.x, top: point.py * scale - point.y, behavior: "instant" });
+    kept.current = null;
+  }, [scale]);
+  const first = useRef(true);
   useEffect(() => {
     const box = frame.current;
     const node = lit && places.nodes.find((one) => one.id === lit)?.box;
-    if (!node || !box) return;
-    const [x, y] = [node.x + MARGIN + node.width / 2 - box.clientWidth / 2, node.y + MARGIN + node.height / 2 - box.clientHeight / 2];
-    const smooth = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
-    box.scrollTo({ left: Math.max(0, x), top: Math.max(0, y), behavior: smooth });
-  }, [lit, places]);
-  const [isWhole, setWhole] = useState(false);
+    if (!node || !box || !room) return;
+    const isQuiet = first.current || matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const [x, y] = [(node.x + MARGIN + node.width / 2) * scale, (node.y + MARGIN + node.height / 2) * scale];
+    first.current = false;
+    box.scrollTo({ left: Math.max(0, x - box.clientWidth / 2), top: Math.max(0, y - box.clientHeight / 2), behavior: isQuiet ? "instant" : "smooth" });
+  }, [lit, isLying, Boolean(room), zoom === null]);
   const flip = () => { localStorage.setItem(KEPT, isTurned ? "0" : "1"); turn(!isTurned); };
-  return html`<div class="diagram-frame"><div class=${`diagram ${isWhole ? "whole" : ""}`} ref=${frame} tabIndex="0" role="region" aria-label=${_("Picture of the machine")}><${Machine} ...${props} graph=${places} /></div>
-    <div class="turner"><button class="quiet small" onClick=${() => setWhole(!isWhole)} aria-pressed=${String(isWhole)} title=${_("Show the whole picture")}>
-      <svg viewBox="0 0 16 16" width="15" height="15" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d="M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10" /></svg><span class="unseen">${_("Whole")}</span></button><button class="quiet small" onClick=${flip} aria-pressed=${String(isTurned)} title=${_("Lay the picture on its side")}>
-      <svg viewBox="0 0 16 16" width="15" height="15" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d="M13 8a5 5 0 1 1-1.6-3.7M13 2v3h-3" /></svg><span class="unseen">${_("Turn")}</span></button></div></div>`;
+  const press = (event) => {
+    const by = { "+": STEP, "=": STEP, "-": 1 / STEP }[event.key];
+    if (by && !event.ctrlKey && !event.metaKey) { event.preventDefault(); enlarge(by); }
+  };
+  return html`<div class="diagram-frame"><div class="diagram" ref=${frame} tabIndex="0" role="region" aria-label=${_("Picture of the machine")} onKeyDown=${press}><${Machine} ...${props} graph=${places} scale=${scale} /></div>
+    <div class="turner"><${Tool} icon="out" text=${_("Smaller")} about=${_("Smaller")} press=${() => enlarge(1 / STEP)} /><${Tool} icon="in" text=${_("Larger")} about=${_("Larger; the picture can be moved with the mouse")} press=${() => enlarge(STEP)} />
+      <${Tool} icon="whole" text=${_("Whole")} about=${_("Show the whole picture")} press=${() => setZoom(zoom === WHOLE ? null : WHOLE)} isOn=${zoom === WHOLE} /><${Tool} icon="turn" text=${_("Turn")} about=${_("Lay the picture on its side")} press=${flip} isOn=${isTurned} /></div></div>`;
 }

@@ -1,6 +1,7 @@
-// The page: a frame around four views, chosen by the address.
+// The page: a frame around five views, chosen by the address.
 import { effect, html, render, useEffect, useRef, useState } from "./lib.js";
 import { _, language, speak } from "./language.js";
+import { Chat } from "./chat.js";
 import { Compare, Definitions } from "./definitions.js";
 import { begin, waiting } from "./feed.js";
 import { Inbox } from "./inbox.js";
@@ -14,6 +15,7 @@ import { isCut, isRefused, useToken } from "./wire.js";
 const ICONS = {
   inbox: "M2.5 9.5h3.2a2.3 2.3 0 0 0 4.6 0h3.2M2.5 9.5 4.3 3.5h7.4l1.8 6v3.5h-11z",
   runs: "M2.5 4h1M6 4h7.5M2.5 8h1M6 8h7.5M2.5 12h1M6 12h7.5",
+  chat: "M2.5 3.5h11v7.5h-6L4.5 13.5V11h-2zM5.5 6.2h5M5.5 8.4h3",
   definitions: "M5.5 2.5h5v3.5h-5zM2 10h4.5v3.5H2zM9.5 10H14v3.5H9.5zM8 6v2M4.25 10V8h7.5v2",
 };
 
@@ -23,7 +25,7 @@ const Mark = () => html`<svg viewBox="0 0 32 32" aria-hidden="true"><rect width=
 function Rail() {
   const link = (name, text, count) => html`<a href=${`#/${name}`} aria-current=${page.value === name || (name === "definitions" && page.value === "compare") ? "page" : undefined}><${Icon} name=${name} />${text}${count ? html`<span class="count"><span aria-hidden="true">${count}</span><span class="unseen">${_("{count} waiting", { count })}</span></span>` : null}</a>`;
   return html`<div class="rail"><a class="brand" href="#/inbox"><${Mark} />detent</a>
-    <nav aria-label=${_("Main")}>${link("inbox", _("Inbox"), waiting.value)}${link("runs", _("Runs"))}${link("definitions", _("Definitions"))}</nav>
+    <nav aria-label=${_("Main")}>${link("inbox", _("Inbox"), waiting.value)}${link("runs", _("Runs"))}${link("chat", _("Chat"))}${link("definitions", _("Definitions"))}</nav>
     <div class="foot"><div class=${`live ${isCut.value ? "cut" : ""}`} role="status"><i /><span>${isCut.value ? _("no connection; trying again") : _("live")}</span></div>
       <button class="link help" onClick=${() => { isHelping.value = true; }}>${_("Keyboard")} <kbd>?</kbd></button>
       <button class="link" lang=${language.value === "zh" ? "en" : "zh-CN"} onClick=${() => speak(language.value === "zh" ? "en" : "zh")}>${language.value === "zh" ? "English" : "中文"}</button></div></div>`;
@@ -37,8 +39,8 @@ function Token() {
     <div><button class="main">${_("Go on")}</button></div></div></form></main>`;
 }
 
-const PAGES = { inbox: Inbox, runs: () => (place.value.parts[1] ? html`<${RunPage} key=${place.value.parts[1]} />` : html`<${Runs} />`), definitions: Definitions, compare: Compare };
-const TITLES = { inbox: () => _("Inbox"), runs: () => _("Runs"), definitions: () => _("Definitions"), compare: () => _("Compare two versions") };
+const PAGES = { inbox: Inbox, runs: () => (place.value.parts[1] ? html`<${RunPage} key=${place.value.parts[1]} />` : html`<${Runs} />`), chat: Chat, definitions: Definitions, compare: Compare };
+const TITLES = { inbox: () => _("Inbox"), runs: () => _("Runs"), chat: () => _("Chat"), definitions: () => _("Definitions"), compare: () => _("Compare two versions") };
 
 function Lost() {
   return html`<div class="card empty"><h2>${_("There is no such page")}</h2><p><a href="#/inbox">${_("Inbox")}</a></p></div>`;
@@ -47,7 +49,8 @@ function Lost() {
 function App() {
   const main = useRef(null);
   const Page = Object.hasOwn(PAGES, page.value) ? PAGES[page.value] : Lost;
-  const where = place.value.parts.slice(0, 2).join("/");
+  // A conversation keeps its place on the page: its own code scrolls to what was said last.
+  const where = place.value.parts.slice(0, page.value === "chat" ? 1 : 2).join("/");
   const first = useRef(true);
   // A new page is read from its beginning, also by those who do not see it.
   useEffect(() => { if (first.current) { first.current = false; return; } if (page.value !== "inbox") { scrollTo(0, 0); main.current?.focus({ preventScroll: true }); } }, [where]);

@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "./lib.js";
 import { _ } from "./language.js";
 import { forget } from "./feed.js";
 import { SchemaForm, initial, problems } from "./form.js";
-import { age, ahead, iso, moment } from "./format.js";
+import { age, ahead, clock, iso, moment } from "./format.js";
 import { useKeys } from "./key.js";
 import { address } from "./route.js";
 import { Status } from "./status.js";
@@ -14,7 +14,7 @@ import { call } from "./wire.js";
 
 const KINDS = () => ({ irreversible: _("cannot be taken back"), idempotent: _("harmless to repeat"), pure: _("changes nothing outside") });
 
-/** Send an answer; a decision that came too late is told politely. */
+/** Send an answer; true when it was taken. A decision that came too late is told politely, and the question goes away. */
 export async function answer(item, said) {
   const { run_id: runId, question } = item;
   const path = `/api/runs/${encodeURIComponent(runId)}/contracts/${question.contract_id.split("/").map(encodeURIComponent).join("/")}/answer`;
@@ -24,13 +24,13 @@ export async function answer(item, said) {
     return true;
   } catch (error) {
     if (error.type === "already_decided") {
-      const { by, approved } = error.detail.decided || {};
-      const who = by || _("somebody");
-      say(approved === false ? _("{who} has rejected this already; nothing was changed.", { who })
-        : approved ? _("{who} has approved this already; nothing was changed.", { who })
-          : _("{who} has answered this already; nothing was changed.", { who }));
+      const { by, approved, at } = error.detail.decided || {};
+      const values = { who: by || _("somebody"), when: at ? clock(at).slice(0, 8) : "" };
+      say(approved === false ? _("{who} has rejected this already, at {when}; nothing was changed.", values)
+        : approved ? _("{who} has approved this already, at {when}; nothing was changed.", values)
+          : _("{who} has answered this already, at {when}; nothing was changed.", values));
       forget(runId, question.contract_id);
-      return true;
+      return false;
     }
     say(error.message, "harm");
     return false;

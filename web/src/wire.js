@@ -56,6 +56,19 @@ export async function call(path, body, { signal: abort } = {}) {
   return response.json();
 }
 
+/** A POST that is answered by a stream of which only the first message matters: the rest is in the run's own stream. */
+export async function firstOf(path, body) {
+  const abort = new AbortController();
+  const options = { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body), signal: abort.signal };
+  const response = await fetch(path, options).catch((error) => { isCut.value = true; throw error; });
+  isCut.value = false;
+  if (!response.ok) throw await trouble(response);
+  try {
+    for await (const event of events(response.body)) if (event.data !== undefined) return JSON.parse(event.data);
+    throw new Trouble(response.status, {});
+  } finally { abort.abort(); }
+}
+
 /** A file to keep; with a token a plain link would be refused. */
 export async function download(path, name) {
   const response = await fetch(path, { headers: headers() });

@@ -39,7 +39,8 @@ export function walkOn(graph, entry) {
   return { ...graph, edges, nodes: graph.nodes.map((node) => (seen.has(node.id) && !node.is_visited ? { ...node, is_visited: true } : node)) };
 }
 
-export function openRun(runId) {
+/** `isPlain`: without picture and log, and without a stream until `listen(true)`; many of these may be open at once. */
+export function openRun(runId, { isPlain = false } = {}) {
   const base = `/api/runs/${encodeURIComponent(runId)}`;
   const run = signal(null);
   const graph = signal(null);
@@ -53,6 +54,7 @@ export function openRun(runId) {
   let timer = 0;
   let isClosed = false;
   let isLives = false;
+  let isListening = !isPlain;
 
   const reread = () => {
     clearTimeout(timer);
@@ -91,7 +93,7 @@ export function openRun(runId) {
 
   const follow = () => {
     stopStream();
-    if (document.hidden || isClosed || !run.value) return;
+    if (document.hidden || isClosed || !isListening || !run.value) return;
     if (isOver(run.value.status)) return;
     stopStream = stream(`${base}/events`, { after: run.value.seq, hear });
   };
@@ -99,8 +101,8 @@ export function openRun(runId) {
 
   const begin = async () => {
     try {
-      const [now, picture] = await Promise.all([call(base), call(`${base}/graph`)]);
-      const page = await call(`${base}/log?after=${Math.max(0, now.seq - PAGE)}&limit=${PAGE}`);
+      const [now, picture] = await Promise.all([call(base), isPlain ? null : call(`${base}/graph`)]);
+      const page = isPlain ? { entries: [] } : await call(`${base}/log?after=${Math.max(0, now.seq - PAGE)}&limit=${PAGE}`);
       if (isClosed) return;
       batch(() => {
         run.value = now;
@@ -120,6 +122,8 @@ export function openRun(runId) {
     run, graph, entries, lives, voices, trouble, past, fresh, base, reread,
     shown: computed(() => past.value?.run || run.value),
     picture: computed(() => past.value?.graph || graph.value),
+    /** Hear the run's events, or no longer. */
+    listen(isWanted) { if (isListening !== isWanted) { isListening = isWanted; follow(); } },
     /** Read the contracts too, from now on. */
     wantLives() { if (!isLives) { isLives = true; reread(); } },
     /** Events before the first that is known. */

@@ -2,35 +2,54 @@
 import { html, useEffect } from "../lib.js";
 import { _ } from "../language.js";
 import { inbox } from "../feed.js";
+import { Markdown } from "../markdown.js";
 import { Question } from "../question.js";
-import { Status } from "../status.js";
+import { Status, isOver } from "../status.js";
 import { Text } from "../text.js";
-import { Value } from "../value.js";
+import { Value, brief } from "../value.js";
 
 export const name = "chat";
 export const title = () => _("Conversation");
 export const fits = (run) => run.machine === "assistant";
 
-function Tool({ life, store }) {
+const INNER = /^(assistant\.(?!form$)|llm$|set$|log$|choose$|wait$|$)/;
+
+function Tool({ life, store, takesKeys }) {
   const { contract } = life;
   const item = contract.status === "waiting" && !store.past.value && inbox.value?.find((one) => one.run_id === store.run.value.run_id && one.question.contract_id === contract.id);
-  if (item) return html`<${Question} item=${item} takesKeys=${true} isBare=${true} />`;
-  return html`<div class="say tool"><details><summary class="contract row"><code><${Text} value=${contract.effect} /></code><${Status} status=${contract.status} />${contract.kind === "irreversible" && html`<span class="tag harm">${_("cannot be taken back")}</span>`}</summary>
-    <div class="contract"><${Value} value=${contract.input || {}} />${contract.result !== undefined && contract.result !== null && html`<${Value} value=${contract.result} />`}${contract.error && html`<div class="wrong"><${Text} value=${`${contract.error.type} ${contract.error.message || ""}`} /></div>`}</div></details></div>`;
+  if (item) return html`<${Question} item=${item} takesKeys=${takesKeys} isBare=${true} />`;
+  if (contract.effect === "assistant.form") return null;
+  return html`<div class="say tool"><details><summary class="contract row"><code><${Text} value=${contract.effect} /></code><span class="faint cut grow"><${Text} value=${brief(contract.input || {}, 80)} /></span><${Status} status=${contract.status} />${contract.kind === "irreversible" && html`<span class="tag harm">${_("cannot be taken back")}</span>`}</summary>
+    <div class="contract"><${Value} value=${contract.input || {}} />${contract.result !== undefined && contract.result !== null && html`<div><h3>${_("Result")}</h3><${Value} value=${contract.result} /></div>`}${contract.error && html`<div class="wrong"><${Text} value=${`${contract.error.type} ${contract.error.message || ""}`} /></div>`}</div></details></div>`;
 }
 
-export function View({ store }) {
+function Saying({ who, text }) {
+  return html`<div class=${`say ${who}`}><span class="unseen">${who === "user" ? _("You") : _("Assistant")}: </span>${who === "assistant" && typeof text === "string" ? html`<${Markdown} text=${text} />` : html`<${Text} value=${typeof text === "string" ? text : JSON.stringify(text)} />`}</div>`;
+}
+
+/** One turn: the message, what tools did about it, and the reply. */
+export function Turn({ store, takesKeys = true }) {
   useEffect(() => store.wantLives(), [store]);
   const run = store.shown.value;
   const { context } = run;
   const upto = store.past.value?.seq || Infinity;
-  const own = (store.lives.value?.contracts || []).filter((life) => !/^(assistant\.|llm$)/.test(life.contract.effect) && !["", "set", "log", "choose", "wait"].includes(life.contract.effect) && (life.moves[0]?.seq ?? 0) <= upto);
-  const said = [...(Array.isArray(context.history) ? context.history : []), { role: "user", content: context.message || "" }].filter((one) => one.content);
-  const streamed = [...store.voices.value.values()].flat().map((one) => one.text ?? one.delta ?? "").join("");
-  const reply = context.response || streamed;
+  const own = (store.lives.value?.contracts || []).filter((life) => !INNER.test(life.contract.effect) && (life.moves[0]?.seq ?? 0) <= upto);
+  // Only the thinking speaks to the person; what else asks a model does so for itself.
+  const streamed = [...store.voices.value].filter(([id]) => id.startsWith("reasoning/think/")).flatMap(([, said]) => said).map((one) => one.text ?? one.delta ?? "").join("");
+  // Before a tool has done its work, the words are about what it is going to do.
+  const isBefore = run.status === "waiting" || run.state === "tools";
+  const reply = streamed || context.response;
+  const words = reply && html`<${Saying} who="assistant" text=${reply} />`;
+  return html`${context.message && html`<${Saying} who="user" text=${context.message} />`}
+    ${isBefore && words}${own.map((life) => html`<${Tool} key=${life.contract.id} life=${life} store=${store} takesKeys=${takesKeys} />`)}${!isBefore && words}
+    ${run.status === "running" && !streamed && html`<p class="faint" role="status">${_("thinking…")}</p>`}
+    ${isOver(run.status) && run.status !== "completed" && html`<div class="note harm" role="alert"><div><${Status} status=${run.status} /> <${Text} value=${run.error?.message || ""} /></div></div>`}`;
+}
+
+export function View({ store }) {
+  const { context } = store.shown.value;
+  const said = (Array.isArray(context.history) ? context.history : []).filter((one) => one.content && one.role !== "system");
   return html`<div class="talk" role="log" aria-label=${_("Conversation")}>
-    ${said.map((one, at) => html`<div key=${at} class=${`say ${one.role}`}><span class="unseen">${one.role === "user" ? _("You") : _("Assistant")}: </span><${Text} value=${typeof one.content === "string" ? one.content : JSON.stringify(one.content)} /></div>`)}
-    ${own.map((life) => html`<${Tool} key=${life.contract.id} life=${life} store=${store} />`)}
-    ${reply && html`<div class="say assistant"><span class="unseen">${_("Assistant")}: </span><${Text} value=${reply} /></div>`}
-    ${!reply && run.status === "running" && html`<p class="faint" role="status">${_("thinking…")}</p>`}</div>`;
+    ${said.map((one, at) => html`<${Saying} key=${at} who=${one.role} text=${one.content} />`)}
+    <${Turn} store=${store} /></div>`;
 }

@@ -2,6 +2,8 @@
 // events: what an effect of the notebook agent did is in its result under `changes`.
 import { html, useEffect, useMemo, useSignal } from "../lib.js";
 import { _ } from "../language.js";
+import { span } from "../format.js";
+import { Markdown } from "../markdown.js";
 import { Text } from "../text.js";
 import { call } from "../wire.js";
 
@@ -16,62 +18,95 @@ const templateOf = (given) => ({ ...given, stages: (given.stages || []).map((sta
 
 /** What a notebook run has come to after some more events. */
 export function fold(book, entries) {
-  const next = { ...book, cells: new Map(book.cells) };
+  const made = { ...book, cells: new Map(book.cells) };
   for (const entry of entries) {
-    if (entry.seq <= next.seq) continue;
-    next.seq = entry.seq;
+    if (entry.seq <= made.seq) continue;
+    made.seq = entry.seq;
     const { event } = entry;
-    if (entry.kind === "started") { next.title = event.input?.title || ""; next.goal = event.input?.goal || ""; if (event.input?.plan) next.plan = templateOf(event.input.plan); }
+    if (entry.kind === "started") { made.title = event.input?.title || ""; made.goal = event.input?.goal || ""; if (event.input?.plan) made.plan = templateOf(event.input.plan); }
     const changes = ["succeed", "fail"].includes(event.trigger) && event.result?.changes;
-    if (changes) change(next, changes);
-    for (const one of entry.taken) if (one.kind === "transition") move(next, one);
+    if (changes) change(made, changes);
+    for (const one of entry.taken) if (one.kind === "transition") move(made, one);
   }
-  return next;
+  return made;
 }
 
 function change(book, changes) {
   for (const cell of changes.cells || []) book.cells.set(cell.id, cell);
   if (changes.set?.title) book.title = changes.set.title;
-  if (changes.plan?.template) book.plan = templateOf(changes.plan.template);
+  if (changes.plan?.template) planned(book, changes.plan.template);
   for (const update of changes.plan?.updates || []) adopt(book, update);
   if (changes.queue) { book.queue = changes.queue.actions || []; book.position = 0; }
   if (changes.done) book.position += 1;
   if (changes.focus?.behaviors) book.focus = changes.focus.behaviors;
 }
 
+function planned(book, template) {
+  book.plan = templateOf(template);
+  if (!book.stage) enterStage(book, next(book.plan.stages.map((stage) => stage.id), book.stagesDone, book.nextStage));
+}
+
 function adopt(book, update) {
-  if (update.action === "update_workflow" && update.updated_workflow) book.plan = templateOf(update.updated_workflow.workflowTemplate || update.updated_workflow);
-  else if (update.action === "update_stage_steps" && book.plan) {
+  if (update.action === "update_workflow" && update.updated_workflow) {
+    book.nextStage = update.next_stage_id || "";
+    planned(book, update.updated_workflow.workflowTemplate || update.updated_workflow.workflow_template || update.updated_workflow);
+  } else if (update.action === "update_stage_steps" && book.plan) {
     const id = update.stage_id || book.stage;
     book.plan = templateOf({ ...book.plan, stages: book.plan.stages.map((stage) => (stage.id === id ? { ...stage, steps: update.updated_steps || stage.steps } : stage)) });
   }
 }
 
-function move(book, { event, target }) {
-  const stages = book.plan?.stages || [];
-  const at = stages.findIndex((stage) => stage.id === book.stage);
-  if (target === "stage_running") { const stage = stages[event === "NEXT_STAGE" ? at + 1 : 0]; book.stage = stage?.id || book.stage; book.step = ""; }
-  else if (target === "step_running") {
-    book.stage ||= stages[0]?.id || "";
-    const steps = stages.find((stage) => stage.id === book.stage)?.steps || [];
-    book.step = steps[steps.findIndex((step) => step.step_id === book.step) + 1]?.step_id || book.step;
-    book.behavior = 0;
-  } else if (target === "behavior_running") { book.behavior += 1; book.queue = []; book.position = 0; }
-  else if (target === "step_completed" && book.step) book.done = new Set([...book.done, `${book.stage} ${book.step}`]);
-  else if (target === "action_completed" && /CONFIRMED$/.test(event)) adopt(book, book.queue[book.position - 1] || {});
+/** The first of these that is neither finished nor the present one; a wish comes before the order. */
+const next = (ids, done, wish = "") => (ids.includes(wish) && !done.has(wish) ? wish : ids.find((id) => !done.has(id))) || "";
+
+function enterStage(book, id) {
+  Object.assign(book, { stage: id, step: "", behavior: 0, stepsDone: new Set(), nextStage: "" });
 }
 
-const EMPTY = { seq: 0, title: "", goal: "", plan: null, cells: new Map(), stage: "", step: "", behavior: 0, queue: [], position: 0, focus: "", done: new Set() };
+function enterStep(book) {
+  const steps = book.plan?.stages.find((stage) => stage.id === book.stage)?.steps || [];
+  Object.assign(book, { step: next(steps.map((step) => step.step_id), new Set([...book.stepsDone, book.step])), behavior: 0 });
+}
+
+/** Where the run stands follows from its transitions, in the same way as the agent itself finds it. */
+function move(book, { event, source, target }) {
+  const ids = (book.plan?.stages || []).map((stage) => stage.id);
+  if (target === "stage_running") {
+    if (event !== "NEXT_STAGE") Object.assign(book, { stagesDone: new Set(), done: new Set(), stage: "", nextStage: "" });
+    enterStage(book, next(ids, new Set([...book.stagesDone, book.stage]), book.nextStage));
+  } else if (target === "step_running") enterStep(book);
+  else if (target === "behavior_running") {
+    if (!book.stage) enterStage(book, next(ids, book.stagesDone));
+    if (!book.step) enterStep(book);
+    Object.assign(book, { behavior: book.behavior + 1, queue: [], position: 0 });
+  } else if (target === "step_completed" && book.step) {
+    book.stepsDone = new Set([...book.stepsDone, book.step]);
+    book.done = new Set([...book.done, `${book.stage} ${book.step}`]);
+  } else if (target === "stage_completed" && book.stage) book.stagesDone = new Set([...book.stagesDone, book.stage]);
+  else if (target === "workflow_completed") Object.assign(book, { isOver: true, queue: [] });
+  else if (target === "action_completed" && /CONFIRMED$/.test(event || "") && source !== target) adopt(book, book.queue[book.position - 1] || {});
+}
+
+const EMPTY = { seq: 0, title: "", goal: "", plan: null, cells: new Map(), stage: "", step: "", behavior: 0, nextStage: "", queue: [], position: 0, focus: "", isOver: false, done: new Set(), stagesDone: new Set(), stepsDone: new Set() };
 
 /** A table as a program made it, in a frame that may do nothing: no script, no request, no way out. */
 function Foreign({ text }) {
-  const safe = useMemo(() => {
-    const page = new DOMParser().parseFromString(text, "text/html");
+  const [safe, height] = useMemo(() => {
+    // Styles go before the reading, for even that would be refused aloud; what may stay is decided after it.
+    const plain = text.replace(/<style\b[\s\S]*?(<\/style\s*>|$)/gi, "").replace(/(\s|["'/])style\s*=/gi, "$1data-style=");
+    const page = new DOMParser().parseFromString(plain, "text/html");
     page.querySelectorAll("script, style, link, iframe, object, embed, base, meta, form, svg, img[src^='http']").forEach((one) => one.remove());
     page.querySelectorAll("*").forEach((one) => { for (const { name: attribute } of [...one.attributes]) if (/^on|^style$|^href$|^src(?!$)|^srcset$|^background$/i.test(attribute)) one.removeAttribute(attribute); });
-    return `<!doctype html><meta charset="utf-8">${page.body.innerHTML}`;
+    // Nothing is heard from such a frame, so its height is guessed from what is in it.
+    const rows = page.querySelectorAll("tr, p, li, h1, h2, h3, pre, br").length || 1;
+    // The page's policy allows no style from elsewhere, and it holds in the frame too: what HTML itself can say must do.
+    const colours = getComputedStyle(document.documentElement);
+    const colour = (name) => colours.getPropertyValue(name).trim();
+    page.querySelectorAll("table").forEach((table) => { for (const [attribute, value] of Object.entries({ border: "0", rules: "rows", cellspacing: "0", cellpadding: "5" })) table.setAttribute(attribute, value); });
+    page.querySelectorAll("td, th").forEach((cell) => { if (/^[-+]?[\d.,eE+-]+%?$|^nan$/i.test(cell.textContent.trim())) cell.setAttribute("align", "right"); });
+    return [`<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><body bgcolor="${colour("--paper")}" text="${colour("--ink")}"><font face="system-ui, sans-serif" size="2">${page.body.innerHTML}</font>`, Math.min(440, 28 + rows * 30)];
   }, [text]);
-  return html`<iframe sandbox="" srcdoc=${safe} title=${_("Output of the cell")} />`;
+  return html`<iframe sandbox="" srcdoc=${safe} height=${height} title=${_("Output of the cell")} />`;
 }
 
 const joined = (text) => (Array.isArray(text) ? text.join("") : String(text ?? ""));
@@ -87,25 +122,37 @@ function Output({ output }) {
   return text ? html`<pre class=${output.name === "stderr" ? "err" : ""}><${Text} value=${text.replace(/\u001b\[[0-9;]*m/g, "")} /></pre>` : null;
 }
 
+const RAN = () => ({ error: _("failed"), timeout: _("took too long"), dead: _("the kernel died"), interrupted: _("interrupted"), skipped: _("skipped") });
+
+function Thinking({ cell }) {
+  const text = cell.custom_text || (cell.text_array || []).join("\n") || cell.metadata?.thinking_text || cell.content || "";
+  return html`<div class="cell thinking"><div class="prose"><span class="tag">${_("thinking")}</span> ${cell.agent_name && html`<b><${Text} value=${cell.agent_name} /></b> `}<${Markdown} text=${text} /></div></div>`;
+}
+
 function Cell({ cell, said }) {
-  if (cell.type !== "code") {
-    const level = /^(#{1,4})\s+(.*)/.exec(cell.content || "");
-    if (level) return html`<div class="prose head"><h2><${Text} value=${level[2]} /></h2>${cell.content.slice(level[0].length).trim() && html`<${Text} value=${cell.content.slice(level[0].length).trim()} />`}</div>`;
-    return html`<div class=${`cell ${cell.type}`}><div class="prose"><${Text} value=${cell.custom_text && cell.type === "thinking" ? cell.custom_text : cell.content || ""} /></div></div>`;
+  if (cell.type === "thinking") return html`<${Thinking} cell=${cell} />`;
+  const outputs = [...(cell.outputs || []), ...(said || [])];
+  const shown = outputs.map((output) => html`<${Output} output=${output} />`);
+  if (cell.type !== "code" && !(cell.type === "Hybrid" && outputs.length)) {
+    if (/^#{1,4}\s/.test(cell.content || "")) return html`<div class="prose head"><${Markdown} text=${cell.content} /></div>`;
+    return html`<div class=${`cell ${cell.type}`}><div class="prose"><${Markdown} text=${cell.content || ""} /></div>${shown}</div>`;
   }
-  return html`<div class="cell code"><pre class="in"><${Text} value=${cell.content || ""} /></pre>
-    ${(cell.outputs || []).map((output) => html`<${Output} output=${output} />`)}${said?.map((output) => html`<${Output} output=${output} />`)}
-    ${cell.note && html`<div class="prose soft"><${Text} value=${cell.note} /></div>`}</div>`;
+  const wrong = cell.error && !outputs.some((output) => output.output_type === "error") ? { output_type: "error", ...cell.error } : null;
+  return html`<div class="cell code"><div class="about"><span class="faint mono" title=${_("how often the kernel had worked by then")}>[${cell.execution_count || (said ? "*" : " ")}]</span>${said && html`<span class="tag here">${_("running")}</span>`}${RAN()[cell.ran] && html`<span class="tag harm">${RAN()[cell.ran]}</span>`}${cell.repeat === "once" && html`<span class="tag warn">${_("never twice without asking")}</span>`}${cell.duration_s >= 0.1 && html`<span class="faint">${span(cell.duration_s)}</span>`}</div>
+    <pre class="in"><${Text} value=${cell.content || ""} /></pre>${shown}${wrong && html`<${Output} output=${wrong} />`}
+    ${(cell.repairs || []).map((text) => html`<div class="prose soft">↻ <${Text} value=${text} /></div>`)}</div>`;
 }
 
 function Progress({ book }) {
-  if (!book.plan) return null;
-  return html`<ol class="stack">${book.plan.stages.map((stage) => html`<li key=${stage.id}><div class="row"><b><${Text} value=${stage.title} /></b>${stage.id === book.stage && html`<span class="tag here">${_("stage")}</span>`}</div>
+  return html`<ol class="stack">${book.plan.stages.map((stage) => {
+    const isThere = stage.id === book.stage && !book.isOver;
+    return html`<li key=${stage.id}><div class="row"><b><${Text} value=${stage.title} /></b>${book.stagesDone.has(stage.id) ? html`<span class="tag good">✓ ${_("done")}</span>` : isThere && html`<span class="tag here">${_("stage")}</span>`}</div>
     <ol class="chips steps">${stage.steps.map((step) => {
-    const isHere = stage.id === book.stage && step.step_id === book.step;
-    const isDone = book.done.has(`${stage.id} ${step.step_id}`);
-    return html`<li key=${step.step_id} class=${`tag ${isDone ? "good" : isHere ? "here" : ""}`} aria-current=${isHere ? "step" : undefined}>${isDone ? "✓ " : ""}<${Text} value=${step.title} />${isHere && book.behavior ? ` · ${_("behaviour {count}", { count: book.behavior })}` : ""}</li>`;
-  })}</ol></li>`)}</ol>`;
+      const isHere = isThere && step.step_id === book.step;
+      const isDone = book.done.has(`${stage.id} ${step.step_id}`);
+      return html`<li key=${step.step_id} class=${`tag ${isDone ? "good" : isHere ? "here" : ""}`} aria-current=${isHere ? "step" : undefined}>${isDone ? "✓ " : ""}<${Text} value=${step.title} />${isHere && book.behavior ? ` · ${_("behaviour {count}", { count: book.behavior })}` : ""}</li>`;
+    })}</ol></li>`;
+  })}</ol>`;
 }
 
 export function View({ store }) {

@@ -1,0 +1,158 @@
+"""A conversation with the assistant in a real browser: writing, approving and rejecting in place, coming back."""
+
+import asyncio
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.effects.llm.scripted import DONE, Asked, Write, chunk, head, serving
+from tests.web.conftest import Look
+from tests.web.kit import Stage, gone, shown, until
+
+LETTER = "Send a mail to bob@example.com saying hello"  # the same mail twice is refused, so each test has its own
+
+
+def write(page: Page, text: str) -> None:
+    """Say something, with Enter."""
+    page.get_by_label("Message", exact=True).fill(text)
+    page.get_by_label("Message", exact=True).press("Enter")
+
+
+def mails(stage: Stage) -> list[str]:
+    """What was really sent."""
+    sent = stage.folder / "mails.txt"
+    return sent.read_text().splitlines() if sent.exists() else []
+
+
+def test_a_conversation_with_a_tool_that_is_approved_where_it_stands(stage: Stage, look: Look) -> None:
+    stage.clear()
+    before = mails(stage)
+    page = look().go("#/inbox")
+    page.get_by_role("link", name="Chat", exact=True).click()
+    shown(page.get_by_text("What shall be done?"))
+    page.evaluate("window.mark = 1")
+    write(page, LETTER)
+    page.wait_for_url("**/#/chat/*")
+    session = page.url.rpartition("/")[2]
+    expect(page.locator(".say.user")).to_have_text(f"You: {LETTER}")
+    card = shown(page.get_by_role("article"))
+    expect(card).to_contain_text("email.send")
+    expect(card).to_contain_text("bob@example.com")
+    assert mails(stage) == before
+    card.get_by_role("button", name="Approve").click()
+    gone(page.get_by_role("article"))
+    expect(page.locator(".say.tool")).to_contain_text("email.send")
+    expect(page.locator(".say.tool")).to_contain_text("completed")
+    expect(page.locator(".say.assistant").last).to_contain_text("sent")
+    until(lambda: mails(stage) == [*before, "bob@example.com: hello"])
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
+    write(page, "thank you\u202e")
+    expect(page.locator(".say.user")).to_have_count(2)
+    expect(page.locator(".say.user").last).to_contain_text("U+202E")
+    expect(page.locator(".say.assistant")).to_have_count(2)
+    assert page.evaluate("window.mark") == 1
+    again = look().go(f"#/chat/{session}")  # somebody else, with the link
+    expect(again.locator(".say.user")).to_have_count(2)
+    expect(again.locator(".say.tool")).to_have_count(1)
+    expect(again.get_by_role("navigation", name="Conversations")).to_contain_text(LETTER[:40])
+    again.get_by_role("link", name="how this came about").first.click()
+    shown(again.get_by_role("tab", name="Timeline"))
+
+
+def test_a_rejected_tool_is_not_used_and_a_turn_from_elsewhere_appears(stage: Stage, look: Look) -> None:
+    stage.clear()
+    before = mails(stage)
+    page = look(locale="zh-CN").go("#/chat")
+    page.get_by_label("消息", exact=True).fill("给 bob@example.com 发送会议邀请邮件")
+    page.get_by_role("button", name="发送").click()
+    page.get_by_role("button", name="拒绝…").click()
+    page.get_by_label("为什么").fill("不要")
+    page.get_by_role("button", name="拒绝", exact=True).click()
+    gone(page.get_by_role("article"))
+    expect(page.locator(".say.tool")).to_have_count(1)
+    assert mails(stage) == before
+    session = page.url.rpartition("/")[2]
+    other = look().go(f"#/chat/{session}")
+    expect(other.locator(".say.user")).to_have_count(1)
+    write(other, LETTER.replace("hello", "welcome"))
+    expect(page.locator(".say.user")).to_have_count(2)  # live, without a reload
+    shown(page.get_by_role("article"))
+    shown(other.get_by_role("article")).get_by_role("button", name="Approve").click()
+    gone(page.get_by_role("article"))
+
+
+def test_a_phone_can_talk_and_approve(stage: Stage, look: Look) -> None:
+    stage.clear()
+    looker = look(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = looker.go("#/chat")
+    page.get_by_label("Message", exact=True).fill(LETTER.replace("bob", "ann"))
+    page.get_by_role("button", name="Send").tap()
+    shown(page.get_by_role("article"))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("button", name="Approve").tap()
+    gone(page.get_by_role("article"))
+    expect(page.locator(".say.assistant").last).to_contain_text("sent")
+
+
+def test_what_cannot_be_sent_stays_in_its_place(stage: Stage, look: Look) -> None:
+    looker = look()
+    looker.tolerated.append("Failed to load resource")
+    page = looker.go("#/chat/not%20a%20session")
+    shown(page.get_by_text("Nothing was said here yet"))
+    write(page, "hello")
+    shown(page.locator(".toast.harm"))
+    expect(page.get_by_label("Message", exact=True)).to_have_value("hello")
+
+
+@contextmanager
+def model(begin: threading.Event, word: threading.Event) -> Iterator[str]:
+    """A model's server that begins an answer when it is told to, and ends it when it is given the word; its address."""
+
+    async def script(_asked: Asked, write: Write) -> None:
+        await write(head(200, "text/event-stream"))
+        await asyncio.to_thread(begin.wait, 20)
+        for piece in ("Once upon", " a time"):
+            await write(chunk({"content": piece}).encode())
+        await asyncio.to_thread(word.wait, 20)
+        for rest in (chunk({"content": ", **the end**."}), chunk({}, "stop"), DONE):
+            await write(rest.encode())
+
+    async def serve(address: Future[str], end: threading.Event) -> None:
+        async with serving(script) as server:
+            address.set_result(server.url)
+            await asyncio.to_thread(end.wait)
+
+    address: Future[str] = Future()
+    end = threading.Event()
+    with ThreadPoolExecutor(1) as other:  # this thread has playwright's loop
+        other.submit(lambda: asyncio.run(serve(address, end)))
+        try:
+            yield address.result(20)
+        finally:
+            begin.set()
+            word.set()
+            end.set()
+
+
+def test_an_answer_is_seen_while_it_is_made(look: Look, tmp_path: Path) -> None:
+    begin, word = threading.Event(), threading.Event()
+    with model(begin, word) as url:
+        stage = Stage(tmp_path / "other", DETENT_MODEL="openai:test", DETENT_BASE_URL=url, OPENAI_API_KEY="none")
+        try:
+            page = look(stage).go("#/chat")
+            with page.expect_response(re.compile("/api/runs/.*/events")):  # what is said before that, nobody hears
+                write(page, "I prefer tea")
+            begin.set()
+            expect(page.locator(".say.assistant")).to_contain_text("Once upon a time", timeout=20_000)
+            expect(page.locator(".say.assistant")).not_to_contain_text("the end")
+            word.set()
+            expect(page.locator(".say.assistant b")).to_have_text("the end")
+            expect(page.locator(".say.assistant")).to_have_count(1)
+            page.goto("about:blank")
+        finally:
+            stage.close()
