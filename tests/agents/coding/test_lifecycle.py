@@ -140,6 +140,17 @@ async def test_a_missing_tool_is_the_environments_fault_and_no_attempt(tmp_path:
     assert found.progress("T-001").attempts == 0
 
 
+@pytest.mark.parametrize("content", [BAD, GOOD])
+async def test_a_worker_that_failed_is_told_from_one_that_was_idle(content: str, tmp_path: Path) -> None:
+    root = project(tmp_path, content)
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, "sys.exit('no key was given')")))
+        blocked = (await job.job()).blocked
+    assert blocked is not None
+    assert blocked.reason == "no_change"
+    assert blocked.detail.endswith("; the worker's command ended with exit 1")
+
+
 async def test_what_only_evidence_can_say_cannot_be_said_by_anybody(tmp_path: Path) -> None:
     root = project(tmp_path)
     async with office(root) as job:

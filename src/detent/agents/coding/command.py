@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from detent.agents.coding import leash
 from detent.agents.coding.port import Assignment, Hear, Report
-from detent.agents.coding.settings import WorkerSettings
+from detent.agents.coding.settings import FILE, WorkerSettings
 from detent.errors import DefinitionError
 
 PLACES = {
@@ -71,6 +71,7 @@ def _filled(argument: str, given: dict[str, str]) -> str:
 def hired(settings: WorkerSettings) -> CommandWorker:
     """The worker that `use: shell` means."""
     if not settings.command:
-        way_out = 'give it one: `worker: {use: shell, command: ["my-agent", "--prompt", "{prompt_file}"]}`'
+        line = 'worker: {use: shell, command: ["my-agent", "--prompt", "{prompt_file}"]}'
+        way_out = f"write it into {FILE}: `{line}`; or name it for one job: `--worker COMMAND`"
         raise DefinitionError(f"the worker `shell` has no command; {way_out}", "worker.command")
     return CommandWorker(settings.command, litter=settings.litter)

@@ -227,11 +227,17 @@ def judge(job: Job, found: Evidence, seen: Seen) -> Job:
     return _red(job, task.id, faults, seen.at)
 
 
+def _bad_end(job: Job) -> str:
+    """How a worker ended that did not end well: a command that is not there changes nothing either."""
+    code = job.step.report.get("exit")
+    return f"; the worker's command ended with exit {code}" if code else ""
+
+
 def _hopeless(job: Job, before: Sequence[tuple[str, str]], signed: tuple[str, str]) -> tuple[str, str] | None:
     """Why another repair makes no sense: reason and detail."""
     has_worked = job.step.go == "work"
     if has_worked and job.step.before == signed[0]:
-        return "no_change", "the worker changed nothing, and the checks still fail"
+        return "no_change", f"the worker changed nothing, and the checks still fail{_bad_end(job)}"
     if has_worked and signed in before:
         return "oscillation", "the same tree has failed in the same way before"
     alike = sum(1 for _, signature in (*before, signed) if signature == signed[1])
@@ -254,7 +260,7 @@ def _faults(job: Job, task: Task, found: Evidence) -> tuple[Fault, ...]:
 
 def _green(job: Job, task: Task, found: Evidence, seen: Seen) -> Job:
     if task.id != FINAL and not seen.changed and not task.no_change:
-        detail = "the checks pass, but nothing was changed; a worker's word is no evidence"
+        detail = f"the checks pass, but nothing was changed; a worker's word is no evidence{_bad_end(job)}"
         return block(put(job, task.id, evidence=found), "no_change", detail, task.id)
     spent = over_budget(job)
     if spent and job.settings.budget.changed_lines and seen.changed_lines > job.settings.budget.changed_lines:

@@ -40,7 +40,7 @@ class Choice(NamedTuple):
     @property
     def spec(self) -> str:
         """The model as it is written in DETENT_MODEL."""
-        return f"{self.provider}:{self.name}"
+        return f"{self.provider}:{self.name}" if self.provider else self.name
 
     @property
     def is_builtin(self) -> bool:
