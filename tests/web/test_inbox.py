@@ -117,9 +117,13 @@ def test_of_two_who_decide_in_the_same_moment_exactly_one_wins(first: int, stage
     run_id = stage.start("expense.yaml", {"what": "a race", "amount": 700 + first})
     lookers = [look(), look()]
     held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
     for looker in lookers:
         looker.tolerated.append("Failed to load resource")
-        looker.page.route("**/answer", held.append)
+        looker.page.route("**/answer", hold)
         shown(looker.go("#/inbox").get_by_role("button", name="Approve"))
     one, two = (looker.page for looker in lookers)
     one.get_by_role("button", name="Approve").click()
