@@ -304,7 +304,7 @@ async def test_known_prices_give_a_cost(monkeypatch: pytest.MonkeyPatch, tmp_pat
         ({"massages": []}, "massages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "tool_call_id"),
         ({"max_tokens": 0}, "at least 1"),
-        ({"model": "tiny"}, "openai:NAME"),
+        ({"model": "tiny"}, "`tiny` cannot be used: it is written openai:NAME"),
         ({"model": "builtin:magic"}, "builtin:rules"),
         ({"tools": [*TOOLS, *TOOLS], "model": "openai:x"}, "twice"),
     ],
