@@ -6,7 +6,7 @@ from detent.define import load as load_definition
 from detent.errors import Refused
 from detent.host.embedded.live import load, origin, seq_at
 from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.driver import drive, take_up
+from detent.surfaces.cli.driver import drive, recover, take_up
 from detent.surfaces.cli.option import by_option, parsed_object, run_argument, verb
 from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
@@ -69,7 +69,7 @@ async def resume(caller: Caller, run: str, by: str) -> int:
         if summary.status.is_terminal:
             raise Refused(f"run {summary.run_id} has ended ({summary.status.value})")
         async with caller.host() as host:
-            await host.recover(summary.run_id)
+            await recover(caller, host, summary.run_id)
             if Standing(caller, summary.run_id).run.is_held:
                 await host.release(summary.run_id, by=by)
             await drive(caller, host, summary.run_id, summary.seq)

@@ -14,9 +14,10 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError
 from detent.host.embedded.live import load
+from detent.host.embedded.outcome import settled_at
 from detent.surfaces.cli.caller import Caller, has_colour
 from detent.surfaces.cli.story import Narrator, News
-from detent.surfaces.cli.text import clock, visible
+from detent.surfaces.cli.text import clock, duration, visible
 from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.cli.view import children, is_for_people
 from detent.surfaces.language import _
@@ -166,9 +167,24 @@ async def _moved(caller: Caller, run: Run, limit_s: float = float("inf")) -> boo
     return False
 
 
+async def recover(caller: Caller, host: "SharedHost", run_id: str = "") -> list[str]:
+    """Take up what the last process left, one run or all; a doubt that is not asked about at once is told."""
+    found = list(await host.recover(run_id))
+    for one in found if host.is_holder else ():
+        for contract in load(caller.journal, one).run.contracts:
+            is_cut_off = contract.status is Status.RUNNING and contract.deed == "possible" and contract.is_irreversible
+            left = settled_at(contract, time.time()) - time.time() if is_cut_off else 0.0
+            if left > 1:
+                what = {"name": visible(contract.effect), "time": duration(left)}
+                caller.note(
+                    _("`{name}` was cut off and may have happened; in {time} nothing of it can be under way", **what)
+                )
+    return found
+
+
 async def take_up(caller: Caller, host: "SharedHost") -> list[str]:
     """Put everything back to work that the last process left; what sleeps or has overslept counts too."""
-    found = list(await host.recover())
+    found = await recover(caller, host)
     for record in caller.journal.runs([Status.WAITING], limit=WAITING_MAX):
         run_id = record.summary.run_id
         try:

@@ -105,6 +105,9 @@ CHINESE: dict[str, str] = {
     "--set takes key=value, not `{given}`": "--set 的格式是 key=value，不是 `{given}`",
     "--set {key}: `{part}` is not an object": "--set {key}：`{part}` 不是对象",
     "nothing to take up": "没有要继续的运行",
+    "`{name}` was cut off and may have happened; in {time} nothing of it can be under way": (
+        "`{name}` 被中断，可能已经发生；{time}后它不会再有任何部分在进行"
+    ),
     "ok: machine `{name}`, {count} states": "正确：状态机 `{name}`，{count} 个状态",
     "run {run_id} was already there; going on with it": "运行 {run_id} 已经存在；继续它",
     "no runs": "没有运行",
