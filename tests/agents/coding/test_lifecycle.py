@@ -1,6 +1,7 @@
 """The lifecycle on a real repository with a scripted worker: done by evidence, repaired, blocked, and put back."""
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -274,7 +275,7 @@ async def test_a_budget_can_be_extended(tmp_path: Path) -> None:
 async def test_a_tasks_own_verify_line_is_strict(tmp_path: Path) -> None:
     root = project(tmp_path, BAD)
     plan = tmp_path / "plan.md"
-    plan.write_text(PLAN + f"  - Verify: `{sys.executable} -B check.py`\n")
+    plan.write_text(PLAN + f"  - Verify: `{shlex.quote(sys.executable)} -B check.py`\n")
     script = "calc.write_text(GOOD if attempt == 3 else BAD + '#' * attempt)"
     async with office(root) as job:
         run = await job.go(configured(worker(tmp_path, script), plan))

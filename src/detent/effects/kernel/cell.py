@@ -107,6 +107,11 @@ class Cell:
             await asyncio.wait((self._over,), timeout=within_s)
         return self._over.done()
 
+    @property
+    def is_taken_up(self) -> bool:
+        """Whether the kernel has begun with it."""
+        return self._taken_up.is_set()
+
     async def taken_up(self, within_s: float) -> None:
         """Wait until the kernel has begun with it: it repeats the code of a cell, or says something."""
         if not self._taken_up.is_set() and not self.is_over:

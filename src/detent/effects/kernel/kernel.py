@@ -21,6 +21,7 @@ from detent.effects.kernel.variable import Table, installation
 
 TIMEOUT_S = 300.0
 GRACE_S = 5.0
+AGAIN = 10  # an interrupt that came too early for the kernel is repeated so often
 START_S = 60.0
 POLITE_S = 2.0
 LOOK_S = 5.0  # for a look of its own, after a cell that failed
@@ -104,7 +105,7 @@ class Kernel:
         """Interrupt the cell at work; nothing happens if there is none."""
         if self._turn.locked() and self._link is not None:
             self._is_interrupted = True
-            await self._link.interrupt()
+            await self._link.interrupt(again=AGAIN)
 
     async def execute(
         self,

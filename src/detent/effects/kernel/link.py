@@ -296,10 +296,22 @@ class Link:
             pipe.rest()
         self._cell.died()
 
-    async def interrupt(self) -> None:
-        """Ask the kernel to give up what it is doing, in the way its kernelspec says."""
-        if self._cell is not None:
-            await self._cell.taken_up(TAKE_UP_S)  # a kernel that has not begun yet would ignore the signal
+    async def interrupt(self, again: int = 0) -> None:
+        """Ask the kernel to give up what it is doing, in the way its kernelspec says.
+
+        A kernel that has not begun with the cell ignores it; `again` says how often it is then repeated.
+        """
+        cell = self._cell
+        is_early = cell is not None and not cell.is_taken_up
+        if cell is not None:
+            await cell.taken_up(TAKE_UP_S)
+        await self._interrupt()
+        for _ in range(again if is_early else 0):
+            if cell is None or await cell.over(TAKE_UP_S):
+                return
+            await self._interrupt()
+
+    async def _interrupt(self) -> None:
         if not self.ended.is_set():
             with contextlib.suppress(OSError, RuntimeError):
                 await self._manager.interrupt_kernel()
