@@ -67,11 +67,11 @@ async def test_a_model_plans_writes_and_is_corrected_and_not_believed(
         ("open('/etc/passwd').read()", []),
         ("open('/tmp/x', 'w')", ["writes outside of its folder"]),
         ("open('../x', mode='a')", ["writes outside of its folder"]),
-        ("open('/work/x', 'w')", []),
+        ("open('/data/x', 'w')", []),
         ("import shutil\nshutil.rmtree('x')", ["removes files"]),
         ("eval('1')", ["runs code that cannot be read here"]),
         ("not python at all", []),
     ],
 )
 def test_what_a_cell_might_do_is_read_from_its_code(source: str, reasons: list[str]) -> None:
-    assert risks(source, "/work") == reasons
+    assert risks(source, "/data") == reasons
