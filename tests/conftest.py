@@ -9,6 +9,8 @@ import asyncio
 import functools
 import inspect
 import os
+import signal
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -24,6 +26,10 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os
 # The caller's own journal and language must not reach a test, nor a process that a test starts.
 for name in ("DETENT_HOME", "DETENT_LANG"):
     os.environ.pop(name, None)
+
+# A suite that was started in the background ignores Ctrl-C, and so would every command that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
