@@ -15,9 +15,11 @@ pytestmark = needs_kernel
 
 SWALLOWS = """
 import time
-print("begun", flush=True)
+words = ["begun"]
 while True:
     try:
+        while words:
+            print(words.pop(), flush=True)
         time.sleep(100)
     except KeyboardInterrupt:
         print("ignored", flush=True)
