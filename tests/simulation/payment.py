@@ -101,11 +101,11 @@ class Killing(InlineWriter):
         super().__init__(journal)
         self._left = number
 
-    def submit(self, batch: Batch, done: Any) -> None:
+    def submit(self, batch: Batch, done: Any, is_alone: bool = False) -> None:
         self._left -= 1
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        super().submit(batch, done)
+        super().submit(batch, done, is_alone)
         self._left -= 1
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -20,6 +20,7 @@ from detent.core.events import ContractMoved, Signalled
 from detent.core.machine import Retry
 from detent.core.question import Question
 from detent.core.status import Status
+from detent.core.taken import Taken
 from detent.core.value import digest
 from detent.errors import ExpressionError, Refused
 
@@ -61,36 +62,46 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
     call_hash = digest([effect, given]) if is_bound else ""
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}")
-    # Not by the call hash: a harmless call has one only once it was in doubt, and keeps its key all the same.
-    is_same = before is not None and before.effect == effect and before.input == given
-    is_approved = before is not None and call_hash != "" and before.approved == call_hash
+    # A deed that asks nobody and may be done twice goes straight to RUNNING, which is nearly every one.
+    is_free = question is None and kind != "irreversible" and not due_at and not draft.held
     contract = Contract(
         id=contract_id,
         action=action.id,
         effect=effect,
+        status=Status.RUNNING if is_free else Status.PENDING,
+        deed="possible" if is_free else "none",
         kind=kind,
         input=given,
-        key=before.key if before and is_same else _key(draft, work, scope, contract_id, effect, kind, given, repeat),
+        # Not by the call hash: a harmless call has one only once it was in doubt, and keeps its key all the same.
+        key=before.key
+        if before is not None and before.effect == effect and before.input == given
+        else _key(draft, work, scope, contract_id, effect, kind, given, repeat),
         scope=action.scope or known.scope,
         call_hash=call_hash,
-        attempt=before.attempt + 1 if before else 1,
-        tries=before.tries if before else (),
         lane=path,
         timeout_s=action.timeout_s or known.timeout_s,
         settle_s=known.settle,
         repeat=repeat,
-        supersedes=before.supersedes if before else "",
         question=question,
-        answers=before.answers if before and is_approved else (),
-        approved=call_hash if is_approved else "",
-        rule=before.rule if before and is_approved else "",
         created_at=draft.at,
         moved_at=draft.at,
         due_at=due_at,
+        **({} if before is None else _inherited(before, call_hash)),
     )
     draft.contracts[contract_id] = contract
-    if not due_at and (not draft.held or effect in ("wait", "ask")):
+    if is_free:
+        draft.performing[contract_id] = "none"
+        draft.taken.append(Taken("contract", Status.PENDING, "start", Status.RUNNING, contract_id, "engine"))
+    elif not due_at and (not draft.held or effect in ("wait", "ask")):
         start(draft, contract, work)
+
+
+def _inherited(before: Contract, call_hash: str) -> dict[str, Any]:
+    """What an attempt has from the one before it; a yes only if it was given to this very call."""
+    kept = {"attempt": before.attempt + 1, "tries": before.tries, "supersedes": before.supersedes}
+    if call_hash and before.approved == call_hash:
+        kept.update(answers=before.answers, approved=call_hash, rule=before.rule)
+    return kept
 
 
 def _resolved(effect: Any) -> str:

@@ -107,11 +107,11 @@ class _MortalWriter(InlineWriter):
         super().__init__(journal)
         self._world = world
 
-    def submit(self, batch: Batch, done: Done) -> None:
+    def submit(self, batch: Batch, done: Done, is_alone: bool = False) -> None:
         world = self._world
         if world.is_dead or world.may_die("before a write"):
             return
-        super().submit(batch, _unless_dead(world, done))
+        super().submit(batch, _unless_dead(world, done), is_alone)
         world.may_die("after a write")
 
 
@@ -343,5 +343,5 @@ class MortalHost(EmbeddedHost):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self._tasks.__aexit__(None, None, None)
+        await self.tasks.__aexit__(None, None, None)
         self.let_go()

@@ -20,6 +20,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.embedded.child import child_id, child_machine
+from detent.host.embedded.crew import Crew
 from detent.host.embedded.live import Live
 from detent.host.embedded.outcome import Limit, doubtful, failed, moved_by, not_done, not_kept, settled_at, told
 from detent.host.embedded.secret import NONE, Secrets, named
@@ -55,10 +56,11 @@ class Attempts:
     def __init__(self, host: "EmbeddedHost") -> None:
         self._host = host
         self._pass_on = host.overheard
-        self._called: set[tuple[str, str]] = set()  # effects that have been called and not come back
+        self._under_way: dict[tuple[str, str], bool] = {}  # attempts that have begun; whether the effect was called
         self._aborted: set[tuple[str, str]] = set()
         self.is_draining = False
         self._may_begin = True
+        self._crew = Crew(host.tasks, self._attempt)
 
     def begin(self, live: Live, contract_id: str) -> None:
         """Carry out a contract whose start is on disk."""
@@ -68,27 +70,39 @@ class Attempts:
         elif contract.is_adrift:
             self._never_left(live, contract_id)
         else:
-            self._host.spawn(live, contract_id, self._attempt(live, contract))
+            self._under_way[live.run.id, contract_id] = False
+            live.tasks[contract_id] = self._crew.take(live, contract)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way that could have something to write in a moment."""
+        return not self._under_way
 
     def abort(self, live: Live, contract_id: str) -> None:
         """Stop a contract's effect, or the child run it waits for; a doubt being settled goes on."""
         task = live.tasks.get(contract_id)
         if task is not None:
-            if (live.run.id, contract_id) in self._called:
+            if self._under_way.get((live.run.id, contract_id)):
                 self._aborted.add((live.run.id, contract_id))
                 task.cancel()
             elif contract_id in live.dispatched:
-                task.cancel()
                 self._never_left(live, contract_id)
         child = child_id(live.run.id, contract_id)
         if self._host.live(child) is not None or self._host.journal.record(child) is not None:
             mark = f"{contract_id}{_CHILD_MARK}"
             self._host.spawn(live, mark, self._cancel_child(live, mark, child))
 
+    def drop(self, live: Live) -> None:
+        """Stop whatever a run has under way; its journal has broken off, and nothing more is said of it."""
+        for mark, task in live.tasks.items():
+            if self._under_way.pop((live.run.id, mark), True):  # one that has not begun has no task of its own yet
+                task.cancel()
+
     def _never_left(self, live: Live, contract_id: str) -> None:
         """Stopped before the effect was called: that is known, and nothing is in doubt."""
         live.dispatched.discard(contract_id)
         live.tasks.pop(contract_id, None)
+        self._under_way.pop((live.run.id, contract_id), None)
         error = Failure("cancelled", "stopped before it began")
         self._tell(live, ContractMoved(contract_id, "cancel", error=error, deed="none", at=self._host.clock.now()))
 
@@ -113,6 +127,7 @@ class Attempts:
                 at_work, timeout=None if until == float("inf") else left, return_when=asyncio.FIRST_COMPLETED
             )
         self._may_begin = False
+        self._crew.clear()
         tasks = [task for live in self._host.all_live() for task in live.tasks.values()]
         for task in tasks:
             task.cancel()
@@ -140,6 +155,7 @@ class Attempts:
         self._host.report(live.run.id, error)
         live.dispatched.discard(contract_id)
         live.tasks.pop(contract_id, None)
+        self._under_way.pop((live.run.id, contract_id), None)
         contract = live.run.contract(contract_id)
         if isinstance(error, JournalError) or contract is None or contract.status is not Status.RUNNING:
             return  # the journal has the last word, and it is with `recover`
@@ -150,16 +166,19 @@ class Attempts:
         except DetentError as problem:
             self._host.report(live.run.id, problem)
 
-    async def _attempt(self, live: Live, contract: Contract) -> None:
+    async def _attempt(self, live: Live, contract: Contract, task: asyncio.Task[None]) -> None:
         """Call the effect, then say what came of it; guarded as `_owned` would, without one more coroutine."""
         mark = (live.run.id, contract.id)
+        if mark not in self._under_way:
+            return  # stopped before it began
+        live.tasks[contract.id] = task
         try:
             effect = self._host.effect(live, contract.effect)
             if contract.effect == "child":
                 effect = Effect("child", lambda c: self._child(live, c))
             known = frozenset() if contract.effect == "child" else named(live.machine, contract.action)
             secrets = Secrets(known) if known else NONE
-            self._called.add(mark)
+            self._under_way[mark] = True
             onlookers[id(contract)] = (self._pass_on, live.run.id)
             try:
                 moved = await self._call(effect, contract, secrets)
@@ -169,13 +188,14 @@ class Attempts:
                 moved = None
             finally:
                 del onlookers[id(contract)]
-                self._called.discard(mark)
+                self._under_way.pop(mark, None)
                 self._aborted.discard(mark)
                 live.dispatched.discard(contract.id)
                 live.tasks.pop(contract.id, None)
             if moved is None:
                 self._host.spawn(live, contract.id, self.doubt(live, contract.id, effect))
             else:
+                self._crew.at_hand(task)
                 self._tell(live, secrets.hidden(moved))
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
             self.broke(live, contract.id, error)

@@ -68,6 +68,7 @@ class Drive:
         self._watchers: dict[str, set[asyncio.Event]] = {}
         self._onlookers: dict[str, list[Hear]] = {}
         self.problems: dict[str, str] = {}
+        self.stopped: dict[str, str] = {}  # runs whose journal broke off, and why; until they are recovered
         self.is_closing = False
 
     async def __aenter__(self) -> Self:
@@ -92,8 +93,8 @@ class Drive:
         self.claims = Claims(self.journal)
         self.timers = Timers(self)
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        self._tasks = asyncio.TaskGroup()
-        await self._tasks.__aenter__()
+        self.tasks = asyncio.TaskGroup()
+        await self.tasks.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -118,7 +119,7 @@ class Drive:
         try:
             await self.attempts.close(self._grace_s if grace_s is None else grace_s)
             await self.outbox.close(self._grace_s if grace_s is None else grace_s)
-            await self._tasks.__aexit__(None, None, None)
+            await self.tasks.__aexit__(None, None, None)
         finally:
             await self._writer.close()
 
@@ -226,7 +227,7 @@ class Drive:
             live.seal(batch)
             live.unwritten += 1
             deeds.run = run
-            self._writer.submit(batch, deeds)
+            self._writer.submit(batch, deeds, done is None and self.attempts.is_idle)
         elif done is not None and live.unwritten:
             self._writer.submit(batch, lambda error: _settle(done, run, error))  # said before, but not yet on disk
         elif done is not None:
@@ -275,11 +276,11 @@ class Drive:
     def _stop(self, live: Live, error: JournalError) -> None:
         """The journal could not take an event of this run: forget what is only in memory; disk is the truth."""
         live.is_broken = True
+        self.stopped[live.run.id] = str(error)
         if self._live.get(live.run.id) is live:
             del self._live[live.run.id]
         self.claims.forget(live.run.id)
-        for task in live.tasks.values():
-            task.cancel()
+        self.attempts.drop(live)
         for waiter in live.waiters:
             if not waiter.done():
                 waiter.set_exception(error)
@@ -363,12 +364,12 @@ class Drive:
 
     def spawn(self, live: Live, contract_id: str, work: Any) -> None:
         """Give a coroutine an owner."""
-        task = self._tasks.create_task(work)
+        task = self.tasks.create_task(work)
         live.tasks[contract_id] = task
 
     def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Give a coroutine that belongs to no run an owner."""
-        return self._tasks.create_task(work)
+        return self.tasks.create_task(work)
 
     def submit(self, batch: Batch) -> None:
         """Write what belongs to no run; if that fails, it is only done again."""

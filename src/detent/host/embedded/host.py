@@ -12,7 +12,7 @@ from detent.core.policy import SPEAKER
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
-from detent.errors import Refused
+from detent.errors import JournalError, Refused
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import CHILD, declarations
 from detent.host.embedded.drive import Drive
@@ -143,6 +143,8 @@ class EmbeddedHost(Drive):
         """Return when the run has ended or can only be moved from outside."""
         live = self.load(run_id)
         while live.run.status is Status.RUNNING or live.unwritten:
+            if run_id in self.stopped and live.is_adrift:
+                raise JournalError(f"{self.stopped[run_id]}; nobody drives run {run_id} until it is recovered")
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             live.waiters.append(waiter)
             await waiter

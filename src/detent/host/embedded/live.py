@@ -63,6 +63,12 @@ class Live:
         self.effects: dict[str, Any] | None = None
         self.dispatched: set[str] = set()  # begun by this process, or about to be
 
+    @property
+    def is_adrift(self) -> bool:
+        """Whether a contract is RUNNING that this process does not carry out."""
+        at_work = [contract.id for contract in self.run.contracts if contract.status is Status.RUNNING]
+        return any(one not in self.dispatched and one not in self.tasks for one in at_work)
+
     def write(self, batch: Batch, event: Event, body: bytes, run: Run) -> None:
         """Add one accepted event to a batch."""
         self.head = chain(self.head, body)

@@ -25,6 +25,7 @@ def take_up(host: "EmbeddedHost", run_id: str) -> tuple[str, ...]:
         try:
             if recover_run(host, host.load(one)):
                 taken_up.append(one)
+            host.stopped.pop(one, None)
         except DetentError as error:
             if run_id:
                 raise

@@ -34,9 +34,12 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="detent-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, batch: Batch, done: Done) -> None:
-        """Write this after everything submitted before."""
+    def submit(self, batch: Batch, done: Done, is_alone: bool = False) -> None:
+        """Write this after everything submitted before; `is_alone`: there is nobody to share the commit with."""
         if not self._gathered:
+            if is_alone and not self._handed_over and not self._careful:
+                self._write_here([(batch, done)])
+                return
             self._loop.call_soon(self._flush)
         self._gathered.append((batch, done))
 
@@ -49,15 +52,18 @@ class Writer:
     def _flush(self) -> None:
         group, self._gathered = self._gathered, []
         if len(group) == 1 and not self._handed_over and not self._careful:
-            begun = time.perf_counter()
-            results = self._commit(group)
-            if time.perf_counter() - begun > QUICK_S:
-                self._careful = CAREFUL
-            _report(results)
+            self._write_here(group)
         elif group:
             self._handed_over += 1
             self._careful = max(0, self._careful - 1)
             self._queue.put(group)
+
+    def _write_here(self, group: Group) -> None:
+        begun = time.perf_counter()
+        results = self._commit(group)
+        if time.perf_counter() - begun > QUICK_S:
+            self._careful = CAREFUL
+        _report(results)
 
     def _work(self) -> None:
         while (group := self._queue.get()) is not None:
@@ -130,7 +136,7 @@ class InlineWriter:
         self._journal = journal
         self._loop = asyncio.get_running_loop()
 
-    def submit(self, batch: Batch, done: Done) -> None:
+    def submit(self, batch: Batch, done: Done, is_alone: bool = False) -> None:  # noqa: ARG002
         """Write now, call back in the loop's next round."""
         self._loop.call_soon(done, written(self._journal, batch))
 
