@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from detent.effects import builtin, discover
+from detent.core.deed import Effect
+from detent.effects import Known, builtin, discover
 from detent.errors import DefinitionError
 
 SOURCE = '''
@@ -89,6 +90,32 @@ def loaded_by(code: str) -> set[str]:
     argv = [sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"]
     env = {"PYTHONPATH": ":".join(sys.path)}
     return set(subprocess.run(argv, capture_output=True, text=True, check=True, env=env).stdout.split())
+
+
+def test_packages_are_searched_only_for_a_name_that_is_not_ours(plugins: Plugins) -> None:
+    plugins.install("detent-fax", "fax = faxing:broken")
+    known = Known()
+    assert known["python"] is builtin()["python"]
+    assert "shell" in known
+    with pytest.raises(DefinitionError, match="no modem"):
+        known.get("fax.send")
+    with pytest.raises(DefinitionError, match="no modem"):
+        list(known)
+
+
+def test_ours_come_first_then_plugins_then_the_rest(plugins: Plugins) -> None:
+    async def nothing(_contract: object) -> None: ...
+
+    plugins.install("detent-fax", "fax = faxing:effects")
+    given = {name: Effect(name, nothing) for name in ("shell", "fax.send", "tools.saw")}
+    known = Known(given)
+    assert known["shell"] is builtin()["shell"]
+    assert known["fax.send"].declared.kind == "irreversible"
+    assert known["fax.send"] is not given["fax.send"]
+    assert known["tools.saw"] is given["tools.saw"]
+    assert known.get("nobody") is None
+    assert [*known] == [*builtin(), "fax.send", "tools.saw", "fax.list"]
+    assert len(known) == len([*known])
 
 
 def test_nothing_installed_gives_nothing() -> None:

@@ -550,6 +550,17 @@ def test_help_loads_no_machinery() -> None:
     }
 
 
+def test_a_run_loads_only_what_it_needs(tmp_path: Path) -> None:
+    file = tmp_path / "flow.yaml"
+    file.write_text("states:\n  a: {type: initial, actions: [{id: t, python: 'os:getpid'}]}\n  z: {type: final}\n"
+                    "transitions: [{from: a, to: z}]\n")  # fmt: skip
+    argv = ["run", str(file), "--home", str(tmp_path / "home"), "--json"]
+    ran = loaded(f"from detent.surfaces.entry import main; import sys; sys.argv[1:] = {argv}; main()")
+    assert "detent.effects.python" in ran
+    unneeded = {"importlib.metadata", "httpx2", "rich", "detent.effects.llm", "detent.effects.shell", "jsonschema"}
+    assert not ran & unneeded, "what a run does not use, it must not wait for"
+
+
 def test_home_is_an_option_a_variable_or_the_folder_here(detent: Detent) -> None:
     detent("--home", "one", "run", "flows.py:QUICK")
     detent("run", "flows.py:QUICK", "--home", "one")

@@ -1,8 +1,9 @@
 """The doors to the outside that come with detent, and those that installed plugins add.
 
-Importing this package loads no door: `builtin()` and `discover()` do, when somebody asks for them.
+Importing this package loads no door: `builtin()` and `discover()` load theirs when they are called, `Known` each one
+when somebody asks for it.
 """
 
-from detent.effects.registry import builtin, discover
+from detent.effects.registry import Known, builtin, discover
 
-__all__ = ["builtin", "discover"]
+__all__ = ["Known", "builtin", "discover"]

@@ -14,11 +14,12 @@ import _thread
 import asyncio
 import contextlib
 import contextvars
+import functools
 import importlib
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from detent.core.contract import Contract
 from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, effect
@@ -37,9 +38,11 @@ async def python(contract: Contract) -> Outcome:
     positional, named = _arguments(given)
     is_loaded = name.partition(":")[0] in sys.modules  # importing may take its time, looking up does not
     function = _find(name) if is_loaded else await in_thread(_find, name)
-    _check_signature(name, function, positional, named)
+    shape = _shape_of(function)
+    if positional or named or not shape.is_content:
+        _check_arguments(name, shape.signature, positional, named)
     try:
-        if inspect.iscoroutinefunction(function):
+        if shape.is_async:
             result = await function(*positional, **named)
         else:
             result = await in_thread(function, *positional, **named)
@@ -81,11 +84,40 @@ def _find(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _check_signature(name: str, function: Callable[..., Any], args: list[Any], named: dict[str, Any]) -> None:
-    """Refuse arguments that do not fit before anything runs; some built-ins do not say what they take."""
+class _Shape(NamedTuple):
+    """How a function is called."""
+
+    is_async: bool
+    signature: inspect.Signature | None  # some built-ins do not say what they take
+    is_content: bool  # without any arguments
+
+
+def _shape_of(function: Callable[..., Any]) -> _Shape:
     try:
+        return _known_shape(function)
+    except TypeError:  # it cannot be a key
+        return _shape(function)
+
+
+def _shape(function: Callable[..., Any]) -> _Shape:
+    signature = None
+    is_content = True
+    with contextlib.suppress(ValueError, TypeError):
         signature = inspect.signature(function)
-    except (ValueError, TypeError):
+    try:
+        if signature is not None:
+            signature.bind()
+    except TypeError:
+        is_content = False
+    return _Shape(inspect.iscoroutinefunction(function), signature, is_content)
+
+
+_known_shape = functools.lru_cache(256)(_shape)  # looking costs more than a short call
+
+
+def _check_arguments(name: str, signature: inspect.Signature | None, args: list[Any], named: dict[str, Any]) -> None:
+    """Refuse arguments that do not fit before anything runs."""
+    if signature is None:
         return
     try:
         signature.bind(*args, **named)

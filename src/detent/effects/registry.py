@@ -4,7 +4,7 @@ The table holds names, not imports, so that knowing an effect's name costs nothi
 """
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from detent.core.deed import Effect
@@ -38,6 +38,46 @@ def _named(place: str) -> Effect:
     module, _, name = place.partition(":")
     found: Effect = getattr(importlib.import_module(module), name)
     return found
+
+
+class Known(Mapping[str, Effect]):
+    """Every effect there is here, each loaded when somebody asks for it.
+
+    Installed packages are searched for plugins only when a name is not ours, or when all names are wanted: a run of our
+    own effects does not pay for the search. A plugin comes before `more`.
+    """
+
+    def __init__(self, more: Mapping[str, Effect] | None = None) -> None:
+        self._more = dict(more or {})
+        self._loaded: dict[str, Effect] = {}
+        self._plugins: dict[str, Effect] | None = None
+
+    @property
+    def _installed(self) -> dict[str, Effect]:
+        if self._plugins is None:
+            self._plugins = discover()
+        return self._plugins
+
+    def __getitem__(self, name: str) -> Effect:
+        """The effect of that name."""
+        found = self._loaded.get(name)
+        if found is None:
+            place = BUILTIN.get(name)
+            found = _named(place) if place else self._installed.get(name) or self._more[name]
+            self._loaded[name] = found
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is one; does not load it."""
+        return name in BUILTIN or name in self._more or name in self._installed
+
+    def __iter__(self) -> Iterator[str]:
+        """All the names, ours first."""
+        return iter({**BUILTIN, **self._more, **self._installed})
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len({**BUILTIN, **self._more, **self._installed})
 
 
 def discover() -> dict[str, Effect]:

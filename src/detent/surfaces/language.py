@@ -7,8 +7,12 @@ import functools
 import os
 
 
+@functools.cache
 def language() -> str:
-    """`zh` for Simplified Chinese, else `en`: DETENT_LANG first, then what the system says."""
+    """`zh` for Simplified Chinese, else `en`: DETENT_LANG first, then what the system says.
+
+    It is found out once: a process does not change its language, and this is asked for every line.
+    """
     for name in ("DETENT_LANG", "LC_ALL", "LC_MESSAGES", "LANG"):
         if found := os.environ.get(name):
             return "zh" if found.lower().startswith("zh") else "en"

@@ -4,7 +4,7 @@ The servers are named in `detent.mcp.yaml` (or `detent.mcp.json`) of the current
 """
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,14 +67,12 @@ async def servers_here(home: Path) -> "AsyncIterator[Servers | None]":
 
 
 @asynccontextmanager
-async def effects_here(home: Path, warn: Callable[[str], object]) -> AsyncIterator[dict[str, Effect]]:
-    """All effects; a server that cannot be asked for its tools is a warning, and its tools are not known."""
-    from detent.effects import builtin, discover
+async def effects_here(home: Path, warn: Callable[[str], object]) -> AsyncIterator[Mapping[str, Effect]]:
+    """All effects, each loaded when it is asked for; a server that cannot be asked for its tools is a warning."""
+    from detent.effects import Known
 
-    effects = {**builtin(), **discover()}
     async with servers_here(home) as servers:
-        if servers is not None:
-            effects = {**await servers.effects(), **effects}
-            for problem in servers.problems.values():
-                warn(problem)
-        yield effects
+        tools = {} if servers is None else await servers.effects()
+        for problem in () if servers is None else servers.problems.values():
+            warn(problem)
+        yield Known(tools)

@@ -14,6 +14,7 @@ from detent.core.commands import Abort, Ask, Perform, Wake
 from detent.core.deed import Effect
 from detent.core.engine import advance
 from detent.core.events import ContractMoved, Event
+from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.progress import Hear
@@ -33,6 +34,7 @@ from detent.host.embedded.writer import InlineWriter, Writer, flushed
 
 LIVE_MAX = 2000
 FindEffects = Callable[[str], Mapping[str, Effect]]
+Listen = Callable[[Entry], object]
 
 
 class Drive:
@@ -60,13 +62,15 @@ class Drive:
         self._rulings = Rulings(policy) if policy is not None else None
         self._lock = lock  # one that is held already; without it the host takes its own
         self.clock: Clock = clock or SystemClock()
-        given = effects.values() if isinstance(effects, Mapping) else effects
-        self.effects = {effect.name: effect for effect in given}
+        self.effects: Mapping[str, Effect] = (
+            effects if isinstance(effects, Mapping) else {effect.name: effect for effect in effects}
+        )
         self._find_effects = find_effects
         self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
         self._live: OrderedDict[str, Live] = OrderedDict()
         self._watchers: dict[str, set[asyncio.Event]] = {}
         self._onlookers: dict[str, list[Hear]] = {}
+        self._listeners: dict[str, list[Listen]] = {}
         self.problems: dict[str, str] = {}
         self.stopped: dict[str, str] = {}  # runs whose journal broke off, and why; until they are recovered
         self.is_closing = False
@@ -189,6 +193,7 @@ class Drive:
             if run is before:
                 continue
             live.write(batch, event, body, run)
+            deeds.entries += (Entry(run.seq, event, taken, run),) if run.id in self._listeners else ()
             if event.id:
                 live.ids.add(event.id)
             if live.machine.chart.has_notes:
@@ -248,6 +253,9 @@ class Drive:
             self.claims.wrote(batch)
         if batch.notes:
             self.outbox.post(batch.notes)
+        for entry in deeds.entries:
+            for listen in self._listeners.get(live.run.id, ()):
+                listen(entry)
         for contract_id in deeds.aborts:
             self.attempts.abort(live, contract_id)
         for contract_id in deeds.performs:
@@ -345,6 +353,20 @@ class Drive:
 
         return stop
 
+    def listen(self, run_id: str, listen: Listen) -> Callable[[], None]:
+        """Have a run's events told when they are on disk, in their order, until the returned function is called.
+
+        `listen` is called in the loop and must neither wait nor fail; it spares a reader in this process the replay.
+        """
+        self._listeners.setdefault(run_id, []).append(listen)
+
+        def stop() -> None:
+            left = [one for one in self._listeners.pop(run_id, ()) if one is not listen]
+            if left:
+                self._listeners[run_id] = left
+
+        return stop
+
     def overheard(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something: pass it on; from another thread it is passed on in the loop."""
         if not self._onlookers:
@@ -387,13 +409,14 @@ class Drive:
 class _Deeds:
     """What to do when a batch is on disk."""
 
-    __slots__ = ("aborts", "batch", "done", "host", "live", "performs", "run")
+    __slots__ = ("aborts", "batch", "done", "entries", "host", "live", "performs", "run")
 
     def __init__(self, host: Drive, live: Live, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
         self.run = live.run
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[str, ...] = ()
+        self.entries: tuple[Entry, ...] = ()
 
     def __call__(self, error: JournalError | None) -> None:
         self.host.written(self, error)

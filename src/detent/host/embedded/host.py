@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -55,7 +56,7 @@ class EmbeddedHost(Drive):
         live = Live(self._next_no, machine, Run(id=run_id), genesis(run_id), is_new=True)
         if source and self._find_effects:
             live.effects = dict(self._find_effects(source))
-        known = {**self.effects, **(live.effects or {}), "child": CHILD}
+        known = ChainMap({"child": CHILD}, live.effects or {}, self.effects)  # type: ignore[arg-type]  # only read
         declared = declarations(machine, known)
         event = Started(
             machine=machine.digest,

@@ -21,7 +21,7 @@ from detent.core.run import Run
 from detent.core.value import plain
 from detent.errors import JournalError
 from detent.host.embedded.door import Door, DoorClosed, Knock, run_of
-from detent.host.embedded.drive import FindEffects
+from detent.host.embedded.drive import FindEffects, Listen
 from detent.host.embedded.host import EmbeddedHost, new_run_id
 from detent.host.embedded.lock import Lock, holder
 
@@ -48,10 +48,10 @@ class SharedHost:
         self._opening = asyncio.Lock()
 
     @property
-    def effects(self) -> dict[str, Effect]:
+    def effects(self) -> Mapping[str, Effect]:
         """The effects this process brings, by name; those of definition files come on top."""
-        given = self._effects.values() if isinstance(self._effects, Mapping) else self._effects
-        return {effect.name: effect for effect in given}
+        given = self._effects
+        return given if isinstance(given, Mapping) else {effect.name: effect for effect in given}
 
     @property
     def policy(self) -> Policy | None:
@@ -167,6 +167,10 @@ class SharedHost:
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
         """Hear what the run's effects say while they are at work; only the process that holds the journal does."""
         return self._host.overhear(run_id, hear) if self._host is not None else lambda: None
+
+    def listen(self, run_id: str, listen: Listen) -> Callable[[], None] | None:
+        """Have a run's events told as they are written; None when another process writes them."""
+        return self._host.listen(run_id, listen) if self._host is not None else None
 
     async def _run(self, verb: str, **given: Any) -> Run:
         result = await self._do(verb, **given)

@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Optional
@@ -39,12 +39,27 @@ def has_colour(stream: Any) -> bool:
 
 def shown(text: str, colour: str = "", *, stream: Any = None) -> None:
     """One line, by default on stderr; whatever could act on the terminal is made visible first."""
+    shown_all([(text, colour)], stream)
+
+
+def shown_all(lines: Iterable[tuple[str, str]], stream: Any = None) -> None:
+    """Several lines with their colours, in one breath."""
     out = sys.stderr if stream is None else stream
-    text = visible(text, keep="\n")
-    if colour and has_colour(out):
-        text = click.style(text, dim=True) if colour == "dim" else click.style(text, fg=colour)
-    out.write(text + "\n")
-    out.flush()
+    is_coloured = has_colour(out)
+    said: list[str] = []
+    try:
+        for text, colour in lines:
+            said.append(_painted(visible(text, keep="\n"), colour if is_coloured else "") + "\n")
+    finally:  # what could be told before something went wrong is told
+        if said:
+            out.write("".join(said))
+            out.flush()
+
+
+def _painted(text: str, colour: str) -> str:
+    if not colour:
+        return text
+    return click.style(text, dim=True) if colour == "dim" else click.style(text, fg=colour)
 
 
 class Caller:
@@ -72,6 +87,11 @@ class Caller:
         """A line beside the answer, for people."""
         if not self.is_json:
             shown(text, colour)
+
+    def notes(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Several such lines with their colours."""
+        if not self.is_json:
+            shown_all(lines)
 
     def warn(self, text: str) -> None:
         """Something the caller should know whatever they asked for; once."""

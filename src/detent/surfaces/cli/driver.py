@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -34,18 +34,16 @@ Tell = Callable[[Caller, str, int], AbstractAsyncContextManager[None]]  # what i
 
 
 @asynccontextmanager
-async def telling(caller: Caller, run_id: str, after: int = 0) -> AsyncIterator[None]:
+async def telling(caller: Caller, host: "SharedHost", run_id: str, after: int = 0) -> AsyncIterator[None]:
     """Tell a run's events while the block is at work, and the last of them when it is done."""
     if caller.is_json:
         yield
         return
-    follower, narrator = News(caller.journal, run_id, after), Narrator()
-    with LiveLine(narrator) as live:
+    narrator = Narrator()
+    with closing(News(caller.journal, run_id, after, host)) as follower, LiveLine(narrator) as live:
 
         def tell() -> None:
-            for entry in follower.news():
-                for line, colour in narrator.lines(entry):
-                    live.line(caller, line, colour)
+            live.lines(caller, (line for entry in follower.news() for line in narrator.lines(entry)))
 
         async with again_and_again(tell):
             yield
@@ -98,11 +96,12 @@ class LiveLine:
             self._live.stop()
             self._live = None
 
-    def line(self, caller: Caller, text: str, colour: str) -> None:
-        """A line above the live one."""
+    def lines(self, caller: Caller, lines: Iterable[tuple[str, str]]) -> None:
+        """Lines with their colours, above the live one."""
         if self._live is None:
-            caller.note(text, colour)
-        else:
+            caller.notes(lines)
+            return
+        for text, colour in lines:
             self._live.console.print(visible(text), style=colour or None)
 
     def _drawn(self) -> Any:
@@ -116,7 +115,7 @@ class LiveLine:
 async def drive(caller: Caller, host: "SharedHost", run_id: str, after: int = 0, tell: Tell | None = None) -> Run:
     """Stay with a run; on Ctrl-C say at once that it is being put down."""
     try:
-        async with (tell or telling)(caller, run_id, after):
+        async with tell(caller, run_id, after) if tell else telling(caller, host, run_id, after):
             return await _settled(caller, host, run_id)
     except asyncio.CancelledError:
         caller.interrupted, caller.is_driven_elsewhere = run_id, not host.is_holder

@@ -1,5 +1,6 @@
 """What commands share: the decorator that makes one, and the reading of values from words."""
 
+import gc
 import inspect
 import json
 import sys
@@ -32,6 +33,7 @@ def verb(name: str, summary: str = "") -> Callable[[Callable[..., Any]], click.C
         def call(home: str | None, is_json: bool, policy: str = "", **given: Any) -> int:
             context = click.get_current_context()
             caller = Caller(home or context.find_root().params.get("home"), is_json, policy)
+            _work_begins()
             try:
                 if inspect.iscoroutinefunction(function):
                     import asyncio
@@ -48,6 +50,13 @@ def verb(name: str, summary: str = "") -> Callable[[Callable[..., Any]], click.C
         return click.Command(name, callback=call, params=params, help=text, context_settings=settings)
 
     return made
+
+
+def _work_begins() -> None:
+    """Everything is imported: from here on there may be garbage, but not among what there is already."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from detent.surfaces.language import _
+from detent.surfaces.language import _, language
 
 # 0 completed, 1 failed, 2 usage, definition or refused, 3 waiting, 4 rejected or cancelled
 FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
@@ -134,6 +134,7 @@ def program() -> Program:
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line says; returns the exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
+    language.cache_clear()  # the caller may have another one than the last
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter must not end a run

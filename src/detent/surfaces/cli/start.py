@@ -112,11 +112,11 @@ def _validate_policy(caller: Caller, file: str) -> int:
 
 
 def _missing(caller: Caller, definition: Definition) -> list[str]:
-    from detent.effects import builtin, discover
+    from detent.effects import Known
     from detent.surfaces.tools import effects_here
 
+    known = Known(definition.effects)
     called = [name for name in definition.machine.chart.effects if name not in HOSTS_OWN]
-    known = {**builtin(), **discover(), **definition.effects} if called else {}
     missing = [name for name in called if name not in known]
 
     async def of_servers() -> list[str]:

@@ -1,7 +1,8 @@
 """The story of a run: its events as they are journalled, each with what it led to, as lines."""
 
+from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,22 +15,49 @@ from detent.host.embedded.reader import Follower
 from detent.surfaces.cli.text import brief, duration, visible
 from detent.surfaces.language import _
 
+if TYPE_CHECKING:
+    from detent.host.embedded.shared import SharedHost
+
 
 class News:
-    """A run's new events whenever they are asked for, also while another process writes them."""
+    """A run's new events whenever they are asked for, also while another process writes them.
 
-    def __init__(self, journal: Journal, run_id: str, after: int = 0) -> None:
+    Events that this process writes are heard as they come; only what was there before has to be read and folded again.
+    """
+
+    def __init__(self, journal: Journal, run_id: str, after: int = 0, host: "SharedHost | None" = None) -> None:
         self._journal, self._run_id, self._after = journal, run_id, after
         self._version = -1
         self._follower: Follower | None = None
+        self._run = Run(id=run_id)
+        self._seq = after  # of the last event told
+        self._is_up_to_date = False  # what was written before we listened has been read
+        self._heard: deque[Entry] = deque()
+        self._stop = host.listen(run_id, self._heard.append) if host is not None else None
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._stop is not None:
+            self._stop()
 
     @property
     def run(self) -> Run:
         """The run as of the last event told."""
-        return self._follower.run if self._follower else Run(id=self._run_id)
+        return self._run
 
     def news(self) -> Iterator[Entry]:
         """What has been written since the last call."""
+        for entry in self._heard_on() if self._is_up_to_date and self._stop else self._read_on():
+            self._seq, self._run = entry.seq, entry.run
+            yield entry
+
+    def _heard_on(self) -> Iterator[Entry]:
+        while self._heard:
+            entry = self._heard.popleft()
+            if entry.seq > self._seq:
+                yield entry
+
+    def _read_on(self) -> Iterator[Entry]:
         version = self._journal.data_version()
         if version == self._version:
             return
@@ -38,7 +66,7 @@ class News:
                 return
             self._follower = Follower(self._journal, self._run_id, self._after)
         yield from self._follower.more()
-        self._version = version
+        self._version, self._is_up_to_date = version, True
 
 
 class Narrator:

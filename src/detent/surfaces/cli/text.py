@@ -14,12 +14,14 @@ from detent.surfaces.language import _
 
 HIDDEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters by category, blank to the eye
 HIDING = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+# What Python calls printable although nobody sees it: the letters above, and the selectors of a letter's variants.
+UNSEEN = HIDDEN | {chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))}
 CALL_MAX = 20_000
 
 
 def visible(text: str, *, keep: str = "") -> str:
     """The text with every character that is not plainly visible written as an escape; `keep` is left as it is."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable() and (text.isascii() or UNSEEN.isdisjoint(text)):
         return text
     return "".join(ch if ch in keep else _shown(ch) for ch in text)
 
@@ -34,8 +36,7 @@ def _shown(ch: str) -> str:
         return "\u2421"
     category = unicodedata.category(ch)
     is_blank = category == "Zs" and ch != "\u3000"  # the ideographic space is as wide as it looks
-    is_selector = 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
-    if category in HIDING or is_blank or is_selector or ch in HIDDEN:
+    if category in HIDING or is_blank or ch in UNSEEN:
         return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
     return ch
 
