@@ -76,10 +76,18 @@ async def test_what_an_exception_leads_to_is_a_choice(tmp_path: Path, policy: An
 
 
 async def test_a_kernel_that_dies_inside_a_cell_fails_it_with_its_output_and_comes_back(tmp_path: Path) -> None:
-    mark = str(tmp_path / "mark")
-    dying = f"import os, time\nprint('so far', flush=True)\nif not os.path.exists({mark!r}):\n    open({mark!r}, 'w')\n"
-    dying += "    time.sleep(0.5)\n    os._exit(3)"
+    died, heard = tmp_path / "died", tmp_path / "heard"
+    dying = f"""
+import os, time
+print('so far', flush=True)
+if not os.path.exists({str(died)!r}):
+    while not os.path.exists({str(heard)!r}):
+        time.sleep(0.01)
+    open({str(died)!r}, 'w')
+    os._exit(3)
+"""
     async with studio(tmp_path) as here:
+        here.host.overhear(RUN, lambda _id, data: heard.touch() if "so far" in str(data.get("output")) else None)
         run = await here.begin(script(*code("kept = 7"), *code(dying), *code("late = kept + 1")))
         assert run.error is not None
         assert (run.state, run.error.type) == ("error", "tool_failure.kernel_died")
