@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
+from detent.agents.notebook.analysis.fitness import is_table, refuse_unfit
 from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.script import read_script
+from detent.core.status import Status
 from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller
 from detent.surfaces.cli.driver import drive
@@ -25,6 +27,7 @@ from detent.surfaces.source import of_agent
 SCRIPTS = (".ipynb", ".ndjson", ".jsonl", ".yaml", ".yml")
 PLANNERS = ("builtin:analysis", "builtin:script", "http", "llm")
 DSLC_PORT = 28600
+WAYS = ("retry", "restart", "reset")
 DRIVEN_BY = {"reset": "RESET", "restart": "START_WORKFLOW", "retry": "START_BEHAVIOR", "cancel": "CANCEL"}
 
 
@@ -114,9 +117,11 @@ async def run(caller: Caller, file: str, run_id: str, by: str, outputs: tuple[st
 
 def _brief(file: str, given: dict[str, Any]) -> Brief:
     path = Path(file) if file else None
+    if path is not None and path.is_dir():
+        raise click.UsageError(_("{name} is a folder; name one of the files in it", name=file))
     if path is not None and not path.is_file():
         raise click.UsageError(_("there is no file {name}", name=file))
-    is_script = path is not None and path.suffix.lower() in SCRIPTS
+    is_script = path is not None and path.suffix.lower() in SCRIPTS and not is_table(path)
     parameters = assigned(given["pairs"], {})
     url = given["url"] or os.environ.get("DSLC_BASE_URL", "")
     planner = _planner(given["planner"], path if is_script else None, url, parameters)
@@ -126,6 +131,8 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
             raise click.UsageError(
                 _("there is no planner {name}; there are {known}", name=one["use"], known=", ".join(PLANNERS))
             )
+    if path is not None and not is_script and planner["use"] == "builtin:analysis":
+        refuse_unfit(path)
     context = _context(given["context"])
     goal = given["goal"] or str(context.get("problem_description") or context.get("user_goal") or "")
     variables = {**context, **({} if is_script else parameters)}
@@ -159,7 +166,19 @@ def _given(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
     standing = Standing(caller, run_id)
     for output in outputs:
         write(caller, run_id, Path(output))
-    return standing.give()
+    code = standing.give()
+    run, hint = standing.run, ""
+    if run.ended is Status.COMPLETED and not outputs:
+        hint = _("  as a file: {command}", command=caller.command("notebook", "export", run_id, "-o", "report.html"))
+    elif run.state == "error":
+        words = [caller.command("notebook", name, run_id) for name in WAYS]
+        hint = _(
+            "  ways out: {retry} (the behavior), {restart} (from the start), {reset}",
+            **dict(zip(WAYS, words, strict=True)),
+        )
+    if hint and not caller.is_json:
+        caller.note(hint, "dim")
+    return code
 
 
 @verb("resume", _("Go on with a notebook after a crash, an interruption or a pause."))
