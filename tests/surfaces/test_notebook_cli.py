@@ -66,12 +66,14 @@ def test_a_failed_job_is_repaired_and_retried(folder: Path) -> None:
     assert failed.returncode == 1
     assert "NameError" in failed.stdout
     assert "ways out: detent notebook retry job (the behavior)" in failed.stderr
-    talk = "status\ncells\nvar list\nexec print(6 * 7)\ntransition NEXT_STEP\nnonsense\neffect\nquit\n"
+    talk = "\nsave\nstatus\ncells\nvar list\nexec print(6 * 7)\ntransition NEXT_STEP\nnonsense\neffect\nquit\n"
     talked = detent(folder, "repl", "job", "--script", "job.yaml", given=talk)
     assert talked.returncode == 0, talked.stderr
     assert "42" in talked.stdout
     assert "`NEXT_STEP` is not accepted in state `error`" in talked.stdout
     assert "there is no command nonsense" in talked.stdout
+    assert "it is used so: save FILE" in talked.stdout
+    assert "not enough values" not in talked.stdout
     assert detent(folder, "retry", "job").returncode == 1  # nothing was repaired
     reset = detent(folder, "reset", "job", "--json")
     assert (reset.returncode, json.loads(reset.stdout)["state"]) == (0, "idle")

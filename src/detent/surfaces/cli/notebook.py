@@ -83,6 +83,14 @@ def _context(text: str) -> dict[str, Any]:
     help=_("What a cell that raises leads to."),
 )
 @click.option("--max-steps", type=int, default=0, help=_("Stop after so many steps; an action counts as two."))
+@click.option(
+    "--max-behaviors",
+    "--max-iterations",
+    "behaviors",
+    type=click.IntRange(min=0),
+    default=0,
+    help=_("Behaviors a step may take; by default 20, with a model 5."),
+)
 @click.option("--cell-timeout", type=float, default=300.0, metavar="S", help=_("How long a cell may take."))
 @click.option("--kernel", default="", metavar="NAME", help=_("The Jupyter kernel; by default Python."))
 @click.option("--cwd", default="", metavar="FOLDER", help=_("The folder cells work in; by default this one."))
@@ -156,7 +164,7 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
         confirm=given["confirm"],
         on_cell_error=given["on_cell_error"] or ("fail" if is_script else "feedback"),
         max_steps=steps,
-        max_behaviors=1 if is_script else 0,
+        max_behaviors=given["behaviors"] or (1 if is_script else 0),
         kernel=kernel,
         actions=str(Path(given["actions"]).absolute()) if given["actions"] else "",
     )
@@ -235,6 +243,9 @@ ELSEWHERE = {
 }
 
 
+ALSO = {"start": "run"}  # what earlier programs of the protocol call it
+
+
 class Notebook(click.Group):
     """The group of commands; those that need more are loaded when they are used."""
 
@@ -244,6 +255,7 @@ class Notebook(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One command."""
+        cmd_name = ALSO.get(cmd_name, cmd_name)
         module = ELSEWHERE.get(cmd_name)
         if module is None:
             return super().get_command(ctx, cmd_name)
