@@ -45,6 +45,7 @@ def test_a_script_with_parameters_and_own_actions_is_run_shown_and_exported(fold
     done = detent(folder, "run", "job.yaml", "-p", "n=21", "--id", "job", "--actions", "own.py", "-o", "job.json")
     assert done.returncode == 0, done.stderr
     assert "[2] total = n * 2  ok" in done.stderr
+    assert "as a file" not in done.stderr  # it has one
     saved = json.loads((folder / "job.json").read_text())
     assert [cell.get("content", "") for cell in saved["cells"]][1:] == ["total = n * 2\nprint(total)", "DONE"]
     assert saved["saved_at"]
@@ -64,12 +65,15 @@ def test_a_failed_job_is_repaired_and_retried(folder: Path) -> None:
     failed = detent(folder, "run", "job.yaml", "--id", "job")
     assert failed.returncode == 1
     assert "NameError" in failed.stdout
-    talk = "status\ncells\nvar list\nexec print(6 * 7)\ntransition NEXT_STEP\nnonsense\neffect\nquit\n"
+    assert "ways out: detent notebook retry job (the behavior)" in failed.stderr
+    talk = "\nsave\nstatus\ncells\nvar list\nexec print(6 * 7)\ntransition NEXT_STEP\nnonsense\neffect\nquit\n"
     talked = detent(folder, "repl", "job", "--script", "job.yaml", given=talk)
     assert talked.returncode == 0, talked.stderr
     assert "42" in talked.stdout
     assert "`NEXT_STEP` is not accepted in state `error`" in talked.stdout
     assert "there is no command nonsense" in talked.stdout
+    assert "it is used so: save FILE" in talked.stdout
+    assert "not enough values" not in talked.stdout
     assert detent(folder, "retry", "job").returncode == 1  # nothing was repaired
     reset = detent(folder, "reset", "job", "--json")
     assert (reset.returncode, json.loads(reset.stdout)["state"]) == (0, "idle")
@@ -79,6 +83,8 @@ def test_a_failed_job_is_repaired_and_retried(folder: Path) -> None:
     ("words", "sentence"),
     [
         (["run", "nowhere.csv"], "there is no file nowhere.csv"),
+        (["run", "."], ". is a folder; name one of the files in it"),
+        (["run", "head.csv"], "has one line (a,b) and no rows below it"),
         (["run", "--planner", "oracle"], "there is no planner oracle"),
         (["run", "--planner", "builtin:script"], "needs a file"),
         (["run", "bad.yaml"], "has no `step_id`"),
@@ -93,6 +99,7 @@ def test_a_failed_job_is_repaired_and_retried(folder: Path) -> None:
 def test_mistakes_are_told_in_a_sentence(folder: Path, words: list[str], sentence: str) -> None:
     (folder / "bad.yaml").write_text("stages: [{id: a, steps: [{}]}]")
     (folder / "bad.ndjson").write_text("{")
+    (folder / "head.csv").write_text("a,b\n")
     (folder / "bad.ipynb").write_text("{}")
     done = detent(folder, *words)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.web.kit import CHROMIUM, Looker, Stage, missing
+from tests.web.kit import CHROMIUM, PATIENCE_S, Looker, Stage, missing
 
 Look = Callable[..., Looker]
 
@@ -21,6 +21,7 @@ def browser() -> Iterator[Browser]:
     why = missing()
     if why:
         pytest.skip(why)
+    expect.set_options(timeout=PATIENCE_S * 1000)  # its own five seconds are few on a busy machine
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield opened

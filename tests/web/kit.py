@@ -20,7 +20,7 @@ ROOT = HERE.parents[1]
 DETENT = Path(sys.executable).parent / "detent"
 FLOWS = ("RELEASE", "JOURNEY", "PAYMENT", "BOOKING", "WEATHER", "NOTEBOOK", "CODING", "ASSISTANT")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-PATIENCE_S = 20.0
+PATIENCE_S = 30.0
 
 
 def missing() -> str:

@@ -158,7 +158,11 @@ async def test_custom_actions_in_three_ways_with_hooks_that_may_fail() -> None:
     def broken(step: dict[str, Any]) -> None:
         raise ValueError("no")
 
+    async def broken_after(step: dict[str, Any], result: Any) -> None:
+        raise RuntimeError(f"{step['action']} {result['made']}")
+
     own.add_pre_hook(broken)
+    own.add_post_hook(broken_after)
     own.add_pre_hook(lambda step: heard.append(step["action"]))
     own.add_post_hook(lambda _step, result: heard.append(result))
     assert await store.exec_action({"action": "everywhere"}) == {"success": True, "where": "class"}
@@ -169,6 +173,22 @@ async def test_custom_actions_in_three_ways_with_hooks_that_may_fail() -> None:
     assert (book.cells[0].type, book.cells[0].content) == ("outcome", "42")
     assert heard == ["decorated", result]
     assert "`broken` failed: ValueError: no" in book.warnings[0]
+    assert "`broken_after` failed: RuntimeError: decorated True" in book.warnings[1]
+
+
+async def test_the_last_added_cell_is_the_last_code_cell_and_defaults_are_the_protocols() -> None:
+    book = Book()
+    _, store = await done(book, {"action": "exec", "codecell_id": "code-1"}, ActionRegistry({"exec": lambda *_: None}))
+    assert store.cell("lastAddedCellId") is None
+    await done(book, {"action": "add", "shot_type": "action", "content": "1"})
+    await done(book, {"action": "add", "content": "a text after it", "metadata": "no mapping"})
+    assert ScriptStore(book).cell("lastAddedCellId") == book.cells[0]
+    code, text = book.cells
+    assert (code.need_output, code.keep_debug_button_visible, code.repeat) == (True, False, "replay")
+    assert (text.type, text.metadata) == ("markdown", metadata_of({}))
+    assert msgspec.to_builtins(text.metadata, str_keys=True).get("extra", {}) == {}
+    fields = "is_step is_chapter is_section chapter_id section_id chapter_number section_number finished_thinking"
+    assert text.metadata.__struct_fields__ == (*fields.split(), "thinking_text", "extra")
 
 
 @pytest.mark.parametrize(

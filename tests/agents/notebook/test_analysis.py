@@ -5,6 +5,8 @@
 
 import asyncio
 import filecmp
+import json
+import random
 import re
 import runpy
 from pathlib import Path
@@ -16,9 +18,11 @@ import pytest
 from bench.analysis import Ended, analysed, from_sklearn, nasty
 from detent.agents.notebook.analysis import analyst
 from detent.agents.notebook.analysis.fact import FACTS, Facts
+from detent.agents.notebook.analysis.fitness import is_table, refuse_unfit
 from detent.agents.notebook.analysis.goal import read_goal
 from detent.agents.notebook.analysis.narrative import comment
 from detent.agents.notebook.analysis.recipe import filled, recipe
+from detent.agents.notebook.analysis.report import summary
 from detent.agents.notebook.analysis.words import WHYS
 from detent.agents.notebook.caution import risks
 from detent.agents.notebook.cell import Notebook
@@ -26,6 +30,7 @@ from detent.agents.notebook.export import html, ipynb
 from detent.agents.notebook.port import PlannerFailed
 from detent.agents.notebook.view import cell_wire, whole
 from detent.core.status import Status
+from detent.errors import Refused
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "notebook_analysis"
 
@@ -100,17 +105,87 @@ async def test_without_libraries_and_with_few_rows_the_data_is_described(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
-    [("", "EmptyDataError"), ("a,b\n", "len(df) > 0")],
-    ids=["nothing in the file", "only a header"],
+    ("name", "content", "sentence"),
+    [
+        ("void.csv", b"", "is empty"),
+        ("blank.csv", b"\xef\xbb\xbf\n \n", "only blank lines"),
+        ("head.csv", b"a,b\n", "has one line (a,b) and no rows"),
+        ("binary.csv", b"a\0b\n1\n", "binary data"),
+        ("a.zip", b"PK", "an archive: unpack it first"),
+        ("a.pkl", b"x", "a pickle"),
+    ],
 )
-async def test_a_file_without_data_ends_with_a_sentence(tmp_path: Path, content: str, problem: str) -> None:
-    (tmp_path / "void.csv").write_text(content, encoding="utf-8")
-    ended = await analysed(tmp_path, tmp_path / "void.csv", "predict b")
-    assert ended.run.state == "error"
+def test_a_file_without_a_table_is_refused_before_any_kernel_starts(
+    tmp_path: Path, name: str, content: bytes, sentence: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(Refused, match=re.escape(sentence)):
+        refuse_unfit(tmp_path / name)
+
+
+def test_files_with_a_table_pass(tmp_path: Path) -> None:
+    for name, content in {"a.csv": b"a\n1\n", "b.tsv": "a\n1\n".encode("utf-16"), "c.parquet": b"PAR1\0"}.items():
+        (tmp_path / name).write_bytes(content)
+        refuse_unfit(tmp_path / name)
+    lines = {b'{"a": 1}\n': True, b'{"action": "add", "content": "x"}\n': False, b"nonsense": False}
+    for content, is_data in lines.items():
+        (tmp_path / "a.jsonl").write_bytes(content)
+        assert is_table(tmp_path / "a.jsonl") is is_data
+
+
+async def test_a_goal_about_a_column_that_is_not_there_ends_with_a_sentence(tmp_path: Path) -> None:
+    rows = [{"salaryy": 3 * n, "years": n} for n in range(40)]
+    (tmp_path / "pay.json").write_text(json.dumps({"meta": {"of": "2024"}, "people": rows}), encoding="utf-8")
+    ended = await analysed(tmp_path, tmp_path / "pay.json", "predict wages, RMSE < 10")
+    assert (ended.run.state, ended.failed) == ("error", [])
     assert ended.run.error is not None
-    assert ended.run.error.message.startswith("the step `load` ")
-    assert problem in ended.run.error.message
+    said = "the goal asks to predict `wages`, and the file has no such column. It has: salaryy, years."
+    assert ended.run.error.message.startswith(said)
+
+
+@pytest.mark.limit(120)
+async def test_what_would_flatter_a_model_is_kept_away_from_it_and_said(tmp_path: Path) -> None:
+    draw = random.Random(3)
+    lines = ["owner_id,sold,area,price_usd,colour,price"]
+    for number in range(150):
+        area = draw.uniform(40, 160)
+        price = area * 2000 + draw.gauss(0, 9000)
+        sold = f"{2020 + number // 30}-{number % 12 + 1:02d}-{number % 28 + 1:02d}"
+        lines.append(f"{1000 + number // 3},{sold},{area:.1f},{price * 1.1:.2f},{draw.choice('rgb')},{price:.0f}")
+    (tmp_path / "sold.csv").write_text("\n".join(lines), encoding="utf-8")
+    ended = await analysed(tmp_path, tmp_path / "sold.csv", "predict the prices, R² > 0.2")
+    assert (ended.failed, ended.run.output["achieved"]) == ([], True)
+    facts = facts_of(ended)
+    assert facts.get("roles")["owner_id"] == "entity"
+    assert (facts.get("leaks"), facts.get("together"), facts.get("when")) == (["price_usd"], "owner_id", "sold")
+    assert 0.5 < facts.get("later")["r2"] < 0.999  # the leak would have made it 1
+    (said,) = facts.get("verdict")
+    assert (said["easy"], said["narrow"], said["±"] > 0) == (False, False, True)
+    report = report_of(ended)
+    assert "it nearly is the target: `price_usd`" in report
+    assert "(`owner_id`) are never on both sides of a split" in report
+    assert "tested on the latest fifth by `sold`" in report
+    assert "no further model was tried; random forest, gradient boosting" in report
+
+
+def test_doubts_about_an_answer_are_part_of_it() -> None:
+    goal = read_goal("classify y, accuracy > 0.9 and F1 > 0.8")
+    said = {"met": True, "measured": 0.95, "±": 0.0123, "model": "ridge"}
+    verdict = [
+        {"metric": "accuracy", "relation": ">", "value": 0.9, "easy": True, "baseline": 0.93, **said},
+        {"metric": "f1", "relation": ">", "value": 0.8, "narrow": True, **said},
+    ]
+    later = {"accuracy": 0.7}
+    given = {"verdict": verdict, "goal_met": True, "later": later, "when": "day", "since": "2024-01-01"}
+    facts = Facts([{"outputs": [{"data": {FACTS: given}}]}])
+    report = summary(goal, facts)
+    assert "| accuracy > 90 % | 95 % ± 1.2 % | ridge | met |" in report
+    assert "the baseline, which has learned nothing, has 93 %" in report
+    assert "F1 > 0.8 is close" in report
+    assert "it is 70 %: not met there" in report
+    chinese = summary(read_goal("对 y 分类，准确率高于 90%，F1值大于0.8"), facts)
+    assert "要求不高" in chinese
+    assert "很接近" in chinese
 
 
 async def test_without_a_data_file_the_planner_says_what_it_needs() -> None:
@@ -146,6 +221,7 @@ def test_what_comes_from_outside_enters_code_as_a_literal_only() -> None:
 
 def test_every_cell_of_the_recipe_is_python_that_needs_no_consent() -> None:
     values: dict[str, Any] = {"data_file": "a", "target": None, "task": "", "measures": [], "lead": ""}
+    values |= {"named": [], "is_forecast": False}
     pieces = 0
     for stage in recipe().stages:
         for step in stage.steps:

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from detent.agents.notebook.brief import Brief
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.service import Notebooks
 from detent.core.run import Run
+from detent.effects.kernel import Kernel, Kernels
 from detent.host.embedded.reader import entries, open_journal
 from detent.testing.world import World
 from tests.agents.notebook.studio import RUN, code, script, studio, text
 
-STRIDE = int(os.environ.get("DETENT_CRASH_STRIDE", "11"))  # 1: every write, which takes minutes
+FORGET = "get_ipython().reset(new_session=True)"
 DETENT = Path(sys.executable).with_name("detent")
 
 
@@ -57,9 +59,38 @@ def detent(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-async def live(world: World, brief: Brief, deeds: Path) -> Run | None:
+class Forgetful(Kernels):
+    """Kernels whose one process outlives the host: at the end of a life it forgets all, and is as good as a new one."""
+
+    def begin(self, key: str, **_given: Any) -> Kernel:  # noqa: ARG002
+        return super().begin("the only one")
+
+    async def get(self, key: str, **_given: Any) -> Kernel:  # noqa: ARG002
+        return await super().get("the only one")
+
+    async def drop(self, key: str, polite_s: float = 0.0) -> None:  # noqa: ARG002
+        await self.shutdown()
+
+    async def shutdown(self, polite_s: float = 0.0) -> None:  # noqa: ARG002
+        done = await (await self.get("")).execute(FORGET, silent=True)
+        assert (done.status, done.variables) == ("ok", {})
+
+    async def end(self) -> None:
+        await super().drop("the only one")
+
+
+@asynccontextmanager
+async def forgetful() -> AsyncIterator[Forgetful]:
+    kernels = Forgetful()
+    try:
+        yield kernels
+    finally:
+        await kernels.end()
+
+
+async def live(world: World, brief: Brief, deeds: Path, kernels: Kernels) -> Run | None:
     """One life of a process: from the start, or from where the last one died, until its own death or the end."""
-    async with Notebooks(world.home) as notebooks:
+    async with Notebooks(world.home, kernels=kernels) as notebooks:
         world.effects = notebooks.effects()
         async with world.host() as host:
 
@@ -79,34 +110,35 @@ async def live(world: World, brief: Brief, deeds: Path) -> Run | None:
             return await world.unless_dead(work())
 
 
-@pytest.mark.limit(900)
+@pytest.mark.limit(300)
 async def test_death_at_every_journal_write_changes_nothing(tmp_path: Path) -> None:
     deeds = tmp_path / "deeds"
-    with World(tmp_path / "whole") as world:
-        world.home.mkdir()
-        run = await live(world, thirty(deeds), deeds)
-        assert run is not None
-        assert run.state == "workflow_completed"
-        with_all, points = told(_book(world.home)), world.points
-    assert deeds.read_text() == "x"
-    assert points >= 60  # before and after each of thirty and more writes
-    questions = 0
-    for number, point in enumerate(range(1, points + 1, STRIDE)):
-        deeds.unlink(missing_ok=True)
-        home = tmp_path / f"home{number}"
-        home.mkdir()
-        with World(home, die_at=[point]) as world:
-            first = await live(world, thirty(deeds), deeds)
-            assert first is None or first.state == "workflow_completed"
-            world.die_at = frozenset()
-            run = await live(world, thirty(deeds), deeds)
+    async with forgetful() as kernels:
+        with World(tmp_path / "whole") as world:
+            world.home.mkdir()
+            run = await live(world, thirty(deeds), deeds, kernels)
             assert run is not None
-            assert run.state == "workflow_completed", f"died at {world.moments[point - 1]} ({point})"
-            book = _book(home)
-            questions += any(cell.note for cell in book.cells)
-            assert told(book) == with_all
-            assert deeds.read_text() == "x", f"died at point {point}"
-    assert questions <= 2
+            assert run.state == "workflow_completed"
+            with_all, points = told(_book(world.home)), world.points
+        assert deeds.read_text() == "x"
+        assert points >= 60  # before and after each of thirty and more writes
+        questions = 0
+        for point in range(1, points + 1):
+            deeds.unlink(missing_ok=True)
+            home = tmp_path / f"home{point}"
+            home.mkdir()
+            with World(home, die_at=[point]) as world:
+                first = await live(world, thirty(deeds), deeds, kernels)
+                assert first is None or first.state == "workflow_completed"
+                world.die_at = frozenset()
+                run = await live(world, thirty(deeds), deeds, kernels)
+                assert run is not None
+                assert run.state == "workflow_completed", f"died at {world.moments[point - 1]} ({point})"
+                book = _book(home)
+                questions += any(cell.note for cell in book.cells)
+                assert told(book) == with_all
+                assert deeds.read_text() == "x", f"died at point {point}"
+        assert questions <= 2
 
 
 def _book(home: Path) -> Book:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detent.agents.notebook.analysis.goal import figure, read_goal, spoken, target_of
+from detent.agents.notebook.analysis.goal import figure, named_in, nearest, read_goal, spoken, target_of
 
 HOUSES = ["house_id", "LotArea", "rooms", "SalePrice", "price"]
 
@@ -48,19 +48,51 @@ def test_figures_are_read_from_words(text: str, wanted: list[tuple[str, str, flo
         ("what drives LotArea?", "LotArea"),
         ("根据 LotArea 预测 SalePrice", "SalePrice"),
         ("predict whatever you can", "price"),
-        ("", "price"),
+        ("accuracy > 0.9", "price"),
         ("give me an overview", None),
     ],
 )
 def test_the_target_is_the_column_that_is_named_else_the_last_fit_one(text: str, target: str | None) -> None:
-    assert target_of(read_goal(text), HOUSES, {}) == target
+    assert target_of(read_goal(text), HOUSES, {}).column == target
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("predict price", ("price", "named", "")),
+        ("predict the survival", ("Survived", "similar", "survival")),
+        ("predict ages", ("Age", "named", "")),
+        ("predict how many passengers survive", ("Survived", "similar", "passengers survive")),
+        ("predict salary, RMSE < 5", (None, "missing", "salary")),
+        ("estimate the sallary with MAE of 3", (None, "missing", "sallary")),
+        ("预测 工资，RMSE 低于 5", ("price", "last", "工资")),  # the file does not speak the goal's language
+        ("classify passengers", ("price", "last", "")),
+        ("predict it", ("price", "last", "")),
+        ("tell me something interesting", (None, "unasked", "")),
+        ("", (None, "unasked", "")),
+        ("what is the fare about?", ("Fare", "named", "")),
+    ],
+)
+def test_what_is_not_in_the_file_is_never_replaced_by_something_else(text: str, found: tuple[str, str, str]) -> None:
+    assert target_of(read_goal(text), ["Age", "Fare", "Survived", "price"], {}) == found
+
+
+def test_a_slip_of_the_hand_is_recognised() -> None:
+    assert nearest("sallary", ["age", "Salary"]) == "Salary"
+    assert nearest("zebra", ["age", "Salary"]) == ""
+    assert named_in(read_goal("predict price from lot area"), HOUSES) == ["LotArea", "price"]
+    assert [read_goal(text).is_forecast for text in ("forecast sales", "预测未来的销量", "predict y")] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_a_column_that_cannot_be_predicted_is_not_taken_by_default() -> None:
     roles = {"a": "number", "b": "category", "when": "date", "note": "text", "void": "empty"}
-    assert target_of(read_goal("analyse"), roles, roles) == "b"
-    assert target_of(read_goal("analyse"), ["note"], {"note": "text"}) is None
-    assert target_of(read_goal("预测 房价"), ["面积", "房价", "备注"], {}) == "房价"
+    assert target_of(read_goal("predict something"), roles, roles).column == "b"
+    assert target_of(read_goal("predict something"), ["note"], {"note": "text"}).column is None
+    assert target_of(read_goal("预测 房价"), ["面积", "房价", "备注"], {}).column == "房价"
 
 
 @pytest.mark.parametrize(

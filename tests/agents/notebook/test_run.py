@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from detent.agents.notebook.action import registry as every_action
 from detent.core.status import Status
 from detent.errors import EventRefused
 from detent.host.embedded.reader import verify
@@ -65,6 +66,33 @@ async def test_an_exception_is_an_observation_and_ends_a_script(tmp_path: Path) 
         run = await here.signal("START_BEHAVIOR")  # goes on with what has not succeeded
         assert (run.state, here.book.location.iteration) == ("error", 2)
         assert len(here.book.cells) == 1
+        run = await here.signal("START_WORKFLOW")  # from its first stage on
+        place = here.book.location
+        assert (run.state, place.stage_id, place.iteration, place.done("steps")) == ("error", "script", 1, [])
+        run = await here.signal("RESET")
+        assert (run.state, run.status, here.book.location.stage_id) == ("idle", Status.WAITING, None)
+        assert (await here.signal("START_WORKFLOW")).state == "error"
+
+
+async def test_actions_of_others_may_fail_or_bring_a_context_and_the_run_goes_on(tmp_path: Path) -> None:
+    own = every_action()
+    own.register_handler("boom", lambda *_: 1 / 0)
+    state = {
+        "variables": {"rows": 3},
+        "toDoList": ["next"],
+        "section_progress": {"a": 1},
+        "effects": {"current": ["no"]},
+    }
+    odd: dict[str, Any] = {"action": "add", "content": "x", "metadata": ["junk"]}
+    actions = [{"action": "boom"}, odd, {**text("with a context"), "state": state}]
+    async with studio(tmp_path, registry=own) as here:
+        run = await here.begin(script(*actions, on_cell_error="continue"))
+        assert run.state == "workflow_completed"
+        book = here.book
+        assert "the action `boom` failed: ZeroDivisionError: division by zero" in book.warnings
+        assert (book.given, book.todo, book.section_progress) == ({"rows": 3}, ["next"], {"a": 1})
+        assert "no" not in book.current
+        assert [cell.content for cell in book.cells] == ["x", "with a context"]
 
 
 @pytest.mark.parametrize(("policy", "state", "count"), [("continue", "workflow_completed", 4), ("fail", "error", 1)])
@@ -76,10 +104,18 @@ async def test_what_an_exception_leads_to_is_a_choice(tmp_path: Path, policy: An
 
 
 async def test_a_kernel_that_dies_inside_a_cell_fails_it_with_its_output_and_comes_back(tmp_path: Path) -> None:
-    mark = str(tmp_path / "mark")
-    dying = f"import os, time\nprint('so far', flush=True)\nif not os.path.exists({mark!r}):\n    open({mark!r}, 'w')\n"
-    dying += "    time.sleep(0.5)\n    os._exit(3)"
+    died, heard = tmp_path / "died", tmp_path / "heard"
+    dying = f"""
+import os, time
+print('so far', flush=True)
+if not os.path.exists({str(died)!r}):
+    while not os.path.exists({str(heard)!r}):
+        time.sleep(0.01)
+    open({str(died)!r}, 'w')
+    os._exit(3)
+"""
     async with studio(tmp_path) as here:
+        here.host.overhear(RUN, lambda _id, data: heard.touch() if "so far" in str(data.get("output")) else None)
         run = await here.begin(script(*code("kept = 7"), *code(dying), *code("late = kept + 1")))
         assert run.error is not None
         assert (run.state, run.error.type) == ("error", "tool_failure.kernel_died")

@@ -5,8 +5,9 @@ from typing import Any
 from detent.agents.notebook.advice import Advice
 from detent.agents.notebook.book import Book
 from detent.agents.notebook.cell import Cell, Output
-from detent.agents.notebook.focus import focused, strategies
+from detent.agents.notebook.focus import focused, patterns_of, strategies
 from detent.agents.notebook.location import Location
+from detent.agents.notebook.pattern import searched
 from detent.agents.notebook.template import Template, template_of
 from detent.agents.notebook.view import CONTEXT_MAX, observe, whole
 
@@ -132,7 +133,7 @@ def test_a_filter_passes_what_it_names_and_warns_about_what_is_not_there() -> No
         "outputs_tracking": {"expected_variables": ["x"]},
     }
     assert strategies(wanted) == {"df": "shape_only", "lost": "head_only", "none": "last_5_only"}
-    found = focused(seen, wanted, {"df": {"shape": [3, 2]}})
+    found = focused(seen, wanted, {"df": {"shape": [3, 2]}}, {})
     assert found["context"]["variables"] == {
         "a": 1,
         "df": {"shape": [3, 2]},
@@ -149,13 +150,23 @@ def test_a_filter_passes_what_it_names_and_warns_about_what_is_not_there() -> No
     assert "notebook" not in found["context"]
 
 
-def test_a_filters_patterns_choose_effects() -> None:
-    seen = seen_with(effects={"current": ["keep 1", "drop 1", "keep 2"], "history": []})
-    patterns = {"include": ["keep", "("], "exclude": ["2$"]}
-    found = focused(seen, {"effects_config": {"patterns": patterns}}, {})["context"]["effects"]
-    assert found["current"][0] == "keep 1"
-    assert "pattern" in found["current"][1]
-    off = focused(seen, {"effects_config": {"include_current": False}}, {})
+async def test_a_filters_patterns_choose_effects() -> None:
+    texts = ["keep 1", "drop 1", "keep 2", "keep " + "a" * 60]
+    seen = seen_with(effects={"current": texts, "history": []})
+    patterns = {"include": ["keep", "("], "exclude": ["2$", "(a+)+b", 3]}
+    wanted = {"effects_config": {"patterns": patterns}}
+    assert patterns_of(wanted) == ["keep", "(", "2$", "(a+)+b", "3"]
+    for within_s in (1, 4, 16):  # however long a process takes to start here
+        matches = await searched(patterns_of(wanted), texts, within_s)
+        if matches["2$"] == frozenset({texts[2]}):
+            break
+    assert matches["keep"] == frozenset({texts[0], *texts[2:]})
+    assert (matches["2$"], matches["3"]) == (frozenset({texts[2]}), frozenset())
+    found = focused(seen, wanted, {}, matches)["context"]["effects"]["current"]
+    assert found[:2] == ["keep 1", texts[3]]
+    assert "'(' of effects_config is left out: error: missing )" in found[2]
+    assert "'(a+)+b' of effects_config is left out: it took more than " in found[3]  # and nobody waited for it
+    off = focused(seen, {"effects_config": {"include_current": False}}, {}, {})
     assert off["context"]["effects"] == {"current": [], "history": []}
 
 

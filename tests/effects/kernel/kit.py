@@ -87,6 +87,28 @@ class Heard:
                 await self._event.wait()
 
 
+class Machine:
+    """How much time the machine took away from us: what a bound on seconds may not be blamed for."""
+
+    BEAT_S = 0.01
+
+    def __init__(self) -> None:
+        self.lost_s = 0.0
+
+    async def __aenter__(self) -> "Machine":
+        self._beating = asyncio.create_task(self._beat())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._beating.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            begun = time.monotonic()
+            await asyncio.sleep(self.BEAT_S)
+            self.lost_s += max(0.0, time.monotonic() - begun - self.BEAT_S)
+
+
 def is_running(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:

@@ -8,8 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from detent.effects.kernel import Kernel
-from tests.effects.kernel.kit import Heard, check_notebook, is_running, kernel, kinds, needs_kernel, text, until, values
+from detent.effects.kernel import Execution, Kernel
+from tests.effects.kernel.kit import (
+    Heard,
+    Machine,
+    check_notebook,
+    is_running,
+    kernel,
+    kinds,
+    needs_kernel,
+    text,
+    until,
+    values,
+)
 
 pytestmark = needs_kernel
 
@@ -31,12 +42,13 @@ async def test_a_cell_over_its_limit_is_interrupted_and_keeps_its_kernel() -> No
     async with kernel() as it:
         await it.execute("kept = 1")
         pid = it.pid
-        done = await it.execute(SLEEPS, timeout_s=0.5, grace_s=10)
+        done, limit_s, _ = await overdue(it, SLEEPS, 0.5, grace_s=30)
         assert (done.status, done.is_restarted, text(done)) == ("timeout", False, "begun\n")
         assert done.error is not None
-        assert (done.error["ename"], "0.5 s; it was interrupted" in done.error["evalue"]) == ("TimeLimit", True)
+        assert done.error["ename"] == "TimeLimit"
+        assert f"{limit_s:g} s; it was interrupted" in done.error["evalue"]
         assert [row["ename"] for row in done.outputs[1:]] == ["KeyboardInterrupt", "TimeLimit"]
-        assert 0.5 <= done.duration_s < 5
+        assert limit_s <= done.duration_s < limit_s + 30
         assert values(done)["kept"] == 1
         assert it.pid == pid
         assert (await it.execute("kept")).outputs[0]["data"] == {"text/plain": "1"}
@@ -46,26 +58,40 @@ async def test_a_cell_over_its_limit_is_interrupted_and_keeps_its_kernel() -> No
 LIMIT_S, GRACE_S = 0.3, 0.7
 
 
+async def overdue(it: Kernel, code: str, limit_s: float, grace_s: float) -> tuple[Execution, float, float]:
+    """A cell over its limit that had begun by then, the limit, and how long it took; slow machines get a longer one."""
+    while True:
+        begun = time.monotonic()
+        done = await it.execute(code, timeout_s=limit_s, grace_s=grace_s)
+        if "begun" in text(done):
+            return done, limit_s, time.monotonic() - begun
+        limit_s *= 2
+        assert limit_s < 20, done
+        await it.start()
+
+
 async def swallow(times: int) -> list[float]:
-    """How long `execute` took for a cell that ignores interrupts, so many times on one kernel."""
-    taken = []
+    """By how much `execute` was late for a cell that ignores interrupts, so many times on one kernel."""
+    late = []
     async with kernel() as it:
-        for generation in range(1, times + 1):
+        for _ in range(times):
             await it.start()
-            assert it.generation == generation
-            begun = time.monotonic()
-            done = await it.execute(SWALLOWS, timeout_s=LIMIT_S, grace_s=GRACE_S)
-            taken.append(time.monotonic() - begun)
+            generation = it.generation
+            async with Machine() as machine:
+                done, limit_s, took_s = await overdue(it, SWALLOWS, LIMIT_S, GRACE_S)
+            late.append(took_s - limit_s - GRACE_S - machine.lost_s)
             assert (done.status, done.is_restarted, done.variables) == ("timeout", True, {})
-            assert text(done) == "begun\nignored\n"
-    return taken
+            assert "begun\nignored\n".startswith(text(done))
+            await it.start()
+            assert it.generation > generation
+    return late
 
 
 @pytest.mark.limit(120)
 async def test_a_cell_that_ignores_interrupts_ends_within_limit_and_grace_20_of_20_times() -> None:
-    taken = await asyncio.gather(swallow(10), swallow(10))
-    late = [took for row in taken for took in row if took > LIMIT_S + GRACE_S]
-    assert not late, late
+    late = [row for rows in await asyncio.gather(swallow(10), swallow(10)) for row in rows]
+    assert len(late) == 20
+    assert max(late) <= 0, late
 
 
 async def test_a_killed_kernel_is_noticed_within_a_third_of_a_second_and_its_output_kept() -> None:
@@ -75,10 +101,12 @@ async def test_a_killed_kernel_is_noticed_within_a_third_of_a_second_and_its_out
             task = asyncio.create_task(it.execute(code, on_output=heard))
             await heard.word("begun")
             heard = Heard()
-            killed = time.monotonic()
-            os.kill(it.pid, signal.SIGKILL)
-            done = await task
-            assert time.monotonic() - killed < 0.3
+            async with Machine() as machine:
+                killed = time.monotonic()
+                os.kill(it.pid, signal.SIGKILL)
+                done = await task
+                took_s = time.monotonic() - killed
+            assert took_s - machine.lost_s < 0.3
             assert (done.status, text(done), kinds(done)) == ("dead", "begun\n", ["stream", "error"])
             assert (done.error or {})["evalue"] == "the kernel was ended by SIGKILL"
             assert not it.is_alive
@@ -124,13 +152,11 @@ async def test_an_interrupt_from_outside_ends_the_cell_only() -> None:
 
 async def test_a_stopped_process_is_killed_after_limit_and_grace() -> None:
     async with kernel() as it:
-        heard = Heard()
-        task = asyncio.create_task(it.execute(SLEEPS, timeout_s=1.0, grace_s=0.5, on_output=heard))
-        await heard.word("begun")
         os.kill(it.pid, signal.SIGSTOP)
-        done = await task
+        async with Machine() as machine:
+            done = await it.execute("1", timeout_s=0.3, grace_s=0.5)
         assert (done.status, done.is_restarted) == ("timeout", True)
-        assert done.duration_s < 1.5
+        assert done.duration_s - machine.lost_s < 0.8
         assert values(await it.execute("x = 1")) == {"x": 1}
 
 
@@ -183,9 +209,11 @@ async def test_shutting_down_a_busy_kernel_does_not_wait_for_it() -> None:
     heard = Heard()
     task = asyncio.create_task(it.execute(SWALLOWS, on_output=heard))
     await heard.word("begun")
-    begun = time.monotonic()
-    await it.shutdown()
-    assert time.monotonic() - begun < 2
+    async with Machine() as machine:
+        begun = time.monotonic()
+        await it.shutdown()
+        took_s = time.monotonic() - begun
+    assert took_s - machine.lost_s < 2
     assert (await task).status == "dead"
     before = len(os.listdir("/proc/self/fd"))
     async with kernel():
@@ -196,13 +224,15 @@ async def test_shutting_down_a_busy_kernel_does_not_wait_for_it() -> None:
 async def test_nobody_who_waits_in_line_holds_up_the_end() -> None:
     it = Kernel()
     await it.start()
-    done = await it.execute(SWALLOWS, timeout_s=0.1, grace_s=0.2)
+    done, *_ = await overdue(it, SWALLOWS, 0.1, grace_s=0.2)
     assert done.is_restarted
     waiting = [asyncio.create_task(it.execute(SWALLOWS)) for _ in range(3)]  # the new kernel is still starting
     await asyncio.sleep(0)
-    begun = time.monotonic()
-    await it.shutdown()
-    assert time.monotonic() - begun < 3
+    async with Machine() as machine:
+        begun = time.monotonic()
+        await it.shutdown()
+        took_s = time.monotonic() - begun
+    assert took_s - machine.lost_s < 3
     assert [(await task).status for task in waiting] == ["dead"] * 3
     await it.start()
     heard = Heard()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from detent.agents.notebook.action import code_cell
 from detent.agents.notebook.book import Book
 from detent.agents.notebook.caution import risks
-from detent.agents.notebook.cell import Cell, Output
+from detent.agents.notebook.cell import Cell, Output, metadata_of
 from detent.agents.notebook.content import action_of, code_of
 from detent.agents.notebook.debug import repaired
 from detent.agents.notebook.kernel import limits, outputs_of, told, variable_changes
@@ -97,7 +97,7 @@ class Acting:
             raise EffectFailed(f"the run was allowed {most} steps and has taken them", type="tool_failure.step_limit")
 
     def _finish(self, step: dict[str, Any], word: str) -> None:
-        section = step["action"] == "new_section" or (step.get("metadata") or {}).get("is_section") is True
+        section = step["action"] == "new_section" or metadata_of(step.get("metadata")).is_section
         self.store.changes["done"] = {"action": step["action"], "result": word, "is_section": section}
         state = step.get("state")
         if isinstance(state, dict):

@@ -34,7 +34,7 @@ class Brief(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_cell_error: Literal["feedback", "continue", "fail"] = "feedback"
     max_steps: int = 0  # an action counts as two; 0: no limit
     max_actions: int = 0  # of one behaviour; 0: 20,000
-    max_behaviors: int = 0  # of one step; 0: 20
+    max_behaviors: int = 0  # of one step; 0: 20, and 5 with a model
     further_behaviors: int = 0  # granted to a planner that gives no directive
     kernel: KernelBrief = KernelBrief()
     review: Literal["", "risky", "none"] = ""  # ask before risky cells; "": only those a model wrote

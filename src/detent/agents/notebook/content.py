@@ -13,6 +13,8 @@ _PHRASE = re.compile(
 _FENCE = re.compile(
     r"\s*(?P<mark>`{3,}|~{3,})[ \t]*(?:python3?|py|ipython3?)?[ \t]*\n(?P<body>.*?)\n?(?P=mark)\s*", re.S | re.I
 )
+_DULL = ("import ", "from ", "try:", "#", "%", "@")  # beginnings of lines that say little about a cell
+_MARKUP = re.compile(r"\*\*|`|&lt;|^#+ |^> ?|^[-*] ")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -37,6 +39,20 @@ def heading(content: str, level: int) -> str:
 def plain_text(text: str) -> str:
     """A text without the colours of a terminal."""
     return _ANSI.sub("", text)
+
+
+def peek(code: str) -> str:
+    """The line that says most about a cell: the comment it begins with, else the first that does something."""
+    lines = [line.strip() for line in code.splitlines() if line.strip()]
+    if lines and lines[0].startswith("# "):
+        return lines[0][2:].strip()
+    return next((line for line in lines if not line.startswith(_DULL)), lines[0] if lines else "")
+
+
+def gist(text: str) -> str:
+    """The first line of a text, without its marks."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return _MARKUP.sub(lambda found: "<" if found[0] == "&lt;" else "", line)
 
 
 def action_of(given: Any) -> dict[str, Any]:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from detent.agents.notebook.pattern import Matches
 from detent.agents.notebook.view import LEVELS
 
-PATTERN_MAX = 500
 STRATEGY = re.compile(r"shape_only|describe_only|head_only|last_[1-9][0-9]{0,3}_only")
 
 
@@ -19,11 +19,22 @@ def strategies(wanted: dict[str, Any] | None) -> dict[str, str]:
     return {name: strategy for name, strategy in asked.items() if STRATEGY.fullmatch(str(strategy))}
 
 
-def focused(observation: dict[str, Any], wanted: dict[str, Any], details: Mapping[str, Any]) -> dict[str, Any]:
-    """The observation with only what the filter lets through; `details` are the summaries the kernel gave."""
+def patterns_of(wanted: dict[str, Any]) -> list[str]:
+    """The regular expressions by which a filter chooses effects."""
+    patterns = _mapping(_mapping(wanted.get("effects_config")).get("patterns"))
+    return [text for kind in ("include", "exclude") for text in _texts(patterns.get(kind))]
+
+
+def focused(
+    observation: dict[str, Any], wanted: dict[str, Any], details: Mapping[str, Any], matches: Matches
+) -> dict[str, Any]:
+    """The observation with only what the filter lets through.
+
+    `details` are the summaries the kernel gave, `matches` says which effects the filter's patterns are found in.
+    """
     location, context = observation["location"], observation["context"]
     variables, warnings = _variables(context["variables"], wanted, details)
-    effects = _effects(context["effects"], _mapping(wanted.get("effects_config")), warnings)
+    effects = _effects(context["effects"], _mapping(wanted.get("effects_config")), matches, warnings)
     asked = wanted.get("focus_to_include")
     chosen = [level for level in LEVELS if level in asked] if isinstance(asked, list) else []
     level = "behaviors" if location["current"]["behavior_id"] else "steps"  # the current level is always there
@@ -71,7 +82,9 @@ def _variables(
     return found, warnings
 
 
-def _effects(effects: dict[str, list[str]], config: dict[str, Any], warnings: list[str]) -> dict[str, list[str]]:
+def _effects(
+    effects: dict[str, list[str]], config: dict[str, Any], matches: Matches, warnings: list[str]
+) -> dict[str, list[str]]:
     current = _last(effects["current"], config.get("current_limit")) if config.get("include_current", True) else []
     history: list[str] = []
     if config.get("include_history", False):
@@ -79,10 +92,10 @@ def _effects(effects: dict[str, list[str]], config: dict[str, Any], warnings: li
         history = _last(effects["history"], limit) if limit else []
     patterns = _mapping(config.get("patterns"))
     for kind, keeps in (("include", True), ("exclude", False)):
-        matchers = _compiled(patterns.get(kind), warnings)
-        if matchers:
-            current = [text for text in current if any(m.search(text) for m in matchers) is keeps]
-            history = [text for text in history if any(m.search(text) for m in matchers) is keeps]
+        found = _found(_texts(patterns.get(kind)), matches, warnings)
+        if found is not None:
+            current = [text for text in current if (text in found) is keeps]
+            history = [text for text in history if (text in found) is keeps]
     return {"current": [*current, *warnings], "history": history}
 
 
@@ -93,16 +106,21 @@ def _last(texts: list[str], limit: Any) -> list[str]:
     return texts[-limit:] if limit > 0 else []
 
 
-def _compiled(given: Any, warnings: list[str]) -> list[re.Pattern[str]]:
-    found = []
-    for text in given if isinstance(given, list) else []:
-        try:
-            if not isinstance(text, str) or len(text) > PATTERN_MAX:
-                raise ValueError(f"at most {PATTERN_MAX} characters")
-            found.append(re.compile(text))
-        except (re.error, ValueError) as error:
-            warnings.append(f"⚠️ WARN: the pattern {text!r} of effects_config is left out: {error}")
-    return found
+def _found(patterns: list[str], matches: Matches, warnings: list[str]) -> set[str] | None:
+    """The texts in which one of the patterns is found; None if there is no pattern to go by."""
+    found: set[str] = set()
+    fit = 0
+    for pattern in patterns:
+        texts = matches.get(pattern, "it was not tried")
+        if isinstance(texts, str):
+            warnings.append(f"⚠️ WARN: the pattern {pattern!r} of effects_config is left out: {texts}")
+        else:
+            found, fit = found | texts, fit + 1
+    return found if fit else None
+
+
+def _texts(given: Any) -> list[str]:
+    return [str(text) for text in given] if isinstance(given, list) else []
 
 
 def _mapping(given: Any) -> dict[str, Any]:

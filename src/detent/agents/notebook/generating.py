@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from detent.agents.notebook.acting import doorway
 from detent.agents.notebook.book import Book
 from detent.agents.notebook.content import action_of
-from detent.agents.notebook.focus import focused, strategies
+from detent.agents.notebook.focus import focused, patterns_of, strategies
+from detent.agents.notebook.pattern import searched
 from detent.agents.notebook.planning import TRIES, failure_of
 from detent.agents.notebook.port import PlannerFailed
 from detent.agents.notebook.store import ScriptStore
@@ -49,7 +50,9 @@ async def _seen(notebooks: "Notebooks", book: Book, changes: dict[str, Any]) -> 
     if asked:
         looked = await notebooks.bench.look(book, {}, asked)
         details = {name: variable.detail for name, variable in looked.variables.items() if variable.detail is not None}
-    shown = focused(observation, wanted, details)
+    effects = observation["context"]["effects"]
+    matches = await searched(patterns_of(wanted), [*effects["current"], *effects["history"]])
+    shown = focused(observation, wanted, details, matches)
     warnings = [text for text in shown["context"]["effects"]["current"] if text.startswith("⚠️ WARN")]
     new = [text for text in warnings if text not in book.current]
     if new:

@@ -29,11 +29,11 @@ class Limits(NamedTuple):
 
 
 class Bench:
-    """Kernels by run, and which process of each has been told what."""
+    """Kernels by run, and which process of each has been told what; `kernels` may be somebody's own."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, kernels: "Kernels | None" = None) -> None:
         self._home = home
-        self._kernels: Kernels | None = None
+        self._kernels = kernels
         self._ready: dict[str, int] = {}  # run: the generation of its kernel that has everything
         self._begun: set[str] = set()
 

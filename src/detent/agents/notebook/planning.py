@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TRIES = 3
 BEHAVIORS_MAX = 20  # per step, unless the run says otherwise
+BEHAVIORS_MAX_MODEL = 5  # where every one of them costs money
 
 
 class Planning:
@@ -192,7 +193,9 @@ class Planning:
         return not refused
 
     def _may_go_on(self) -> None:
-        most = int(self.book.given_input.get("max_behaviors") or BEHAVIORS_MAX)
+        given = self.book.given_input
+        is_model = (given.get("planner") or {}).get("use") == "llm"
+        most = int(given.get("max_behaviors") or (BEHAVIORS_MAX_MODEL if is_model else BEHAVIORS_MAX))
         if self.book.location.iteration >= most:
             refused = [source for source, one in self.book.acceptance.items() if not one["holds"]]
             why = f"; not borne out: {', '.join(refused)}" if refused else ""

@@ -10,7 +10,7 @@ import importlib.util
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from detent.agents.notebook.acting import Acting, confirm, go_on, record
 from detent.agents.notebook.action import registry as every_action
@@ -26,6 +26,9 @@ from detent.core.deed import Effect, EffectFailed, Outcome
 from detent.errors import Refused
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.reader import Follower, open_journal
+
+if TYPE_CHECKING:
+    from detent.effects.kernel import Kernels
 
 SOURCES = {
     "builtin:analysis": "detent.agents.notebook.analysis:analyst",
@@ -47,10 +50,11 @@ class Notebooks:
         *,
         registry: ActionRegistry | None = None,
         sources: dict[str, Source] | None = None,
+        kernels: "Kernels | None" = None,
     ) -> None:
         self.home = home
         self.registry = registry or every_action()
-        self.bench = Bench(str(home.absolute()))
+        self.bench = Bench(str(home.absolute()), kernels)
         self._sources = dict(sources or {})
         self._books: OrderedDict[str, tuple[Book, Follower]] = OrderedDict()
         self._advisers: dict[str, Advisers] = {}

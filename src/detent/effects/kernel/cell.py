@@ -116,8 +116,10 @@ class Cell:
         """Wait until the kernel has begun with it: it repeats the code of a cell, or says something."""
         if not self._taken_up.is_set() and not self.is_over:
             waiting = asyncio.ensure_future(self._taken_up.wait())
-            await asyncio.wait((waiting, self._over), timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
+            try:
+                await asyncio.wait((waiting, self._over), timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                waiting.cancel()
 
     @property
     def is_over(self) -> bool:

@@ -157,8 +157,11 @@ class Kernel:
     async def _ended(self, link: Link, cell: Cell, timeout_s: float, grace_s: float) -> State:
         """Climb the ladder: wait, interrupt, kill."""
         if not await cell.over(timeout_s):
-            await link.interrupt()
-            if not await cell.over(max(0.0, grace_s - min(KILL_S, grace_s / 2))):
+            with contextlib.suppress(TimeoutError):  # all of it within the grace: a kernel may be slow to begin
+                async with asyncio.timeout(max(0.0, grace_s - min(KILL_S, grace_s / 2))):
+                    await link.interrupt(again=AGAIN)
+                    await cell.over(None)
+            if not cell.is_over:
                 await link.kill()
             if link.ended.is_set() or not cell.is_over:
                 self._renew()

@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
+from detent.agents.notebook.analysis.fitness import is_table, refuse_unfit
 from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.script import read_script
+from detent.core.status import Status
 from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller
 from detent.surfaces.cli.driver import drive
@@ -25,6 +27,7 @@ from detent.surfaces.source import of_agent
 SCRIPTS = (".ipynb", ".ndjson", ".jsonl", ".yaml", ".yml")
 PLANNERS = ("builtin:analysis", "builtin:script", "http", "llm")
 DSLC_PORT = 28600
+WAYS = ("retry", "restart", "reset")
 DRIVEN_BY = {"reset": "RESET", "restart": "START_WORKFLOW", "retry": "START_BEHAVIOR", "cancel": "CANCEL"}
 
 
@@ -80,6 +83,14 @@ def _context(text: str) -> dict[str, Any]:
     help=_("What a cell that raises leads to."),
 )
 @click.option("--max-steps", type=int, default=0, help=_("Stop after so many steps; an action counts as two."))
+@click.option(
+    "--max-behaviors",
+    "--max-iterations",
+    "behaviors",
+    type=click.IntRange(min=0),
+    default=0,
+    help=_("Behaviors a step may take; by default 20, with a model 5."),
+)
 @click.option("--cell-timeout", type=float, default=300.0, metavar="S", help=_("How long a cell may take."))
 @click.option("--kernel", default="", metavar="NAME", help=_("The Jupyter kernel; by default Python."))
 @click.option("--cwd", default="", metavar="FOLDER", help=_("The folder cells work in; by default this one."))
@@ -114,9 +125,11 @@ async def run(caller: Caller, file: str, run_id: str, by: str, outputs: tuple[st
 
 def _brief(file: str, given: dict[str, Any]) -> Brief:
     path = Path(file) if file else None
+    if path is not None and path.is_dir():
+        raise click.UsageError(_("{name} is a folder; name one of the files in it", name=file))
     if path is not None and not path.is_file():
         raise click.UsageError(_("there is no file {name}", name=file))
-    is_script = path is not None and path.suffix.lower() in SCRIPTS
+    is_script = path is not None and path.suffix.lower() in SCRIPTS and not is_table(path)
     parameters = assigned(given["pairs"], {})
     url = given["url"] or os.environ.get("DSLC_BASE_URL", "")
     planner = _planner(given["planner"], path if is_script else None, url, parameters)
@@ -126,6 +139,8 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
             raise click.UsageError(
                 _("there is no planner {name}; there are {known}", name=one["use"], known=", ".join(PLANNERS))
             )
+    if path is not None and not is_script and planner["use"] == "builtin:analysis":
+        refuse_unfit(path)
     context = _context(given["context"])
     goal = given["goal"] or str(context.get("problem_description") or context.get("user_goal") or "")
     variables = {**context, **({} if is_script else parameters)}
@@ -149,7 +164,7 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
         confirm=given["confirm"],
         on_cell_error=given["on_cell_error"] or ("fail" if is_script else "feedback"),
         max_steps=steps,
-        max_behaviors=1 if is_script else 0,
+        max_behaviors=given["behaviors"] or (1 if is_script else 0),
         kernel=kernel,
         actions=str(Path(given["actions"]).absolute()) if given["actions"] else "",
     )
@@ -159,7 +174,19 @@ def _given(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
     standing = Standing(caller, run_id)
     for output in outputs:
         write(caller, run_id, Path(output))
-    return standing.give()
+    code = standing.give()
+    run, hint = standing.run, ""
+    if run.ended is Status.COMPLETED and not outputs:
+        hint = _("  as a file: {command}", command=caller.command("notebook", "export", run_id, "-o", "report.html"))
+    elif run.state == "error":
+        words = [caller.command("notebook", name, run_id) for name in WAYS]
+        hint = _(
+            "  ways out: {retry} (the behavior), {restart} (from the start), {reset}",
+            **dict(zip(WAYS, words, strict=True)),
+        )
+    if hint and not caller.is_json:
+        caller.note(hint, "dim")
+    return code
 
 
 @verb("resume", _("Go on with a notebook after a crash, an interruption or a pause."))
@@ -216,6 +243,9 @@ ELSEWHERE = {
 }
 
 
+ALSO = {"start": "run"}  # what earlier programs of the protocol call it
+
+
 class Notebook(click.Group):
     """The group of commands; those that need more are loaded when they are used."""
 
@@ -225,6 +255,7 @@ class Notebook(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One command."""
+        cmd_name = ALSO.get(cmd_name, cmd_name)
         module = ELSEWHERE.get(cmd_name)
         if module is None:
             return super().get_command(ctx, cmd_name)

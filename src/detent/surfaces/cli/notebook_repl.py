@@ -76,12 +76,12 @@ class Repl:
 
     async def obey(self, line: str) -> bool:
         """Do what one line says; False when it says goodbye."""
+        if not line.strip():
+            return True
         try:
             word, *words = shlex.split(line) if not line.startswith("exec ") else ("exec", line[5:])
         except ValueError as error:
             self.caller.say(str(error), "red")
-            return True
-        except TypeError:
             return True
         if word in ("quit", "exit"):
             return False
@@ -91,7 +91,9 @@ class Repl:
             return True
         try:
             await command(self, words)
-        except (DetentError, ValueError, IndexError, OSError) as error:
+        except IndexError:
+            self.caller.say(_("it is used so: {usage}", usage=(command.__doc__ or word).strip()), "yellow")
+        except (DetentError, ValueError, OSError) as error:
             self.caller.say(visible(str(error)), "red")
         return True
 

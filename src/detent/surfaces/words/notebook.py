@@ -54,7 +54,14 @@ CHINESE: dict[str, str] = {
     "The port to listen on.": "监听的端口。",
     "planner at {url}; Ctrl-C ends it": "规划器位于 {url}；按 Ctrl-C 结束",
     "an http planner is served already, where it is": "http 规划器已经在它自己的地址提供服务",
-    "  failed: {message}": "  失败：{message}",
+    "it is used so: {usage}": "用法：{usage}",
+    "Behaviors a step may take; by default 20, with a model 5.": "一个步骤最多可用的行为数；默认 20，使用模型时为 5。",
+    "{name} is a folder; name one of the files in it": "{name} 是文件夹；请指定其中的一个文件",
+    "  as a file: {command}": "  写成文件：{command}",
+    "  ways out: {retry} (the behavior), {restart} (from the start), {reset}": (
+        "  出路：{retry}（重做该行为）、{restart}（从头开始）、{reset}"
+    ),
+    "{seconds} s in all": "共 {seconds} 秒",
     "asking the planner": "正在询问规划器",
     "generating actions: {count}": "正在生成动作：{count}",
     "bringing the kernel back: cell {number} of {count}": "正在恢复内核：第 {number} / {count} 个单元格",

@@ -3,6 +3,7 @@
 English and Chinese are understood. A goal is never guessed: what is not said stays open, and the report says so.
 """
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
@@ -55,8 +56,30 @@ _DESCRIBE = re.compile(
     r"描述|概览|概况|概述|探索|聚类|分群|画像|总结|统计",
     re.I,
 )
+_THING = re.compile(  # what is to be predicted, in the words after the verb
+    r"(?:\bpredict(?:s|ing)?|\bforecast(?:s|ing)?|\bestimat(?:e|es|ing)|预测|预估|估计|估算)\s*(?:出)?"
+    r"(?P<thing>[^,;:.!?，；：。！？<>=≤≥]*)",
+    re.I,
+)
+_FILLER = re.compile(
+    r"\b(?:the|a|an|its|their|this|that|column|value|values|variable|target|label|whatever|anything|something|you|can|"
+    r"it|well|accurately|how|much|many|of|for|in|on|and|or|each|every|new|future|next|if|will|last|one)\b|"
+    r"目标(?:变量|列)?|标签|数据|什么|未来|的|该|这|列",
+    re.I,
+)
+_FORECAST = re.compile(
+    r"\bforecast|\bfuture\b|\bnext (?:day|week|month|quarter|year)|未来|下个?[周月季年]|明[天年]", re.I
+)
 _CLASSIFY = re.compile(r"classif|分类|识别", re.I)
 _SCALE = {"k": 1e3, "万": 1e4, "m": 1e6, "million": 1e6}
+
+
+HOLDS = {
+    "<": lambda value, bar: value < bar,
+    "<=": lambda value, bar: value <= bar,
+    ">": lambda value, bar: value > bar,
+    ">=": lambda value, bar: value >= bar,
+}
 
 
 class Measure(NamedTuple):
@@ -79,6 +102,7 @@ class Goal(NamedTuple):
     language: Language
     is_descriptive: bool
     is_classification: bool
+    is_forecast: bool = False
 
     @property
     def task(self) -> str:
@@ -101,6 +125,7 @@ def read_goal(text: str) -> Goal:
         measures=measures,
         language="zh" if is_chinese else "en",
         is_descriptive=not wants_model and _DESCRIBE.search(text) is not None,
+        is_forecast=_FORECAST.search(text) is not None,
         is_classification=_CLASSIFY.search(text) is not None and not any(m.metric in REGRESSION for m in measures),
     )
 
@@ -134,16 +159,86 @@ def _value(number: str, unit: str, is_share: bool) -> float:
     return value * _SCALE.get(unit, 1)
 
 
-def target_of(goal: Goal, columns: Iterable[str], roles: Mapping[str, str]) -> str | None:
-    """The column to predict: the one the goal names, else the last one that can be predicted."""
+class Target(NamedTuple):
+    """The column to predict, and how it was come by."""
+
+    column: str | None
+    how: Literal["named", "similar", "last", "none", "unasked", "missing"]
+    said: str = ""  # the goal's own words for it
+
+
+def target_of(goal: Goal, columns: Iterable[str], roles: Mapping[str, str]) -> Target:
+    """The column to predict: the one the goal names, one of nearly that name, else the last that can be predicted.
+
+    A goal that names something which no column is like is never answered with another column.
+    """
     names = [str(name) for name in columns]
     if goal.is_descriptive:
-        return None
+        return Target(None, "none")
     named = _named(goal.text, names)
     if named:
-        return named
+        return Target(named, "named")
+    thing = _thing(goal.text)
+    alike = _alike(thing, names)
+    if alike:
+        return Target(alike, "similar", thing)
+    is_foreign = not thing.isascii() and all(name.isascii() for name in names)  # in a language the file does not use
+    if thing and not is_foreign:
+        return Target(None, "missing", thing)
+    if not goal.measures and _PREDICT.search(goal.text) is None:
+        return Target(None, "unasked")
     fit = [name for name in names if roles.get(name, "number") in ("number", "category")]
-    return fit[-1] if fit else None
+    return Target(fit[-1], "last", thing) if fit else Target(None, "none")
+
+
+def named_in(goal: Goal, columns: Iterable[str]) -> list[str]:
+    """Every column that the goal speaks of."""
+    return [str(name) for name in columns if _places(goal.text, str(name))]
+
+
+def nearest(thing: str, columns: Iterable[str]) -> str:
+    """The column whose name is most like these words; "" if none is."""
+    by_key = {str(name).lower(): str(name) for name in columns}
+    found = difflib.get_close_matches(thing.lower(), by_key, 1, 0.6)
+    return by_key[found[0]] if found else ""
+
+
+def _thing(text: str) -> str:
+    """What a goal wants predicted, where it says so: "house prices"."""
+    found = _THING.search(text)
+    if found is None:
+        return ""
+    thing = found["thing"]
+    figures = (rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])" for words, *_ in METRICS.values())
+    for stop in (_FROM.pattern, *figures):
+        at = re.search(stop, thing, re.I)
+        thing = thing[: at.start()] if at else thing
+    return " ".join(_FILLER.sub(" ", thing).split())
+
+
+def _alike(thing: str, names: list[str]) -> str | None:
+    """The one column that shares most words with what is wanted: "house prices" is SalePrice."""
+    wanted = [word.lower() for word in _words(thing)]
+    scores = {}
+    for name in names:
+        own = [word.lower() for word in _words(name)]
+        scores[name] = sum(any(_akin(word, other) for other in own) for word in wanted)
+    most = max(scores.values(), default=0)
+    best = [name for name, score in scores.items() if score == most]
+    return best[0] if most and len(best) == 1 else None
+
+
+def _akin(one: str, other: str) -> bool:
+    """Whether two words have the same stem, or differ by a slip of the hand."""
+    shared = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    longer = max(len(one), len(other))
+    return (shared >= 4 and shared >= 0.6 * longer) or (
+        longer >= 4 and difflib.SequenceMatcher(None, one, other).ratio() >= 0.8
+    )
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in re.split(r"[\s_\-.]+|(?<=[a-z])(?=[A-Z])", name.strip()) if word]
 
 
 def _named(text: str, names: list[str]) -> str | None:
@@ -164,7 +259,7 @@ def _named(text: str, names: list[str]) -> str | None:
 
 
 def _places(text: str, name: str) -> list[int]:
-    words = [re.escape(word) for word in re.split(r"[\s_\-.]+|(?<=[a-z])(?=[A-Z])", name.strip()) if word]
+    words = [re.escape(word) for word in _words(name)]
     if not words:
         return []
     pattern = r"[\s_\-.]*".join(words)

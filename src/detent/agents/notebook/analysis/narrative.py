@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 from detent.agents.notebook.analysis.fact import Facts
-from detent.agents.notebook.analysis.goal import Goal, figure, label, spoken
-from detent.agents.notebook.analysis.words import best_row, listed, model_name, pick, quoted, why_not
+from detent.agents.notebook.analysis.goal import Goal, Target, figure, label, spoken, target_of
+from detent.agents.notebook.analysis.words import best_row, listed, model_name, pick, plural, quoted, why_not
 
 
 def title(goal: Goal, data_file: str) -> str:
@@ -30,12 +30,13 @@ def _loaded(goal: Goal, facts: Facts) -> str:
     if facts.get("rows") is None:
         return ""
     rows, width = f"{facts.get('rows'):,}", facts.get("width")
+    encoding = {"utf-8-sig": "UTF-8"}.get(str(facts.get("encoding")), facts.get("encoding"))
     mark = {"\t": "tab", "": ""}.get(facts.get("delimiter") or "", facts.get("delimiter"))
     how = (
         pick(
             goal,
-            f" It was read with the delimiter {quoted(mark)} and the encoding {facts.get('encoding')}.",
-            f"分隔符为 {quoted(mark)}，编码为 {facts.get('encoding')}。",
+            f" It was read with the delimiter {quoted(mark)} and the encoding {encoding}.",
+            f"分隔符为 {quoted(mark)}，编码为 {encoding}。",
         )
         if mark
         else ""
@@ -58,6 +59,7 @@ def _typed(goal: Goal, facts: Facts) -> str:
         "date": ("dates", "日期"),
         "text": ("free text", "自由文本"),
         "id": ("ids", "编号"),
+        "entity": ("ids that return in several rows", "在多行中重复出现的编号"),
         "constant": ("constant", "常量"),
         "empty": ("empty", "空列"),
     }
@@ -90,20 +92,16 @@ def _cleaned(goal: Goal, facts: Facts) -> str:
             )
         )
     if facts.get("duplicates"):
-        lines.append(
-            pick(
-                goal,
-                f"{facts.get('duplicates'):,} doubled rows were removed.",
-                f"删除了 {facts.get('duplicates'):,} 个重复行。",
-            )
-        )
+        count = int(facts.get("duplicates"))
+        removed = plural("duplicate row was removed", "duplicate rows were removed", count)
+        lines.append(pick(goal, f"{count:,} {removed}.", f"删除了 {count:,} 个重复行。"))
     if facts.get("repeats"):
-        count = f"{facts.get('repeats'):,}"
+        again = f"{facts.get('repeats'):,}"
         lines.append(
             pick(
                 goal,
-                f"{count} rows are equal to an earlier one; so many are taken as real, and stay.",
-                f"有 {count} 行与前面的行相同；数量较多，视为真实数据而保留。",
+                f"{again} rows are equal to an earlier one; so many are taken as real, and stay.",
+                f"有 {again} 行与前面的行相同；数量较多，视为真实数据而保留。",
             )
         )
     if missing:
@@ -155,8 +153,9 @@ def _related(goal: Goal, facts: Facts) -> str:
         names = listed(goal, suspicious)
         text += pick(
             goal,
-            f" {names} nearly is the target: check that it is known before the target is.",
-            f"{names} 几乎等同于目标：请确认它在目标之前就已知。",
+            f" {names} nearly is the target, as if it were written down after it: models do without, unless the goal "
+            "names it.",
+            f"{names} 几乎等同于目标，像是事后才记录的：除非目标中写明，否则不用于建模。",
         )
     return text
 
@@ -164,6 +163,12 @@ def _related(goal: Goal, facts: Facts) -> str:
 def _prepared(goal: Goal, facts: Facts) -> str:
     why = why_not(goal, facts)
     if facts.get("task") == "description":
+        if not why and target(goal, facts).how == "unasked":
+            return pick(
+                goal,
+                "The goal names nothing to predict, so the data is described; `predict COLUMN` asks for a model.",
+                "目标没有说明要预测什么，因此只描述数据；写“预测 列名”即可建模。",
+            )
         if not why:
             return pick(goal, "The goal asks for a description, not for a prediction.", "目标是描述数据，而不是预测。")
         return pick(
@@ -180,7 +185,50 @@ def _prepared(goal: Goal, facts: Facts) -> str:
     )
     if facts.get("sampled"):
         text += pick(goal, " To bound the time, a random sample of the rows is used.", "为限制时间，只用随机抽样的行。")
-    return text
+    return text + "".join(f"{pick(goal, ' ', '')}{said}" for said in chosen(goal, facts))
+
+
+def target(goal: Goal, facts: Facts) -> Target:
+    """What is predicted, and how that was decided."""
+    return target_of(goal, facts.get("columns") or [], facts.get("roles") or {})
+
+
+def chosen(goal: Goal, facts: Facts) -> list[str]:
+    """What was decided that the goal did not say: the target, what is left out, how rows are kept apart."""
+    said, name = [], quoted(facts.get("target"))
+    found = target(goal, facts)
+    if found.how == "last":
+        said.append(
+            pick(
+                goal,
+                f"**The goal names no column of this file, so {name}, the last that can be predicted, was taken.**",
+                f"**目标没有指明文件中的列，因此取最后一个可预测的列 {name}。**",
+            )
+        )
+    elif found.how == "similar":
+        said.append(pick(goal, f"{quoted(found.said)} was read as {name}.", f"{quoted(found.said)} 理解为 {name}。"))
+    if facts.get("leaks"):
+        said.append(
+            pick(
+                goal,
+                f"Left out of the models, because it nearly is the target: {listed(goal, facts.get('leaks'))}.",
+                f"因几乎等同于目标而未用于建模：{listed(goal, facts.get('leaks'))}。",
+            )
+        )
+    together = facts.get("together")
+    if together:
+        what = pick(goal, "equal rows", "相同的行") if together == "equal rows" else quoted(together)
+        said.append(
+            pick(
+                goal,
+                f"Rows that belong together ({what}) are never on both sides of a split.",
+                f"属于同一组的行（{what}）不会同时出现在训练和测试中。",
+            )
+        )
+    if facts.get("ordered"):
+        when = quoted(facts.get("ordered"))
+        said.append(pick(goal, f"Every model is tested on rows later in {when}.", f"模型都在 {when} 更晚的行上测试。"))
+    return said
 
 
 def _tried(goal: Goal, facts: Facts) -> str:
@@ -192,6 +240,12 @@ def _tried(goal: Goal, facts: Facts) -> str:
                 goal,
                 f"The rows fall into {groups} groups (silhouette {facts.get('silhouette')}).",
                 f"数据分为 {groups} 组（轮廓系数 {facts.get('silhouette')}）。",
+            )
+        if groups == 0:
+            return pick(
+                goal,
+                f"There are no clear groups of similar rows (silhouette {facts.get('silhouette')}; 0.25 would count).",
+                f"没有明显的分组（轮廓系数 {facts.get('silhouette')}，至少 0.25 才算）。",
             )
         return ""
     row = best_row(facts)

@@ -4,22 +4,19 @@ Everything is read from the observation, so any process can answer the next ques
 figures get from the kernel into it.
 """
 
+import re
 from collections.abc import AsyncIterator, Iterable
+from pathlib import PurePath
 from typing import Any
 
 from detent.agents.notebook.analysis.fact import Facts
-from detent.agents.notebook.analysis.goal import Goal, Measure, read_goal, target_of
+from detent.agents.notebook.analysis.goal import HOLDS, Goal, Measure, Target, named_in, nearest, read_goal, target_of
 from detent.agents.notebook.analysis.narrative import comment, thought, title
 from detent.agents.notebook.analysis.recipe import Candidate, CellRecipe, StepRecipe, filled, recipe
 from detent.agents.notebook.analysis.report import outcome, summary
 from detent.agents.notebook.port import Advisers, NotebookAction, Observation, PlannerFailed, PlanningResponse
 
-HOLDS = {
-    "<": lambda value, bar: value < bar,
-    "<=": lambda value, bar: value <= bar,
-    ">": lambda value, bar: value > bar,
-    ">=": lambda value, bar: value >= bar,
-}
+COLUMNS_SHOWN = 30
 
 
 def analyst(settings: dict[str, Any]) -> Advisers:  # noqa: ARG001  # there is nothing to set
@@ -90,7 +87,7 @@ class _View:
         return self.step.candidates.get(self.task, ())
 
     @property
-    def target(self) -> str | None:
+    def target(self) -> Target:
         return target_of(self.goal, self.facts.get("columns") or [], self.facts.get("roles") or {})
 
     @property
@@ -129,6 +126,8 @@ def _begun(view: _View) -> PlanningResponse:
 def _judged(view: _View, feedback: dict[str, Any]) -> PlanningResponse:
     """After a behaviour: on to the next candidate, done, or no way on."""
     step, is_failed = view.step, feedback.get("last_action_result") == "error"
+    if step.step_id == "load" and not is_failed and view.target.how == "missing":
+        raise PlannerFailed(_no_such_column(view), is_passing=False)
     refused = [source for source, one in view.acceptance.items() if not one.get("holds")]
     if refused and step.must:
         raise PlannerFailed(f"the step `{step.step_id}` did not do its work: {_why(view, refused)}", is_passing=False)
@@ -139,13 +138,31 @@ def _judged(view: _View, feedback: dict[str, Any]) -> PlanningResponse:
     if not is_failed:
         return _directive(is_achieved=True, acceptance=[*step.acceptance])
     if step.must:
-        raise PlannerFailed(f"the step `{step.step_id}` failed: {view.facts.error}{_way_out(view)}", is_passing=False)
+        said = view.facts.error.partition("\n")[0].removeprefix("ValueError: ")
+        name = PurePath(view.data_file).name
+        what = f"{name} could not be read" if step.step_id == "load" else f"the step `{step.step_id}` failed"
+        raise PlannerFailed(f"{what}: {said}{_way_out(view)}", is_passing=False)
     return _directive(is_achieved=True)
 
 
+def _no_such_column(view: _View) -> str:
+    columns = [str(name) for name in view.facts.get("columns") or []]
+    shown = ", ".join(columns[:COLUMNS_SHOWN]) + (" …" if len(columns) > COLUMNS_SHOWN else "")
+    near = nearest(view.target.said, columns)
+    hint = f" (did you mean `{near}`?)" if near else ""
+    return (
+        f"the goal asks to predict `{view.target.said}`, and the file has no such column{hint}. "
+        f"It has: {shown}. Start again with a goal that names one of them."
+    )
+
+
 def _way_out(view: _View) -> str:
-    is_missing = view.facts.error.startswith(("ModuleNotFoundError", "ImportError"))
-    return "; the kernel's environment needs it: pip install 'detent[analysis]'" if is_missing else ""
+    if not view.facts.error.startswith(("ModuleNotFoundError", "ImportError")):
+        return ""
+    found = re.search(r"(?:named|dependency|using:) '([\w.]+)'", view.facts.error)
+    name = found[1].partition(".")[0] if found else ""
+    package = {"pandas": "'detent[analysis]'", "": "'detent[analysis]'"}.get(name, name)
+    return f"; the kernel's environment needs it: pip install {package}"
 
 
 def _why(view: _View, refused: list[str]) -> str:
@@ -200,8 +217,10 @@ def _cell(view: _View, cell: CellRecipe, pieces: dict[str, str]) -> Iterable[Not
     measures = [measure.wire() for measure in view.goal.measures]
     values = {
         "data_file": view.data_file,
-        "target": view.target,
-        "task": view.goal.task,
+        "target": view.target.column,
+        "task": view.goal.task or ("description" if view.target.how == "unasked" else ""),
+        "named": named_in(view.goal, view.facts.get("columns") or []),
+        "is_forecast": view.goal.is_forecast,
         "measures": measures,
         "lead": view.goal.measures[0].metric if view.goal.measures else "",
     }

@@ -3,8 +3,8 @@
 from typing import Any
 
 from detent.agents.notebook.analysis.fact import Facts
-from detent.agents.notebook.analysis.goal import Goal, Measure, figure, label, spoken
-from detent.agents.notebook.analysis.narrative import comment
+from detent.agents.notebook.analysis.goal import HOLDS, Goal, Measure, figure, label, spoken
+from detent.agents.notebook.analysis.narrative import chosen, comment
 from detent.agents.notebook.analysis.recipe import recipe
 from detent.agents.notebook.analysis.words import best_row, listed, model_name, pick, quoted, why_not
 
@@ -41,7 +41,7 @@ def _verdict(goal: Goal, measure: Measure, said: dict[str, Any], facts: Facts) -
 
 def summary(goal: Goal, facts: Facts) -> str:
     """The whole report as Markdown."""
-    parts = [_answer(goal, facts)]
+    parts = [_answer(goal, facts), *chosen(goal, facts)]
     for step_id, heading in (
         ("load", ("The data", "数据")),
         ("clean", ("Cleaning", "清洗")),
@@ -88,11 +88,49 @@ def _answer(goal: Goal, facts: Facts) -> str:
         said = _said(verdict, measure)
         word = pick(goal, "met" if said.get("met") else "not met", "达到" if said.get("met") else "未达到")
         model = model_name(goal, said.get("model") or "–")
-        wanted = spoken(measure).replace("<", "&lt;")
-        rows.append(f"| {wanted} | {figure(measure.metric, said.get('measured'))} | {model} | {word} |")
+        wanted = marked(measure)
+        spread = f" ± {_spread(measure.metric, said['±'])}" if said.get("±") is not None else ""
+        rows.append(f"| {wanted} | {figure(measure.metric, said.get('measured'))}{spread} | {model} | {word} |")
     why = why_not(goal, facts)
     note = pick(goal, f"\n\nIt could not be measured: {why}.", f"\n\n无法测量：{why}。") if why and not is_met else ""
-    return f"{asked}\n\n{head}\n\n{header}\n" + "\n".join(rows) + note
+    return f"{asked}\n\n{head}\n\n{header}\n" + "\n".join(rows) + note + _doubts(goal, facts, verdict)
+
+
+def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
+    """What speaks against taking the answer at its word."""
+    said = []
+    for measure in goal.measures:
+        found = _said(verdict, measure)
+        if found.get("easy"):
+            said.append(
+                pick(
+                    goal,
+                    f"{marked(measure)} asks for little: the baseline, which has learned nothing, has "
+                    f"{figure(measure.metric, found.get('baseline'))}.",
+                    f"{marked(measure)} 要求不高："
+                    f"什么都没学的基线已有 {figure(measure.metric, found.get('baseline'))}。",
+                )
+            )
+        elif found.get("narrow"):
+            said.append(
+                pick(
+                    goal,
+                    f"{marked(measure)} is close: the folds differ so much that other rows could turn the answer.",
+                    f"{marked(measure)} 很接近：各折差异较大，换一批行结论可能改变。",
+                )
+            )
+        later = (facts.get("later") or {}).get(measure.metric)
+        if later is not None and found.get("met") and not HOLDS[measure.relation](later, measure.value):
+            said.append(
+                pick(
+                    goal,
+                    f"On the latest fifth of the rows ({quoted(facts.get('when'))} from {facts.get('since')}), after "
+                    f"learning from the earlier ones, it is {figure(measure.metric, later)}: not met there.",
+                    f"只用较早的行训练，在最近五分之一的行（{quoted(facts.get('when'))} 自 {facts.get('since')}）测试，"
+                    f"结果为 {figure(measure.metric, later)}：未达到。",
+                )
+            )
+    return "\n\n" + pick(goal, " ", "").join(f"⚠ {one}" for one in said) if said else ""
 
 
 def _models(goal: Goal, facts: Facts) -> list[str]:
@@ -111,8 +149,8 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
         lines.append(f"| {f'**{model}**' if is_best else model} | {cells} |")
     title_ = pick(
         goal,
-        f"**Models**, measured on rows they were not trained on ({facts.get('folds')}-fold):",
-        f"**模型**（{facts.get('folds')} 折交叉验证，均在未参与训练的行上测量）：",
+        f"**Models**, measured on rows they were not trained on ({facts.get('folds')}-fold; ± is the spread of folds):",
+        f"**模型**（{facts.get('folds')} 折交叉验证，均在未参与训练的行上测量；± 为各折的标准差）：",
     )
     found = [title_ + "\n\n" + "\n".join(lines)]
     top = [name for name, value in facts.get("importance") or [] if value > 0][:5]
@@ -123,8 +161,60 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
     return found
 
 
+def _spread(metric: str, value: float) -> str:
+    """A spread in two figures: more of them would say more than is known."""
+    is_share = figure(metric, 0.5).endswith("%")
+    rounded = float(f"{value * (100 if is_share else 1):.2g}")
+    return f"{rounded:g} %" if is_share else f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
+
+
+def marked(measure: Measure) -> str:
+    """A measure in Markdown."""
+    return spoken(measure).replace("<", "&lt;")
+
+
+def _untried(goal: Goal, facts: Facts) -> list[str]:
+    step, scores = recipe().step("train"), facts.get("scores") or []
+    candidates = step.candidates.get(str(facts.get("task")), ()) if step else ()
+    left = [one.title.said(goal.language) for one in candidates[max(0, len(scores) - 1) :]]
+    if not scores or not left or not facts.get("goal_met"):
+        return []
+    names = pick(goal, ", ", "、").join(name[:1].lower() + name[1:] for name in left)
+    return [
+        pick(
+            goal,
+            f"Once the goal was met, no further model was tried; {names} might do better.",
+            f"目标达到后没有再试其他模型；{names}也许更好。",
+        )
+    ]
+
+
+def _times(goal: Goal, facts: Facts) -> list[str]:
+    later, lead = facts.get("later") or {}, str(facts.get("lead") or "")
+    if later.get(lead) is None:
+        return []
+    when, value = quoted(facts.get("when")), figure(lead, later[lead])
+    return [
+        pick(
+            goal,
+            f"Rows of all times were mixed; trained on the past and tested on the latest fifth by {when}, "
+            f"{label(lead)} is {value}.",
+            f"交叉验证混合了各个时间的行；若用过去训练、在 {when} 最近的五分之一上测试，{label(lead)} 为 {value}。",
+        )
+    ]
+
+
 def _limits(goal: Goal, facts: Facts) -> list[str]:
-    lines = []
+    lines = _untried(goal, facts) + _times(goal, facts)
+    if facts.get("weak_class") is not None and (facts.get("weak_recall") or 0) < 0.5:
+        name, share = quoted(facts.get("weak_class")), figure("recall", facts.get("weak_recall"))
+        lines.append(
+            pick(
+                goal,
+                f"The class {name} is hardly recognised: of its rows, {share} are found.",
+                f"类别 {name} 几乎识别不出：只找到其中 {share} 的行。",
+            )
+        )
     if len(facts.get("scores") or []) > 2:  # the baseline is one of them
         lines.append(
             pick(

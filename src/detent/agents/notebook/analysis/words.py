@@ -35,6 +35,11 @@ def pick(goal: Goal, en: str, zh: str) -> str:
     return zh if goal.language == "zh" else en
 
 
+def plural(one: str, many: str, count: int) -> str:
+    """The word for so many."""
+    return one if count == 1 else many
+
+
 def quoted(text: Any) -> str:
     """A text as inline code: names of columns come from the file and must not become markup."""
     shown = " ".join(str(text).replace("`", "ˋ").split())[:80]

@@ -8,11 +8,13 @@ from detent.agents.notebook.export.part import thinking_of, titled
 from detent.core.value import scrub
 
 MIMES_AS_JSON = ("application/json", "+json")
+OPEN_LINES_MAX = 25  # longer code of the offline analysis is folded
 NAMES = {"python3": "Python 3", "": "Python 3"}
 
 
 def ipynb(notebook: Notebook, *, thinking: bool = True) -> str:
     """The text of an .ipynb file."""
+    is_ours = notebook.metadata.get("planner") == "builtin:analysis"
     taken: set[str] = set()
     cells = []
     for cell in titled(notebook):
@@ -21,6 +23,8 @@ def ipynb(notebook: Notebook, *, thinking: bool = True) -> str:
         found = cell_id(cell.id, taken)
         taken.add(found)
         cells.append(_cell(cell, found))
+        if is_ours and cell.content.count("\n") > OPEN_LINES_MAX:
+            cells[-1]["metadata"]["jupyter"] = {"source_hidden": True}  # one click away; its first line stays in view
     kernel = notebook.kernel or "python3"
     shown = {"name": kernel, "display_name": NAMES.get(kernel, kernel), "language": notebook.language}
     own = {"notebook_id": notebook.notebook_id, **notebook.metadata}

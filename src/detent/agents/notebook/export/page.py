@@ -11,7 +11,9 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from detent.agents.notebook.analysis.goal import read_goal
 from detent.agents.notebook.cell import Cell, Notebook, Output
+from detent.agents.notebook.content import peek
 from detent.agents.notebook.export.part import is_chinese, shown, thinking_of
 from detent.agents.notebook.export.sanitizer import sanitized
 from detent.core.value import scrub
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-DULL = ("import ", "from ", "try:", "#")  # beginnings of lines that say little about a cell
 OPEN_LINES_MAX = 12  # longer code is folded
 CODE_MAX = 60_000  # characters that are coloured
 WORDS = {
@@ -90,12 +91,11 @@ class _Page:
         if cell.content.strip():
             lines = cell.content.strip("\n").split("\n")
             number = f"[{cell.execution_count}]" if cell.execution_count is not None else "[ ]"
-            peek = next((line for line in lines if line.strip() and not line.startswith(DULL)), lines[0])
             about = f"{len(lines)} {self.word('lines')}"
             is_open = " open" if len(lines) <= OPEN_LINES_MAX else ""
             parts.append(
                 f'<details class="code"{is_open}><summary><span>{escape(number)}</span>'
-                f'<span class="peek">{escape(peek.strip()[:100])}</span><span>{about}</span></summary>'
+                f'<span class="peek">{escape(peek(cell.content)[:100])}</span><span>{about}</span></summary>'
                 f"<pre><code>{coloured(cell.content, cell.language)}</code></pre></details>"
             )
         parts += [self._output(output) for output in cell.outputs]
@@ -122,7 +122,7 @@ class _Page:
         notebook, given = self.notebook, self.notebook.metadata
         listed = list(cells)
         facts = []
-        if isinstance(given.get("achieved"), bool):
+        if isinstance(given.get("achieved"), bool) and _has_bar(given):
             name = "met" if given["achieved"] else "missed"
             facts.append(f'<li class="{name}">{self.word(name)}</li>')
         facts += [
@@ -152,6 +152,12 @@ class _Page:
         return f"<nav><h2>{self.word('contents')}</h2><ol>{''.join(rows)}</ol></nav>"
 
 
+def _has_bar(given: dict[str, Any]) -> bool:
+    """Whether there was anything to meet or to miss: a goal, and for the offline analysis a figure in it."""
+    goal = str(given.get("goal") or "")
+    return bool(goal) and (given.get("planner") != "builtin:analysis" or bool(read_goal(goal).measures))
+
+
 def html(notebook: Notebook, *, thinking: bool = True) -> str:
     """The text of an .html file."""
     page = _Page(notebook)
@@ -179,7 +185,7 @@ def _style() -> str:
 
 @cache
 def _markdown() -> "MarkdownIt":
-    """CommonMark with tables; HTML in it is text, and a picture from outside is only named."""
+    """CommonMark with tables; HTML in it is text, and a picture or a page from outside is only named."""
     from markdown_it import MarkdownIt  # noqa: PLC0415  # needed for pages only
     from markdown_it.token import Token  # noqa: PLC0415
 
@@ -192,13 +198,22 @@ def _markdown() -> "MarkdownIt":
             return f'<img alt="{name}" src="{escape(source)}">'
         return f"<code>{name or 'picture'}</code>"
 
-    def link(renderer: Any, tokens: list[Token], at: int, options: Any, env: Any) -> str:
-        tokens[at].attrSet("rel", "noopener noreferrer nofollow")
-        rendered: str = renderer.renderToken(tokens, at, options, env)
-        return rendered
+    def link(_renderer: Any, tokens: list[Token], at: int, _options: Any, env: Any) -> str:
+        address = str(tokens[at].attrGet("href") or "")
+        is_inner = address.startswith("#")
+        env.setdefault("addresses", []).append("" if is_inner else address)
+        return f'<a href="{escape(address)}">' if is_inner else '<span class="link">'
+
+    def link_end(_renderer: Any, tokens: list[Token], at: int, _options: Any, env: Any) -> str:
+        address = env["addresses"].pop()
+        if not address:
+            return "</a>"
+        is_told = at > 0 and tokens[at - 1].content == address
+        return "</span>" if is_told else f"</span> <small>({escape(address)})</small>"
 
     parser.add_render_rule("image", picture)
     parser.add_render_rule("link_open", link)
+    parser.add_render_rule("link_close", link_end)
     return parser
 
 
