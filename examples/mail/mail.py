@@ -39,7 +39,8 @@ async def send(contract: Any) -> Any:
     mail["X-Detent-Key"] = key.replace("\n", "")
     mail.set_content(given.get("body", ""))
     await asyncio.to_thread(_deliver, mail)
-    return "邮件已发送"
+    is_chinese = any("\u4e00" <= ch <= "\u9fff" for ch in mail["Subject"] + given.get("body", ""))
+    return "邮件已发送" if is_chinese else "the mail was sent"
 
 
 def _deliver(mail: EmailMessage) -> None:

@@ -289,6 +289,30 @@ def test_a_callback_that_never_comes_is_a_timeout_unless_something_irreversible_
     assert reason_of(pay.open("pay")) == "outcome_unknown"
 
 
+def at_work(effect: str, **more: Any) -> Story:
+    """A call that has left and asks something on its open line."""
+    story = Story(Machine("m", "a", table("a - done\na STOP b\nb X b"), {"a": (Action("call", effect),)}, ENDS))
+    question = Question("Who?", "form", data={"line": 7}, hears_no=True, **more)
+    return story.move("call", "suspend", question=question, deed="possible")
+
+
+def test_a_call_that_asks_on_its_open_line_is_told_of_a_no() -> None:
+    story = at_work("pay").answer("call", approved=False, by="kim")
+    assert story.commands == (Perform("a/call/1"),)
+    contract = story.open("call")
+    assert (contract.answers[-1].approved, contract.asked, contract.deed) == (False, {"line": 7}, "possible")
+    story.move("call", "reject", error=Failure("approval_rejected", "kim said no"))
+    assert (story.status, story.error) == (Status.REJECTED, "approval_rejected")
+
+
+@pytest.mark.parametrize("effect", ["look", "pay"])
+def test_a_call_that_asks_on_its_open_line_is_told_when_nobody_will_answer(effect: str) -> None:
+    for story in (at_work(effect, expires_s=60).wake(), at_work(effect).signal("STOP")):
+        assert story.aborted == ["a/call/1"]
+        doubts = [reason_of(contract) for contract in story.run.contracts]
+        assert doubts == (["outcome_unknown"] if effect == "pay" else [])
+
+
 def reason_of(contract: Contract) -> str:
     assert contract.question is not None
     return contract.question.reason

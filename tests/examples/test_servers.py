@@ -17,7 +17,7 @@ def detent(folder: Path, *words: str) -> tuple[int, Any]:
     env = os.environ | {"DETENT_MODEL": "builtin:rules"}
     done = subprocess.run(
         [BIN / "detent", *words, "--json"], cwd=folder, env=env, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)

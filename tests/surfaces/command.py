@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 SCRIPT = str(Path(sys.executable).with_name("detent"))
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0  # only against hanging: a busy machine takes its time
 
 FLOWS = """
 import asyncio

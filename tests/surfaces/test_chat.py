@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -125,11 +126,11 @@ def test_questions_are_answered_in_place_and_a_session_goes_on(detent: Detent) -
     terminal.type(INVITE + "\n")
     shown = terminal.until(r"\[l\]ater\? ")
     assert '"to": "bob@example.com"' in shown
-    assert "[002]: running → waiting" in shown
+    assert re.search(r"confirmation \[002\]:[^\n]* → waiting", shown)
     terminal.type("l\n")
     terminal.until("> ")
-    terminal.type("\n")
-    terminal.until("detent chat --session s")
+    terminal.type("/exit\n")
+    terminal.until("detent chat --session s --tools mail.py")
     assert terminal.end() in (0, 3)
     assert not detent.has("sent")
 
@@ -137,13 +138,67 @@ def test_questions_are_answered_in_place_and_a_session_goes_on(detent: Detent) -
     terminal.until(r"\[l\]ater\? ")
     terminal.type("y\n")
     shown = terminal.until("> ")
-    assert "email.send [001]: running → completed" in shown
+    assert re.search(r"email\.send \[001\]:[^\n]* → completed", shown)
     assert "已完成" in shown
     terminal.type("重试\n")
     assert "already done" in terminal.until("> ")
-    terminal.type("\n")
+    terminal.type("\x04")
     assert terminal.end() == 0
     assert (detent.folder / "sent").read_text() == "bob@example.com\n"
+
+
+def test_a_newcomer_is_told_who_answers_and_slips_end_nothing(detent: Detent) -> None:
+    terminal = Terminal(detent, "chat", "--tools", "mail.py")
+    greeting = terminal.until("> ")
+    assert "no model is configured" in greeting
+    assert "tools: email.send" in greeting
+    for slip in ("\n", "/help\n", "/tools\n"):
+        terminal.type(slip)
+        shown = terminal.until("> ")
+    assert re.search(r"email\.send +asks first +Send an e-mail\.", shown)
+    terminal.type(INVITE + "\n")
+    terminal.until(r"\[l\]ater\? ")
+    terminal.type("yse\n")
+    terminal.until(r"\[l\]ater\? ")
+    terminal.type("e\n")
+    terminal.until("JSON: ")
+    for slip, problem in (("{bad", "is not JSON"), ("[1]", "must be a JSON object")):
+        terminal.type(slip + "\n")
+        assert problem in terminal.until("Arguments as JSON: ")
+    terminal.type('{"to": "eve@example.com"}\n')
+    shown = terminal.until("> ")
+    assert shown.index("[003]") < shown.index("已完成"), "what was done is told before what is said about it"
+    assert shown.count("→ waiting") == 0, "no move is told twice"
+    terminal.process.send_signal(signal.SIGINT)
+    assert "detent chat --session" in terminal.until("interrupted")
+    assert terminal.end() == 130
+    assert (detent.folder / "sent").read_text() == "eve@example.com\n"
+
+
+def test_an_approval_shows_what_the_assistant_says(detent: Detent) -> None:
+    run_id = detent("chat", "--tools", "mail.py", "--json", INVITE, code=3).json["run_id"]
+    assert detent("approve", run_id).out.endswith('\n\n已完成：email.send: {"sent": "bob@example.com"}\n')
+    assert "emotion" not in detent("show", run_id).out
+
+
+def test_a_model_that_cannot_be_asked_is_a_mistake_before_anything_begins(detent: Detent) -> None:
+    assert "openai:NAME" in detent("chat", "--model", "bad", "hello", code=2).err
+    assert "OPENAI_API_KEY is not set" in detent("chat", "--model", "openai:some", "hello", code=2).err
+    assert detent("list", "--json").json["runs"] == []
+
+
+def test_the_policy_can_be_named(detent: Detent) -> None:
+    (detent.folder / "law.yaml").write_text("rules:\n  - {name: no-mail, tool: email.*, decision: deny}\n")
+    turn = detent("chat", "--tools", "mail.py", "--policy", "law.yaml", "--json", INVITE).json
+    assert "no-mail" in turn["executions"][0]["error_message"]
+
+
+def test_a_protocol_server_on_a_terminal_says_what_it_waits_for(detent: Detent) -> None:
+    terminal = Terminal(detent, "mcp")
+    assert "an MCP client starts it" in terminal.until("mcpServers.*\n")
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.until("interrupted")
+    assert terminal.end() == 130
 
 
 async def told(detent: Detent, url: str, *argv: str) -> tuple[int, str]:

@@ -2,7 +2,7 @@
 
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import CONTRACT, Contract, Failure
-from detent.core.deed import Declared, Effect, EffectFailed, Outcome, OutcomeUnknown, effect
+from detent.core.deed import Declared, Declined, Effect, EffectFailed, Outcome, OutcomeUnknown, effect
 from detent.core.engine import advance
 from detent.core.events import ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry, Taken, trace
@@ -25,6 +25,7 @@ __all__ = [
     "Declared",
     "Effect",
     "EffectFailed",
+    "Declined",
     "Entry",
     "Event",
     "Failure",

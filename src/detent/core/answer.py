@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core import attempt
+from detent.core.branch import in_doubt
 from detent.core.contract import ASKED, Contract, Deed, Failure
 from detent.core.draft import Draft
 from detent.core.events import ContractMoved, Signalled
@@ -62,6 +63,9 @@ def resumed(draft: Draft, contract: Contract, event: ContractMoved, actor: str) 
         _check_speaker(draft, contract, question, said)
     if question.reason == "outcome_unknown" and not is_void:
         _settled(draft, contract, said, actor)
+    elif said.approved is False and question.hears_no and not is_void and not contract.is_adrift:
+        _keep(draft, contract, said)
+        attempt.perform(draft, contract, "resume", actor, answers=(*contract.answers, said), asked=question.data)
     elif said.approved is False:
         _rejected(draft, contract, said, event, actor)
     else:
@@ -163,8 +167,9 @@ def _agreed(draft: Draft, contract: Contract, question: Question, said: Answer, 
         result = {"approved": True, "by": said.by, "comment": said.comment, "data": said.data}
         attempt.finished(draft, draft.move(running, "succeed", actor, result=result, deed="done"))
     else:
-        approved = contract.call_hash
-        attempt.perform(draft, contract, "resume", actor, answers=answers, approved=approved, asked=question.data)
+        judges = question.approvers or contract.judges
+        attempt.perform(draft, contract, "resume", actor, answers=answers, approved=contract.call_hash,
+                        asked=question.data, judges=judges, separate=question.separate)  # fmt: skip
 
 
 def _superseded(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
@@ -239,12 +244,13 @@ def expired(draft: Draft, contract: Contract) -> None:
     if reason == "timer":
         attempt.slept(draft, contract)
     elif reason != "outcome_unknown" and contract.is_irreversible and contract.deed == "possible":
-        # Silence after an irreversible call is not failure: only somebody who looks can say what happened.
-        running = draft.move(contract, "resume", "timer")
-        doubt = Question(f"`{contract.effect}` was called and never answered. Did it happen?", "outcome_unknown")
-        draft.move(running, "suspend", "timer", question=doubt)
+        if contract.question is not None and contract.question.hears_no:
+            draft.aborted.append(contract.id)
+        in_doubt(draft, contract, "timer")
     else:
         error = Failure(EXPIRED.get(reason, "timeout"), f"`{contract.action}` waited until its time was over")
+        if contract.question is not None and contract.question.hears_no:
+            draft.aborted.append(contract.id)
         attempt.finished(draft, draft.move(contract, "timeout", "timer", error=error))
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from detent.core.chart import Work
 from detent.core.contract import Contract, Failure
 from detent.core.draft import Draft
+from detent.core.question import Question
 from detent.core.run import Lane
 from detent.core.status import Status
 from detent.errors import ExpressionError, Refused
@@ -169,6 +170,19 @@ def leave(draft: Draft, above: str = "", actor: str = "engine") -> None:
             abandon(draft, contract, actor)
 
 
+def _is_at_work(contract: Contract) -> bool:
+    """Whether something outside is under way for a contract, and must be told that it is over."""
+    question = contract.question
+    return contract.deed == "possible" if question is None else question.hears_no or question.reason == "callback"
+
+
+def in_doubt(draft: Draft, contract: Contract, actor: str) -> Contract:
+    """Nobody has answered what an irreversible call asked, or will: only somebody who looks can say what happened."""
+    running = draft.move(contract, "resume", actor)
+    doubt = Question(f"`{contract.effect}` was called and never answered. Did it happen?", "outcome_unknown")
+    return draft.move(running, "suspend", actor, question=doubt, expires_at=0.0)
+
+
 def abandon(draft: Draft, contract: Contract, actor: str) -> None:
     """End a contract nobody waits for any more; one that may have happened must still be settled."""
     if contract.status is Status.PENDING:
@@ -176,9 +190,11 @@ def abandon(draft: Draft, contract: Contract, actor: str) -> None:
     deed = contract.deed
     if contract.id in draft.performing:
         deed = draft.performing.pop(contract.id)  # the host has not been told yet
-    elif contract.question.reason == "callback" if contract.question else deed == "possible":
+    elif _is_at_work(contract):
         draft.aborted.append(contract.id)
     if contract.is_irreversible and deed == "possible":
+        if contract.question is not None and contract.question.hears_no:
+            contract = in_doubt(draft, contract, actor)
         draft.contracts[contract.id] = replace(contract, is_adrift=True)
     else:
         draft.move(contract, "cancel", actor, error=Failure("cancelled"), deed=deed)

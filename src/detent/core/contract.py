@@ -74,6 +74,8 @@ class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     answered: int = 0  # how many of the answers were for earlier questions
     asked: dict[str, Any] = {}  # what the effect left with its last question, given back to it with the answer
     approved: str = ""  # the call hash people said yes to
+    judges: tuple[str, ...] = ()  # whom that question was for; what the effect asks later is for them too
+    separate: bool = False  # and whether it was not for whoever started the run
     rule: str = ""  # the rule of the policy that has asked about it or answered for it
     created_at: float = 0.0
     moved_at: float = 0.0

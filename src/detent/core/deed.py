@@ -46,6 +46,17 @@ class EffectFailed(Exception):
         self.usage = dict(usage or {})
 
 
+class Declined(EffectFailed):
+    """A person said no to what the effect asked while it was at work, and it has ended; `deed` is what is known of it.
+
+    `none`: it says itself that it did nothing. `possible`: it did not say so, and its key stays taken.
+    """
+
+    def __init__(self, message: str, result: Any = None, deed: Literal["none", "possible"] = "none") -> None:
+        super().__init__(message, "approval_rejected", result)
+        self.deed = deed
+
+
 class OutcomeUnknown(Exception):
     """The call left and no answer came back: nobody knows whether it happened."""
 
@@ -80,7 +91,7 @@ class Effect(msgspec.Struct, frozen=True):
     """A named door: what it declares, how to go through it, and how to find out whether somebody did.
 
     `reconcile` answers an Outcome (it happened, this is the result), raises EffectFailed (it did not happen) or
-    returns None (it cannot tell).
+    returns None (it cannot tell). `withdraw` is told that nobody will answer what this contract asked (`hears_no`).
     """
 
     name: str
@@ -89,6 +100,7 @@ class Effect(msgspec.Struct, frozen=True):
     reconcile: Reconcile | None = None
     about: str = ""
     schema: dict[str, Any] = {}  # JSON Schema of its input, for those who must be told how to call it; empty: unknown
+    withdraw: Callable[[Contract], None] | None = None
 
 
 @overload

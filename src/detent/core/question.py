@@ -23,6 +23,7 @@ class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     quorum: int = 1
     separate: bool = False  # whoever started the run may not answer
     expires_s: float = 0.0  # 0: waits for ever
+    hears_no: bool = False  # whoever asks is at work and must be told of a no as well
     data: dict[str, Any] = {}  # what the asker knows, shown with the question
 
     def __post_init__(self) -> None:

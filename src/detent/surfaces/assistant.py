@@ -55,6 +55,15 @@ def tools_of(known: Mapping[str, Effect], own: Mapping[str, Effect], named: Sequ
     return offered({**served, **own}.values())
 
 
+def check_model(wanted: str, *, is_here: bool) -> None:
+    """Refuse a model that cannot be asked before anything begins; `is_here`: this process is the one that asks it."""
+    from detent.effects.llm import chosen
+
+    choice = chosen(wanted)
+    if choice.problem and (is_here or not choice.is_written_well):
+        raise Refused(f"the model `{choice.spec}` cannot be used: {choice.problem}")
+
+
 class Past(NamedTuple):
     """A session so far: what was said, our lines on calls cancelled since, and the facts of all calls cancelled."""
 

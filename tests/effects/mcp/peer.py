@@ -90,10 +90,20 @@ def ask_name() -> Elicit[Name]:
 @server.tool()
 def greet(person: Annotated[ElicitationResult[Name], Resolve(ask_name)]) -> str:
     """Greet somebody, after asking who it is."""
-    note("greet")
+    note("greet" if isinstance(person, AcceptedElicitation) else f"greet {person.action}")
     if isinstance(person, AcceptedElicitation):
         return f"hello {person.data.name}, {person.data.age}"
     return "hello nobody"
+
+
+@server.tool()
+def enrol(person: Annotated[ElicitationResult[Name], Resolve(ask_name)]) -> str:
+    """Enrol somebody, after asking who it is; without a name that is an error."""
+    if isinstance(person, AcceptedElicitation):
+        note(f"enrol {person.data.name}")
+        return "enrolled"
+    note(f"enrol {person.action}")
+    raise ValueError("nobody was enrolled")
 
 
 if __name__ == "__main__":

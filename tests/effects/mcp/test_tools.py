@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from detent.core.deed import Effect, EffectFailed, Outcome, OutcomeUnknown
 from detent.core.question import Answer
 from detent.effects.mcp import ServerConfig, Servers, ToolConfig
 
+pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
 ROOT = Path(__file__).parents[3]
 PEER = str(Path(__file__).with_name("peer.py"))
 
@@ -200,17 +200,13 @@ def alive(tmp_path: Path) -> list[int]:
 
 async def test_a_server_over_streamable_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     env = {**os.environ, "PEER_NOTES": str(tmp_path / "notes")}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, PEER, str(port), env=env, stderr=asyncio.subprocess.PIPE
-    )
+    process = await asyncio.create_subprocess_exec(sys.executable, PEER, "0", env=env, stderr=asyncio.subprocess.PIPE)
     try:
         assert process.stderr is not None
         while b"running on" not in (line := await process.stderr.readline()):
             assert line, "the server ended"
+        port = int(line.split(b"127.0.0.1:")[1].split()[0])
         for protocol in ("auto", "legacy"):
             config = ServerConfig("web", url=f"http://127.0.0.1:{port}/mcp", protocol=protocol)
             async with serving(tmp_path / protocol, config) as (_, effects):

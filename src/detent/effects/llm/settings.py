@@ -43,6 +43,11 @@ class Choice(NamedTuple):
         return f"{self.provider}:{self.name}" if self.provider else self.name
 
     @property
+    def is_written_well(self) -> bool:
+        """Whether it names a provider at all; keys and servers are another matter."""
+        return self.provider in (*KEYS, "builtin") and bool(self.name)
+
+    @property
     def is_builtin(self) -> bool:
         """Whether it is the rules that come with detent."""
         return self.provider == "builtin"

@@ -35,31 +35,39 @@ class Call:
         self.task: asyncio.Task[Outcome | Exception] | None = None
         self.questions: asyncio.Queue[Any] = asyncio.Queue()
         self._answer: asyncio.Future[Any] | None = None
+        self._is_given_up = False
 
     async def elicited(self, params: Any) -> Any:
         """The tool asks on the open line: hand the question up and wait for its answer."""
         from mcp.types import ElicitResult  # noqa: PLC0415
 
         before = form.asked(self.contract)
+        if self._is_given_up:
+            return ElicitResult(action="cancel")
         if before.get("question") == form.mark(params):  # asked and answered before this host was started anew
-            return ElicitResult(action="accept", content=form.content(form.answer_of(self.contract)))
+            return self._said()
         self._answer = asyncio.get_running_loop().create_future()
         self.questions.put_nowait(params)
         return await self._answer
 
     def answer(self, contract: Contract) -> None:
         """Give the tool the answer it waits for."""
-        from mcp.types import ElicitResult  # noqa: PLC0415
-
         self.contract = contract
         if self._answer is not None and not self._answer.done():
-            content = form.content(form.answer_of(contract))
-            self._answer.set_result(ElicitResult(action="accept", content=content))
+            self._answer.set_result(self._said())
+
+    def _said(self) -> Any:
+        from mcp.types import ElicitResult  # noqa: PLC0415
+
+        if form.is_no(self.contract):
+            return ElicitResult(action="decline")
+        return ElicitResult(action="accept", content=form.content(form.answer_of(self.contract)))
 
     def give_up(self) -> None:
         """Nobody will answer any more."""
         from mcp.types import ElicitResult  # noqa: PLC0415
 
+        self._is_given_up = True
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(ElicitResult(action="cancel"))
 

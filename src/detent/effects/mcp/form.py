@@ -21,6 +21,11 @@ def answer_of(contract: Contract) -> Any:
     return contract.answers[-1].data if contract.answers else None
 
 
+def is_no(contract: Contract) -> bool:
+    """Whether the person rejected the question."""
+    return bool(contract.answers) and contract.answers[-1].approved is False
+
+
 def mark(params: Any) -> str:
     """The same for the same question."""
     return digest([params.message, getattr(params, "requested_schema", None), getattr(params, "url", None)])
@@ -37,7 +42,10 @@ def question(server: str, tool: str, requests: dict[str, Any], left: dict[str, A
     if len(schemas) > 1:
         schema = {"type": "object", "properties": schemas, "required": list(schemas)}
     text = f"The server `{server}` asks, for its tool `{tool}`:\n" + "\n".join(words)
-    return Question(text, "form", schema=schema, data={"server": server, "tool": tool, NAME: left})
+    # A question on an open line must be answered whatever the person says; one that carries its own state need not.
+    return Question(
+        text, "form", schema=schema, data={"server": server, "tool": tool, NAME: left}, hears_no="call" in left
+    )
 
 
 def _schema(params: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Self
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.deed import Declared, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown
+from detent.core.deed import Declared, Declined, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown
 from detent.effects.kernel.orphan import kill_orphans
 from detent.effects.mcp import form
 from detent.effects.mcp.call import Call
@@ -18,6 +18,7 @@ from detent.effects.mcp.connection import MARK, Connection
 
 FOLDER = "mcp"  # in the home: logs of servers, and what they offer
 OPEN_MAX = 100  # calls of one host that wait for a person on an open line
+GIVEN_UP_S = 10.0  # for a tool to end when it was told that nobody will answer
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -118,11 +119,14 @@ class Servers:
             key=said.key,
         )
         about = offer.description.partition("\n")[0]
-        return Effect(f"{server.name}.{offer.name}", perform, declared, about=about, schema=offer.schema)
+        name = f"{server.name}.{offer.name}"
+        return Effect(name, perform, declared, about=about, schema=offer.schema, withdraw=self.withdraw)
 
     async def _perform(self, server: ServerConfig, tool: str, contract: Contract) -> Outcome:
         token = form.asked(contract).get("call")
         call = self._open.pop(token, None) if isinstance(token, str) else None
+        if form.is_no(contract):
+            return await self._declined(call, contract)
         if call is None and token and contract.is_irreversible:
             raise OutcomeUnknown(f"`{server.name}.{tool}` was at work when it asked, and the line to it is gone")
         if call is None:
@@ -133,6 +137,46 @@ class Servers:
             return await call.perform()
         async with call.connection.turn:
             return await self._in_turn(call, contract)
+
+    async def _declined(self, call: Call | None, contract: Contract) -> Outcome:
+        """Hand a person's no to the tool that waits for it; the contract is rejected, whatever the tool says to that.
+
+        Only a tool that reports an error has said that it did nothing.
+        """
+        said = contract.answers[-1]
+        no = f"{said.by or 'somebody'} said no" + (f": {said.comment}" if said.comment else "")
+        if call is None:  # the line is gone, and with it whoever asked
+            raise Declined(no, deed="possible" if contract.is_irreversible else "none")
+        async with call.connection.turn:
+            try:
+                outcome = await self._in_turn(call, contract)
+            except EffectFailed as error:
+                raise Declined(no, {"text": str(error)}) from None
+        if outcome.question is not None:  # it asks something else: that is no answer to a no
+            self._give_up(self._open.pop(call.token))
+        raise Declined(no, outcome.result, "possible")
+
+    def withdraw(self, contract: Contract) -> None:
+        """Nobody will answer what this contract's call has asked: tell the tool, and let it end."""
+        left = contract.question.data.get(form.NAME) if contract.question else None
+        call = self._open.pop(left.get("call", ""), None) if isinstance(left, dict) else None
+        if call is not None:
+            self._give_up(call)
+
+    def _give_up(self, call: Call) -> None:
+        self._tasks.create_task(self._ended(call))
+
+    async def _ended(self, call: Call) -> None:
+        """Let a call that nobody waits for come to its end, alone on its line; one that does not is cut off."""
+        async with call.connection.turn:
+            call.connection.active = call
+            try:
+                call.give_up()
+                if call.task is not None:
+                    await asyncio.wait({call.task}, timeout=GIVEN_UP_S)
+                    call.task.cancel()
+            finally:
+                call.connection.active = None
 
     async def _in_turn(self, call: Call, contract: Contract) -> Outcome:
         """Go on with a call until it is done or asks; only one is at work on such a line, so a question is its own."""
@@ -173,7 +217,7 @@ class Servers:
     def _remember(self, call: Call) -> None:
         self._open[call.token] = call
         while len(self._open) > OPEN_MAX:
-            self._open.pop(next(iter(self._open))).give_up()
+            self._give_up(self._open.pop(next(iter(self._open))))
 
     @staticmethod
     def _check(connection: Connection, tool: str, contract: Contract) -> None:

@@ -22,7 +22,17 @@ from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.embedded.child import child_id, child_machine
 from detent.host.embedded.crew import Crew
 from detent.host.embedded.live import Live
-from detent.host.embedded.outcome import Limit, doubtful, failed, moved_by, not_done, not_kept, settled_at, told
+from detent.host.embedded.outcome import (
+    Limit,
+    doubtful,
+    failed,
+    moved_by,
+    not_done,
+    not_kept,
+    reported,
+    settled_at,
+    told,
+)
 from detent.host.embedded.secret import NONE, Secrets, named
 
 if TYPE_CHECKING:
@@ -78,8 +88,13 @@ class Attempts:
         """Whether nothing is under way that could have something to write in a moment."""
         return not self._under_way
 
-    def abort(self, live: Live, contract_id: str) -> None:
+    def abort(self, live: Live, contract: Contract) -> None:
         """Stop a contract's effect, or the child run it waits for; a doubt being settled goes on."""
+        contract_id, question = contract.id, contract.question
+        if contract.status is Status.WAITING and question is not None and question.hears_no:
+            effect = self._host.effect(live, contract.effect)
+            if effect is not None and effect.withdraw is not None:
+                effect.withdraw(contract)
         task = live.tasks.get(contract_id)
         if task is not None:
             if self._under_way.get((live.run.id, contract_id)):
@@ -233,7 +248,7 @@ class Attempts:
             kind = next((name for type_, name in kinds.items() if isinstance(error, type_)), "tool_failure.exception")
             return None if contract.is_irreversible else failed(contract, kind, told(error), clock.now())
         except EffectFailed as error:
-            return replace(failed(contract, error.type, str(error), clock.now(), error.result), usage=error.usage)
+            return reported(contract, error, clock.now())
         except (KeyboardInterrupt, GeneratorExit):
             raise  # the user's, or the loop's own end
         except BaseException as error:  # effects may fail in any way; the machine decides what that means

@@ -96,9 +96,10 @@ def _has_happened(moved: ContractMoved) -> bool:
 
 
 def _is_in_doubt(contract: Contract, moved: ContractMoved) -> bool:
-    """Somebody gave up on finding out: the key stays taken."""
+    """Somebody gave up on finding out, or a call that was told no did not say that it did nothing."""
     gave_up = isinstance(moved.result, dict) and moved.result.get("outcome") == "give_up"
-    return moved.trigger == "resume" and gave_up and contract.deed == "possible"
+    is_told_no = moved.trigger == "reject" and moved.deed == "possible"
+    return is_told_no or (moved.trigger == "resume" and gave_up and contract.deed == "possible")
 
 
 def _refusal(contract: Contract, held: Claim, at: float) -> ContractMoved:

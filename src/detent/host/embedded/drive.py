@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from detent.core.commands import Abort, Ask, Perform, Wake
+from detent.core.contract import Contract
 from detent.core.deed import Effect
 from detent.core.engine import advance
 from detent.core.events import ContractMoved, Event
@@ -207,7 +208,8 @@ class Drive:
                     if may_go_on and kind is Perform:
                         deeds.performs += (command.contract_id,)  # type: ignore[union-attr]
                 elif kind is Abort:
-                    deeds.aborts += (command.contract_id,)  # type: ignore[union-attr]
+                    stopped = before.contract(command.contract_id)  # type: ignore[union-attr]
+                    deeds.aborts += (stopped,) if stopped is not None else ()
                 elif kind is Wake:
                     self.timers.set(run.id, command.at)  # type: ignore[union-attr]
 
@@ -256,8 +258,8 @@ class Drive:
         for entry in deeds.entries:
             for listen in self._listeners.get(live.run.id, ()):
                 listen(entry)
-        for contract_id in deeds.aborts:
-            self.attempts.abort(live, contract_id)
+        for contract in deeds.aborts:
+            self.attempts.abort(live, contract)
         for contract_id in deeds.performs:
             self.attempts.begin(live, contract_id)
         if done is not None and not done.done():
@@ -415,7 +417,7 @@ class _Deeds:
         self.host, self.live, self.batch, self.done = host, live, batch, done
         self.run = live.run
         self.performs: tuple[str, ...] = ()
-        self.aborts: tuple[str, ...] = ()
+        self.aborts: tuple[Contract, ...] = ()
         self.entries: tuple[Entry, ...] = ()
 
     def __call__(self, error: JournalError | None) -> None:

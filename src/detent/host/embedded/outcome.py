@@ -3,8 +3,10 @@
 import asyncio
 from typing import Any
 
+from msgspec.structs import replace
+
 from detent.core.contract import Contract, Failure
-from detent.core.deed import EffectFailed, Outcome
+from detent.core.deed import Declined, EffectFailed, Outcome
 from detent.core.events import ContractMoved
 from detent.core.question import Question
 from detent.core.value import plain
@@ -50,6 +52,12 @@ def failed(contract: Contract, kind: str, message: str, at: float, result: Any =
     except Refused as error:
         result, message = None, f"{message[:200]} (and its result could not be kept: {error})"
     return ContractMoved(contract.id, "fail", error=Failure(kind, message), result=result, at=at)
+
+
+def reported(contract: Contract, error: EffectFailed, at: float) -> ContractMoved:
+    """What the tool itself says went wrong, or that it ended because somebody said no."""
+    moved = replace(failed(contract, error.type, str(error), at, error.result), usage=error.usage)
+    return replace(moved, trigger="reject", deed=error.deed) if isinstance(error, Declined) else moved
 
 
 def not_kept(contract: Contract | None, moved: ContractMoved, error: Refused) -> ContractMoved:
@@ -105,15 +113,22 @@ def run_again(contract: Contract, actor: str) -> list[ContractMoved]:
     ]
 
 
+def _for_judges(contract: Contract, asked: Question) -> Question:
+    """What an effect asks, for those alone who could approve its call."""
+    if asked.reason != "form" or asked.approvers or not (contract.judges or contract.separate):
+        return asked
+    return replace(asked, approvers=contract.judges, separate=asked.separate or contract.separate)
+
+
 def moved_by(contract: Contract, outcome: Any, at: float) -> ContractMoved:
     """What an effect returned, as the event it means."""
     try:
         if outcome is None or type(outcome) is not Outcome:
             return ContractMoved(contract.id, "succeed", result=plain(outcome, "result"), at=at)
         if outcome.question is not None:
-            return ContractMoved(
-                contract.id, "suspend", question=outcome.question, deed="none", usage=outcome.usage, at=at
-            )
+            asked = _for_judges(contract, outcome.question)
+            deed = "possible" if asked.hears_no else "none"
+            return ContractMoved(contract.id, "suspend", question=asked, deed=deed, usage=outcome.usage, at=at)
         result = plain(outcome.result, "result")
         if not (outcome.raises or outcome.patch or outcome.usage):
             return ContractMoved(contract.id, "succeed", result=result, at=at)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 DEFAULT_HOME = ".detent"
 # The commands that can make a run act, so that a policy matters to them.
-DRIVING = frozenset({"run", "signal", "approve", "reject", "answer", "cancel", "resume", "fork", "migrate", "serve"})
+DRIVING = frozenset(
+    {"run", "chat", "signal", "approve", "reject", "answer", "cancel", "resume", "fork", "migrate", "serve"}
+)
 
 
 def emit(value: Mapping[str, Any]) -> None:

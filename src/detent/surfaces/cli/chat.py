@@ -1,5 +1,6 @@
 """The command chat: a conversation with the assistant, one turn or many, on a terminal or for a script."""
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,15 +11,22 @@ from detent.agents.assistant import checked_session, new_session
 from detent.agents.assistant.view import snapshot
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.surfaces.assistant import Past, begin, history, ledger_of, own_effects, tools_of
+from detent.effects.llm import chosen as chosen_model
+from detent.surfaces.assistant import Past, begin, check_model, history, ledger_of, own_effects, tools_of
 from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.keyboard import is_terminal, line
 from detent.surfaces.cli.option import by_option, verb
-from detent.surfaces.cli.talk import line, settle
+from detent.surfaces.cli.talk import settle
+from detent.surfaces.cli.text import columns, visible
 from detent.surfaces.cli.view import CODES, Standing
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:
     from detent.host.embedded.shared import SharedHost
+
+
+ENDINGS = ("/exit", "/quit", "exit", "quit", "bye")
+SHOWN_MAX = 8  # names of tools in the greeting
 
 
 class Chat:
@@ -28,6 +36,7 @@ class Chat:
         self.caller, self.host, self.session, self.source, self.by = caller, host, session, source, by
         self.tools: list[dict[str, Any]] = []
         self.settings: dict[str, Any] = {}
+        self.words: list[str] = []  # of the command line that began it, to go on with
 
     async def turn(self, message: str) -> int:
         """Say something and stay with it until it is answered or waits."""
@@ -67,21 +76,60 @@ class Chat:
 
     async def talk(self) -> int:
         """Turn after turn until the input ends."""
-        is_terminal = sys.stdin.isatty()
-        if is_terminal:
-            await self.open_questions()
-            self.caller.say(_("session {session}; an empty line or Ctrl-D ends it", session=self.session), "dim")
-        code = 0
-        while True:
-            message = await line("> " if is_terminal else "")
-            if message is None or (is_terminal and not message.strip()):
-                break
-            if message.strip():
-                code = await self.turn(message)
-        if is_terminal:
-            again = self.caller.command("chat", "--session", self.session)
+        if not is_terminal():
+            code = 0
+            while (message := await line("")) is not None:
+                code = await self.turn(message) if message.strip() else code
+            return code
+        self.greet()
+        await self.open_questions()
+        try:
+            return await self._talk()
+        finally:
+            again = self.caller.command("chat", "--session", self.session, *self.words)
             self.caller.say(_("go on with: {command}", command=again), "dim")
+
+    async def _talk(self) -> int:
+        code = 0
+        while (message := await self._heard()) is not None and message.strip().lower() not in ENDINGS:
+            if message.strip() == "/tools":
+                self.show_tools()
+            elif message.strip() in ("/help", "/?"):
+                self.caller.say(_("Say what you want. /tools shows what can be used, /exit or Ctrl-D ends it."))
+            elif message.strip():
+                code = await self.turn(message)
         return code
+
+    async def _heard(self) -> str | None:
+        try:
+            return await line("> ", is_kept=True)
+        except asyncio.CancelledError:
+            self.caller.say()  # Ctrl-C leaves the cursor behind the prompt
+            raise
+
+    def greet(self) -> None:
+        """Who answers, and with what."""
+        choice = chosen_model(self.settings.get("model", ""))
+        who = _("model {name}", name=visible(choice.spec))
+        if choice.is_builtin:
+            who = _("no model is configured: a few sentences are answered by rules (`detent doctor` says more)")
+        names = ", ".join(visible(tool["name"]) for tool in self.tools[:SHOWN_MAX])
+        more = ", …" if len(self.tools) > SHOWN_MAX else ""
+        self.caller.say(_("session {session}; {who}", session=self.session, who=who), "dim")
+        tools = _("tools: {names}", names=names + more) if names else _("no tools: --tools, --tool or detent.mcp.yaml")
+        self.caller.say(_("{tools}; /help, /exit", tools=tools), "dim")
+
+    def show_tools(self) -> None:
+        """Every tool, and whether somebody is asked first."""
+        asks = {True: _("asks first"), False: ""}
+        rows = []
+        for tool in self.tools:
+            about = str(tool.get("description") or "").partition("\n")[0]
+            rows.append([f"  {visible(tool['name'])}", asks[tool["kind"] == "irreversible"], visible(about)[:80]])
+        for row in columns(rows):
+            self.caller.say(row)
+        if not rows:
+            self.caller.say(_("no tools: --tools, --tool or detent.mcp.yaml"))
 
 
 @verb("chat")
@@ -102,6 +150,8 @@ async def chat(
         one = Chat(caller, host, session, source, by)
         one.tools = tools_of(host.effects, own, named)
         one.settings = {"model": model} if model else {}
+        one.words = [*(["--tools", file] if file else []), *(word for name in named for word in ("--tool", name))]
+        check_model(model, is_here=host.is_holder)
         return await one.turn(message) if message else await one.talk()
 
 

@@ -1,5 +1,7 @@
 """The command mcp: detent as an MCP server on stdio, and a look at the MCP servers of this folder."""
 
+import sys
+
 import click
 
 from detent.errors import Unknown
@@ -24,6 +26,10 @@ async def mcp(caller: Caller, what: str, name: str, may_approve: bool) -> int:
     if what == "serve":
         from detent.surfaces.mcp.stdio import serve
 
+        if sys.stdin.isatty():
+            caller.note(_("detent mcp speaks MCP on its standard input and output: an MCP client starts it."))
+            caller.note(_("Configure the client like this; Ctrl-C ends the waiting."))
+            caller.note('  {"mcpServers": {"detent": {"command": "detent", "args": ["mcp"]}}}')
         await serve(caller.home, caller.host, may_approve_irreversible=may_approve)
         return 0
     configs = configured_servers()

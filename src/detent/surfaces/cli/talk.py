@@ -1,10 +1,10 @@
 """One turn of a conversation on a terminal: text as it comes, tool calls with their contracts, questions in place."""
 
-import asyncio
+import json
 import sys
-import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from detent.agents.assistant.execution import Execution, Ledger, Move
@@ -12,6 +12,7 @@ from detent.core.run import Run
 from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller
 from detent.surfaces.cli.driver import again_and_again
+from detent.surfaces.cli.keyboard import chosen, line
 from detent.surfaces.cli.story import News
 from detent.surfaces.cli.text import as_json, brief, status_word, visible
 from detent.surfaces.cli.view import asked, is_for_people
@@ -21,25 +22,10 @@ if TYPE_CHECKING:
     from detent.host.embedded.shared import SharedHost
 
 PAUSE_S = 0.03
-
-
-async def line(prompt: str) -> str | None:
-    """A line from whoever is at the keyboard, None at the end; waiting for one never keeps the program from ending."""
-    sys.stdout.write(prompt)
-    sys.stdout.flush()
-    loop = asyncio.get_running_loop()
-    heard: asyncio.Future[str] = loop.create_future()
-
-    def take(text: str) -> None:
-        if not heard.done():
-            heard.set_result(text)
-
-    def read() -> None:
-        loop.call_soon_threadsafe(take, sys.stdin.readline())
-
-    threading.Thread(target=read, daemon=True).start()
-    text = await heard
-    return text.rstrip("\r\n") if text else None
+ANSWERS = {"y": "yes", "yes": "yes", "是": "yes", "n": "no", "no": "no", "否": "no", "e": "edit", "edit": "edit",
+           "l": "", "later": ""}  # fmt: skip
+OUTCOMES = {"y": "happened", "yes": "happened", "是": "happened", "n": "not_happened", "no": "not_happened",
+            "否": "not_happened", "g": "give_up", "give up": "give_up", "l": "", "later": ""}  # fmt: skip
 
 
 class Spoken:
@@ -50,6 +36,10 @@ class Spoken:
         self._held = ""
         self._from = ""
         self.shown = ""
+
+    def is_new(self, contract_id: str) -> bool:
+        """Whether these are the first words of another thought."""
+        return contract_id != self._from
 
     def hear(self, contract_id: str, data: Mapping[str, Any]) -> None:
         """A piece of text from the model."""
@@ -81,24 +71,41 @@ class Spoken:
         self.shown = self._held = ""
 
 
+class Deeds:
+    """What a turn does, told line by line, each move once."""
+
+    def __init__(self, caller: Caller, run_id: str) -> None:
+        self._caller, self._run_id = caller, run_id
+        self._news: News | None = None
+        self._ledger, self._told = Ledger(run_id), 0
+
+    def tell(self, spoken: Spoken) -> None:
+        """What is new; the moves of one execution stand in one line."""
+        self._news = self._news or News(self._caller.journal, self._run_id)
+        ledger = self._ledger.read(self._news.news())
+        rows = [(id, row) for id, row in ledger.rows[self._told :] if isinstance(row, Move)]
+        self._told = len(ledger.rows)
+        for id, group in groupby(rows, lambda one: one[0]):
+            spoken.end_line()
+            self._caller.note(_moved(ledger.executions[id], [move for _id, move in group]), "dim")
+
+
 @asynccontextmanager
-async def showing(caller: Caller, host: "SharedHost", run_id: str, spoken: Spoken) -> AsyncIterator[None]:
+async def showing(caller: Caller, host: "SharedHost", run_id: str, spoken: Spoken, deeds: Deeds) -> AsyncIterator[None]:
     """Show what a turn does while the block is at work."""
     if caller.is_json:
         yield
         return
-    stop = host.overhear(run_id, spoken.hear)
-    news, ledger, told = News(caller.journal, run_id), Ledger(run_id), 0
 
     def tell() -> None:
-        nonlocal told
-        ledger.read(news.news())
-        for id, row in ledger.rows[told:]:
-            if isinstance(row, Move):
-                spoken.end_line()
-                caller.note(_moved(ledger.executions[id], row), "dim")
-        told = len(ledger.rows)
+        deeds.tell(spoken)
 
+    def hear(contract_id: str, data: Mapping[str, Any]) -> None:
+        if spoken.is_new(contract_id):
+            tell()  # whatever led to these words comes before them
+        spoken.hear(contract_id, data)
+
+    stop = host.overhear(run_id, hear)
     try:
         async with again_and_again(tell, PAUSE_S):
             yield
@@ -106,24 +113,25 @@ async def showing(caller: Caller, host: "SharedHost", run_id: str, spoken: Spoke
         stop()
 
 
-def _moved(execution: Execution, move: Move) -> str:
+def _moved(execution: Execution, moves: Sequence[Move]) -> str:
+    """What became of an execution, in one line."""
     call = execution.detail.get("call")
     about = _("{name}, confirmation", name=f"{call['service']}.{call['method']}") if call else execution.summary
     name = f"{visible(about)} [{execution.id.rpartition(':')[2]}]"
-    way = f"{status_word(move.source)} → {status_word(move.target)}"
+    way = " → ".join(status_word(status) for status in (moves[0].source, *(move.target for move in moves)))
     more = ""
-    if move.trigger == "start" and execution.type == "tool_call":
-        more = f"  {brief(execution.detail.get('args'), 200)}"
-    elif move.target.is_terminal:
-        more = f"  {brief(execution.error or execution.result, 300)}" if execution.error or execution.result else ""
+    if moves[0].trigger == "start" and execution.type == "tool_call":
+        more += f"  {brief(execution.detail.get('args'), 200)}"
+    if moves[-1].target.is_terminal and (execution.error or execution.result):
+        more += f"  {brief(execution.error or execution.result, 300)}"
     return f"  {name}: {way}{more}"
 
 
 async def settle(caller: Caller, host: "SharedHost", run_id: str, by: str) -> Run:
     """Stay with a turn until it has ended, asking whatever it asks; `later` leaves the question open."""
-    spoken = Spoken(caller)
+    spoken, deeds = Spoken(caller), Deeds(caller, run_id)
     while True:
-        async with showing(caller, host, run_id, spoken):
+        async with showing(caller, host, run_id, spoken, deeds):
             run = await host.settled(run_id)
         if run.ended is not None or caller.is_json or not sys.stdin.isatty() or not is_for_people(run):
             break
@@ -144,8 +152,8 @@ async def answered(caller: Caller, host: "SharedHost", run: Run, by: str) -> boo
 
     done = False
     for question in questions(caller, run):
-        for line, style in asked(caller, question):
-            caller.say(line, style)
+        for row, style in asked(caller, question):
+            caller.say(row, style)
         said = await _reply(caller, question)
         if said is None:
             caller.say(_("Left open; the commands above answer it at any time."))
@@ -165,24 +173,37 @@ async def _reply(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] 
         return await _form(caller, question)
     if question["reason"] == "outcome_unknown":
         return await _doubt()
-    word = (await line(_("[y]es, [n]o, [e]dit, [l]ater? ")) or "l").strip().lower()
-    if word in ("y", "yes", "是"):
-        return {"approved": True}
-    if word in ("n", "no", "否"):
-        return {"approved": False, "comment": await line(_("Why? ")) or ""}
-    if word in ("e", "edit"):
-        from detent.surfaces.cli.option import parsed_object
+    match await chosen(_("[y]es, [n]o, [e]dit, [l]ater? "), ANSWERS):
+        case "yes":
+            return {"approved": True}
+        case "no":
+            return {"approved": False, "comment": await line(_("Why? ")) or ""}
+        case "edit":
+            caller.say(as_json(question["call"]["input"]))
+            args = await _arguments(caller)
+            return None if args is None else {"approved": True, "args": args}
+    return None
 
-        caller.say(as_json(question["call"]["input"]))
-        text = await line(_("Arguments as JSON: "))
-        return {"approved": True, "args": parsed_object(text, "arguments")} if text else None
+
+async def _arguments(caller: Caller) -> dict[str, Any] | None:
+    """Arguments that somebody types; a mistake is told and asked about again, an empty line takes it back."""
+    while text := await line(_("Arguments as JSON: ")):
+        try:
+            args = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            problem = str(error) if isinstance(error, ValueError) else "nested too deeply"
+            caller.note(_("{name} is not JSON: {problem}", name=_("this"), problem=problem), "red")
+            continue
+        if isinstance(args, dict):
+            return args
+        example = '{"key": "value"}'
+        caller.note(_("{name} must be a JSON object, like {example}", name=_("this"), example=example), "red")
     return None
 
 
 async def _doubt() -> dict[str, Any] | None:
-    word = (await line(_("Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? ")) or "l").strip().lower()
-    outcomes = {"y": "happened", "yes": "happened", "n": "not_happened", "no": "not_happened", "g": "give_up"}
-    return {"outcome": outcomes[word]} if word in outcomes else None
+    said = await chosen(_("Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? "), OUTCOMES)
+    return {"outcome": said} if said else None
 
 
 async def _form(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] | None:

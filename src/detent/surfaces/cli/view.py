@@ -89,7 +89,7 @@ class Standing:
         if run.error is not None and run.ended is not Status.COMPLETED:
             yield f"  {visible(run.error.type)}: {visible(run.error.message)}", "red"
         if run.ended is Status.COMPLETED and run.output not in (None, {}):
-            yield _("  output: {value}", value=brief(run.output, 2000)), ""
+            yield from _output(self.machine.name, run.output)
         for note in self.notes:
             yield f"  {_told(note)}", "" if note.delivered_at else "yellow"
         for question in self.questions:
@@ -108,6 +108,17 @@ class Standing:
             yield _("  tell it: {command}", command=self.caller.command("signal", run.id, self.accepts[0])), ""
         if run.wake_at:
             yield _("  wakes at {clock} ({when})", clock=clock(run.wake_at), when=when(run.wake_at)), ""
+
+
+def _output(machine: str, output: Any) -> Iterator[tuple[str, str]]:
+    """What a run gave; of a turn of the assistant, what it said."""
+    said = output.get("response") if machine == "assistant" and isinstance(output, dict) else None
+    if isinstance(said, str) and said.strip():
+        yield "", ""
+        for line in said.strip().split("\n"):
+            yield visible(line, keep="\t"), ""
+    else:
+        yield _("  output: {value}", value=brief(output, 2000)), ""
 
 
 def _told(note: Note) -> str:

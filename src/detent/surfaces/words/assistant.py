@@ -18,7 +18,23 @@ CHINESE: dict[str, str] = {
     "A Python file whose effects are the tools.": "一个 Python 文件，其中的 effect 就是工具。",
     "A built-in effect to offer as well.": "另外提供的内置 effect。",
     "Another model than $DETENT_MODEL.": "不用 $DETENT_MODEL，而用另一个模型。",
-    "session {session}; an empty line or Ctrl-D ends it": "会话 {session}；空行或 Ctrl-D 结束",
+    "session {session}; {who}": "会话 {session}；{who}",
+    "model {name}": "模型 {name}",
+    "no model is configured: a few sentences are answered by rules (`detent doctor` says more)": (
+        "没有配置模型：由规则回答少数几句话（详见 `detent doctor`）"
+    ),
+    "tools: {names}": "工具：{names}",
+    "no tools: --tools, --tool or detent.mcp.yaml": "没有工具：可用 --tools、--tool 或 detent.mcp.yaml 提供",
+    "{tools}; /help, /exit": "{tools}；/help，/exit",
+    "Say what you want. /tools shows what can be used, /exit or Ctrl-D ends it.": (
+        "说出你想要的。/tools 显示可用的工具，/exit 或 Ctrl-D 结束。"
+    ),
+    "asks first": "先询问",
+    "this": "这",
+    "detent mcp speaks MCP on its standard input and output: an MCP client starts it.": (
+        "detent mcp 通过标准输入和输出使用 MCP：由 MCP 客户端启动。"
+    ),
+    "Configure the client like this; Ctrl-C ends the waiting.": "请这样配置客户端；按 Ctrl-C 结束等待。",
     "go on with: {command}": "继续：{command}",
     "Left open; the commands above answer it at any time.": "先不回答；随时可用上面的命令回答。",
     "[y]es, [n]o, [e]dit, [l]ater? ": "[y] 同意，[n] 拒绝，[e] 修改参数，[l] 以后再说？",
