@@ -17,7 +17,7 @@ from detent.agents.coding.guard import Guard
 from detent.agents.coding.job import FINAL, Job, job_of, noted, put
 from detent.agents.coding.lifecycle import Seen
 from detent.agents.coding.planning import digest_of, write_plan
-from detent.agents.coding.port import Assignment, Limits, Report
+from detent.agents.coding.port import Assignment, Report, limits_of
 from detent.agents.coding.settings import Step
 from detent.agents.coding.stage import Stage, folder_of, now, staged
 from detent.core.contract import Contract
@@ -164,7 +164,7 @@ async def work(contract: Contract) -> Outcome:
         job, step = stage.job, stage.job.step
         since = job.progress(step.task).checkpoint
         diff = await stage.repository.diff(since) if since and step.attempt > 1 else ""
-        bounds, left = job.settings.limits, 0.0
+        left = 0.0
         if job.settings.budget.cost_usd:
             left = max(0.01, job.settings.budget.cost_usd - job.spent.cost_usd)
         progress = job.progress(step.task)
@@ -176,7 +176,7 @@ async def work(contract: Contract) -> Outcome:
             folder=str(_attempt_folder(contract, job)),
             prompt=prompt.for_worker(job, diff),
             failures=tuple(msgspec.to_builtins(fault) for fault in progress.faults),
-            limits=Limits(bounds.wall_s, bounds.silence_s, bounds.output_bytes, left),
+            limits=limits_of(job.settings.limits, left),
             session=progress.session,
             key=contract.key,
             checks=tuple(_steps(job)),
@@ -270,8 +270,9 @@ async def _verified(stage: Stage, steps: list[Step], mode: Any, key: str) -> Evi
     before = await stage.repository.tree_id()
     folder = stage.folder / "checks"
     done = await check.run_steps(
-        steps, stage.job.root, folder, key, stage.hear, stage.job.settings.rerun_flaky and mode != "baseline"
-    )
+        steps, stage.job.root, folder, key, stage.hear, stage.job.settings.rerun_flaky and mode != "baseline",
+        limits_of(stage.job.settings.limits).space,
+    )  # fmt: skip
     after = await stage.repository.tree_id() if steps else before
     moved = await stage.changed(before, after)
     return Evidence(after, mode, done, tuple(moved[:50]), now(), round(now() - begun, 3))

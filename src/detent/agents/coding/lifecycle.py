@@ -192,7 +192,7 @@ def stopped(job: Job) -> tuple[str, str] | None:
     if report.get("environment"):
         return "environment", str(report.get("error"))
     if report.get("ended", "exited") != "exited":
-        return ("budget" if report["ended"] == "cost" else "timeout"), str(report.get("error"))
+        return {"cost": "budget", "disk": "disk"}.get(str(report["ended"]), "timeout"), str(report.get("error"))
     if report.get("status") == "question":
         return "question", str(report.get("question"))
     if report.get("status") == "blocked":
