@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import crew, leash, plan, projection, prompt, reading
+from detent.agents.coding import crew, leash, mending, plan, projection, prompt, reading
 from detent.agents.coding.job import Blocked, Job, Planned, noted
 from detent.agents.coding.planner import FilePlanner, SinglePlanner, WorkerPlanner, refusal, said_by
 from detent.agents.coding.port import Brief, Draft, Planner, limits_of
@@ -150,7 +150,7 @@ def _clarified(stage: Stage, contract: Contract) -> Outcome:
 
 def _planned(stage: Stage, job: Job, text: str) -> Job:
     """The job with this plan, and the document in its canonical form."""
-    body = reading.read(text, title=job.requirement.partition("\n")[0][:200])
+    body = mending.understood(reading.read(text, title=job.requirement.partition("\n")[0][:200]))
     if all(task.is_done for task in body.tasks):
         raise Refused("every task of the plan is ticked off already")
     revision = (job.plan.revision if job.plan else 0) + 1
