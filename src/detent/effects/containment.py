@@ -21,6 +21,16 @@ REPORT_BYTES = 4096
 KILLED = -9
 
 
+class Space(msgspec.Struct, frozen=True):
+    """What a program may do to the disk: how much it may fill (one file, or all in all), what it must leave; 0: any."""
+
+    growth_bytes: int = 0
+    reserve_bytes: int = 0
+
+
+ANY = Space()
+
+
 class Contained(msgspec.Struct, frozen=True):
     """How a program ended, what it wrote, how many of its processes had to be ended, and what could not be done."""
 
@@ -30,11 +40,13 @@ class Contained(msgspec.Struct, frozen=True):
     is_cut: bool
     swept: int = 0
     problem: str = ""
+    disk: str = ""  # why it was ended: what it did to the disk
 
 
 async def run(
-    argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, key: str, ears: Ears = DEAF
-) -> Contained:
+    argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, key: str, ears: Ears = DEAF,
+    space: Space = ANY,
+) -> Contained:  # fmt: skip
     """Run a program to its end; when this returns or is cancelled, nobody who came from it is left.
 
     `ears.born` hears the supervisor's number before the program exists.
@@ -48,7 +60,8 @@ async def run(
                 ears.born(pid)
             os.write(lifeline, b"g")
 
-        keeper = [sys.executable, "-I", "-S", supervisor.__file__, str(pulse), str(report)]
+        bounds = (pulse, report, space.growth_bytes, space.reserve_bytes)
+        keeper = [sys.executable, "-I", "-S", supervisor.__file__, *map(str, bounds)]
         hearing = Ears(born, ears.stdout, ears.stderr)
         done = await process.run([*keeper, *argv], env, cwd, stdin, key, hearing, (pulse, report), PATIENCE_S)
         os.set_blocking(said, False)
@@ -60,9 +73,21 @@ async def run(
     if word == "failed":
         code = int(numbers[0])
         raise NotStarted from OSError(code, os.strerror(code), argv[0])
-    code, swept, left = map(int, numbers)
+    code, swept, left = map(int, numbers[:3])
     problem = f"{left} of its processes could not be ended" if left else ""
-    return Contained(code, done.stdout, done.stderr, done.is_cut, swept, problem)
+    return Contained(code, done.stdout, done.stderr, done.is_cut, swept, problem, _trouble(numbers[3:], space))
+
+
+def _trouble(told: list[str], space: Space) -> str:
+    """What a program did to the disk, in a sentence."""
+    if not told:
+        return ""
+    count = int(told[1])
+    return {
+        "grown": f"the disk has {count:,} bytes less than when it began; it may use {space.growth_bytes:,}",
+        "scarce": f"only {count:,} bytes are left on the disk",
+        "files": f"the disk has room for only {count:,} more files",
+    }.get(told[0], told[0])
 
 
 def _pipe(fds: contextlib.ExitStack) -> tuple[int, int]:

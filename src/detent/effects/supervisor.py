@@ -1,11 +1,15 @@
 """The keeper of one process and of all that come from it: a program of its own, run by `containment`.
 
-    python -I -S supervisor.py LIFELINE REPORT program argument …
+    python -I -S supervisor.py LIFELINE REPORT GROWTH RESERVE program argument …
 
 It is the subreaper of the program, so a descendant that leaves its session and its parents becomes our child and can be
 found. When the program ends, when we are asked to end (SIGTERM), or when whoever started us is gone (the pipe LIFELINE
 ends, which no kill -9 can prevent), every descendant is ended, and only then we are. Into REPORT goes one line:
 `exited CODE COUNT LEFT`, where COUNT were still there and LEFT could not be ended, or `failed ERRNO`.
+
+No file may grow beyond GROWTH bytes. When the disk of the folder we were started in, or that of the temporary files,
+has lost more than GROWTH bytes and our descendants have written as many, or has less than RESERVE left, everybody is
+ended at once, and ` grown BYTES`, ` scarce BYTES` or ` files COUNT` is added to the line. 0 is no bound.
 
 Only the standard library, and little of it: this runs before every attempt of a worker.
 """
@@ -13,6 +17,7 @@ Only the standard library, and little of it: this runs before every attempt of a
 import contextlib
 import ctypes
 import os
+import resource
 import select
 import signal
 import sys
@@ -24,6 +29,9 @@ POLITE_S = 0.5  # between the polite and the final signal
 SURE_S = 5.0
 POLL_S = 0.01
 RUSH_S = 0.0005  # faster than one that forks and dies to get away
+LOOK_S = 0.05  # between two looks at the disk
+SHARE = 10  # of a small disk only this part is kept free
+FILES_MIN = 5000  # as many more files must fit
 
 
 def _children(pid: int) -> set[int]:
@@ -50,11 +58,72 @@ def _signal(pids: set[int], number: int) -> None:
             os.kill(pid, number)
 
 
+def _written() -> int:
+    """What our descendants have written so far, also those that have ended; without such an account, anything."""
+    found = 0
+    for pid in (*_descendants(), os.getpid()):  # we have inherited what our dead have written
+        try:
+            with open(f"/proc/{pid}/io", "rb") as file:
+                told = dict(line.split(b": ") for line in file.read().splitlines())
+            found += max(int(told[b"wchar"]), int(told[b"write_bytes"]))
+        except FileNotFoundError:
+            if not os.path.exists("/proc/self/io"):
+                return sys.maxsize
+        except (OSError, ValueError, KeyError):
+            continue
+    return found
+
+
+class Disk:
+    """What is left on the disks that a program can easily fill, and what has to be."""
+
+    def __init__(self, growth: int, reserve: int) -> None:
+        self._growth = growth
+        self._watched: dict[int, tuple[int, int, int]] = {}  # a folder: bytes free at first; bytes, files to keep
+        known = set[int]()
+        for folder in (".", os.environ.get("TMPDIR") or "/tmp"):  # noqa: S108 - where others put their files
+            with contextlib.suppress(OSError):
+                fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+                device, found = os.fstat(fd).st_dev, os.fstatvfs(fd)
+                free = found.f_bavail * found.f_frsize
+                keep = min(reserve, found.f_blocks * found.f_frsize // SHARE, free // 2)
+                files = min(FILES_MIN, found.f_files // SHARE, found.f_favail // 2) if reserve else 0
+                if device not in known and (growth or reserve):
+                    self._watched[fd] = free, keep, files
+                known.add(device)
+
+    @property
+    def look_ms(self) -> float | None:
+        """How long one may wait until the next look; None: for ever."""
+        return LOOK_S * 1000 if self._watched else None
+
+    def trouble(self) -> str:
+        """What is wrong by now, in two words of the report; empty: nothing."""
+        for fd, (before, keep, files) in self._watched.items():
+            found = os.fstatvfs(fd)
+            free = found.f_bavail * found.f_frsize
+            if self._growth and before - free > self._growth and _written() > self._growth:
+                return f"grown {before - free}"
+            if free < keep:
+                return f"scarce {free}"
+            if found.f_files and found.f_favail < files:
+                return f"files {found.f_favail}"
+        return ""
+
+
+def _bound_files(most: int) -> None:
+    """No file larger than this, for us and for all that come from us."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if most and (hard == resource.RLIM_INFINITY or most < hard):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
 class Keeper:
     """The program we look after."""
 
-    def __init__(self, lifeline: int) -> None:
-        self._lifeline = lifeline
+    def __init__(self, lifeline: int, disk: Disk) -> None:
+        self._lifeline, self._disk = lifeline, disk
+        self.trouble = ""
         self._woken, self._waker = os.pipe()
         for fd in (self._woken, self._waker):
             os.set_blocking(fd, False)
@@ -84,7 +153,10 @@ class Keeper:
         poll.register(self._woken, select.POLLIN)
         poll.register(self._lifeline, select.POLLIN | select.POLLHUP)
         while self._reap() and self.code is None and not self._is_stopped:
-            ready = [fd for fd, _ in poll.poll()]
+            ready = [fd for fd, _ in poll.poll(self._disk.look_ms)]
+            self.trouble = self._disk.trouble()
+            if self.trouble:
+                return
             if self._lifeline in ready and not os.read(self._lifeline, 1):
                 return
             if self._woken in ready:
@@ -102,18 +174,18 @@ class Keeper:
         return False
 
     def sweep(self) -> tuple[int, int]:
-        """End everybody: politely, then surely; how many there were, and how many are left.
+        """End everybody: politely (unless the disk is running full), then surely; how many, and how many are left.
 
         As long as a descendant lives, one of them is our child: to have none is the only proof that all are gone.
         """
-        begun, seen = time.monotonic(), set[int]()
+        begun, seen = time.monotonic() - (POLITE_S if self.trouble else 0.0), set[int]()
         while True:
             is_one_left = self._reap()
             found = _descendants() | self._group()
             waited_s = time.monotonic() - begun
             if not (is_one_left or found) or waited_s > POLITE_S + SURE_S:
                 return len(seen - {self._program}), len(found) or int(is_one_left)
-            if waited_s > POLITE_S:
+            if waited_s >= POLITE_S:
                 _signal(found, signal.SIGKILL)
             else:
                 _signal(found - seen, signal.SIGTERM)
@@ -138,11 +210,13 @@ def main(argv: list[str]) -> None:
         os.set_inheritable(fd, False)
     if IS_LINUX:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    keeper = Keeper(lifeline)
+    growth, reserve = int(argv[2]), int(argv[3])
+    keeper = Keeper(lifeline, Disk(growth, reserve))
+    _bound_files(growth)
     if not os.read(lifeline, 1):  # nobody is there any more, so nothing is to be started
         return
     try:
-        keeper.start(argv[2:])
+        keeper.start(argv[4:])
     except OSError as error:
         os.write(report, f"failed {error.errno}\n".encode())
         return
@@ -150,7 +224,7 @@ def main(argv: list[str]) -> None:
     swept, left = keeper.sweep()
     code = keeper.code if keeper.code is not None else -int(signal.SIGKILL)
     with contextlib.suppress(OSError):  # the one who wanted to know may be gone
-        os.write(report, f"exited {code} {swept} {left}\n".encode())
+        os.write(report, f"exited {code} {swept} {left} {keeper.trouble}\n".encode())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Workers that mean harm: what is contained is contained, and the repository comes back. The limits are documented."""
 
 import asyncio
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,15 @@ time.sleep(0.2)
 calc.write_text(GOOD + "# by the parent\\n")
 """
 
+# Many files, each small enough for a checkpoint, by a daemon of its own; it never ends by itself.
+FILLING = """
+if os.fork():
+    time.sleep(600)
+os.setsid()
+for number in range(10**9):
+    Path(f"junk-{number}").write_bytes(os.urandom(500_000))
+"""
+
 
 @pytest.mark.parametrize(
     ("script", "settings", "reason"),
@@ -37,6 +48,7 @@ calc.write_text(GOOD + "# by the parent\\n")
         ),
         ("for p in Path('.').iterdir():\n    if p.is_file(): p.unlink()", {"fix": {"attempts": 0}}, "attempts"),
         ("os.symlink('/etc/passwd', 'x'); calc.unlink(); calc.mkdir()", {"fix": {"attempts": 0}}, "attempts"),
+        (FILLING, {"limits": {"disk_bytes": 8_000_000}}, "disk"),
         ("Path('detent.code.yaml').write_text('version: 1')", {}, "protected_path"),
         ("os.kill(os.getpid(), 9)", {}, "no_change"),
         ("Path(os.environ['DETENT_RESULT_FILE']).write_bytes(b'{' * 5_000_000)", {}, "no_change"),
@@ -58,6 +70,73 @@ async def test_harm_is_stopped_and_undone(script: str, settings: dict[str, Any],
     assert listing(root) == before
     assert git(root, "rev-parse", "HEAD") == head
     assert git(root, "fsck", "--no-dangling") == ""
+
+
+async def test_no_file_grows_beyond_the_bound(tmp_path: Path) -> None:
+    """The bound on one file is the kernel's, so that it holds for holes in it, too."""
+    root = project(tmp_path)
+    script = """
+try:
+    os.truncate(os.open("hole", os.O_CREAT | os.O_RDWR), 10**12)
+except OSError as error:
+    say(status="blocked", summary=error.strerror)
+"""
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, script), limits={"disk_bytes": 50_000_000_000}))
+        blocked = (await job.job()).blocked
+        assert blocked is not None
+        assert blocked.detail == "File too large"
+        assert (root / "hole").stat().st_size == 0
+        await job.say("ROLLBACK", run=True)
+    assert not (root / "hole").exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    argv = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(folder)]
+    if sys.platform != "linux" or subprocess.run(argv, check=False, capture_output=True).returncode:
+        pytest.skip("a disk of its own cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+async def test_a_worker_that_fills_the_disk_to_the_last_byte_leaves_us_enough_to_put_all_back(small_disk: Path) -> None:
+    root = project(small_disk)
+    before = listing(root)
+    script = """
+for number in range(10**9):
+    try:
+        Path(f"junk-{number}").write_bytes(bytes(300_000))
+    except OSError:
+        time.sleep(0.01)
+"""
+    async with office(root) as job:
+        run = await job.go(configured(worker(small_disk, script)))
+        found = await job.job()
+        assert run.state == "BLOCKED"
+        assert found.blocked is not None
+        assert found.blocked.reason == "disk", found.blocked
+        assert "left on the disk; the largest new files here: junk-" in found.blocked.detail
+        run = await job.say("ROLLBACK", run=True)
+        assert run.output["outcome"] == "rolled_back", (await job.job()).blocked
+    assert listing(root) == before
+
+
+async def test_a_check_that_fills_the_disk_is_stopped(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    filling = "import os\nfor n in range(10**9): open(f'junk-{n}', 'wb').write(os.urandom(500_000))\n"
+    script = f"Path('check.py').write_text({filling!r})"
+    async with office(root) as job:
+        run = await job.go(configured(worker(tmp_path, script), limits={"disk_bytes": 8_000_000}))
+        found = await job.job()
+        assert run.state == "BLOCKED"
+        assert found.blocked is not None
+        assert found.blocked.reason == "environment"
+        assert "bytes less than when it began" in found.blocked.detail
+        await job.say("ROLLBACK", run=True)
+    assert not list(root.glob("junk-*"))
 
 
 async def test_a_daemon_that_keeps_writing_is_gone_before_anything_is_verified(tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ def summary(run_id: str, job: Job) -> str:
         for step in found.steps:
             counts = f", {step.passed} passed, {step.failed} failed, {step.skipped} skipped" if step.counted else ""
             lines.append(f"- `{step.command}`: exit {step.exit}{counts} ({step.seconds:g} s)")
+            lines += [f"  - fails as before the job: {test}" for test in step.failing_ids[:20]]
     changed = sorted({path for task, p in job.tasks.items() if task != FINAL for path in p.changed})
     lines += ["", "## Changed", "", *(f"- {path}" for path in changed[:100])]
     spent = job.spent

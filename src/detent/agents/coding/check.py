@@ -19,6 +19,7 @@ from detent.agents.coding.evidence import FAILURES_MAX, IDS_MAX, Checked
 from detent.agents.coding.port import Hear
 from detent.agents.coding.settings import Step
 from detent.effects import containment, process
+from detent.effects.containment import ANY, Space
 
 TAIL_CHARS = 4000
 OWN_STEP = "task"  # the name of a task's own verify line
@@ -35,15 +36,15 @@ def environment(report: Path) -> dict[str, str]:
 
 
 async def run_steps(
-    steps: Sequence[Step], root: str, folder: Path, key: str, hear: Hear, rerun: bool = False
+    steps: Sequence[Step], root: str, folder: Path, key: str, hear: Hear, rerun: bool = False, space: Space = ANY
 ) -> tuple[Checked, ...]:
     """Run every step in order; a red one does not keep the next from running, a missing tool does."""
     folder.mkdir(parents=True, exist_ok=True)
     done: list[Checked] = []
     for step in steps:
-        checked = await _run(step, root, folder, key, hear)
+        checked = await _run(step, root, folder, key, hear, space)
         if rerun and not checked.is_green and not checked.environment and not checked.timed_out:
-            again = await _run(step, root, folder, key, hear)
+            again = await _run(step, root, folder, key, hear, space)
             checked = msgspec.structs.replace(again, reran=True, first_exit=checked.exit)
         done.append(checked)
         if checked.environment:
@@ -51,7 +52,7 @@ async def run_steps(
     return tuple(done)
 
 
-async def _run(step: Step, root: str, folder: Path, key: str, hear: Hear) -> Checked:
+async def _run(step: Step, root: str, folder: Path, key: str, hear: Hear, space: Space) -> Checked:
     report = folder / f"{step.name.replace(' ', '-')}.report"
     report.unlink(missing_ok=True)
     argv = [argument.replace("{report}", str(report)) for argument in step.argv]
@@ -67,7 +68,7 @@ async def _run(step: Step, root: str, folder: Path, key: str, hear: Hear) -> Che
     try:
         async with asyncio.timeout(step.timeout or None) as limit:
             ears = process.Ears(stdout=heard.take, stderr=heard.take)
-            finished = await containment.run(argv, environment(report) | {"PWD": root}, root, None, key, ears)
+            finished = await containment.run(argv, environment(report) | {"PWD": root}, root, None, key, ears, space)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -76,6 +77,8 @@ async def _run(step: Step, root: str, folder: Path, key: str, hear: Hear) -> Che
     except process.NotStarted as error:
         return Checked(**facts, exit=127, seconds=_since(begun), environment=_not_started(argv[0], error.__cause__))
     await asyncio.to_thread(process.kill_leftovers, key)
+    if finished.disk:
+        return Checked(**facts, exit=-9, seconds=_since(begun), environment=f"it was stopped: {finished.disk}")
     output = f"{finished.stdout}\n{finished.stderr}" if finished.stderr else finished.stdout
     return _checked(facts, step, finished.exit, _since(begun), output, _text(report), heard.tail)
 

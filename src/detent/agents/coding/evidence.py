@@ -2,7 +2,7 @@
 
 import fnmatch
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Literal
 
@@ -97,13 +97,16 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     line: int = 0
 
 
-def faults(evidence: Evidence, baseline: Evidence | None) -> tuple[Fault, ...]:
-    """What is wrong now and was not wrong before."""
+def faults(
+    evidence: Evidence, baseline: Evidence | None, is_meant: Callable[[str], bool] = lambda _: False
+) -> tuple[Fault, ...]:
+    """What is wrong now and was not wrong before, or was and `is_meant` to be mended (the empty name: whole steps)."""
     found: list[Fault] = []
     for step in evidence.steps:
         if step.is_green or not step.is_required or step.environment:
             continue
         before = baseline.failing(step.name) if baseline and not step.is_strict else frozenset[str]()
+        before = frozenset(test for test in before if not is_meant(test))
         new = [item for item in step.failures if item.test not in before]
         hidden = set(step.failing_ids) - before - {item.test for item in step.failures}
         if step.timed_out:
@@ -113,7 +116,7 @@ def faults(evidence: Evidence, baseline: Evidence | None) -> tuple[Fault, ...]:
             found += [
                 Fault(step.name, "(not shown: too many failures)", test) for test in sorted(hidden)[:FAILURES_MAX]
             ]
-        elif not step.failing_ids and not _was_red(baseline, step):
+        elif not step.failing_ids and (is_meant("") or not _was_red(baseline, step)):
             found.append(Fault(step.name, f"`{step.command}` ended with {step.exit}\n{step.tail}".strip()))
     return tuple(found)
 

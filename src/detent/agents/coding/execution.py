@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import check, crew, leash, lifecycle, plan, projection, prompt
+from detent.agents.coding import check, crew, leash, lifecycle, mending, plan, projection, prompt
 from detent.agents.coding.evidence import Evidence
 from detent.agents.coding.guard import Guard
 from detent.agents.coding.job import FINAL, Job, job_of, noted, put
 from detent.agents.coding.lifecycle import Seen
 from detent.agents.coding.planning import digest_of, write_plan
-from detent.agents.coding.port import Assignment, Limits, Report
+from detent.agents.coding.port import Assignment, Report, limits_of
 from detent.agents.coding.settings import Step
 from detent.agents.coding.stage import Stage, folder_of, now, staged
 from detent.core.contract import Contract
@@ -40,8 +40,28 @@ async def baseline(contract: Contract) -> Outcome:
         if found.environment:
             return stage.concluded(lifecycle.block(job, "environment", found.environment))
         wrong = sum(step.failed for step in found.steps)
-        job = noted(job, now(), f"baseline: {found.tests} tests, {wrong} failures that were already there")
-        return stage.outcome(replace(job, baseline=found), {"tests": found.tests, "failures": wrong})
+        told = f"baseline: {found.tests} tests, {_were_wrong(job, found)}"
+        stage.hear("baseline", told)
+        return stage.outcome(
+            replace(noted(job, now(), told), baseline=found), {"tests": found.tests, "failures": wrong}
+        )
+
+
+def _were_wrong(job: Job, found: Evidence) -> str:
+    """What failed before the job, and whether somebody is to mend it."""
+    failing = [test for step in found.steps for test in step.failing_ids]
+    if not failing and all(step.is_green for step in found.steps):
+        return "all green"
+    tasks = job.plan.body.tasks if job.plan else ()
+    meant = [test for test in failing if any(mending.is_meant(test, task.mends) for task in tasks)]
+    other = [test for test in failing if test not in meant]
+    parts = [f"to be mended: {_some(meant)}"] if meant else []
+    parts += [f"failing already and not held against the job: {_some(other)}"] if other else []
+    return "; ".join(parts) or "red already, without saying where"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 @effect("code.next", kind="idempotent", timeout_s=300.0)
@@ -164,10 +184,10 @@ async def work(contract: Contract) -> Outcome:
         job, step = stage.job, stage.job.step
         since = job.progress(step.task).checkpoint
         diff = await stage.repository.diff(since) if since and step.attempt > 1 else ""
-        bounds, left = job.settings.limits, 0.0
+        left = 0.0
         if job.settings.budget.cost_usd:
             left = max(0.01, job.settings.budget.cost_usd - job.spent.cost_usd)
-        progress = job.progress(step.task)
+        progress, task = job.progress(step.task), lifecycle.task_of(job, step.task)
         assignment = Assignment(
             run_id=stage.run_id,
             task_id=step.task,
@@ -175,13 +195,13 @@ async def work(contract: Contract) -> Outcome:
             root=job.root,
             folder=str(_attempt_folder(contract, job)),
             prompt=prompt.for_worker(job, diff),
-            failures=tuple(msgspec.to_builtins(fault) for fault in progress.faults),
-            limits=Limits(bounds.wall_s, bounds.silence_s, bounds.output_bytes, left),
+            failures=tuple(msgspec.to_builtins(fault) for fault in lifecycle.to_mend(job, task)),
+            limits=limits_of(job.settings.limits, left),
             session=progress.session,
             key=contract.key,
             checks=tuple(_steps(job)),
             protected=tuple(job.settings.all_protected),
-            changeable=(*lifecycle.task_of(job, step.task).files, *progress.allow),
+            changeable=(*task.files, *progress.allow),
         )
         guard = Guard(stage.repository.place)
         await asyncio.to_thread(guard.keep)
@@ -270,8 +290,9 @@ async def _verified(stage: Stage, steps: list[Step], mode: Any, key: str) -> Evi
     before = await stage.repository.tree_id()
     folder = stage.folder / "checks"
     done = await check.run_steps(
-        steps, stage.job.root, folder, key, stage.hear, stage.job.settings.rerun_flaky and mode != "baseline"
-    )
+        steps, stage.job.root, folder, key, stage.hear, stage.job.settings.rerun_flaky and mode != "baseline",
+        limits_of(stage.job.settings.limits).space,
+    )  # fmt: skip
     after = await stage.repository.tree_id() if steps else before
     moved = await stage.changed(before, after)
     return Evidence(after, mode, done, tuple(moved[:50]), now(), round(now() - begun, 3))

@@ -25,6 +25,10 @@ RESULT_BYTES_MAX = 1024 * 1024
 TAIL_CHARS = 8000
 LINE_CHARS_MAX = 1024 * 1024  # agents print whole files in one line of JSON
 POLL_S = 0.02
+LARGEST = 3
+BALLAST = "ballast"
+BALLAST_BYTES = 16 * 1024**2
+LOOKED_AT_MAX = 200_000
 OWN_VARIABLES = ("DETENT_HOME", "DETENT_LANG", "DETENT_DEBUG")
 
 
@@ -41,7 +45,7 @@ def prepare(assignment: Assignment) -> dict[str, str]:
     """Write down what the worker is given; the environment it finds that in."""
     folder = Path(assignment.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in (RESULT, OUTPUT, PROCESS):
+    for stale in (RESULT, OUTPUT, PROCESS, BALLAST):
         (folder / stale).unlink(missing_ok=True)
     (folder / PROMPT).write_text(assignment.prompt, encoding="utf-8")
     (folder / FAILURES).write_text(json.dumps(list(assignment.failures), ensure_ascii=False, indent=1), "utf-8")
@@ -75,6 +79,7 @@ async def hold(
     `cost_usd` says what it has cost so far, as far as its output tells.
     """
     folder = Path(assignment.folder)
+    _hold_back(folder / BALLAST, assignment.limits.free_bytes)
     try:
         with (folder / OUTPUT).open("wb") as log:
             watch = _Watch(assignment.limits, hear, log.write, cost_usd)
@@ -83,6 +88,7 @@ async def hold(
         report = Report(ended="not_started", error=f"cannot keep the worker's output: {error}", environment=True)
     finally:
         swept = await asyncio.shield(asyncio.to_thread(sweep, folder, assignment.key))
+        (folder / BALLAST).unlink(missing_ok=True)
     tail = watch.tail if "watch" in locals() else ""
     swept += report.swept
     return msgspec.structs.replace(report, swept=swept, output_file=str(folder / OUTPUT), output_tail=tail)
@@ -91,14 +97,16 @@ async def hold(
 async def _held(
     argv: list[str], env: Mapping[str, str], assignment: Assignment, stdin: str | None, watch: "_Watch"
 ) -> Report:
-    folder = Path(assignment.folder)
+    folder, begun = Path(assignment.folder), time.time()
     ears = process.Ears(
         lambda pid: begin(folder, pid), lambda chunk: watch.take("stdout", chunk), lambda c: watch.take("stderr", c)
     )
     try:
         async with asyncio.timeout(None) as watch.alarm:
             watch.set()
-            finished = await containment.run(argv, dict(env), assignment.root, stdin, assignment.key, ears)
+            finished = await containment.run(
+                argv, dict(env), assignment.root, stdin, assignment.key, ears, assignment.limits.space
+            )
     except TimeoutError:
         if not watch.alarm.expired():
             raise
@@ -108,7 +116,36 @@ async def _held(
         return Report(ended="not_started", error=sentence, environment=True)
     finally:
         watch.end()
+    if finished.disk:
+        newest = await asyncio.to_thread(_largest, assignment.root, begun)
+        return Report(ended="disk", swept=finished.swept, error=f"it was stopped: {finished.disk}{newest}")
     return Report(exit=finished.exit, swept=finished.swept, error=finished.problem)
+
+
+def _hold_back(ballast: Path, most: int) -> None:
+    """Take a little of the disk while a worker is loose: when the rest is full, we can still write our journal."""
+    with contextlib.suppress(OSError, AttributeError):  # then there is none: it only helps in the worst case
+        found = os.statvfs(ballast.parent)
+        size = min(most, BALLAST_BYTES, found.f_bavail * found.f_frsize // 10)
+        with ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+
+
+def _largest(root: str, since: float) -> str:
+    """The largest files of the work tree that came or changed since then: what a person would look for first."""
+    found: list[tuple[int, str]] = []
+    seen = 0
+    for folder, _, names in os.walk(root):
+        for name in names:
+            with contextlib.suppress(OSError):
+                facts = os.lstat(os.path.join(folder, name))
+                if facts.st_ctime >= since:
+                    found.append((facts.st_size, os.path.relpath(os.path.join(folder, name), root)))
+        seen += len(names)
+        if seen > LOOKED_AT_MAX:
+            break
+    shown = ", ".join(f"{path} ({size:,} bytes)" for size, path in sorted(found, reverse=True)[:LARGEST])
+    return f"; the largest new files here: {shown}" if shown else ""
 
 
 def result_of(folder: str, report: Report) -> Report:

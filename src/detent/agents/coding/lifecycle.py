@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.agents.coding import evidence as evidences
+from detent.agents.coding import mending
 from detent.agents.coding.evidence import Evidence, Fault
 from detent.agents.coding.job import FINAL, Asked, Blocked, Current, Job, noted, put
 from detent.agents.coding.plan import Task, order
@@ -32,6 +33,18 @@ def task_of(job: Job, task_id: str) -> Task:
     if task_id == FINAL or job.plan is None:
         return Task(FINAL, "Final verification")
     return job.plan.body.task(task_id)
+
+
+def wanted(job: Job, task: Task) -> tuple[str, ...]:
+    """What must not fail any more, though it did before the job: what this task mends, and what others have mended."""
+    tasks = job.plan.body.tasks if job.plan else ()
+    others = (other.mends for other in tasks if job.progress(other.id).status == "DONE")
+    return tuple(dict.fromkeys((*task.mends, *(name for names in others for name in names))))
+
+
+def to_mend(job: Job, task: Task) -> tuple[Fault, ...]:
+    """What a worker is shown as failing: what the last verification said, else what the task has to mend."""
+    return job.progress(task.id).faults or mending.to_mend(job.baseline, task.mends)
 
 
 def block(job: Job, reason: str, detail: str, task: str = "") -> Job:
@@ -192,7 +205,7 @@ def stopped(job: Job) -> tuple[str, str] | None:
     if report.get("environment"):
         return "environment", str(report.get("error"))
     if report.get("ended", "exited") != "exited":
-        return ("budget" if report["ended"] == "cost" else "timeout"), str(report.get("error"))
+        return {"cost": "budget", "disk": "disk"}.get(str(report["ended"]), "timeout"), str(report.get("error"))
     if report.get("status") == "question":
         return "question", str(report.get("question"))
     if report.get("status") == "blocked":
@@ -249,7 +262,8 @@ def _hopeless(job: Job, before: Sequence[tuple[str, str]], signed: tuple[str, st
 
 def _faults(job: Job, task: Task, found: Evidence) -> tuple[Fault, ...]:
     """Every reason why the task is not done."""
-    faults = list(evidences.faults(found, job.baseline))
+    names = wanted(job, task)
+    faults = list(evidences.faults(found, job.baseline, lambda test: mending.is_meant(test, names)))
     shrunk = evidences.shrunk(found, job.baseline, job.settings.allow_fewer_tests + task.fewer_tests)
     if shrunk:
         faults.append(Fault("count", shrunk))

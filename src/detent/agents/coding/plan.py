@@ -30,6 +30,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     depends: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
     verify: str = ""  # a command of its own, besides the project's checks
+    mends: tuple[str, ...] = ()  # checks that fail before the job and must not afterwards; `all`, `none`
     fewer_tests: Annotated[int, msgspec.Meta(ge=0)] = 0  # so many tests may disappear
     no_change: bool = False  # it may be done without any change to the tree
     is_done: bool = False  # ticked off in the document it was read from
@@ -120,6 +121,8 @@ def _task_lines(task: Task) -> list[str]:
     lines += [f"  - Accept: {item}" for item in task.acceptance]
     if task.verify:
         lines.append(f"  - Verify: `{task.verify}`")
+    if task.mends:
+        lines.append("  - Mends: " + ", ".join(f"`{name}`" for name in task.mends))
     if task.fewer_tests:
         lines.append(f"  - Fewer tests: {task.fewer_tests}")
     if task.no_change:

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import crew, leash, plan, projection, prompt, reading
+from detent.agents.coding import crew, leash, mending, plan, projection, prompt, reading
 from detent.agents.coding.job import Blocked, Job, Planned, noted
 from detent.agents.coding.planner import FilePlanner, SinglePlanner, WorkerPlanner, refusal, said_by
-from detent.agents.coding.port import Brief, Draft, Limits, Planner
+from detent.agents.coding.port import Brief, Draft, Planner, limits_of
 from detent.agents.coding.stage import Stage, now, staged
 from detent.core.contract import Contract
 from detent.core.deed import Outcome, effect
@@ -71,7 +71,6 @@ async def make_plan(contract: Contract) -> Outcome:
 
 def _brief(stage: Stage, job: Job, key: str = "") -> Brief:
     revision = (job.plan.revision if job.plan else 0) + 1
-    bounds = job.settings.limits
     return Brief(
         run_id=stage.run_id,
         requirement=job.requirement,
@@ -82,7 +81,7 @@ def _brief(stage: Stage, job: Job, key: str = "") -> Brief:
         wish=job.wish,
         answers=tuple(job.answers),
         checks=tuple(step.name for step in job.settings.verify),
-        limits=Limits(bounds.wall_s, bounds.silence_s, bounds.output_bytes),
+        limits=limits_of(job.settings.limits),
         key=key,
     )
 
@@ -151,7 +150,7 @@ def _clarified(stage: Stage, contract: Contract) -> Outcome:
 
 def _planned(stage: Stage, job: Job, text: str) -> Job:
     """The job with this plan, and the document in its canonical form."""
-    body = reading.read(text, title=job.requirement.partition("\n")[0][:200])
+    body = mending.understood(reading.read(text, title=job.requirement.partition("\n")[0][:200]))
     if all(task.is_done for task in body.tasks):
         raise Refused("every task of the plan is ticked off already")
     revision = (job.plan.revision if job.plan else 0) + 1

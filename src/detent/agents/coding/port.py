@@ -9,11 +9,12 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from detent.agents.coding.settings import Step
+from detent.agents.coding.settings import Bounds, Step
+from detent.effects.containment import Space
 
 Hear = Callable[[str, str], None]  # stream ("stdout", "stderr" or an adapter's own word) and one line of output
 
-Ended = Literal["exited", "wall", "silence", "output", "cost", "not_started", "interrupted"]
+Ended = Literal["exited", "wall", "silence", "output", "disk", "cost", "not_started", "interrupted"]
 Word = Literal["done", "question", "blocked", "unknown"]
 
 
@@ -24,6 +25,18 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     silence_s: float = 900.0  # without a single line of output
     output_bytes: int = 64 * 1024 * 1024  # written by the worker; more ends the attempt
     cost_usd: float = 0.0  # handed to workers that can keep to it; counted by us in any case
+    disk_bytes: int = 0  # how much the disk may lose; also the largest file
+    free_bytes: int = 0  # what must be left on it
+
+    @property
+    def space(self) -> Space:
+        """What of this concerns the disk."""
+        return Space(self.disk_bytes, self.free_bytes)
+
+
+def limits_of(bounds: Bounds, cost_usd: float = 0.0) -> Limits:
+    """The limits of one attempt in a project with these bounds."""
+    return Limits(bounds.wall_s, bounds.silence_s, bounds.output_bytes, cost_usd, bounds.disk_bytes, bounds.free_bytes)
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):

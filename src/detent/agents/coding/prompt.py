@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from detent.agents.coding.evidence import Fault
 from detent.agents.coding.job import FINAL, Job
-from detent.agents.coding.lifecycle import task_of
+from detent.agents.coding.lifecycle import task_of, to_mend
 from detent.agents.coding.port import Brief
 
 PROMPT_MAX = 16_000
@@ -38,8 +38,9 @@ def for_worker(job: Job, diff: str) -> str:
         parts.append("All tasks are done, but the verification of the whole does not pass. Make it pass.")
     if progress.hints:
         parts.append("A person said:\n" + "\n".join(f"- {hint}" for hint in progress.hints))
-    if progress.faults:
-        parts.append("These checks fail now:\n" + failures(progress.faults))
+    faults = to_mend(job, task)
+    if faults:
+        parts.append("These checks fail now:\n" + failures(faults))
     if diff:
         parts.append("What was changed for this task so far:\n```diff\n" + cut(diff, 6000) + "\n```")
     parts.append(_rules(job))
@@ -101,6 +102,7 @@ One paragraph.
   - Depends: T-000
   - Accept: how anybody can tell that it is done
   - Verify: `a command, only if the project's checks do not cover it`
+  - Mends: `test_that_fails_now`, only if the task is there to make it pass
 """
 
 

@@ -43,6 +43,7 @@ KEYS = {
     "depends": "depends", "depends on": "depends", "dependencies": "depends", "依赖": "depends",
     "accept": "acceptance", "acceptance": "acceptance", "验收": "acceptance", "验收标准": "acceptance",
     "fewer tests": "fewer_tests", "no change": "no_change",
+    "mends": "mends", "mend": "mends", "修复": "mends",
     "priority": "priority", "优先级": "priority",
 }  # fmt: skip
 COLUMNS = {
@@ -140,7 +141,7 @@ def _item(task_id: str, mark: str, rest: str, number: int) -> dict[str, Any]:
 def _nested(task: dict[str, Any], line: str) -> None:
     found = _NESTED.match(line)
     key = KEYS.get(found["key"].strip().lower()) if found else None
-    if found and key in ("acceptance", "files", "depends"):
+    if found and key in ("acceptance", "files", "depends", "mends"):
         task.setdefault(key, []).append(found["value"])
     elif found and key:
         task[key] = found["value"]
@@ -217,6 +218,7 @@ def _task(given: dict[str, Any]) -> Task:
     about = given.get("about", "")
     value["about"] = ("\n".join(about) if isinstance(about, list) else str(about)).strip()[:TEXT_MAX]
     value["files"] = _split(given.get("files", []), lambda text: _CODE.findall(text) or re.split(r"[,，;\s]+", text))
+    value["mends"] = _split(given.get("mends", []), lambda text: _CODE.findall(text) or re.split(r"[,，;]+", text))
     value["depends"] = _split(given.get("depends", []), lambda text: re.findall(_ID, text))
     accept = given.get("acceptance", [])
     value["acceptance"] = tuple(_clean(item) for item in ([accept] if isinstance(accept, str) else accept) if item)

@@ -92,6 +92,8 @@ class Bounds(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     wall_s: Positive = 1200.0
     silence_s: Positive = 900.0
     output_bytes: Count = 64 * 1024 * 1024
+    disk_bytes: Count = 10 * 1024**3  # how much the disk may lose; also the largest file
+    free_bytes: Count = 512 * 1024**2  # what must be left on it
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

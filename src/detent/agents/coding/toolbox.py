@@ -256,7 +256,8 @@ class Toolbox:
             raise NotAllowed(f"there is no check `{name[:60]}`; there are {', '.join(self._checks)}")
         folder = Path(self._assignment.folder) / "checks"
         steps = [self._checks[name]]
-        (done,) = await check.run_steps(steps, self._assignment.root, folder, self._assignment.key, self._hear)
+        given = self._assignment
+        (done,) = await check.run_steps(steps, given.root, folder, given.key, self._hear, space=given.limits.space)
         if done.environment:
             return f"it could not be run: {done.environment}"
         ended = "timed out" if done.timed_out else "passed" if done.is_green else f"failed with {done.exit}"

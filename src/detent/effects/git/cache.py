@@ -5,7 +5,7 @@ It is only believed while the index files it was made from are untouched; whoeve
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 VERSION = 1
@@ -64,5 +64,5 @@ def load(path: Path) -> Seen:
 def save(path: Path, seen: Seen) -> None:
     """Keep a look for the next one."""
     fresh = path.with_name(path.name + ".new")
-    fresh.write_text(json.dumps(asdict(seen)), encoding="ascii")
+    fresh.write_text(json.dumps(vars(seen), default=vars), encoding="ascii")
     fresh.replace(path)

@@ -126,4 +126,5 @@ def split(output: bytes) -> list[str]:
 
 def joined(names: Iterable[str]) -> bytes:
     """Names as zero-ended bytes."""
-    return os.fsencode("".join(f"{name}\0" for name in names))
+    text = "\0".join(names)
+    return os.fsencode(f"{text}\0") if text else b""

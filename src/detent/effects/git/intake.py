@@ -1,7 +1,10 @@
 """Many files into an empty index, which is what a first checkpoint costs.
 
-A file whose bytes hash to the blob that the user's index names for it needs no git: the blob is there already, and
-hashing here is several times faster. Such entries are written into the index directly; git reads all other files.
+Three ways, the cheapest first. A file that the user's index knows to be unchanged (times to the nanosecond, inode, size
+and owner) is not read at all, if it is as long as its blob and no attribute names a filter or an encoding: then nothing
+was converted between the two. Else a file whose bytes hash to the blob that the user's index names needs no git: the
+blob is there already, and hashing here is several times faster. Both kinds of entries are written into the index
+directly; git reads all other files.
 """
 
 import asyncio
@@ -12,7 +15,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from detent.effects.git.command import joined
+from detent.effects.git.command import joined, split
 from detent.effects.git.place import Place
 
 FILES_MIN = 1000
@@ -23,24 +26,29 @@ HEADER_BYTES = 12
 STAT = struct.Struct(">10I")
 LONG_NAME = 0xFFF
 U32 = 0xFFFFFFFF
+DEVICE = slice(16, 20)
+ABNORMAL = 0xF0  # of an entry's flags: assumed unchanged, extended, in the middle of a merge
+SETTLED_S = 2  # a file younger than the user's index by less than this may have changed unnoticed
+CONVERTING = ("filter", "working-tree-encoding")  # what may change a file's bytes and keep their number
+PLAIN = ("unspecified", "unset")
 
+Facts = Mapping[str, os.stat_result]
 Entries = dict[bytes, bytes]  # by name, each as the index file has it
 
 
-async def read(place: Place, paths: list[str], known: Mapping[str, str]) -> None:
-    """Bring the files at these paths into the view's index; `known` are the blobs that the user's index names."""
+async def read(place: Place, paths: list[str], known: Mapping[str, str], facts: Facts) -> None:
+    """Bring the files at these paths into the view's index.
+
+    `known` are the blobs that the user's index names, `facts` what was seen of the files a moment ago.
+    """
     index = place.view_dir / "index"
     if index.exists() or len(paths) < FILES_MIN or not known:
         await _update(place, paths)
         return
-    likely = [path for path in paths if path in known]
-    size = -(-len(likely) // THREADS) or 1
-    parts = [likely[at : at + size] for at in range(0, len(likely), size)]
-    hashed = await asyncio.gather(*(asyncio.to_thread(_matching, place, part, known) for part in parts))
-    missing = await _missing(place, {known[path] for part in hashed for path in part})
-    entries = {
-        os.fsencode(path): entry for part in hashed for path, entry in part.items() if known[path] not in missing
-    }
+    entries = await _unchanged(place, facts)
+    entries |= await _equal(
+        place, [path for path in paths if path in known and os.fsencode(path) not in entries], known
+    )
     rest = [path for path in paths if os.fsencode(path) not in entries]
     other = place.view_dir / "index.rest"
     other.unlink(missing_ok=True)
@@ -55,6 +63,69 @@ async def _update(place: Place, paths: list[str], index: Path | None = None) -> 
     env = {"GIT_INDEX_FILE": str(index)} if index is not None else None
     argv = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
     await place.view(*argv, stdin=joined(paths), env=env)
+
+
+async def _unchanged(place: Place, facts: Facts) -> Entries:
+    """The entries of files that need not be read: the user's index knows them, and nothing converts them."""
+    found = _settled(place, facts)
+    if not found:
+        return {}
+    asked = [entry[STAT.size : STAT.size + place.hash_bytes].hex() for entry in found.values()]
+    told, converted = await asyncio.gather(_told(place, asked), _converted(place, list(found)))
+    items = zip(found.items(), asked, told, strict=True)
+    return {
+        os.fsencode(path): entry
+        for (path, entry), blob, line in items
+        if line == f"{blob} {facts[path].st_size}" and path not in converted
+    }
+
+
+def _settled(place: Place, facts: Facts) -> dict[str, bytes]:
+    """Files that are as they were when the user's index was written, each with its entry there."""
+    try:
+        since = os.lstat(place.git_dir / "index").st_mtime_ns - SETTLED_S * 10**9
+        raw = (place.git_dir / "index").read_bytes()
+    except OSError:
+        return {}
+    if not raw.startswith(HEADER):  # another version of the format, or none
+        return {}
+    settled = {}
+    flags_at = STAT.size + place.hash_bytes
+    for name, entry in _parsed(raw, place.hash_bytes):
+        path = name.decode("utf-8", "surrogateescape")
+        found = facts.get(path)
+        if found is None or entry[flags_at] & ABNORMAL or max(found.st_mtime_ns, found.st_ctime_ns) >= since:
+            continue
+        noted = _stat(found)
+        # The device is left out: it is another one after every mount, and git does not look at it either.
+        if noted[: DEVICE.start] == entry[: DEVICE.start] and noted[DEVICE.stop :] == entry[DEVICE.stop : STAT.size]:
+            settled[path] = entry
+    return settled
+
+
+async def _converted(place: Place, paths: list[str]) -> set[str]:
+    """Those of the files that an attribute, wherever it is written, puts through a filter or an encoding."""
+    answer = await place.plain("check-attr", "-z", "--stdin", *CONVERTING, stdin=joined(paths))
+    if answer.count(b"\0unspecified\0") == len(paths) * len(CONVERTING):
+        return set()
+    words = split(answer)
+    return {path for path, value in zip(words[::3], words[2::3], strict=True) if value not in PLAIN}
+
+
+async def _equal(place: Place, likely: list[str], known: Mapping[str, str]) -> Entries:
+    """The entries of files that hash to the blob that the user's index names."""
+    if not likely:
+        return {}
+    size = -(-len(likely) // THREADS) or 1
+    parts = [likely[at : at + size] for at in range(0, len(likely), size)]
+    hashed = await asyncio.gather(*(asyncio.to_thread(_matching, place, part, known) for part in parts))
+    found = [(path, entry) for part in hashed for path, entry in part.items()]
+    told = await _told(place, [known[path] for path, _ in found])
+    return {
+        os.fsencode(path): entry
+        for (path, entry), line in zip(found, told, strict=True)
+        if not line.endswith(" missing")
+    }
 
 
 def _matching(place: Place, paths: list[str], known: Mapping[str, str]) -> dict[str, bytes]:
@@ -80,19 +151,26 @@ def _matching(place: Place, paths: list[str], known: Mapping[str, str]) -> dict[
     return found
 
 
-def _entry(name: bytes, facts: os.stat_result, digest: bytes) -> bytes:
+def _stat(facts: os.stat_result) -> bytes:
+    """What an index notes of a regular file."""
     mode = 0o100755 if facts.st_mode & 0o100 else 0o100644
     ctime, mtime = divmod(facts.st_ctime_ns, 10**9), divmod(facts.st_mtime_ns, 10**9)
-    numbers = (*ctime, *mtime, facts.st_dev, facts.st_ino, mode, facts.st_uid, facts.st_gid, facts.st_size)
-    body = STAT.pack(*(number & U32 for number in numbers)) + digest + min(len(name), LONG_NAME).to_bytes(2) + name
+    return STAT.pack(
+        ctime[0] & U32, ctime[1], mtime[0] & U32, mtime[1], facts.st_dev & U32, facts.st_ino & U32,
+        mode if stat.S_ISREG(facts.st_mode) else 0, facts.st_uid & U32, facts.st_gid & U32, facts.st_size & U32,
+    )  # fmt: skip
+
+
+def _entry(name: bytes, facts: os.stat_result, digest: bytes) -> bytes:
+    body = _stat(facts) + digest + min(len(name), LONG_NAME).to_bytes(2) + name
     return body + b"\0" * (8 - len(body) % 8)
 
 
-async def _missing(place: Place, blobs: set[str]) -> set[str]:
-    """Those of the blobs that the object store does not hold after all."""
+async def _told(place: Place, blobs: list[str]) -> list[str]:
+    """What the object store says of each of the blobs: `BLOB BYTES`, or `BLOB missing`."""
     asked = "".join(f"{blob}\n" for blob in blobs).encode()
-    answer = await place.view("cat-file", "--buffer", "--batch-check=%(objectname)", stdin=asked)
-    return {line.split()[0].decode() for line in answer.splitlines() if line.endswith(b" missing")}
+    argv = ("cat-file", "--buffer", "--batch-check=%(objectname) %(objectsize)")
+    return (await place.view(*argv, stdin=asked)).decode().splitlines() if blobs else []
 
 
 def _join(place: Place, entries: Entries, other: Path, index: Path) -> bool:
@@ -101,7 +179,7 @@ def _join(place: Place, entries: Entries, other: Path, index: Path) -> bool:
         raw = other.read_bytes()
         if not raw.startswith(HEADER):
             return False
-        entries |= _parsed(raw, hashlib.new(place.hash_name).digest_size)
+        entries |= _parsed(raw, place.hash_bytes)
     whole = HEADER + len(entries).to_bytes(4) + b"".join(entries[name] for name in sorted(entries))
     fresh = index.with_name("index.joined")
     fresh.write_bytes(whole + hashlib.new(place.hash_name, whole).digest())

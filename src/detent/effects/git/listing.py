@@ -6,6 +6,7 @@ then files of the checkpoint like all others, so that they come back even if the
 
 import asyncio
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from detent.effects.git.place import OWN_FOLDER, Place, git_dir_of, nested
 
 PATHSPECS_MAX = 200
 
+_ENTRY = re.compile("([0-7]{6}) ([0-9a-f]+) ([0-3])\t([^\0]+)\0")
 IndexEntry = tuple[str, str, str, str]  # mode, object, stage, path
 
 
@@ -41,9 +43,10 @@ def parents(path: str) -> Iterator[str]:
 
 def folders_of(paths: Iterable[str]) -> set[str]:
     """Every folder above these paths."""
-    found: set[str] = set()
-    for path in paths:
-        for parent in parents(path):
+    nearest = {path.rpartition("/")[0] for path in paths}
+    found = nearest - {""}
+    for folder in nearest:
+        for parent in parents(folder):
             if parent in found:
                 break
             found.add(parent)
@@ -60,11 +63,7 @@ async def index_entries(place: Place) -> list[IndexEntry]:
     """The user's index, entry by entry."""
     if not place.has_git:
         return []
-    entries = []
-    for line in await place.users.names("ls-files", "-s", "-z"):
-        facts, _, path = line.partition("\t")
-        entries.append((facts[:6], facts[7:-2], facts[-1], path))
-    return entries
+    return _ENTRY.findall(os.fsdecode(await place.users("ls-files", "-s", "-z")))
 
 
 async def untracked(git: Git, root: str) -> Listing:

@@ -69,6 +69,11 @@ class Place:
         return self.object_format
 
     @property
+    def hash_bytes(self) -> int:
+        """How long an object id is."""
+        return 32 if self.object_format == "sha256" else 20
+
+    @property
     def settings(self) -> tuple[str, ...]:
         """The settings each git call gets on top of the constant ones."""
         return (*Git.settings, f"core.excludesFile={self.excludes_file}") if self.excludes_file else Git.settings
@@ -82,6 +87,13 @@ class Place:
     def users(self) -> Git:
         """git with the user's own git dir: refs, HEAD and index."""
         return self._git(self.git_dir)
+
+    @property
+    def plain(self) -> Git:
+        """git as the user has set it up: for questions about their attributes, nothing else."""
+        env = environment(plain=True, GIT_DIR=str(self.git_dir), GIT_WORK_TREE=self.root)
+        del env["GIT_ATTR_NOSYSTEM"]
+        return Git(self.root, env, self.settings)
 
     def scratch(self, git_dir: Path, work_tree: Path) -> Git:
         """git over the same objects with another git dir and another work tree."""

@@ -5,6 +5,7 @@ tree so that gc keeps what is staged, and as the file it was), `nested-N.index` 
 with what git cannot hold. Its parent is the user's HEAD, so gc keeps that too.
 """
 
+import asyncio
 import json
 import os
 import re
@@ -81,9 +82,9 @@ async def write(place: Place, run: str, label: str, found: Snapshot) -> Checkpoi
     """Make a checkpoint of what was found."""
     check_run(run)
     at = int(time.time())
-    seq = 1 + max((int(name.rpartition("/")[2]) for name in await _refs(place)), default=0)
+    present, taken = await asyncio.gather(head.read_head(place), _refs(place))
+    seq = 1 + max((int(name.rpartition("/")[2]) for name in taken), default=0)
     name = f"chk-{time.strftime('%Y%m%d%H%M%S', time.gmtime(at))}-{seq}"
-    present = await head.read_head(place)
     inner = {path: await _inner(place, nested, run, seq) for path, nested in found.nested.items()}
     about = {
         "version": META_VERSION,

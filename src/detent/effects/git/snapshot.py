@@ -64,6 +64,7 @@ class _Look:
     nested: dict[str, Place] = field(default_factory=dict)
     uncaptured: dict[str, Uncaptured] = field(default_factory=dict)
     users_paths: set[str] | None = None
+    facts: dict[str, os.stat_result] = field(default_factory=dict)  # of the files to be read
     users_blobs: dict[str, str] = field(default_factory=dict)  # only if the user's index was read now
     is_reshaped: bool = False  # the set of paths in the view is another one now
 
@@ -160,6 +161,8 @@ async def _compare(look: _Look) -> None:
         look.fresh |= (wanted | outer) - held
         look.bare |= set().union(*(area.bare for area in inner))
     look.fresh -= look.gone
+    # What differs from the view or changed lately is in it: only these can bring paths that are not.
+    look.is_reshaped |= bool(found.files or look.seen.users.outside or inner)
 
 
 async def _inside(look: _Look, repositories: set[str]) -> list[Listing]:
@@ -215,7 +218,7 @@ def _users_paths(look: _Look) -> set[str]:
 
 def _classify(look: _Look) -> None:
     """Part what is to be read into what git can hold and what it cannot."""
-    seen, keep = look.seen, set()
+    seen, keep = look.seen, look.facts
     recent = []
     for path in look.fresh:
         found = None if is_own(path) else look.ground.stat(path)
@@ -225,13 +228,13 @@ def _classify(look: _Look) -> None:
             if found is not None and why:
                 look.uncaptured[path] = Uncaptured(path, why, found.st_size, found.st_mtime_ns)
             continue
-        keep.add(path)
+        keep[path] = found
         seen.permissions.pop(path, None)
         if stat.S_ISREG(found.st_mode) and stat.S_IMODE(found.st_mode) != usual(found.st_mode, look.umask):
             seen.permissions[path] = stat.S_IMODE(found.st_mode)
         if found.st_ctime >= int(look.begun) - RECENT_S:
             recent.append(path)
-    look.fresh = keep
+    look.fresh = set(keep)
     seen.recent = sorted(recent)
     for path in look.gone:
         seen.permissions.pop(path, None)
@@ -263,7 +266,7 @@ async def _update(look: _Look) -> str:
         lines = joined(f"0 {zero}\t{path}" for path in sorted(look.gone))
         await view("update-index", "-z", "--index-info", stdin=lines)
     if look.fresh:
-        await intake.read(look.place, sorted(look.fresh), look.users_blobs)
+        await intake.read(look.place, sorted(look.fresh), look.users_blobs, look.facts)
     if look.is_warm and not look.gone and not look.fresh and seen.tree:
         return seen.tree
     return await view.line("write-tree")
@@ -272,7 +275,7 @@ async def _update(look: _Look) -> str:
 async def _remember(look: _Look, tree: str) -> None:
     place, seen = look.place, look.seen
     known = {*seen.folders}
-    if look.gone or look.fresh or look.is_reshaped:
+    if look.gone or look.is_reshaped:
         paths = await place.view.names("ls-files", "-z")
         folders = listing.folders_of(paths)
         seen.folders = sorted(folders)

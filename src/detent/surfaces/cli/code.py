@@ -13,6 +13,7 @@ from detent.agents.coding import crew, detection, lease, planning, projection, r
 from detent.agents.coding import settings as configuration
 from detent.agents.coding.job import job_of
 from detent.agents.coding.machine import CODING
+from detent.agents.coding.mending import NONE
 from detent.agents.coding.plan import order
 from detent.agents.coding.settings import PlannerSettings, Settings, WorkerSettings
 from detent.effects.git import Repository
@@ -165,10 +166,17 @@ def show_plan(desk: Desk, standing: Standing) -> str:
         say(f"  [ ] {task.id} P{task.priority} {visible(task.title)}{depends}")
         for item in task.acceptance:
             say(f"        {visible(item)}", "dim")
+        if task.mends and task.mends != (NONE,):
+            say(_("        must not fail any more: {names}", names=visible(", ".join(task.mends))), "dim")
     for risk in body.risks:
         say(_("  risk: {risk}", risk=visible(risk)), "yellow")
     checks = ", ".join(step.name for step in job.settings.verify) or _("none")
     say(_("  checks: {names}; worker: {worker}", names=checks, worker=job.settings.worker.use))
+    if job.settings.verify and not any(task.mends for task in body.tasks):
+        say(
+            _("  checks that fail already are not held against it; `Mends: NAME` in a task, or `all`, says otherwise"),
+            "dim",
+        )
     say(_("  edit it: {file}", file=str(planning.plan_path(job.root))), "dim")
     return job.plan.digest
 

@@ -105,7 +105,7 @@ class Desk:
         return run
 
     def _heard(self, _contract_id: str, data: Mapping[str, Any]) -> None:
-        if data.get("stream") in ("stdout", "stderr", "plan"):
+        if data.get("stream") in ("stdout", "stderr", "plan", "baseline"):
             shown(f"  │ {visible(str(data.get('text', '')))}", "dim")
 
     def settle(self, run: Run) -> None:
@@ -188,6 +188,10 @@ def tell(caller: Caller, job: Job, run: Run) -> None:
         caller.say(_("  go on: {command}", command=caller.command("code", "resume")))
     elif run.ended is not None and job.outcome:
         caller.say(_("  {outcome}", outcome=job.outcome), "green" if job.outcome == "archived" else "yellow")
+        still = [test for step in job.final.steps for test in step.failing_ids] if job.final else []
+        if still:
+            names = visible(", ".join(still[:5]) + (" …" if len(still) > 5 else ""))
+            caller.say(_("  still failing, as before the job: {names}", names=names), "yellow")
         if job.archive:
             caller.say(_("  record: {file}", file=str(Path(job.root) / job.archive / "summary.md")))
     if job.undo and job.outcome == "rolled_back":

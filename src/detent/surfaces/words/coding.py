@@ -20,6 +20,11 @@ CHINESE: dict[str, str] = {
     "none": "无",
     "  risk: {risk}": "  风险：{risk}",
     "  checks: {names}; worker: {worker}": "  检查：{names}；工作者：{worker}",
+    "        must not fail any more: {names}": "        不得再失败：{names}",
+    "  checks that fail already are not held against it; `Mends: NAME` in a task, or `all`, says otherwise": (
+        "  原本就失败的检查不算在它头上；在任务中写 `Mends: 名称` 或 `all` 则另当别论"
+    ),
+    "  still failing, as before the job: {names}": "  和任务开始前一样仍然失败：{names}",
     "  edit it: {file}": "  可编辑：{file}",
     "Say Go to the plan: it is carried out.": "确认计划：开始执行。",
     "The plan that was looked at.": "所看过的计划。",
