@@ -1,5 +1,5 @@
 // Definitions: the project's workflow files as pictures, their problems at their lines, a form to start, and comparisons.
-import { html, useEffect, useSignal, useState } from "./lib.js";
+import { html, useEffect, useRef, useSignal, useState } from "./lib.js";
 import { _ } from "./language.js";
 import { Diagram, Machine } from "./diagram.js";
 import { SchemaForm, initial, problems } from "./form.js";
@@ -8,19 +8,23 @@ import { address, go, place, tune } from "./route.js";
 import { Text } from "./text.js";
 import { say } from "./toast.js";
 import { Value } from "./value.js";
-import { call, query } from "./wire.js";
+import { call, query, returned } from "./wire.js";
+
+const OPEN = -4; // depth at which a value begins that is to be seen with all its parts: what differs must not be folded away
 
 const label = (line) => line.title || line.machine || line.name;
 
 function useAnswer(path) {
   const found = useSignal(null);
   const trouble = useSignal("");
+  const was = useRef(null);
   useEffect(() => {
     const abort = new AbortController();
-    found.value = null; trouble.value = "";
-    if (path) call(path, undefined, abort).then((made) => { found.value = made; }).catch((error) => { if (error.name !== "AbortError") trouble.value = error.message; });
+    if (was.current !== path) { was.current = path; found.value = null; }
+    trouble.value = "";
+    if (path) call(path, undefined, abort).then((made) => { found.value = made; }).catch((error) => { if (error.name !== "AbortError" && error.type !== "no_answer") trouble.value = error.message; });
     return () => abort.abort();
-  }, [path]);
+  }, [path, returned.value]);
   return [found.value, trouble.value];
 }
 
@@ -37,10 +41,10 @@ function Library() {
     ${!lines ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`
     : !lines.length ? html`<div class="card empty"><h2>${_("No workflow file here")}</h2><p>${_("Make one with: detent init. It appears here at once.")}</p></div>`
       : html`<div class="library">${lines.map((line) => html`<a class="card" key=${line.name} href=${address(["definitions", line.name])}>
-        ${line.ok ? html`<${Thumb} name=${line.name} />` : html`<div class="thumb"><span class="tag harm">${_("{count} problems", { count: line.problems.length })}</span></div>`}
-        <div class="named"><h2><${Text} value=${label(line)} /></h2><div class="row wrap faint"><span class="mono cut"><${Text} value=${line.name} /></span></div>
+        ${line.ok ? html`<${Thumb} name=${line.name} />` : html`<div class="thumb"><span class="tag harm">${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</span></div>`}
+        <div class="named"><h2><${Text} value=${label(line)} /></h2>${label(line) !== line.name && html`<div class="row wrap faint"><span class="mono cut"><${Text} value=${line.name} /></span></div>`}
           <div class="row wrap">${line.ok && html`<span class="tag">${_("{count} states", { count: line.states })}</span>`}${line.version && html`<span class="tag">${line.version}</span>`}
-            ${line.warnings.length > 0 && html`<span class="tag warn">${_("{count} hints", { count: line.warnings.length })}</span>`}
+            ${line.warnings.length > 0 && html`<span class="tag warn">${line.warnings.length === 1 ? _("1 hint") : _("{count} hints", { count: line.warnings.length })}</span>`}
             <small class="faint"><time datetime=${iso(line.changed_at)} title=${moment(line.changed_at)}>${now.value && age(line.changed_at)}</time></small></div></div></a>`)}</div>`}`;
 }
 
@@ -94,7 +98,7 @@ function DefinitionPage({ name }) {
         ${others.length > 0 && html`<a class="button" href=${address(["compare"], { left: line.name, right: others[0].name })}>${_("Compare…")}</a>`}</div>`}</header>
     <div class="definition"><div class="stack">
       ${view.graph && html`<section class="card"><${Diagram} graph=${view.graph} /></section>`}
-      ${line.problems.length > 0 && html`<section class="card"><header><h2>${_("{count} problems", { count: line.problems.length })}</h2></header><ul class="body stack">${line.problems.map((flaw) => html`<li><button class="link" onClick=${() => document.getElementById(`line-${flaw.line}`)?.scrollIntoView({ block: "center" })}>${_("line {line}", { line: flaw.line })}</button> <${Text} value=${flaw.message} /></li>`)}</ul></section>`}
+      ${line.problems.length > 0 && html`<section class="card"><header><h2>${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</h2></header><ul class="body stack">${line.problems.map((flaw) => html`<li><button class="link" onClick=${() => document.getElementById(`line-${flaw.line}`)?.scrollIntoView({ block: "center" })}>${_("line {line}", { line: flaw.line })}</button> <${Text} value=${flaw.message} /></li>`)}</ul></section>`}
       ${line.warnings.length > 0 && html`<div class="note"><ul>${line.warnings.map((text) => html`<li><${Text} value=${text} /></li>`)}</ul></div>`}
       ${view.source && html`<section class="card"><header><h2>${_("File")}</h2></header><${Source} text=${view.source} flaws=${line.problems} /></section>`}</div>
       <div class="stack">${line.ok && html`<${Start} key=${line.digest} view=${view} />`}</div></div>`;
@@ -118,9 +122,9 @@ export function Compare() {
     <div class="stack"><div class="two"><datalist id="machines">${names.map((name) => html`<option value=${name} />`)}</datalist>${side("left", left, _("Before"))}${side("right", right, _("After"))}</div>
     ${trouble && html`<div class="note harm" role="alert"><${Text} value=${trouble} /></div>`}
     ${found && html`${found.is_same ? html`<div class="note good">${_("Both are the same machine.")}</div>`
-    : html`<section class="card"><header><h2>${_("{count} differences", { count: found.changes.length })}</h2></header>${found.changes.map((change) => html`<div class="change"><span><span class=${`tag ${{ added: "good", removed: "harm", changed: "warn" }[change.kind]}`}>${KIND()[change.kind]}</span></span>
+    : html`<section class="card"><header><h2>${found.changes.length === 1 ? _("1 difference") : _("{count} differences", { count: found.changes.length })}</h2></header>${found.changes.map((change) => html`<div class="change"><span><span class=${`tag ${{ added: "good", removed: "harm", changed: "warn" }[change.kind]}`}>${KIND()[change.kind]}</span></span>
       <div class="stack"><div><span class="faint">${WHAT()[change.what]}</span> <b class="mono"><${Text} value=${change.subject} /></b></div>
-        ${change.kind === "changed" && html`<div class="two"><div class="call leaf"><${Value} value=${change.before} depth=${1} /></div><div class="call leaf"><${Value} value=${change.after} depth=${1} /></div></div>`}</div></div>`)}</section>`}
+        ${change.kind === "changed" && html`<div class="two"><div class="call leaf"><${Value} value=${change.before} depth=${OPEN} /></div><div class="call leaf"><${Value} value=${change.after} depth=${OPEN} /></div></div>`}</div></div>`)}</section>`}
       <div class="two"><section class="card"><${Diagram} graph=${found.left} marks=${marks(true)} /></section><section class="card"><${Diagram} graph=${found.right} marks=${marks(false)} /></section></div>`}</div>`;
 }
 

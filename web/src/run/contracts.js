@@ -22,7 +22,8 @@ function Life({ life, upto }) {
 
 function Voices({ said }) {
   if (!said?.length) return null;
-  const text = said.map((data) => (typeof data.text === "string" ? data.text : typeof data.line === "string" ? `${data.line}\n` : `${JSON.stringify(data)}\n`)).join("");
+  // Pieces of a text follow each other; a line of a program's output is a line.
+  const text = said.map((data) => (typeof data.text !== "string" ? `${JSON.stringify(data)}\n` : data.stream ? `${data.text}\n` : data.text)).join("");
   return html`<div class="plainout call" aria-live="off"><${Text} value=${text.slice(-4000)} /></div>`;
 }
 
