@@ -48,9 +48,9 @@ def test_a_notebook_is_seen_while_it_is_made(stage: Stage, look: Look, pictures:
         until(lambda: any(line["run_id"] == "flowers" for line in stage.ask("/api/runs")["runs"]))
         page = look(reduced_motion="reduce").go("#/runs/flowers")
         page.evaluate("window.mark = 1")
-        expect(page.locator(".steps [aria-current=step]")).to_contain_text("Load the table", timeout=30_000)
+        expect(page.locator(".steps [aria-current=step]")).to_contain_text("Load the table")
         slow = page.locator(".cell.code").filter(has_text="while not Path")
-        expect(slow).to_contain_text("waiting for the word", timeout=30_000)  # while the cell is at work
+        expect(slow).to_contain_text("waiting for the word")  # while the cell is at work
         expect(slow).to_contain_text("running")
         expect(page.locator(".steps .good")).to_have_count(0)
         expect(page.locator(".cell.thinking")).to_contain_text("A table first, then a picture.")

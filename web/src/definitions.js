@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useSignal, useState } from "./lib.js";
 import { _ } from "./language.js";
 import { Diagram, Machine } from "./diagram.js";
-import { SchemaForm, initial, problems } from "./form.js";
+import { SchemaForm, initial, problems, useFirstWrong } from "./form.js";
 import { age, iso, moment, now } from "./format.js";
 import { address, go, place, tune } from "./route.js";
 import { Text } from "./text.js";
@@ -52,12 +52,13 @@ function Library() {
 function Source({ text, flaws }) {
   const at = new Map();
   for (const flaw of flaws) at.set(flaw.line, [...(at.get(flaw.line) || []), flaw]);
-  const first = flaws[0]?.line;
-  useEffect(() => { if (first > 12) document.getElementById(`line-${first}`)?.scrollIntoView({ block: "center" }); }, [text]);
+  const chosen = Number(place.value.query.get("line")) || 0;
+  const first = chosen || flaws[0]?.line;
+  useEffect(() => { if (first > 12 || chosen) document.getElementById(`line-${first}`)?.scrollIntoView({ block: "center" }); }, [text, chosen]);
   return html`<div class="source" tabIndex="0" role="region" aria-label=${_("Text of the file")}>${text.split("\n").map((line, index) => {
     const here = at.get(index + 1) || [];
     const kind = here.some((flaw) => flaw.severity === "error") ? "bad" : here.length ? "warn" : "";
-    return html`<div key=${index}><div class=${`l ${kind}`} id=${`line-${index + 1}`}><i>${index + 1}</i><span><${Text} value=${line} /></span></div>
+    return html`<div key=${index}><div class=${`l ${kind}`} id=${`line-${index + 1}`} aria-current=${chosen === index + 1 ? "true" : undefined}><a href=${address(place.value.parts, { line: index + 1 })} tabIndex="-1" aria-label=${_("line {line}", { line: index + 1 })}>${index + 1}</a><span><${Text} value=${line} /></span></div>
       ${here.map((flaw) => html`<div class=${`flaw ${flaw.severity}`}><${Text} value=${flaw.message} />${flaw.hint && html`<div class="soft"><${Text} value=${flaw.hint} /></div>`}</div>`)}</div>`;
   })}</div>`;
 }
@@ -67,6 +68,8 @@ function Start({ view }) {
   const [value, setValue] = useState(() => initial(schema) ?? {});
   const [wrong, setWrong] = useState({});
   const [busy, setBusy] = useState(false);
+  const form = useRef(null);
+  useFirstWrong(form, wrong);
   const isFree = !Object.keys(schema.properties || {}).length;
   const send = async (event) => {
     event.preventDefault();
@@ -79,7 +82,7 @@ function Start({ view }) {
       go(["runs", run.run_id]);
     } catch (error) { say(error.message, "harm"); setBusy(false); }
   };
-  return html`<section class="card"><header><h2>${_("Start a run")}</h2></header><form class="body stack" onSubmit=${send} noValidate>
+  return html`<section class="card"><header><h2>${_("Start a run")}</h2></header><form class="body stack" ref=${form} onSubmit=${send} noValidate>
     ${isFree && !Object.keys(view.input || {}).length ? html`<details><summary>${_("with input")}</summary><${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="start" /></details>`
     : html`<${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="start" />`}
     <div><button class="main" disabled=${busy}>${_("Start")}</button></div></form></section>`;
@@ -98,7 +101,7 @@ function DefinitionPage({ name }) {
         ${others.length > 0 && html`<a class="button" href=${address(["compare"], { left: line.name, right: others[0].name })}>${_("Compare…")}</a>`}</div>`}</header>
     <div class="definition"><div class="stack">
       ${view.graph && html`<section class="card"><${Diagram} graph=${view.graph} /></section>`}
-      ${line.problems.length > 0 && html`<section class="card"><header><h2>${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</h2></header><ul class="body stack">${line.problems.map((flaw) => html`<li><button class="link" onClick=${() => document.getElementById(`line-${flaw.line}`)?.scrollIntoView({ block: "center" })}>${_("line {line}", { line: flaw.line })}</button> <${Text} value=${flaw.message} /></li>`)}</ul></section>`}
+      ${line.problems.length > 0 && html`<section class="card"><header><h2>${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</h2></header><ul class="body stack">${line.problems.map((flaw) => html`<li><a class="underlined" href=${address(["definitions", line.name], { line: flaw.line })}>${_("line {line}", { line: flaw.line })}</a> <${Text} value=${flaw.message} /></li>`)}</ul></section>`}
       ${line.warnings.length > 0 && html`<div class="note"><ul>${line.warnings.map((text) => html`<li><${Text} value=${text} /></li>`)}</ul></div>`}
       ${view.source && html`<section class="card"><header><h2>${_("File")}</h2></header><${Source} text=${view.source} flaws=${line.problems} /></section>`}</div>
       <div class="stack">${line.ok && html`<${Start} key=${line.digest} view=${view} />`}</div></div>`;

@@ -127,6 +127,12 @@ export function openRun(runId, { isPlain = false } = {}) {
   };
   // Nothing could be read while the server was away; a stream that was open goes on by itself.
   const isBack = returned.subscribe((count) => { if (count && !isClosed) { if (run.peek()) reread(); else begin(); } });
+  const before = async (seq) => {
+    const after = Math.max(0, seq - 1 - PAGE);
+    if (seq - 1 <= after) return [];
+    const page = await call(`${base}/log?after=${after}&limit=${seq - 1 - after}`);
+    return page.entries.filter((entry) => entry.seq < seq);
+  };
   document.addEventListener("visibilitychange", seenAgain);
   begin();
 
@@ -140,18 +146,19 @@ export function openRun(runId, { isPlain = false } = {}) {
     wantLives() { if (!isLives) { isLives = true; reread(); } },
     /** Events before the first that is known. */
     async earlier() {
-      const first = entries.value[0]?.seq ?? 1;
-      const after = Math.max(0, first - 1 - PAGE);
-      const page = await call(`${base}/log?after=${after}&limit=${first - 1 - after}`);
-      const known = page.entries.filter((entry) => entry.seq < first);
-      entries.value = [...known, ...entries.value];
+      const was = past.value?.entries;
+      const first = (was || entries.value)[0]?.seq ?? 1;
+      const known = await before(first);
+      if (!was) entries.value = [...known, ...entries.value];
+      else if (past.value?.entries === was) past.value = { ...past.value, entries: [...known, ...was] };
       return known.length;
     },
     /** Look at the run as it was; 0: now. */
     async travel(seq) {
       if (!seq || seq >= (run.value?.last ?? 0)) { past.value = null; return; }
-      const [was, picture] = await Promise.all([call(`${base}/at/${seq}`), call(`${base}/graph?at=${seq}`)]);
-      past.value = { run: was, graph: picture, seq };
+      const isFar = seq < (entries.value[0]?.seq ?? 1); // its events are not among those that were read
+      const [was, picture, around] = await Promise.all([call(`${base}/at/${seq}`), call(`${base}/graph?at=${seq}`), isFar ? before(seq + 1) : null]);
+      past.value = { run: was, graph: picture, seq, entries: around };
     },
     close() { isClosed = true; isBack(); clearTimeout(timer); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
   };

@@ -81,6 +81,7 @@ export const CHINESE = {
   "Lay the picture on its side": "把图横过来",
   "Life of the contract": "契约的经历",
   "Look at the run as it was here": "查看当时的运行",
+  "Link to this contract": "此契约的链接",
   "Looks like a secret; click to show it": "看起来是密钥；点击显示",
   "Machine": "状态机",
   "Main": "主导航",
