@@ -172,7 +172,7 @@ def shown(place: Locator) -> Locator:
 def told(page: Page, text: str) -> str:
     """What the page has said for a moment, once it has; whole."""
     page.wait_for_function("(text) => window.heard.some((one) => one.includes(text))", arg=text)
-    return next(one for one in page.evaluate("window.heard") if text in one)
+    return next(str(one) for one in page.evaluate("window.heard") if text in one)
 
 
 def gone(place: Locator) -> None:

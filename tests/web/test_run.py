@@ -241,10 +241,11 @@ def test_after_a_cut_the_page_goes_on_where_it_was(look: Look, tmp_path: Path) -
     stage = Stage(tmp_path / "other")
     try:
         run_id = stage.start("flows.py:JOURNEY", {"parcel": "D-4"})
-        looker, other, third = look(stage), look(stage), look(stage)
-        for one in (looker, other, third):
-            one.tolerated += ["Failed to load resource", "net::ERR"]
-        page, visitor, list_page = looker.go(f"#/runs/{run_id}?tab=timeline"), other.go("#/inbox"), third.go("#/inbox")
+        lookers = look(stage), look(stage), look(stage)
+        for looker in lookers:
+            looker.tolerated += ["Failed to load resource", "net::ERR"]
+        places = (f"#/runs/{run_id}?tab=timeline", "#/inbox", "#/inbox")
+        page, visitor, list_page = (looker.go(place) for looker, place in zip(lookers, places, strict=True))
         lit(page, "packed")
         for one in (page, visitor, list_page):
             one.evaluate("window.mark = 1")
