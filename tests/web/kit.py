@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,16 @@ DETENT = Path(sys.executable).parent / "detent"
 FLOWS = ("RELEASE", "JOURNEY", "PAYMENT", "BOOKING", "WEATHER", "NOTEBOOK", "CODING", "ASSISTANT")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 PATIENCE_S = 30.0
+
+# What the page says and takes away again after a moment is written down, for a machine may be busy in that moment.
+HEARD = """
+window.heard = [];
+new MutationObserver((changes) => {
+  for (const node of changes.flatMap((change) => [...change.addedNodes]))
+    for (const one of node.querySelectorAll ? [node, ...node.querySelectorAll("*")] : [])
+      if (one.matches(".toast")) window.heard.push(one.textContent);
+}).observe(document, {childList: true, subtree: true});
+"""
 
 
 def missing() -> str:
@@ -107,7 +118,8 @@ class Stage:
     def clear(self) -> None:
         """Nothing waits for anybody any more."""
         for line in self.ask("/api/runs?status=waiting&status=running&limit=200")["runs"]:
-            self.ask(f"/api/runs/{line['run_id']}/cancel", {"reason": "swept"})
+            with suppress(AssertionError):  # it has ended by itself
+                self.ask(f"/api/runs/{line['run_id']}/cancel", {"reason": "swept"})
         until(lambda: not self.ask("/api/inbox")["items"])
 
 
@@ -127,6 +139,7 @@ class Looker:
         self.stage = stage
         self.context: BrowserContext = browser.new_context(**given)
         self.context.set_default_timeout(PATIENCE_S * 1000)
+        self.context.add_init_script(HEARD)
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -153,6 +166,12 @@ def shown(place: Locator) -> Locator:
     """A part of the page, once it can be seen."""
     expect(place).to_be_visible(timeout=PATIENCE_S * 1000)
     return place
+
+
+def told(page: Page, text: str) -> str:
+    """What the page has said for a moment, once it has; whole."""
+    page.wait_for_function("(text) => window.heard.some((one) => one.includes(text))", arg=text)
+    return next(str(one) for one in page.evaluate("window.heard") if text in one)
 
 
 def gone(place: Locator) -> None:

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.web.conftest import Look
-from tests.web.kit import Stage, gone, shown, until
+from tests.web.kit import Stage, gone, shown, told, until
 
 
 def test_an_approval_shows_the_exact_call_and_what_follows(stage: Stage, look: Look) -> None:
@@ -19,7 +19,7 @@ def test_an_approval_shows_the_exact_call_and_what_follows(stage: Stage, look: L
     expect(card.locator(".follow").nth(0)).to_contain_text("announce")
     expect(card.locator(".follow").nth(1)).to_contain_text("refused")
     card.get_by_role("button", name="Approve").click()
-    shown(page.get_by_text("Approved."))
+    told(page, "Approved.")
     gone(card)
     until(lambda: stage.status(run_id) == "completed")
 
@@ -44,7 +44,7 @@ def test_a_rejection_carries_its_reason(stage: Stage, look: Look) -> None:
     page.get_by_role("button", name="Reject…").click()
     page.get_by_label("Why not?").fill("too large for us")
     page.get_by_role("button", name="Reject", exact=True).click()
-    shown(page.get_by_text("Rejected."))
+    told(page, "Rejected.")
     until(lambda: stage.status(run_id) == "failed")
     assert "too large for us" in str(stage.ask(f"/api/runs/{run_id}/log"))
 
@@ -54,9 +54,13 @@ def test_edited_arguments_are_checked_and_carried_out(stage: Stage, look: Look) 
     stage.start("flows.py:RELEASE", {"version": "3.2.0", "notes": "draft"})
     page = look().go("#/inbox")
     page.get_by_role("button", name="Edit…").click()
+    page.get_by_label("channel").fill("Beta 2")
+    page.get_by_role("button", name="Approve with these arguments").click()
+    expect(page.get_by_text("channel must match")).to_be_visible()
+    expect(page.get_by_label("channel")).to_be_focused()
     page.get_by_label("channel").fill("beta")
     page.get_by_role("button", name="Approve with these arguments").click()
-    shown(page.get_by_text("Approved with your arguments."))
+    told(page, "Approved with your arguments.")
     until(lambda: "3.2.0" in (stage.folder / "outbox.txt").read_text())
     assert "beta" in str(stage.ask("/api/runs?limit=1")["runs"]) or "beta" in str(
         stage.ask(f"/api/runs/{stage.ask('/api/runs?limit=1')['runs'][0]['run_id']}/contracts")
@@ -107,7 +111,7 @@ def test_the_second_decision_is_refused_politely(stage: Stage, look: Look) -> No
     one.get_by_role("button", name="Approve").click()
     shown(one.get_by_text("Nothing waits for you"))
     two.get_by_role("button", name="Approve").click()
-    shown(two.get_by_text("tester has approved this already, at"))
+    told(two, "tester has approved this already, at")
     shown(two.get_by_text("Nothing waits for you"))
 
 
@@ -133,10 +137,10 @@ def test_of_two_who_decide_in_the_same_moment_exactly_one_wins(first: int, stage
         one.wait_for_timeout(5)
     for route in (held[first], held[1 - first]):
         route.continue_()
-    told = [page.locator(".toast").first.inner_text() for page in (one, two)]
-    assert sum(text in ("Approved.", "Rejected.") for text in told) == 1, told
-    (late,) = (text for text in told if text not in ("Approved.", "Rejected."))
-    won = "approved" if told[0] == "Approved." else "rejected"
+    said = [told(page, "") for page in (one, two)]
+    assert sum(text in ("Approved.", "Rejected.") for text in said) == 1, said
+    (late,) = (text for text in said if text not in ("Approved.", "Rejected."))
+    won = "approved" if said[0] == "Approved." else "rejected"
     assert re.fullmatch(rf"tester has {won} this already, at \d\d:\d\d:\d\d; nothing was changed\.", late), late
     until(lambda: stage.status(run_id) == ("completed" if won == "approved" else "failed"))
     moves = [entry["event"].get("trigger") for entry in stage.ask(f"/api/runs/{run_id}/log")["entries"]]

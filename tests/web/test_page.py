@@ -33,8 +33,56 @@ def test_the_list_is_live_and_its_filter_is_in_the_address(stage: Stage, look: L
     page.get_by_label("Search text").fill("no such thing")
     shown(page.get_by_text("No run fits"))
     page.get_by_label("Search text").fill("packed")
+    page.get_by_label("Time").select_option("last hour")
+    page.get_by_role("button", name="waiting", exact=True).click()
+    expect(page).to_have_url(f"{stage.address}/#/runs?machine=journey&text=packed&within=3600&status=waiting")
+    page.reload()  # all of it is in the address
+    expect(page.get_by_label("Machine")).to_have_value("journey")
+    expect(page.get_by_label("Search text")).to_have_value("packed")
+    expect(page.get_by_label("Time")).to_have_value("3600")
+    expect(page.get_by_role("button", name="waiting", exact=True)).to_have_attribute("aria-pressed", "true")
     shown(page.get_by_role("link", name="journey")).click()
     shown(page.get_by_role("heading", name="Parcel on its way"))
+
+
+def test_the_list_tells_age_state_question_and_cost(stage: Stage, look: Look) -> None:
+    run_id = stage.start("flows.py:RELEASE", {"version": "5.5.0", "notes": "what it costs"})
+    page = look().go("#/runs?machine=release")
+    row = page.get_by_role("row").filter(has_text=run_id)
+    for text in ("waiting", "publish", "Publish 5.5.0 to everybody?", "started"):
+        expect(row).to_contain_text(text)
+    stage.ask(f"/api/runs/{run_id}/contracts/publish/publish/1/answer", {"approved": True})
+    expect(row).to_contain_text("completed")
+    expect(row).to_contain_text("$0.02")
+    row.get_by_role("link").click()
+    expect(page.locator(".run-head")).to_contain_text("1,840 tokens")
+
+
+def test_everything_has_an_address_that_shows_it_to_somebody_else(stage: Stage, look: Look) -> None:
+    stage.clear()
+    stage.start("expense.yaml", {"what": "a desk", "amount": 310})
+    run_id = stage.start("flows.py:RELEASE", {"version": "5.6.0", "notes": "links"})
+    places = {
+        f"#/inbox/{run_id}/publish%2Fpublish%2F1": 'article[aria-label="Publish 5.6.0 to everybody?"]',
+        f"#/runs/{run_id}?tab=timeline&show=contracts": "button[aria-pressed=true]:has-text('contracts')",
+        f"#/runs/{run_id}?tab=contracts&contract=validate%2Fvalidate%2F1": "article[aria-current] >> text=validate",
+        f"#/runs/{run_id}?at=1": "svg.machine .lit[data-state=validate]",
+        "#/definitions/expense.yaml?line=14": "#line-14[aria-current]",
+        f"#/compare?left=run%3A{run_id}&right=flows.py%3ARELEASE": "text=Both are the same machine.",
+    }
+    for place, what in places.items():
+        page = look().go(place)  # a browser that has never been here
+        expect(page.locator(what).first).to_be_in_viewport()
+
+
+def test_who_wants_no_motion_gets_none(stage: Stage, look: Look) -> None:
+    run_id = stage.start("flows.py:JOURNEY", {"parcel": "quiet"})
+    moving = "() => document.getAnimations().length"
+    for wish, is_moving in (("no-preference", True), ("reduce", False)):
+        page = look(reduced_motion=wish).go(f"#/runs/{run_id}")
+        shown(page.locator("svg.machine .lit"))
+        page.evaluate("document.querySelector('svg.machine').classList.add('running')")  # as while an effect is at work
+        assert (page.evaluate(moving) > 0) is is_moving
 
 
 def test_older_runs_come_page_by_page(stage: Stage, look: Look) -> None:
@@ -42,7 +90,7 @@ def test_older_runs_come_page_by_page(stage: Stage, look: Look) -> None:
         stage.ask("/api/runs", {"definition": "expense.yaml", "input": {"what": f"pen {number}", "amount": 1}})
     page = look().go("#/runs?machine=expense")
     rows = page.locator(".runs tbody tr")
-    expect(rows).to_have_count(50, timeout=20_000)
+    expect(rows).to_have_count(50)
     page.get_by_role("button", name="Show older").click()
     until(lambda: rows.count() >= 55)
 
@@ -59,7 +107,7 @@ def test_definitions_show_pictures_problems_at_lines_and_start_runs(stage: Stage
     page.get_by_label("what").fill("a lamp")
     page.get_by_label("amount").fill("20")
     page.get_by_role("button", name="Start", exact=True).click()
-    expect(page.locator("svg.machine .lit")).to_have_attribute("data-state", "booked", timeout=20_000)
+    expect(page.locator("svg.machine .lit")).to_have_attribute("data-state", "booked")
 
 
 def test_two_versions_are_compared(stage: Stage, look: Look) -> None:
@@ -230,5 +278,10 @@ def test_pictures_of_every_page_are_taken(stage: Stage, look: Look, pictures: Pa
             page.wait_for_function("() => !document.querySelector('.skeleton')")
             if name == "chat":
                 shown(page.locator("article.question"))
+            if name == "past":
+                shown(page.get_by_text("当时的样子" if locale == "zh-CN" else "as it was"))
+            page.wait_for_function(
+                "() => [...document.querySelectorAll('.thumb')].every((one) => one.firstElementChild)"
+            )
             page.screenshot(path=pictures / f"{name}-{locale[:2]}-{scheme}-{width}.png")
     assert len(list(pictures.glob("*-*-*-*.png"))) == len(ways) * len(PLACES)

@@ -11,7 +11,7 @@ import { Text } from "./text.js";
 import { say } from "./toast.js";
 import { Turn } from "./view/chat.js";
 import { brief } from "./value.js";
-import { call, firstOf, query } from "./wire.js";
+import { call, firstOf, query, returned } from "./wire.js";
 
 const TURNS = 10; // shown at first, and added by "Show earlier"
 const LINES = 100;
@@ -23,8 +23,9 @@ const ofSession = (session) => `/api/runs${query({ machine: "assistant", text: s
 function useTurns(session) {
   const lines = useSignal(null);
   const read = () => call(session ? ofSession(session) : `/api/runs${query({ machine: "assistant", limit: LINES })}`)
-    .then(({ runs }) => { lines.value = merge(lines.peek() || [], runs, session); }).catch((error) => { lines.value ||= []; say(error.message, "harm"); });
-  useEffect(() => { lines.value = null; read(); }, [session]);
+    .then(({ runs }) => { lines.value = merge(lines.peek() || [], runs, session); }).catch((error) => { if (error.type === "no_answer") return; lines.value ||= []; say(error.message, "harm"); });
+  useEffect(() => { lines.value = null; }, [session]);
+  useEffect(() => { read(); }, [session, returned.value]);
   useEffect(() => effect(() => {
     const fresh = moved.value.filter((line) => line.machine === "assistant");
     if (fresh.length && lines.peek()) lines.value = merge(lines.peek(), fresh, session);

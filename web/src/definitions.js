@@ -1,26 +1,30 @@
 // Definitions: the project's workflow files as pictures, their problems at their lines, a form to start, and comparisons.
-import { html, useEffect, useSignal, useState } from "./lib.js";
+import { html, useEffect, useRef, useSignal, useState } from "./lib.js";
 import { _ } from "./language.js";
 import { Diagram, Machine } from "./diagram.js";
-import { SchemaForm, initial, problems } from "./form.js";
+import { SchemaForm, initial, problems, useFirstWrong } from "./form.js";
 import { age, iso, moment, now } from "./format.js";
 import { address, go, place, tune } from "./route.js";
 import { Text } from "./text.js";
 import { say } from "./toast.js";
 import { Value } from "./value.js";
-import { call, query } from "./wire.js";
+import { call, query, returned } from "./wire.js";
+
+const OPEN = -4; // depth at which a value begins that is to be seen with all its parts: what differs must not be folded away
 
 const label = (line) => line.title || line.machine || line.name;
 
 function useAnswer(path) {
   const found = useSignal(null);
   const trouble = useSignal("");
+  const was = useRef(null);
   useEffect(() => {
     const abort = new AbortController();
-    found.value = null; trouble.value = "";
-    if (path) call(path, undefined, abort).then((made) => { found.value = made; }).catch((error) => { if (error.name !== "AbortError") trouble.value = error.message; });
+    if (was.current !== path) { was.current = path; found.value = null; }
+    trouble.value = "";
+    if (path) call(path, undefined, abort).then((made) => { found.value = made; }).catch((error) => { if (error.name !== "AbortError" && error.type !== "no_answer") trouble.value = error.message; });
     return () => abort.abort();
-  }, [path]);
+  }, [path, returned.value]);
   return [found.value, trouble.value];
 }
 
@@ -37,10 +41,10 @@ function Library() {
     ${!lines ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`
     : !lines.length ? html`<div class="card empty"><h2>${_("No workflow file here")}</h2><p>${_("Make one with: detent init. It appears here at once.")}</p></div>`
       : html`<div class="library">${lines.map((line) => html`<a class="card" key=${line.name} href=${address(["definitions", line.name])}>
-        ${line.ok ? html`<${Thumb} name=${line.name} />` : html`<div class="thumb"><span class="tag harm">${_("{count} problems", { count: line.problems.length })}</span></div>`}
-        <div class="named"><h2><${Text} value=${label(line)} /></h2><div class="row wrap faint"><span class="mono cut"><${Text} value=${line.name} /></span></div>
+        ${line.ok ? html`<${Thumb} name=${line.name} />` : html`<div class="thumb"><span class="tag harm">${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</span></div>`}
+        <div class="named"><h2><${Text} value=${label(line)} /></h2>${label(line) !== line.name && html`<div class="row wrap faint"><span class="mono cut"><${Text} value=${line.name} /></span></div>`}
           <div class="row wrap">${line.ok && html`<span class="tag">${_("{count} states", { count: line.states })}</span>`}${line.version && html`<span class="tag">${line.version}</span>`}
-            ${line.warnings.length > 0 && html`<span class="tag warn">${_("{count} hints", { count: line.warnings.length })}</span>`}
+            ${line.warnings.length > 0 && html`<span class="tag warn">${line.warnings.length === 1 ? _("1 hint") : _("{count} hints", { count: line.warnings.length })}</span>`}
             <small class="faint"><time datetime=${iso(line.changed_at)} title=${moment(line.changed_at)}>${now.value && age(line.changed_at)}</time></small></div></div></a>`)}</div>`}`;
 }
 
@@ -48,12 +52,13 @@ function Library() {
 function Source({ text, flaws }) {
   const at = new Map();
   for (const flaw of flaws) at.set(flaw.line, [...(at.get(flaw.line) || []), flaw]);
-  const first = flaws[0]?.line;
-  useEffect(() => { if (first > 12) document.getElementById(`line-${first}`)?.scrollIntoView({ block: "center" }); }, [text]);
+  const chosen = Number(place.value.query.get("line")) || 0;
+  const first = chosen || flaws[0]?.line;
+  useEffect(() => { if (first > 12 || chosen) document.getElementById(`line-${first}`)?.scrollIntoView({ block: "center" }); }, [text, chosen]);
   return html`<div class="source" tabIndex="0" role="region" aria-label=${_("Text of the file")}>${text.split("\n").map((line, index) => {
     const here = at.get(index + 1) || [];
     const kind = here.some((flaw) => flaw.severity === "error") ? "bad" : here.length ? "warn" : "";
-    return html`<div key=${index}><div class=${`l ${kind}`} id=${`line-${index + 1}`}><i>${index + 1}</i><span><${Text} value=${line} /></span></div>
+    return html`<div key=${index}><div class=${`l ${kind}`} id=${`line-${index + 1}`} aria-current=${chosen === index + 1 ? "true" : undefined}><a href=${address(place.value.parts, { line: index + 1 })} tabIndex="-1" aria-label=${_("line {line}", { line: index + 1 })}>${index + 1}</a><span><${Text} value=${line} /></span></div>
       ${here.map((flaw) => html`<div class=${`flaw ${flaw.severity}`}><${Text} value=${flaw.message} />${flaw.hint && html`<div class="soft"><${Text} value=${flaw.hint} /></div>`}</div>`)}</div>`;
   })}</div>`;
 }
@@ -63,6 +68,8 @@ function Start({ view }) {
   const [value, setValue] = useState(() => initial(schema) ?? {});
   const [wrong, setWrong] = useState({});
   const [busy, setBusy] = useState(false);
+  const form = useRef(null);
+  useFirstWrong(form, wrong);
   const isFree = !Object.keys(schema.properties || {}).length;
   const send = async (event) => {
     event.preventDefault();
@@ -75,7 +82,7 @@ function Start({ view }) {
       go(["runs", run.run_id]);
     } catch (error) { say(error.message, "harm"); setBusy(false); }
   };
-  return html`<section class="card"><header><h2>${_("Start a run")}</h2></header><form class="body stack" onSubmit=${send} noValidate>
+  return html`<section class="card"><header><h2>${_("Start a run")}</h2></header><form class="body stack" ref=${form} onSubmit=${send} noValidate>
     ${isFree && !Object.keys(view.input || {}).length ? html`<details><summary>${_("with input")}</summary><${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="start" /></details>`
     : html`<${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="start" />`}
     <div><button class="main" disabled=${busy}>${_("Start")}</button></div></form></section>`;
@@ -94,7 +101,7 @@ function DefinitionPage({ name }) {
         ${others.length > 0 && html`<a class="button" href=${address(["compare"], { left: line.name, right: others[0].name })}>${_("Compare…")}</a>`}</div>`}</header>
     <div class="definition"><div class="stack">
       ${view.graph && html`<section class="card"><${Diagram} graph=${view.graph} /></section>`}
-      ${line.problems.length > 0 && html`<section class="card"><header><h2>${_("{count} problems", { count: line.problems.length })}</h2></header><ul class="body stack">${line.problems.map((flaw) => html`<li><button class="link" onClick=${() => document.getElementById(`line-${flaw.line}`)?.scrollIntoView({ block: "center" })}>${_("line {line}", { line: flaw.line })}</button> <${Text} value=${flaw.message} /></li>`)}</ul></section>`}
+      ${line.problems.length > 0 && html`<section class="card"><header><h2>${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</h2></header><ul class="body stack">${line.problems.map((flaw) => html`<li><a class="underlined" href=${address(["definitions", line.name], { line: flaw.line })}>${_("line {line}", { line: flaw.line })}</a> <${Text} value=${flaw.message} /></li>`)}</ul></section>`}
       ${line.warnings.length > 0 && html`<div class="note"><ul>${line.warnings.map((text) => html`<li><${Text} value=${text} /></li>`)}</ul></div>`}
       ${view.source && html`<section class="card"><header><h2>${_("File")}</h2></header><${Source} text=${view.source} flaws=${line.problems} /></section>`}</div>
       <div class="stack">${line.ok && html`<${Start} key=${line.digest} view=${view} />`}</div></div>`;
@@ -118,9 +125,9 @@ export function Compare() {
     <div class="stack"><div class="two"><datalist id="machines">${names.map((name) => html`<option value=${name} />`)}</datalist>${side("left", left, _("Before"))}${side("right", right, _("After"))}</div>
     ${trouble && html`<div class="note harm" role="alert"><${Text} value=${trouble} /></div>`}
     ${found && html`${found.is_same ? html`<div class="note good">${_("Both are the same machine.")}</div>`
-    : html`<section class="card"><header><h2>${_("{count} differences", { count: found.changes.length })}</h2></header>${found.changes.map((change) => html`<div class="change"><span><span class=${`tag ${{ added: "good", removed: "harm", changed: "warn" }[change.kind]}`}>${KIND()[change.kind]}</span></span>
+    : html`<section class="card"><header><h2>${found.changes.length === 1 ? _("1 difference") : _("{count} differences", { count: found.changes.length })}</h2></header>${found.changes.map((change) => html`<div class="change"><span><span class=${`tag ${{ added: "good", removed: "harm", changed: "warn" }[change.kind]}`}>${KIND()[change.kind]}</span></span>
       <div class="stack"><div><span class="faint">${WHAT()[change.what]}</span> <b class="mono"><${Text} value=${change.subject} /></b></div>
-        ${change.kind === "changed" && html`<div class="two"><div class="call leaf"><${Value} value=${change.before} depth=${1} /></div><div class="call leaf"><${Value} value=${change.after} depth=${1} /></div></div>`}</div></div>`)}</section>`}
+        ${change.kind === "changed" && html`<div class="two"><div class="call leaf"><${Value} value=${change.before} depth=${OPEN} /></div><div class="call leaf"><${Value} value=${change.after} depth=${OPEN} /></div></div>`}</div></div>`)}</section>`}
       <div class="two"><section class="card"><${Diagram} graph=${found.left} marks=${marks(true)} /></section><section class="card"><${Diagram} graph=${found.right} marks=${marks(false)} /></section></div>`}</div>`;
 }
 

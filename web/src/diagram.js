@@ -109,12 +109,14 @@ export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmal
       performance.clearMarks("detent:heard");
     }
   }, [lit, status]);
+  // An edge that is taken is drawn anew, above the others: Chromium keeps the colours of one that is moved and changed at once.
+  const keyOf = (edge) => `${edge.source} ${edge.target} ${isTaken(edge)}`;
   const edges = [...graph.edges].sort((a, b) => Number(isTaken(a)) - Number(isTaken(b)));
   return html`<svg ref=${svg} class=${`machine ${status}`} role="img" aria-label=${describe(graph, lit, status)} viewBox=${`0 0 ${width} ${height}`}
       width=${isSmall ? undefined : width * scale} height=${isSmall ? undefined : height * scale}>
     <g transform=${`translate(${MARGIN} ${MARGIN})`}>
-      ${edges.map((edge) => html`<${Edge} key=${`${edge.source} ${edge.target}`} edge=${edge} isTaken=${isTaken(edge)} />`)}
-      ${!isSmall && edges.map((edge) => html`<${Labels} key=${`${edge.source} ${edge.target}`} edge=${edge} isTaken=${isTaken(edge)} />`)}
+      ${edges.map((edge) => html`<${Edge} key=${keyOf(edge)} edge=${edge} isTaken=${isTaken(edge)} />`)}
+      ${!isSmall && edges.map((edge) => html`<${Labels} key=${keyOf(edge)} edge=${edge} isTaken=${isTaken(edge)} />`)}
       ${graph.nodes.map((node) => html`<${Node} key=${node.id} node=${node} isLit=${node.id === lit} isSeen=${isSeen(node)} mark=${marks[node.id]} />`)}
     </g></svg>`;
 }

@@ -74,7 +74,8 @@ async function connect() {
 let holdsLock = false;
 export function begin() {
   effect(() => { token.value; connect(); });
-  if (navigator.locks) navigator.locks.request("detent-notifier", () => { holdsLock = true; return new Promise(() => {}); });
+  // The page that held the lock may be closed while this one is hidden: then it is for this one to listen.
+  if (navigator.locks) navigator.locks.request("detent-notifier", () => { holdsLock = true; if (document.hidden) connect(); return new Promise(() => {}); });
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) connect();
     else if (!holdsLock) stop();

@@ -1,5 +1,5 @@
 // A form made from a JSON Schema. The server checks again; here the same is said before anything is sent.
-import { html, useState } from "./lib.js";
+import { html, useEffect, useState } from "./lib.js";
 import { _ } from "./language.js";
 import { Text } from "./text.js";
 
@@ -31,6 +31,11 @@ const FITS = {
   number: (value) => typeof value === "number" && Number.isFinite(value), integer: Number.isInteger,
   array: Array.isArray, object: (value) => value !== null && typeof value === "object" && !Array.isArray(value),
 };
+
+/** After a check, go to the first field that does not fit. */
+export function useFirstWrong(form, wrong) {
+  useEffect(() => { if (Object.keys(wrong).length) form.current?.querySelector("[aria-invalid=true]")?.focus(); }, [wrong]);
+}
 
 /** Problems by path, as sentences. */
 export function problems(schema, value, path = "", isRequired = false) {

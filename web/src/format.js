@@ -14,7 +14,7 @@ export function span(seconds) {
   if (!Number.isFinite(seconds)) return "";
   if (seconds < 0) seconds = 0;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ${_("ms")}`;
-  if (seconds < 10) return `${seconds.toFixed(1)} ${_("s")}`;
+  if (seconds < 10) return `${Number.isInteger(seconds) ? seconds : seconds.toFixed(1)} ${_("s")}`;
   const at = UNITS.findIndex(([, size]) => seconds >= size);
   const [unit, size] = UNITS[at];
   const first = Math.floor(seconds / size);

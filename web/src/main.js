@@ -10,7 +10,8 @@ import { page, place } from "./route.js";
 import { RunPage } from "./run/page.js";
 import { Runs } from "./runs.js";
 import { Toasts } from "./toast.js";
-import { isCut, isRefused, useToken } from "./wire.js";
+import { clock } from "./format.js";
+import { cutAt, isCut, isRefused, useToken } from "./wire.js";
 
 const ICONS = {
   inbox: "M2.5 9.5h3.2a2.3 2.3 0 0 0 4.6 0h3.2M2.5 9.5 4.3 3.5h7.4l1.8 6v3.5h-11z",
@@ -46,6 +47,11 @@ function Lost() {
   return html`<div class="card empty"><h2>${_("There is no such page")}</h2><p><a href="#/inbox">${_("Inbox")}</a></p></div>`;
 }
 
+/** Said where everybody looks, for what is on the page may be old. */
+function Away() {
+  return html`<div class="away" role="alert">${isCut.value && html`<div class="note"><i aria-hidden="true" /><span><b>${_("No answer from the server since {when}.", { when: clock(cutAt.value).slice(0, 8) })}</b> ${_("What you see may be old. This page tries again and goes on by itself; runs are not lost.")}</span></div>`}</div>`;
+}
+
 function App() {
   const main = useRef(null);
   const Page = Object.hasOwn(PAGES, page.value) ? PAGES[page.value] : Lost;
@@ -55,7 +61,7 @@ function App() {
   // A new page is read from its beginning, also by those who do not see it.
   useEffect(() => { if (first.current) { first.current = false; return; } if (page.value !== "inbox") { scrollTo(0, 0); main.current?.focus({ preventScroll: true }); } }, [where]);
   if (isRefused.value) return html`<${Token} />`;
-  return html`<div class="frame"><${Rail} /><main ref=${main} id="main" tabIndex="-1"><${Page} /></main></div><${Toasts} /><${Help} />`;
+  return html`<div class="frame"><${Rail} /><main ref=${main} id="main" tabIndex="-1"><${Away} /><${Page} /></main></div><${Toasts} /><${Help} />`;
 }
 
 effect(() => {

@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { _ } from "./language.js";
 import { forget } from "./feed.js";
-import { SchemaForm, initial, problems } from "./form.js";
+import { SchemaForm, initial, problems, useFirstWrong } from "./form.js";
 import { age, ahead, clock, iso, moment } from "./format.js";
 import { useKeys } from "./key.js";
 import { address } from "./route.js";
@@ -76,12 +76,13 @@ function Fill({ item, back, isForm, isWanted = false, children }) {
   const [comment, setComment] = useState("");
   const [busy, setBusy] = useState(false);
   const form = useRef(null);
+  useFirstWrong(form, wrong);
   useEffect(() => { if (!isForm || isWanted) form.current?.querySelector("input, textarea, select")?.focus(); }, [isWanted]);
   const send = async (event) => {
     event.preventDefault();
     const found = problems(schema, value, "", isForm);
     setWrong(found);
-    if (Object.keys(found).length) { form.current.querySelector("[aria-invalid=true]")?.focus(); return; }
+    if (Object.keys(found).length) return;
     setBusy(true);
     const said = isForm ? { approved: true, data: value ?? {}, comment } : { approved: true, args: value, comment };
     if (await answer(item, said)) say(isForm ? _("Answered.") : _("Approved with your arguments.")); else setBusy(false);

@@ -7,7 +7,7 @@ import { useKeys } from "./key.js";
 import { address, place, tune } from "./route.js";
 import { STATUSES, Status, word } from "./status.js";
 import { Text } from "./text.js";
-import { call, query } from "./wire.js";
+import { call, query, returned } from "./wire.js";
 
 const SPANS = { "": () => _("any time"), 3600: () => _("last hour"), 86400: () => _("last day"), 604800: () => _("last week"), 2592000: () => _("last month") };
 
@@ -33,9 +33,10 @@ function Row({ line, isNew, isHere }) {
   return html`<tr class=${isNew ? "new" : ""} aria-current=${isHere ? "true" : undefined}>
     <td class="is"><${Status} status=${line.status} /></td>
     <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small></td>
-    <td><span class="state"><${Text} value=${line.state} /></span></td>
+    <td class="in"><span class="state"><${Text} value=${line.state} /></span></td>
     <td class="asked cut">${asked && html`<${Text} value=${asked.question || asked.action} />`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
-    <td class="soft"><time datetime=${iso(line.updated_at)} title=${moment(line.updated_at)}>${age(line.updated_at)}</time></td>
+    <td class="soft when"><time datetime=${iso(line.updated_at)} title=${moment(line.updated_at)}>${age(line.updated_at)}</time>
+      <small><time datetime=${iso(line.started_at)} title=${moment(line.started_at)}>${_("started {when}", { when: age(line.started_at) })}</time></small></td>
     <td class="number">${money(line.cost_usd)}</td></tr>`;
 }
 
@@ -55,10 +56,10 @@ export function Runs() {
     const wait = setTimeout(() => {
       call(`/api/runs${wanted(filter)}`, undefined, abort).then((page) => {
         found.value = page.runs; next.value = page.next; trouble.value = ""; here.value = -1;
-      }).catch((error) => { if (error.name !== "AbortError") trouble.value = error.message; });
+      }).catch((error) => { if (error.name !== "AbortError" && error.type !== "no_answer") trouble.value = error.message; });
     }, found.peek() ? 120 : 0);
     return () => { clearTimeout(wait); abort.abort(); };
-  }, [key]);
+  }, [key, returned.value]);
   useEffect(() => moved.subscribe((lines) => {
     if (!found.peek() || !lines.length) return;
     let list = found.peek();

@@ -29,7 +29,7 @@ function Long({ text }) {
 function Folded({ value, depth }) {
   const [open, setOpen] = useState(false);
   const count = Object.keys(value).length;
-  const about = Array.isArray(value) ? _("{count} items", { count }) : _("{count} fields", { count });
+  const about = Array.isArray(value) ? (count === 1 ? _("1 item") : _("{count} items", { count })) : count === 1 ? _("1 field") : _("{count} fields", { count });
   if (!open) return html`<button class="link fold" aria-expanded="false" onClick=${() => setOpen(true)}>${Array.isArray(value) ? "[…]" : "{…}"} ${about}</button>`;
   return html`<${Rows} value=${value} depth=${depth} />`;
 }

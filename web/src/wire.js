@@ -1,5 +1,6 @@
 // The API: one call, one stream. A stream is read with fetch, so that it can carry a token and say where it goes on.
 import { signal } from "./lib.js";
+import { _ } from "./language.js";
 
 const KEPT = "detent.token";
 
@@ -13,6 +14,20 @@ if (carried) {
 export const token = signal(sessionStorage.getItem(KEPT) || "");
 export const isRefused = signal(false); // the server wants a token, or another one
 export const isCut = signal(false); // no answer at the moment
+export const cutAt = signal(0); // since when
+export const returned = signal(0); // how often the server has come back: what could not be read then is read again
+
+function lost() {
+  if (isCut.peek()) return;
+  cutAt.value = Date.now() / 1000;
+  isCut.value = true;
+}
+
+function found() {
+  if (!isCut.peek()) return;
+  isCut.value = false;
+  returned.value += 1;
+}
 
 export function useToken(text) {
   sessionStorage.setItem(KEPT, text);
@@ -39,30 +54,35 @@ async function trouble(response) {
   return new Trouble(response.status, detail);
 }
 
+/** A request that is answered, or a sentence that says it was not; only a browser knows why. */
+async function ask(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    lost();
+    const message = options.method === "POST" ? _("The server does not answer. Whether this has reached it, you will see when it is back.") : _("The server does not answer.");
+    throw new Trouble(0, { type: "no_answer", message });
+  }
+  found();
+  if (!response.ok) throw await trouble(response);
+  return response;
+}
+
 /** GET, or POST when there is a body. */
 export async function call(path, body, { signal: abort } = {}) {
   const options = body === undefined
     ? { headers: headers(), signal: abort }
     : { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body), signal: abort };
-  let response;
-  try {
-    response = await fetch(path, options);
-  } catch (error) {
-    if (error.name !== "AbortError") isCut.value = true;
-    throw error;
-  }
-  isCut.value = false;
-  if (!response.ok) throw await trouble(response);
-  return response.json();
+  return (await ask(path, options)).json();
 }
 
 /** A POST that is answered by a stream of which only the first message matters: the rest is in the run's own stream. */
 export async function firstOf(path, body) {
   const abort = new AbortController();
   const options = { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body), signal: abort.signal };
-  const response = await fetch(path, options).catch((error) => { isCut.value = true; throw error; });
-  isCut.value = false;
-  if (!response.ok) throw await trouble(response);
+  const response = await ask(path, options);
   try {
     for await (const event of events(response.body)) if (event.data !== undefined) return JSON.parse(event.data);
     throw new Trouble(response.status, {});
@@ -71,8 +91,7 @@ export async function firstOf(path, body) {
 
 /** A file to keep; with a token a plain link would be refused. */
 export async function download(path, name) {
-  const response = await fetch(path, { headers: headers() });
-  if (!response.ok) throw await trouble(response);
+  const response = await ask(path, { headers: headers() });
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await response.blob());
   link.download = name;
@@ -91,26 +110,35 @@ export function query(values) {
   return text ? `?${text}` : "";
 }
 
+const SILENT = 3; // signs of life that may be missing before a line is taken for dead
+
 /** Server-sent events; goes on after the last one it has seen when the line is cut. Returns what stops it. */
 export function stream(path, { after = null, hear, onOpen = () => {}, onEnd = () => {} }) {
   const abort = new AbortController();
   let last = after;
   let pause = 250;
+  let line = new AbortController(); // one connection; `abort` is the end of them all
+  let watch = 0;
+  let beat = 0; // seconds between two signs of life, as the server tells them
+  const alive = () => { clearTimeout(watch); if (beat) watch = setTimeout(() => line.abort(), beat * SILENT * 1000); };
+  abort.signal.addEventListener("abort", () => { clearTimeout(watch); line.abort(); });
   const listen = async () => {
     while (!abort.signal.aborted) {
       try {
+        line = new AbortController();
         const more = last === null ? {} : { "Last-Event-ID": String(last) };
-        const response = await fetch(path, { headers: headers({ Accept: "text/event-stream", ...more }), signal: abort.signal });
+        const response = await fetch(path, { headers: headers({ Accept: "text/event-stream", ...more }), signal: line.signal });
         if (response.status === 204) { onEnd(); return; }
         if (!response.ok) {
           const error = await trouble(response);
           if (response.status < 500 && response.status !== 429) { onEnd(error); return; }
           throw error;
         }
-        isCut.value = false;
+        found();
         onOpen();
         pause = 250;
-        for await (const event of events(response.body)) {
+        for await (const event of events(response.body, alive)) {
+          if (event.beat) { beat = Number(event.beat) || 0; alive(); }
           if (event.id !== undefined && event.id !== "") last = event.id;
           if (event.retry) pause = event.retry;
           if (event.data === undefined) continue;
@@ -118,8 +146,9 @@ export function stream(path, { after = null, hear, onOpen = () => {}, onEnd = ()
         }
       } catch (error) {
         if (abort.signal.aborted) return;
-        isCut.value = true;
+        lost();
       }
+      clearTimeout(watch);
       await new Promise((resolve) => {
         const wait = setTimeout(resolve, pause);
         abort.signal.addEventListener("abort", () => { clearTimeout(wait); resolve(); }, { once: true });
@@ -136,13 +165,14 @@ function told(hear, event) {
   try { return hear(JSON.parse(event.data), event.event, event.id); } catch (error) { reportError(error); return undefined; }
 }
 
-async function* events(body) {
+async function* events(body, alive = () => {}) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   let event = {};
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    alive();
     text += value;
     const lines = text.split(/\r\n|\n|\r(?!$)/);
     text = lines.pop();

@@ -2,10 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from detent.surfaces.server.setting import Limits, Settings
+from detent.surfaces.server.voice import Spoken
 from tests.surfaces.server.stage import Stage, stage
 
 TICKS = 400
@@ -92,7 +94,7 @@ async def test_a_decided_question_disappears_for_everybody_who_looks_at_the_list
             await stream.aclose()  # type: ignore[attr-defined]
 
 
-async def test_what_an_effect_says_is_heard_at_once_and_not_kept(tmp_path: Path) -> None:
+async def test_what_an_effect_says_is_heard_at_once_and_not_kept_after_its_end(tmp_path: Path) -> None:
     async with stage(tmp_path) as at:
         run_id = await at.start("talk")  # it speaks when it is told to, and again, until it is let go
         stream = at.events(f"/api/runs/{run_id}/events")
@@ -109,6 +111,48 @@ async def test_what_an_effect_says_is_heard_at_once_and_not_kept(tmp_path: Path)
         assert [event.kind for event in heard][-1] == "end"
         later = [event.kind async for event in at.events(f"/api/runs/{run_id}/events")]
         assert "progress" not in later
+
+
+async def test_whoever_comes_late_hears_what_was_said_so_far_and_then_goes_on_live(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        run_id = await at.start("talk")
+        path = f"/api/runs/{run_id}/events"
+        (tmp_path / "speak").touch()
+        heard = 0
+        async for event in at.events(path):  # nobody listened when the first word was said, or it came at once
+            heard += event.kind in ("progress", "said")
+            if heard == 3:
+                break
+        late = at.events(path, **{"Last-Event-ID": "1"})  # as after a cut: entries go on, words are told again in one
+        first = await anext(late)
+        assert (first.kind, first.id, first.data["contract_id"]) == ("said", None, "working/talk/1")
+        (word,) = first.data["data"]  # the pieces of one text
+        assert word["text"].startswith("one" * 3)
+        assert (await anext(late)).data == {"contract_id": "working/talk/1", "data": {"text": "one"}}
+        (tmp_path / "go").touch()
+        assert [event.kind async for event in late if event.kind != "progress"] == ["entry", "end"]
+        assert {event.kind async for event in at.events(path)} == {"entry", "end"}
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ([{"text": "a"}, {"text": "b"}, {"text": "c"}], [{"text": "abc"}]),
+        ([{"text": "a", "stream": "stdout"}, {"text": "b", "stream": "stdout"}], None),
+        ([{"text": "a"}, {"percent": 5}, {"text": "b"}], None),
+        ([{"text": "x" * 40_000}, {"text": "y" * 40_000}], [{"text": "x" * 25_536 + "y" * 40_000}]),
+        ([{"n": number} for number in range(600)], [{"n": number} for number in range(100, 600)]),
+        (
+            [{"n": number, "much": "z" * 90_000} for number in range(9)],
+            [{"n": n, "much": "z" * 90_000} for n in (7, 8)],
+        ),
+    ],
+)
+def test_what_is_kept_of_words_is_bounded(words: list[dict[str, Any]], kept: list[dict[str, Any]] | None) -> None:
+    spoken = Spoken()
+    for word in words:
+        spoken.add(word, len(str(word)))
+    assert spoken.words == (words if kept is None else kept)
 
 
 @pytest.mark.limit(90)

@@ -24,7 +24,8 @@ async def publish(contract: Contract) -> dict[str, object]:
 @effect("release.announce", kind="irreversible", settle_s=0)
 async def announce(contract: Contract) -> Outcome:
     """Tell everybody, and what it cost."""
-    return Outcome({"sent": len(contract.input["to"])}, usage={"cost_usd": 0.0213, "tokens": 1840.0})
+    sent = len(contract.input["to"])
+    return Outcome({"sent": sent}, patch={"told": sent}, usage={"cost_usd": 0.0213, "tokens": 1840.0})
 
 
 @effect("bank.pay", kind="irreversible", settle_s=0)
@@ -65,6 +66,15 @@ RELEASE = Machine(
                 ask=Question(
                     "Publish {{ context.version }} to everybody?",
                     data={"checks": "412 tests passed, coverage 96.4 %", "diff": "+1 204 / -310 lines"},
+                    schema={
+                        "type": "object",
+                        "required": ["version", "channel"],
+                        "properties": {
+                            "version": {"type": "string"},
+                            "channel": {"type": "string", "pattern": "^[a-z]+$"},
+                            "notes": {"type": "string"},
+                        },
+                    },
                 ),
             ),
         ),

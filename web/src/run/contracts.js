@@ -1,7 +1,8 @@
 // Contracts: each attempt with its life through the seven statuses, its times, what went in and what came out.
-import { html, useEffect } from "../lib.js";
+import { html, useEffect, useRef } from "../lib.js";
 import { _ } from "../language.js";
 import { ahead, clock, iso, moment, now, span } from "../format.js";
+import { address, place } from "../route.js";
 import { Glyph, Status, isOver, word } from "../status.js";
 import { Text } from "../text.js";
 import { Value } from "../value.js";
@@ -22,14 +23,20 @@ function Life({ life, upto }) {
 
 function Voices({ said }) {
   if (!said?.length) return null;
-  const text = said.map((data) => (typeof data.text === "string" ? data.text : typeof data.line === "string" ? `${data.line}\n` : `${JSON.stringify(data)}\n`)).join("");
+  // Pieces of a text follow each other; a line of a program's output is a line.
+  const text = said.map((data) => (typeof data.text !== "string" ? `${JSON.stringify(data)}\n` : data.stream ? `${data.text}\n` : data.text)).join("");
   return html`<div class="plainout call" aria-live="off"><${Text} value=${text.slice(-4000)} /></div>`;
 }
 
-function Contract({ life, upto, said }) {
+/** A contract has an address of its own: its name is the link to it. */
+function Contract({ life, upto, said, runId }) {
   const { contract } = life;
-  return html`<article class="contract" id=${`contract-${contract.id}`}>
-    <header><b><${Text} value=${contract.id} /></b><span class="soft"><${Text} value=${contract.effect} /></span>
+  const { query } = place.value;
+  const isHere = query.get("contract") === contract.id;
+  const article = useRef(null);
+  useEffect(() => { if (isHere) article.current.scrollIntoView({ block: "center" }); }, [isHere]);
+  return html`<article class="contract" ref=${article} id=${`contract-${contract.id}`} aria-current=${isHere ? "true" : undefined}>
+    <header><a href=${address(["runs", runId], { ...Object.fromEntries(query), tab: "contracts", contract: contract.id })} title=${_("Link to this contract")}><b><${Text} value=${contract.id} /></b></a><span class="soft"><${Text} value=${contract.effect} /></span>
       ${contract.attempt > 1 && html`<span class="tag warn">${_("attempt {count}", { count: contract.attempt })}</span>`}
       ${contract.kind === "irreversible" && html`<span class="tag harm">${_("cannot be taken back")}</span>`}
       ${DEEDS()[contract.deed] && contract.kind !== "pure" && html`<span class=${`tag ${contract.deed === "done" ? "good" : "warn"}`}>${DEEDS()[contract.deed]}</span>`}
@@ -59,5 +66,5 @@ export function Contracts({ store }) {
     return { ...life, contract: { ...life.contract, status, result: null, error: null, answers: [], deed: "none" } };
   });
   if (!lives.length) return html`<p class="faint">${_("No contract yet.")}</p>`;
-  return html`<div class="card">${lives.toReversed().map((life) => html`<${Contract} key=${life.contract.id} life=${life} upto=${upto} said=${store.voices.value.get(life.contract.id)} />`)}</div>`;
+  return html`<div class="card">${lives.toReversed().map((life) => html`<${Contract} key=${life.contract.id} life=${life} upto=${upto} runId=${store.run.value.run_id} said=${store.voices.value.get(life.contract.id)} />`)}</div>`;
 }

@@ -1,11 +1,13 @@
 // One run as the page knows it: read once, then moved on by its events. What changes is applied at once; what must be
 // derived (what can be done, why it is here) is read again when the events pause.
 import { batch, computed, signal } from "../lib.js";
-import { call, stream } from "../wire.js";
+import { call, returned, stream } from "../wire.js";
 import { isOver } from "../status.js";
 
 const QUIET_MS = 120;
 const PAGE = 100;
+const WORDS = 500; // kept of what one contract says
+const LETTERS = 64 * 1024; // kept of a text that goes on
 
 /** The run after one more event. */
 export function moveOn(run, entry) {
@@ -22,6 +24,15 @@ export function moveOn(run, entry) {
     error: delta.error ?? run.error, output: delta.output ?? run.output, usage: delta.usage && Object.keys(delta.usage).length ? delta.usage : run.usage,
     entered_at: delta.state ? entry.at : run.entered_at,
   };
+}
+
+const isPiece = (data) => typeof data?.text === "string" && Object.keys(data).length === 1;
+
+/** What a contract has said, and one word more; the pieces of a text, as models send them, become one. */
+export function saidOn(said, data) {
+  const last = said.at(-1);
+  if (isPiece(data) && isPiece(last)) return [...said.slice(0, -1), { text: (last.text + data.text).slice(-LETTERS) }];
+  return [...said.slice(1 - WORDS), data];
 }
 
 /** The picture after one more event: the way it took. */
@@ -71,10 +82,9 @@ export function openRun(runId, { isPlain = false } = {}) {
   };
 
   const hear = (entry, kind) => {
-    if (kind === "progress") {
-      const said = new Map(voices.value);
-      said.set(entry.contract_id, [...(said.get(entry.contract_id) || []).slice(-200), entry.data]);
-      voices.value = said;
+    if (kind === "progress" || kind === "said") { // `said`: everything so far, told when a stream begins
+      const words = kind === "said" ? entry.data : saidOn(voices.value.get(entry.contract_id) || [], entry.data);
+      voices.value = new Map(voices.value).set(entry.contract_id, words);
       return undefined;
     }
     if (kind === "end") { reread(); return "end"; }
@@ -113,7 +123,15 @@ export function openRun(runId, { isPlain = false } = {}) {
       // What happened between these readings is in the stream: it begins after the run that was read.
       entries.value = page.entries.filter((entry) => entry.seq <= now.seq);
       follow();
-    } catch (error) { trouble.value = error.message; }
+    } catch (error) { if (error.type !== "no_answer") trouble.value = error.message; }
+  };
+  // Nothing could be read while the server was away; a stream that was open goes on by itself.
+  const isBack = returned.subscribe((count) => { if (count && !isClosed) { if (run.peek()) reread(); else begin(); } });
+  const before = async (seq) => {
+    const after = Math.max(0, seq - 1 - PAGE);
+    if (seq - 1 <= after) return [];
+    const page = await call(`${base}/log?after=${after}&limit=${seq - 1 - after}`);
+    return page.entries.filter((entry) => entry.seq < seq);
   };
   document.addEventListener("visibilitychange", seenAgain);
   begin();
@@ -128,19 +146,20 @@ export function openRun(runId, { isPlain = false } = {}) {
     wantLives() { if (!isLives) { isLives = true; reread(); } },
     /** Events before the first that is known. */
     async earlier() {
-      const first = entries.value[0]?.seq ?? 1;
-      const after = Math.max(0, first - 1 - PAGE);
-      const page = await call(`${base}/log?after=${after}&limit=${first - 1 - after}`);
-      const known = page.entries.filter((entry) => entry.seq < first);
-      entries.value = [...known, ...entries.value];
+      const was = past.value?.entries;
+      const first = (was || entries.value)[0]?.seq ?? 1;
+      const known = await before(first);
+      if (!was) entries.value = [...known, ...entries.value];
+      else if (past.value?.entries === was) past.value = { ...past.value, entries: [...known, ...was] };
       return known.length;
     },
     /** Look at the run as it was; 0: now. */
     async travel(seq) {
       if (!seq || seq >= (run.value?.last ?? 0)) { past.value = null; return; }
-      const [was, picture] = await Promise.all([call(`${base}/at/${seq}`), call(`${base}/graph?at=${seq}`)]);
-      past.value = { run: was, graph: picture, seq };
+      const isFar = seq < (entries.value[0]?.seq ?? 1); // its events are not among those that were read
+      const [was, picture, around] = await Promise.all([call(`${base}/at/${seq}`), call(`${base}/graph?at=${seq}`), isFar ? before(seq + 1) : null]);
+      past.value = { run: was, graph: picture, seq, entries: around };
     },
-    close() { isClosed = true; clearTimeout(timer); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
+    close() { isClosed = true; isBack(); clearTimeout(timer); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
   };
 }

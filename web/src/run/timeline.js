@@ -77,8 +77,9 @@ export function Timeline({ store }) {
   const filter = FILTERS[name] || FILTERS.all;
   const text = place.value.query.get("find") || "";
   const upto = store.past.value?.seq || Infinity;
-  const first = store.entries.value[0]?.seq ?? 1;
-  const shown = store.entries.value.filter((entry) => entry.seq <= upto && filter.fits(entry) && (!text || JSON.stringify(entry).toLowerCase().includes(text.toLowerCase())));
+  const known = store.past.value?.entries || store.entries.value;
+  const first = known[0]?.seq ?? 1;
+  const shown = known.filter((entry) => entry.seq <= upto && filter.fits(entry) && (!text || JSON.stringify(entry).toLowerCase().includes(text.toLowerCase())));
   return html`<div class="stack">
     <div class="chips" role="group" aria-label=${_("Show")}>${Object.entries(FILTERS).map(([key, one]) => html`<button key=${key} aria-pressed=${String(key === name)} onClick=${() => tune({ show: key === "all" ? "" : key })}>${one.text()}</button>`)}</div>
     <input type="search" aria-label=${_("Search the timeline")} placeholder=${_("Search the timeline")} value=${text} onInput=${(event) => tune({ find: event.target.value })} />

@@ -45,8 +45,8 @@ function Task({ base, task, progress, isHere }) {
     ${(task.acceptance || []).length > 0 && html`<ul class="soft">${task.acceptance.map((one) => html`<li>– <${Text} value=${one} /></li>`)}</ul>`}
     ${progress.summary && html`<p><${Text} value=${progress.summary} /></p>`}${progress.question && html`<div class="note"><${Text} value=${progress.question} /></div>`}
     <${Checks} evidence=${progress.evidence} />
-    ${(progress.faults || []).length > 0 && html`<details><summary>${_("{count} failed attempts", { count: progress.faults.length })}</summary><${Value} value=${progress.faults} /></details>`}
-    ${(progress.changed || []).length > 0 && html`<details><summary>${_("{count} files changed", { count: progress.changed.length })}</summary><ul class="mono">${progress.changed.map((path) => html`<li><${Text} value=${path} /></li>`)}</ul></details>`}
+    ${(progress.faults || []).length > 0 && html`<details><summary>${progress.faults.length === 1 ? _("1 failed attempt") : _("{count} failed attempts", { count: progress.faults.length })}</summary><${Value} value=${progress.faults} /></details>`}
+    ${(progress.changed || []).length > 0 && html`<details><summary>${progress.changed.length === 1 ? _("1 file changed") : _("{count} files changed", { count: progress.changed.length })}</summary><ul class="mono">${progress.changed.map((path) => html`<li><${Text} value=${path} /></li>`)}</ul></details>`}
     ${progress.checkpoint && html`<${Differences} base=${base} task=${task.id} />`}
     ${progress.checkpoint && html`<div class="faint mono">${_("checkpoint")} <${Text} value=${progress.checkpoint} /></div>`}</li>`;
 }
@@ -75,7 +75,7 @@ export function View({ store }) {
       ${plan?.goal && html`<div class="body soft"><${Text} value=${plan.goal} /></div>`}
       <ul>${tasks.map((task) => html`<${Task} key=${task.id} base=${store.base} task=${task} progress=${job.tasks?.[task.id] || {}} isHere=${job.step?.task === task.id && job.step?.go} />`)}</ul></section>
     ${job.final && html`<section class="card"><header><h2>${_("Final verification")}</h2></header><div class="body"><${Checks} evidence=${job.final} /></div></section>`}
-    ${[...store.voices.value.values()].flat().length > 0 && html`<section class="card"><header><h2>${_("The worker says")}</h2></header><pre class="plainout"><${Text} value=${[...store.voices.value.values()].flat().map((one) => one.line ?? one.text ?? JSON.stringify(one)).join("\n").slice(-6000)} /></pre></section>`}
+    ${[...store.voices.value.values()].flat().length > 0 && html`<section class="card"><header><h2>${_("The worker says")}</h2></header><pre class="plainout"><${Text} value=${[...store.voices.value.values()].flat().map((one) => one.text ?? JSON.stringify(one)).join("\n").slice(-6000)} /></pre></section>`}
     ${marks.length > 0 && html`<section class="card"><header><h2>${_("Checkpoints")}</h2></header><dl class="body facts">${marks.map(([text, id]) => html`<dt>${text}</dt><dd class="mono"><${Text} value=${id} /></dd>`)}</dl></section>`}
     ${(job.log || []).length > 0 && html`<section class="card"><header><h2>${_("History")}</h2>${money(job.spent?.cost_usd) && html`<span class="faint">${money(job.spent.cost_usd)}</span>`}</header><ul class="body">${job.log.slice(-30).toReversed().map((note) => html`<li><span class="faint mono">${clock(note.at).slice(0, 8)}</span> <${Text} value=${note.text} /></li>`)}</ul></section>`}</div>`;
 }

@@ -7,6 +7,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from detent.core.events import ContractMoved, Event
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
-from detent.core.progress import Hear
+from detent.core.progress import Hear, Pass
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
@@ -72,6 +73,7 @@ class Drive:
         self._watchers: dict[str, set[asyncio.Event]] = {}
         self._onlookers: dict[str, list[Hear]] = {}
         self._listeners: dict[str, list[Listen]] = {}
+        self.ear: Pass | None = None  # hears the effects of every run; called like an onlooker
         self.problems: dict[str, str] = {}
         self.stopped: dict[str, str] = {}  # runs whose journal broke off, and why; until they are recovered
         self.is_closing = False
@@ -371,14 +373,17 @@ class Drive:
 
     def overheard(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something: pass it on; from another thread it is passed on in the loop."""
-        if not self._onlookers:
+        if not self._onlookers and self.ear is None:
             return
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.overheard, run_id, contract_id, data)
             return
-        for hear in tuple(self._onlookers.get(run_id, ())):
+        hearing = [partial(hear, contract_id, data) for hear in self._onlookers.get(run_id, ())]
+        if self.ear is not None:
+            hearing.append(partial(self.ear, run_id, contract_id, data))
+        for hear in hearing:
             try:
-                hear(contract_id, data)
+                hear()
             except Exception as error:  # noqa: BLE001  # an onlooker's trouble is not the run's
                 self.report(run_id, error)
 

@@ -16,7 +16,7 @@ import msgspec
 from detent.core.deed import Effect
 from detent.core.machine import Machine
 from detent.core.policy import Policy
-from detent.core.progress import Hear
+from detent.core.progress import Hear, Pass
 from detent.core.run import Run
 from detent.core.value import plain
 from detent.errors import JournalError
@@ -44,6 +44,7 @@ class SharedHost:
         self._lock = Lock(home)
         self._host: EmbeddedHost | None = None
         self._door: Door | None = None
+        self._ear: Pass | None = None
         self._is_closed = False
         self._opening = asyncio.Lock()
 
@@ -92,6 +93,7 @@ class SharedHost:
                 raise JournalError(f"cannot open a door in {self._home}: {error}") from None
             raise
         self._host, self._door = host, door
+        host.ear = self._ear
 
     async def close(self, *, is_hurried: bool = False, grace_s: float | None = None) -> None:
         """Let go; what is under way here may finish first: for `grace_s`, or a moment if we are in a hurry."""
@@ -171,6 +173,17 @@ class SharedHost:
     def listen(self, run_id: str, listen: Listen) -> Callable[[], None] | None:
         """Have a run's events told as they are written; None when another process writes them."""
         return self._host.listen(run_id, listen) if self._host is not None else None
+
+    def hear_all(self, ear: Pass) -> None:
+        """Hear what the effects of every run say, as long as this process holds the journal, also later."""
+        self._ear = ear
+        if self._host is not None:
+            self._host.ear = ear
+
+    def at_work(self, run_id: str) -> tuple[str, ...]:
+        """The contracts of a run whose effects are under way in this process."""
+        live = self._host.live(run_id) if self._host is not None else None
+        return tuple(live.tasks) if live is not None else ()
 
     async def _run(self, verb: str, **given: Any) -> Run:
         result = await self._do(verb, **given)

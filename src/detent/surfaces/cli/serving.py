@@ -30,7 +30,8 @@ async def serve(
 ) -> int:
     """Serve until SIGINT or SIGTERM."""
     try:
-        from detent.surfaces.server.service import Plan, is_loopback, new_token, read_token, serving, until_told
+        from detent.surfaces.server import service
+        from detent.surfaces.server.service import Plan, is_loopback, new_token, read_token
         from detent.surfaces.server.setting import read_settings
     except ImportError as error:
         raise Refused(f"`detent serve` needs {error.name}: pip install 'detent[server]'") from None
@@ -40,17 +41,18 @@ async def serve(
     is_made = not token and not is_loopback(host)
     token = new_token() if is_made else token
     plan = Plan(caller.home, folder, host, port, token, files, user())
-    async with caller.driving() as given, serving(plan, settings, **given) as served:
+    async with caller.driving() as given, service.serving(plan, settings, **given) as served:
         caller.check_policy(served.room.host)
         page = f"{served.address}/#token={token}" if is_made else served.address
-        if caller.is_json:
-            said = {"ok": True, "address": served.address, "is_holder": served.room.host.is_holder, "error": None}
-            emit(said | ({"token": token} if is_made else {}))
-        else:
-            _tell(caller, served.address, page, bool(token), is_made, served.room.host.is_holder)
-        if is_open:
-            click.launch(page)
-        await until_told(served)
+        with service.listening() as told:
+            if caller.is_json:
+                said = {"ok": True, "address": served.address, "is_holder": served.room.host.is_holder, "error": None}
+                emit(said | ({"token": token} if is_made else {}))
+            else:
+                _tell(caller, served.address, page, bool(token), is_made, served.room.host.is_holder)
+            if is_open:
+                click.launch(page)
+            await service.until_told(told, served)
         caller.note(_("Stopping; runs that are at work go on at the next start."))
     return 0
 

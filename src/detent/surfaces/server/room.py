@@ -13,6 +13,7 @@ from detent.host.embedded.reader import find
 from detent.host.embedded.shared import SharedHost
 from detent.surfaces.server.feed import Feeds
 from detent.surfaces.server.setting import Settings
+from detent.surfaces.server.voice import Voices
 
 if TYPE_CHECKING:
     from detent.surfaces.server.library import Library
@@ -32,6 +33,7 @@ class Room:
         self.settings = settings
         self.is_closing = False
         self.feeds = Feeds(self)
+        self.voices = Voices(host)
         self._idle: list[Listing] = []
         self._free = asyncio.Semaphore(READERS_MAX)
         self.extras: dict[str, Any] = {}  # what route modules of other parts keep here, by their name

@@ -238,16 +238,24 @@ def _address(host: str, bound: socket.socket) -> str:
     return f"http://{name}:{bound.getsockname()[1]}"
 
 
-async def until_told(served: Served) -> None:
-    """Return when the process is asked to stop, or the server has stopped by itself."""
+@contextlib.contextmanager
+def listening() -> Iterator[asyncio.Event]:
+    """What is set when the process is asked to stop; to be entered before anybody is told that it serves."""
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told.set)
+    try:
+        yield told
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+async def until_told(told: asyncio.Event, served: Served) -> None:
+    """Return when the process is asked to stop, or the server has stopped by itself."""
     waiting = asyncio.ensure_future(told.wait())
     try:
         await asyncio.wait([waiting, served.done], return_when=asyncio.FIRST_COMPLETED)
     finally:
         waiting.cancel()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)

@@ -5,9 +5,7 @@ list; a reader that was cut off sends it as `Last-Event-ID` and misses nothing.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -17,13 +15,12 @@ from detent.errors import DetentError
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import Point, beginning, load, replay
 from detent.surfaces.server import shape
-from detent.surfaces.server.feed import STEPS_MAX, Frame, RunFeed, frame_of, list_frame, message
+from detent.surfaces.server.feed import STEPS_MAX, Frame, frame_of, list_frame, message
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
 from detent.surfaces.server.trouble import BadRequest
 
 CATCH_UP = 100  # messages made at once for a reader that is behind
-PROGRESS_MAX = 256  # words of effects kept for a slow reader; older ones are dropped, for they are gone anyway
 BEAT = b": beat\n\n"
 
 
@@ -100,33 +97,13 @@ def _after(call: Call) -> int | None:
     return int(said)
 
 
-class _Voices:
-    """What a run's effects say, for one reader: a few words, the oldest dropped first."""
-
-    def __init__(self, feed: RunFeed) -> None:
-        self._said: deque[bytes] = deque(maxlen=PROGRESS_MAX)
-        self._feed = feed
-
-    def hear(self, contract_id: str, data: Mapping[str, Any]) -> None:
-        """Take in one word of an effect."""
-        self._said.append(message("progress", {"contract_id": contract_id, "data": dict(data)}))
-        self._feed.ring()
-
-    def take(self) -> bytes:
-        """Everything said since, as messages without an id."""
-        said = b"".join(self._said)
-        self._said.clear()
-        return said
-
-
 async def _run_chunks(room: Room, run_id: str, after: int) -> AsyncIterator[bytes]:
     feed = room.feeds.open_run(run_id)
-    voices = _Voices(feed)
-    stop = room.host.overhear(run_id, voices.hear)
+    ear = room.voices.open(run_id, feed.ring)
     place = after
     point: Point | None = None  # where the fold for this reader alone stands, while it is behind
     try:
-        yield b"retry: 1000\n\n"
+        yield _opening(room)
         while not room.is_closing:
             bell = feed.bell
             ready = feed.since(place)
@@ -135,7 +112,7 @@ async def _run_chunks(room: Room, run_id: str, after: int) -> AsyncIterator[byte
             if ready:
                 place = ready[-1].place
                 yield b"".join(frame.body for frame in ready)
-            elif said := voices.take():
+            elif said := ear.take():
                 yield said
             elif feed.is_over and place >= feed.place:
                 yield message("end", {"run_id": run_id, "seq": feed.place})
@@ -143,7 +120,7 @@ async def _run_chunks(room: Room, run_id: str, after: int) -> AsyncIterator[byte
             else:
                 yield await _beat(bell, room.settings.limits.heartbeat_seconds)
     finally:
-        stop()
+        room.voices.close(run_id, ear)
         room.feeds.close_run(feed)
 
 
@@ -167,7 +144,7 @@ async def _list_chunks(room: Room, after: int | None) -> AsyncIterator[bytes]:
     feed = room.feeds.open_list()
     place = feed.place if after is None else min(after, feed.place)
     try:
-        yield b"retry: 1000\n\n" + message("hello", {"cursor": place}, place)
+        yield _opening(room) + message("hello", {"cursor": place}, place)
         while not room.is_closing:
             bell = feed.bell
             ready = feed.since(place)
@@ -188,6 +165,11 @@ def _missed(journal: Listing, place: int, upto: int) -> list[Frame]:
     return [list_frame(journal, steps, place)] if steps else []
 
 
+def _opening(room: Room) -> bytes:
+    """When to come back after a cut, and (for our own page; others ignore the field) how often a sign of life comes."""
+    return b"retry: 1000\nbeat: %g\n\n" % room.settings.limits.heartbeat_seconds
+
+
 async def _beat(bell: asyncio.Event, heartbeat_s: float) -> bytes:
     """Nothing at the next ring; a sign of life when there is none for long."""
     try:
@@ -200,8 +182,9 @@ async def _beat(bell: asyncio.Event, heartbeat_s: float) -> bytes:
 
 ROUTES = (
     Route("GET", "/api/runs/{run_id}/events", run_events, "The events of a run as they come", query=shape.StreamQuery,
-          kind="stream", errors=(404, 409), about="`entry` messages have an id, `progress` messages have none and are "
-          "not kept; `end` says that the run has ended and nothing will follow."),
+          kind="stream", errors=(404, 409), about="`entry` messages have an id; `progress`, what an effect says while "
+          "it is at work, has none and is not kept. A stream that begins while effects are at work is first told with "
+          "`said` what each of them has said so far. `end` says that the run has ended and nothing will follow."),
     Route("GET", "/api/events", list_events, "All runs as they move", query=shape.StreamQuery, kind="stream",
           about="`runs` messages hold the runs that moved, as they are now; the id is the cursor of the list."),
 )  # fmt: skip
