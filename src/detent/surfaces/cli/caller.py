@@ -17,6 +17,7 @@ from detent.surfaces.language import _
 from detent.surfaces.policy import find_policy
 
 if TYPE_CHECKING:
+    from detent.core.policy import Policy
     from detent.host.embedded.journal import Journal, Record
     from detent.host.embedded.shared import SharedHost
 
@@ -136,7 +137,7 @@ class Caller:
 
         if self.home.exists() and not self.home.is_dir():
             raise Refused(f"{self.home} is not a folder, so it cannot be a home")
-        policy = find_policy(self.home, self._policy_option)
+        policy = self.policy()
         notify = os.environ.get("DETENT_NOTIFY") or "notify"
         async with effects_here(self.home, self.warn) as effects, Sources(self.home, self.warn) as sources:
             if notify not in effects:
@@ -147,6 +148,10 @@ class Caller:
                 "policy": policy,
                 "notify": notify,
             }
+
+    def policy(self) -> "Policy | None":
+        """The policy that holds here, None where there is none; one that cannot be read is an error."""
+        return find_policy(self.home, self._policy_option)
 
     def check_policy(self, host: "SharedHost") -> None:
         """A policy that was named must be the one that holds."""
