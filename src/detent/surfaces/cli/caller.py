@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import stat
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -114,8 +115,21 @@ class Caller:
         from detent.host.embedded.reader import open_journal
 
         if self._journal is None:
+            self._check_home()
             self._journal = open_journal(self.home)
         return self._journal
+
+    def _check_home(self) -> None:
+        """What is no folder, or closed to us, must not look like a journal without runs."""
+        try:
+            if not stat.S_ISDIR(self.home.stat().st_mode):
+                raise Refused(f"{self.home} is not a folder, so it cannot be a home")
+            if not os.access(self.home, os.R_OK | os.X_OK):
+                raise Refused(f"{self.home} cannot be read: it is closed to you")
+        except FileNotFoundError:
+            return  # the first run makes it
+        except (OSError, ValueError) as error:
+            raise Refused(f"{self.home} cannot be a home: {getattr(error, 'strerror', None) or error}") from None
 
     def find(self, name: str) -> "Record":
         """A run by its id, an unambiguous beginning of it, or `last`."""
@@ -127,6 +141,7 @@ class Caller:
 
     def has_journal(self) -> bool:
         """Whether anything was ever written here."""
+        self._check_home()
         return (self.home / "journal.db").exists()
 
     @asynccontextmanager
@@ -135,8 +150,7 @@ class Caller:
         from detent.surfaces.source import Sources
         from detent.surfaces.tools import effects_here
 
-        if self.home.exists() and not self.home.is_dir():
-            raise Refused(f"{self.home} is not a folder, so it cannot be a home")
+        self._check_home()
         policy = self.policy()
         notify = os.environ.get("DETENT_NOTIFY") or "notify"
         async with effects_here(self.home, self.warn) as effects, Sources(self.home, self.warn) as sources:

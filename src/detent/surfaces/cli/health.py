@@ -246,10 +246,10 @@ def _lock(home: Path) -> Finding:
 
 
 def _journal(caller: Caller, is_deep: bool) -> Iterator[Finding]:
-    if not caller.has_journal():
-        yield Finding("journal", "ok", _("no runs"))
-        return
     try:
+        if not caller.has_journal():
+            yield Finding("journal", "ok", _("no runs"))
+            return
         journal = caller.journal
     except DetentError as error:
         yield Finding("journal", "problem", visible(str(error)))
