@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from detent.errors import JournalError, Refused
+from detent.errors import JournalError, Refused, Unknown
 from detent.host.embedded import shared
 from detent.host.embedded.lock import Lock
 from detent.host.embedded.reader import open_journal, verify
@@ -234,6 +234,17 @@ async def test_a_home_with_blanks_and_a_very_long_name(tmp_path: Path) -> None:
         run = await other.start(MACHINES["asking"], {"n": 1})
         await other.answer(run.id, run.waiting[0].id, {"approved": True})
         assert (await other.settled(run.id)).ended is not None
+
+
+async def test_a_second_process_can_fork_at_a_checkpoint(tmp_path: Path) -> None:
+    async with open_host(tmp_path) as host, open_host(tmp_path) as other:
+        run = await host.start(DOOR)
+        await host.signal(run.id, "OPEN")
+        begun = await other.fork(run.id, "1", new_id="copy", by="ann")
+        assert (begun.id, begun.state, begun.by) == ("copy", "closed", "ann")
+        assert (await other.fork(run.id)).state == "open"
+        with pytest.raises(Unknown, match="events 1 to 2, not 9"):
+            await other.fork(run.id, "9")
 
 
 async def test_nonsense_at_the_door_hurts_nobody(tmp_path: Path) -> None:

@@ -561,6 +561,35 @@ def test_a_run_loads_only_what_it_needs(tmp_path: Path) -> None:
     assert not ran & unneeded, "what a run does not use, it must not wait for"
 
 
+def test_a_fork_lists_what_the_parent_has_done_since_also_while_another_process_drives(detent: Detent) -> None:
+    detent("run", "flows.py:MAIL", "--id", "first", "--set", "to=ann", code=3)
+    detent("signal", "first", "SEND", code=3)
+    detent("approve", "first")
+    with detent.going("run", "flows.py:SLOW"):
+        until(lambda: detent.has("began"))
+        said = detent("fork", "first", "--at", "2", "--json", code=None).json
+        text = detent("fork", "first", "--at", "2", code=None).out
+        last = detent("fork", "first").out
+        (detent.folder / "go").touch()
+    done = said["forked_from"]["done_since"]
+    assert [(deed["effect"], deed["input"], deed["deed"]) for deed in done] == [("mail.send", {"to": "ann"}, "done")]
+    assert "done by run first after event 2, and not taken back:" in text
+    assert 'sending/send/1: mail.send {"to": "ann"}' in text
+    assert "not taken back" not in last
+
+
+def test_a_home_that_is_no_folder_is_an_error_not_an_empty_list(detent: Detent) -> None:
+    (detent.folder / "file").write_text("")
+    for command in ("list", "show last", "log last", "graph last", "resume", "list --json"):
+        said = detent("--home", "file", *command.split(), code=2)
+        assert "file is not a folder, so it cannot be a home" in said.out + said.err
+    assert "cannot be a home: Not a directory" in detent("--home", "file/inner", "list", code=2).err
+    found = {
+        check["name"]: check["level"] for check in detent("--home", "file", "doctor", "--json", code=1).json["checks"]
+    }
+    assert (found["home"], found["journal"]) == ("problem", "problem")
+
+
 def test_home_is_an_option_a_variable_or_the_folder_here(detent: Detent) -> None:
     detent("--home", "one", "run", "flows.py:QUICK")
     detent("run", "flows.py:QUICK", "--home", "one")

@@ -107,3 +107,59 @@ def test_what_a_workflow_wants_as_a_text_stays_one(detent: Detent) -> None:
     assert said["output"] == {"version": "1.0", "count": 2}
     said = detent("run", "flow.yaml", "--set", 'version="x"', "--set", "count=2", "--json").json
     assert said["output"]["version"] == "x"
+
+
+POLICY = """\
+roles: {ops: [ann, bob]}
+default: {irreversible: ask}
+rules:
+  - {name: looking, decision: allow, tool: shell}
+  - {name: spending, decision: ask, tool: http, approvers: [role:ops], quorum: 2, different_from_initiator: true}
+"""
+
+
+def test_a_dry_run_shows_what_the_policy_would_say_and_by_which_rule(detent: Detent) -> None:
+    (detent.folder / "detent.policy.yaml").write_text(POLICY)
+    flow = FLOW.replace('        approval: {question: "Pay?", approvers: [ann, bob], quorum: 2}\n', "")
+    (detent.folder / "flow.yaml").write_text(flow)
+    said = detent("run", "flow.yaml", "--dry-run", "--by", "carl", "--json", code=3).json
+    steps = [(step["kind"], step["name"]) for step in said["steps"]]
+    assert steps[:6] == [("state", "a"), ("rule", "shell"), ("call", "shell"), ("state", "b"), ("rule", "http"),
+                         ("ask", "pay")]  # fmt: skip
+    rules = [(step["detail"]["decision"], step["detail"]["rule"]) for step in said["steps"] if step["kind"] == "rule"]
+    assert rules == [("allow", "looking"), ("ask", "spending")]
+    assert ("call", "http") in steps, "everybody is made to say yes"
+    alone = detent("run", "flow.yaml", "--dry-run", "--by", "ann", code=3).out
+    assert "  would need an answer at pay: 2 people must say yes, and only bob may" in alone
+    (detent.folder / "other.yaml").write_text("rules: [{name: never, decision: deny, tool: '*', message: closed}]\n")
+    denied = detent("run", "flow.yaml", "--dry-run", "--policy", "other.yaml", code=1).out
+    assert '  the policy\'s rule `never` would deny shell {"argv": ["ls", null]}: closed' in denied
+    assert sorted(path.name for path in detent.folder.iterdir()) == [
+        "detent.policy.yaml", "flow.yaml", "flows.py", "other.yaml",
+    ]  # fmt: skip
+
+
+def test_the_kind_of_the_real_effect_decides_not_that_of_the_stub(detent: Detent) -> None:
+    (detent.folder / "detent.policy.yaml").write_text("default: {irreversible: deny}\n")
+    (detent.folder / "one.yaml").write_text(
+        "states:\n  a: {type: initial, actions: [{id: t, tool: files.write, params: {path: x, text: y}},"
+        " {id: u, tool: files.append, params: {path: x, text: y}}]}\n  z: {type: final}\n"
+        'transitions: [{from: a, to: z, condition: "{{ result.u.success }}"}]\n'
+    )
+    said = detent("run", "one.yaml", "--dry-run", "--json", code=4).json
+    assert [(step["kind"], step["name"]) for step in said["steps"]] == [
+        ("state", "a"), ("call", "files.write"), ("rule", "files.append"),
+    ]  # fmt: skip
+
+
+def test_a_broken_policy_is_a_problem_for_the_doctor_and_stops_a_dry_run(detent: Detent) -> None:
+    (detent.folder / "detent.policy.yaml").write_text("rules: [{name: x, decision: alow}]\nroels: {}\n")
+    checks = detent("doctor", "--json", code=1).json["checks"]
+    found = [check["text"] for check in checks if check["name"] == "policy"]
+    assert len(found) == 2
+    assert "did you mean `allow`?" in found[0]
+    assert "did you mean `roles`?" in found[1]
+    assert "detent.policy.yaml:1:" in detent("run", "flow.yaml", "--dry-run", code=2).err
+    (detent.folder / "detent.policy.yaml").write_text(POLICY)
+    found = [check for check in detent("doctor", "--json").json["checks"] if check["name"] == "policy"]
+    assert found == [{"name": "policy", "level": "ok", "text": "detent.policy.yaml, 2 rules"}]

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core.branch import ended, record
+from detent.core.branch import ended, of_state, record
 from detent.core.chart import Condition, Work
 from detent.core.check import is_effect_name
 from detent.core.contract import Contract, Failure
@@ -283,7 +283,7 @@ def _again(draft: Draft, contract: Contract, work: Work, failure: Failure) -> bo
     number, retry = wanted[0], retries[wanted[0]]
     tries = contract.tries or (0,) * len(retries)
     had = tries[number] if len(retries) > 1 else contract.attempt - 1
-    if had >= retry.limit or (retry.is_last and not contract.lane and _is_taken(draft, failure)):
+    if had >= retry.limit or (retry.is_last and _is_taken(draft, of_state(draft, contract.lane, failure))):
         return False
     if len(retries) > 1:
         contract = replace(contract, tries=tuple(n + (i == number) for i, n in enumerate(tries)))
@@ -312,13 +312,13 @@ def _holds(condition: Condition, scope: dict[str, Any]) -> bool:
 
 
 def _try_again(draft: Draft, contract: Contract, work: Work, retry: Retry, had: int) -> None:
-    """The next attempt: same key, exponential delay, full jitter drawn from the run so that a replay agrees."""
+    """The next attempt: same key, exponential delay, of which half is jitter drawn from the run: a replay agrees."""
     try:
         longest = min(retry.delay_s_max, retry.delay_s * retry.factor**had)
     except OverflowError:
         longest = retry.delay_s_max
     drawn = hashlib.sha256(f"{draft.run.id}:{contract.id}".encode()).digest()
-    delay = longest * int.from_bytes(drawn[:4], "big") / 2**32
+    delay = longest * (1 + int.from_bytes(drawn[:4], "big") / 2**32) / 2
     draft.say("note", subject=contract.id, value=f"attempt {contract.attempt + 1} in {delay:.3f} s")
     try:
         open_contract(draft, contract.lane, work, contract, draft.at + delay if delay else 0.0)

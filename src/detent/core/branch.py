@@ -115,6 +115,16 @@ def _join(draft: Draft, path: str, parent: Lane) -> None:
         _merge(draft, path, work, children, total)
 
 
+def of_state(draft: Draft, path: str, failure: Failure) -> Failure:
+    """What the whole state would fail with if this failure of a lane were the last word on it."""
+    while path:
+        above = path.rpartition("/")[0]
+        work = draft.works(above)[draft.lanes[above].position]
+        failure = _branch_failure(work, replace(draft.lanes[path], error=failure))
+        path = above
+    return failure
+
+
 def _branch_failure(work: Work, first: Lane) -> Failure:
     error = first.error or Failure("engine_error")
     index = int(first.path.rpartition(".")[2])

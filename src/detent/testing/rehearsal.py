@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from detent.core.contract import Contract
+from detent.core.deed import Effect
 from detent.core.machine import Machine
+from detent.core.policy import Policy
 from detent.core.question import Question
 from detent.core.run import Run
+from detent.core.taken import Taken
 from detent.errors import Refused
 from detent.host.embedded.reader import entries
 from detent.testing.case import Tools
@@ -22,7 +25,7 @@ SAMPLES: dict[str, Any] = {"string": "…", "integer": 1, "number": 1.0, "boolea
 
 
 class Beat(NamedTuple):
-    """One thing that would happen: a state entered, a call, a question, a sleep, or a wait that ends the rehearsal."""
+    """One thing that would happen: a state entered, a ruling of the policy, a call, a question, a sleep or a wait."""
 
     kind: str
     name: str
@@ -36,16 +39,26 @@ class Rehearsal(NamedTuple):
     beats: tuple[Beat, ...]
 
 
-def rehearse(machine: Machine, tools: Tools | None = None, input: Mapping[str, Any] | None = None) -> Rehearsal:
-    """Walk through a machine without touching anything."""
-    return simulate(_walk(machine, tools or {}, input or {}), CASE_ROUNDS)
+def rehearse(
+    machine: Machine,
+    tools: Tools | None = None,
+    input: Mapping[str, Any] | None = None,
+    *,
+    policy: Policy | None = None,
+    known: Mapping[str, Effect] | None = None,
+    by: str = INITIATOR,
+) -> Rehearsal:
+    """Walk through a machine without touching anything, under a policy; `known` are the effects it would call."""
+    return simulate(_walk(machine, tools or {}, input or {}, World(policy=policy), known, by), CASE_ROUNDS)
 
 
-async def _walk(machine: Machine, tools: Tools, input: Mapping[str, Any]) -> Rehearsal:
-    with World() as world:
-        stub(world, machine, tools)
+async def _walk(
+    machine: Machine, tools: Tools, input: Mapping[str, Any], world: World, known: Mapping[str, Effect] | None, by: str
+) -> Rehearsal:
+    with world:
+        stub(world, machine, tools, known)
         async with world.host() as host:
-            await host.start(machine, input, run_id=RUN, by=INITIATOR)
+            await host.start(machine, input, run_id=RUN, by=by)
             walk = _Walk(world, host, machine)
             for _ in range(ROUNDS_MAX):
                 await host.rest()
@@ -64,7 +77,9 @@ class _Walk:
         self.beats: list[Beat] = [Beat("state", machine.initial)]
         self._seq: dict[str, int] = {}
         self._told: set[int] = set()
+        self._contracts: dict[str, Contract] = {}
         self._slept: set[str] = set()
+        self._allowed: dict[str, Beat] = {}  # by contract: told when its call is made
 
     async def _runs(self) -> list[Run]:
         listed = [one.run_id for one in await self._host.list(limit=10_000)]
@@ -74,19 +89,33 @@ class _Walk:
         """Tell what has happened since: states entered, and calls made where they began."""
         calls = self._world.calls
         for run in await self._runs():
-            for entry in entries(self._host.journal, run.id, self._seq.get(run.id, 0)):
-                for one in entry.taken:
-                    if one.kind == "transition" and run.id == RUN:
-                        self.beats.append(Beat("state", one.target))
-                    elif one.kind == "contract" and one.target == "running":
-                        self._call([n for n, contract in enumerate(calls) if contract.id == one.subject])
+            for one in self._news(run):
+                if one.kind == "transition" and run.id == RUN:
+                    self.beats.append(Beat("state", one.target))
+                elif one.kind == "policy" and one.event != "allow":
+                    self.beats.append(_ruling(one, self._contracts.get(one.subject)))
+                elif one.kind == "contract" and one.target == "running":
+                    self._call([n for n, contract in enumerate(calls) if contract.id == one.subject])
             self._seq[run.id] = run.seq
+
+    def _news(self, run: Run) -> list[Taken]:
+        """What a run has done since, and which of its calls were allowed; such a ruling comes after the start."""
+        found: list[Taken] = []
+        for entry in entries(self._host.journal, run.id, self._seq.get(run.id, 0)):
+            self._contracts = {**self._contracts, **{contract.id: contract for contract in entry.run.contracts}}
+            found += entry.taken
+        for one in found:
+            if one.kind == "policy" and one.event == "allow":
+                self._allowed[one.subject] = _ruling(one, self._contracts.get(one.subject))
+        return found
 
     def _call(self, numbers: list[int]) -> None:
         fresh = [number for number in numbers if number not in self._told]
         if fresh:
             self._told.add(fresh[0])
             contract = self._world.calls[fresh[0]]
+            if contract.id in self._allowed:
+                self.beats.append(self._allowed.pop(contract.id))
             self.beats.append(Beat("call", contract.effect, contract.input))
 
     async def go_on(self) -> bool:
@@ -114,7 +143,12 @@ class _Walk:
     async def _agree(self, run: Run, contract: Contract) -> bool:
         question = contract.question or Question()
         self.beats.append(Beat("ask", contract.action, question.text))
-        names = question.approvers or tuple(f"approver-{number + 1}" for number in range(question.quorum))
+        others = tuple(name for name in question.approvers if not (question.separate and name == run.by))
+        names = others or tuple(f"approver-{number + 1}" for number in range(question.quorum))
+        if len(names) < question.quorum:
+            problem = f"{question.quorum} people must say yes, and only {', '.join(names)} may"
+            self.beats.append(Beat("stop", contract.action, problem))
+            return False
         said: dict[str, Any] = {"approved": True, "call_hash": contract.call_hash}
         if question.reason == "form":
             said["data"] = _sample(question.schema)
@@ -125,6 +159,16 @@ class _Walk:
             self.beats.append(Beat("stop", contract.action, str(error)))
             return False
         return True
+
+
+def _ruling(taken: Taken, contract: Contract | None) -> Beat:
+    said = {"decision": taken.event, "rule": taken.value}
+    message = taken.values.get("message") if isinstance(taken.values, dict) else None
+    if message:
+        said["message"] = message
+    return Beat(
+        "rule", contract.effect if contract else taken.subject, said | {"input": contract.input if contract else {}}
+    )
 
 
 def _sample(schema: Mapping[str, Any]) -> Any:

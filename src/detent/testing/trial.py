@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detent.core.deed import OutcomeUnknown
+from detent.core.deed import Effect, Kind, OutcomeUnknown
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
@@ -275,13 +275,20 @@ class _Stage:
             self._refused[self._at] = f"{step.verb} {step.name}".rstrip() + f": {error}"
 
 
-def stub(world: World, machine: Machine, tools: Tools) -> None:
-    """Make an effect for everything the machine calls; one without answers gives an empty mapping."""
+def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effect] | None = None) -> None:
+    """Make an effect for everything the machine calls; one without answers gives an empty mapping.
+
+    Each is of the kind that the effect of its name in `known` declares; what is not there is pure.
+    """
+    known = known or {}
     every = called(machine)
     if "*" in every:  # a tool that an expression names can have any name
         world.effect("*", kind="pure", timeout_s=60)
+        every |= known.keys()
     for name in sorted((every - {"*"}) | tools.keys()):
-        world.effect(name, kind="pure", answers=tools.get(name) or ({},), timeout_s=60)
+        found = known.get(name)
+        kind: Kind = found.declared.kind if found is not None else "pure"
+        world.effect(name, kind=kind, answers=tools.get(name) or ({},), timeout_s=60)
 
 
 def called(machine: Machine) -> set[str]:

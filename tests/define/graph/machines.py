@@ -1,5 +1,7 @@
 """Machines to draw: small and large, plain and awkward."""
 
+from detent.agents.coding.machine import SEED
+from detent.agents.notebook.machine import NOTEBOOK, TABLE
 from detent.core import (
     CONTRACT,
     Action,
@@ -110,85 +112,13 @@ CHINESE = Machine(
 
 
 def coding() -> Machine:
-    """The seven-state table of seed 003."""
-    return Machine(
-        name="coding",
-        initial="IDLE",
-        transitions=table("""
-            IDLE        USER_INPUT_REQUIREMENT  PLANNING
-            PLANNING    PRD_GENERATED           CONFIRMING
-            CONFIRMING  USER_CONFIRM            EXECUTING
-            CONFIRMING  USER_CANCEL             IDLE
-            PLANNING    USER_CANCEL             IDLE
-            EXECUTING   ERROR_DETECTED          AUTO_FIX
-            AUTO_FIX    FIX_SUCCESS             EXECUTING
-            AUTO_FIX    FIX_FAILED_3X           BLOCKED
-            BLOCKED     HUMAN_INTERVENTION      EXECUTING
-            BLOCKED     ROLLBACK                IDLE
-            EXECUTING   ALL_TASKS_DONE          ARCHIVING
-            ARCHIVING   ARCHIVE_COMPLETE        IDLE
-        """),
-    )
+    """The seven-state table of seed 003, without the rows we added."""
+    return Machine(name="coding", initial="IDLE", transitions=SEED)
 
 
 def notebook() -> Machine:
-    """The fourteen states and forty-five rows of seed 000."""
-    return Machine(
-        name="notebook",
-        initial="idle",
-        transitions=table("""
-            idle                     START_WORKFLOW             stage_running
-            stage_running            START_STEP                 step_running
-            stage_running            COMPLETE_STAGE             stage_completed
-            step_running             START_BEHAVIOR             behavior_running
-            step_running             COMPLETE_STEP              step_completed
-            behavior_running         START_ACTION               action_running
-            behavior_running         COMPLETE_BEHAVIOR          behavior_completed
-            action_running           COMPLETE_ACTION            action_completed
-            action_completed         NEXT_ACTION                action_running
-            action_completed         COMPLETE_BEHAVIOR          behavior_completed
-            behavior_completed       NEXT_BEHAVIOR              behavior_running
-            behavior_completed       COMPLETE_STEP              step_completed
-            step_completed           NEXT_STEP                  step_running
-            step_completed           COMPLETE_STAGE             stage_completed
-            stage_completed          NEXT_STAGE                 stage_running
-            stage_completed          COMPLETE_WORKFLOW          workflow_completed
-            workflow_completed       RESET                      idle
-            action_running           UPDATE_WORKFLOW            workflow_update_pending
-            action_running           UPDATE_STEP                step_update_pending
-            workflow_update_pending  UPDATE_WORKFLOW_CONFIRMED  action_completed
-            workflow_update_pending  UPDATE_WORKFLOW_REJECTED   action_completed
-            workflow_update_pending  COMPLETE_ACTION            workflow_update_pending
-            step_update_pending      UPDATE_STEP_CONFIRMED      action_completed
-            step_update_pending      UPDATE_STEP_REJECTED       error
-            stage_running            FAIL                       error
-            stage_running            CANCEL                     cancelled
-            step_running             FAIL                       error
-            step_running             CANCEL                     cancelled
-            behavior_running         FAIL                       error
-            behavior_running         CANCEL                     cancelled
-            action_running           FAIL                       error
-            action_running           CANCEL                     cancelled
-            action_completed         FAIL                       error
-            action_completed         CANCEL                     cancelled
-            behavior_completed       FAIL                       error
-            behavior_completed       CANCEL                     cancelled
-            step_completed           FAIL                       error
-            step_completed           CANCEL                     cancelled
-            stage_completed          CANCEL                     cancelled
-            workflow_update_pending  CANCEL                     cancelled
-            step_update_pending      CANCEL                     cancelled
-            error                    RESET                      idle
-            error                    START_WORKFLOW             stage_running
-            error                    START_BEHAVIOR             behavior_running
-            cancelled                RESET                      idle
-        """),
-        ends={
-            "workflow_completed": Status.COMPLETED,
-            "error": Status.FAILED,
-            "cancelled": Status.CANCELLED,
-        },
-    )
+    """The fourteen states and forty-five rows of seed 000, without its work."""
+    return Machine(name="notebook", initial="idle", transitions=TABLE, ends=NOTEBOOK.ends)
 
 
 def chain(count: int = 40) -> Machine:

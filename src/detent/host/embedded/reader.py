@@ -3,13 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from detent.core.contract import Contract
+from detent.core.events import ContractMoved
 from detent.core.history import Entry
 from detent.core.run import Run
+from detent.core.status import Status
 from detent.errors import JournalError, Refused, ReplayError, Unknown
 from detent.host.embedded.journal import Journal, Record
 from detent.host.embedded.live import Point, beginning, load, replay
+
+NO_DEEDS = ("ask", "wait")  # the engine's own
 
 
 class Proof(NamedTuple):
@@ -66,6 +71,39 @@ class Follower:
             self._point = point
             if point.seq > self._after and point.event is not None:
                 yield Entry(point.seq, point.event, point.taken, point.run)
+
+
+class Deed(NamedTuple):
+    """Something a run did to the outside world."""
+
+    seq: int
+    at: float
+    contract_id: str
+    effect: str
+    kind: str
+    deed: str  # done, or possible: nobody knows
+    input: dict[str, Any]
+
+
+def deeds(journal: Journal, run_id: str, after: int = 0) -> list[Deed]:
+    """What a run did to the outside world after one of its events; nothing takes that back, least of all a fork."""
+    known: dict[str, Contract] = {}
+    found: dict[str, Deed] = {}
+    for entry in entries(journal, run_id):
+        known.update((contract.id, contract) for contract in entry.run.contracts)
+        for taken in entry.taken:
+            contract = known.get(taken.subject)
+            if taken.kind != "contract" or contract is None or contract.kind == "pure" or contract.effect in NO_DEEDS:
+                continue
+            deed: str = "done" if taken.target == Status.COMPLETED else contract.deed
+            event = entry.event
+            if isinstance(event, ContractMoved) and event.contract_id == contract.id and event.deed:
+                deed = event.deed
+            found.pop(contract.id, None)
+            if deed != "none" and entry.seq > after:
+                given = (contract.id, contract.effect, contract.kind, deed, contract.input)
+                found[contract.id] = Deed(entry.seq, event.at, *given)
+    return list(found.values())
 
 
 async def follow(

@@ -154,6 +154,11 @@ class SharedHost:
         """Let a waiting run go on under another machine."""
         return await self._run("migrate", run_id=run_id, machine=machine, state=state, by=by)
 
+    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: str = "") -> Run:
+        """Begin a new run as another one was at a checkpoint; by default where it is now."""
+        given = {"checkpoint": checkpoint, "new_id": new_id or new_run_id(), "by": by}
+        return await self._run("fork", run_id=run_id, **given)
+
     async def settled(self, run_id: str) -> Run:
         """Return when the run has ended or can only be moved from outside."""
         return await self._run("settled", run_id=run_id)

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import stat
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from detent.surfaces.language import _
 from detent.surfaces.policy import find_policy
 
 if TYPE_CHECKING:
+    from detent.core.policy import Policy
     from detent.host.embedded.journal import Journal, Record
     from detent.host.embedded.shared import SharedHost
 
@@ -115,8 +117,21 @@ class Caller:
         from detent.host.embedded.reader import open_journal
 
         if self._journal is None:
+            self._check_home()
             self._journal = open_journal(self.home)
         return self._journal
+
+    def _check_home(self) -> None:
+        """What is no folder, or closed to us, must not look like a journal without runs."""
+        try:
+            if not stat.S_ISDIR(self.home.stat().st_mode):
+                raise Refused(f"{self.home} is not a folder, so it cannot be a home")
+            if not os.access(self.home, os.R_OK | os.X_OK):
+                raise Refused(f"{self.home} cannot be read: it is closed to you")
+        except FileNotFoundError:
+            return  # the first run makes it
+        except (OSError, ValueError) as error:
+            raise Refused(f"{self.home} cannot be a home: {getattr(error, 'strerror', None) or error}") from None
 
     def find(self, name: str) -> "Record":
         """A run by its id, an unambiguous beginning of it, or `last`."""
@@ -128,6 +143,7 @@ class Caller:
 
     def has_journal(self) -> bool:
         """Whether anything was ever written here."""
+        self._check_home()
         return (self.home / "journal.db").exists()
 
     @asynccontextmanager
@@ -136,9 +152,8 @@ class Caller:
         from detent.surfaces.source import Sources
         from detent.surfaces.tools import effects_here
 
-        if self.home.exists() and not self.home.is_dir():
-            raise Refused(f"{self.home} is not a folder, so it cannot be a home")
-        policy = find_policy(self.home, self._policy_option)
+        self._check_home()
+        policy = self.policy()
         notify = os.environ.get("DETENT_NOTIFY") or "notify"
         async with effects_here(self.home, self.warn) as effects, Sources(self.home, self.warn) as sources:
             if notify not in effects:
@@ -149,6 +164,10 @@ class Caller:
                 "policy": policy,
                 "notify": notify,
             }
+
+    def policy(self) -> "Policy | None":
+        """The policy that holds here, None where there is none; one that cannot be read is an error."""
+        return find_policy(self.home, self._policy_option)
 
     def check_policy(self, host: "SharedHost") -> None:
         """A policy that was named must be the one that holds."""

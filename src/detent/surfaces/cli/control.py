@@ -4,14 +4,17 @@ import click
 
 from detent.define import load as load_definition
 from detent.errors import Refused
-from detent.host.embedded.live import load, origin, seq_at
+from detent.host.embedded.live import seq_at
+from detent.host.embedded.reader import Deed, deeds
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive, recover, take_up
 from detent.surfaces.cli.option import by_option, parsed_object, run_argument, verb
+from detent.surfaces.cli.text import brief, visible
 from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
 
 WORST_FIRST = (1, 3, 4, 0)
+DEEDS_MAX = 50
 
 
 @verb("signal")
@@ -110,11 +113,30 @@ async def fork(caller: Caller, run: str, at: str, run_id: str, by: str) -> int:
     record = caller.find(run)
     if run_id and caller.journal.record(run_id):
         raise Refused(f"there is a run {run_id} already; give the new one another id")
-    was = load(caller.journal, record.summary.run_id, upto=seq_at(caller.journal, record, at))
+    parent, seq = record.summary.run_id, seq_at(caller.journal, record, at)
+    since = deeds(caller.journal, parent, seq)
     async with caller.host() as host:
-        begun = await host.start(was.machine, {}, run_id=run_id, by=by, source=was.run.source, fork=origin(was))
+        begun = await host.fork(parent, str(seq), new_id=run_id, by=by)
         await drive(caller, host, begun.id)
-        return Standing(caller, begun.id).give()
+        return _forked(Standing(caller, begun.id), parent, seq, since)
+
+
+def _forked(standing: Standing, parent: str, seq: int, since: list[Deed]) -> int:
+    """The new run, and what the old one has done since: a fork takes nothing back."""
+    caller, code = standing.caller, standing.code
+    if caller.is_json:
+        about = {"run_id": parent, "seq": seq, "done_since": [deed._asdict() for deed in since]}
+        emit({**standing.envelope(ok=code in (0, 3)), "forked_from": about})
+        return code
+    standing.tell()
+    if since:
+        caller.say(_("done by run {run_id} after event {seq}, and not taken back:", run_id=parent, seq=seq), "yellow")
+    for deed in since[:DEEDS_MAX]:
+        doubt = "" if deed.deed == "done" else _(" (perhaps)")
+        caller.say(f"  {deed.seq:>3}  {visible(deed.contract_id)}: {visible(deed.effect)} {brief(deed.input)}{doubt}")
+    if len(since) > DEEDS_MAX:
+        caller.say(_("  … and {count} more; --json shows all", count=len(since) - DEEDS_MAX))
+    return code
 
 
 @verb("migrate")

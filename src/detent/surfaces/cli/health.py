@@ -17,6 +17,7 @@ from typing import NamedTuple
 import click
 
 from detent.core.status import Status
+from detent.define.problem import BrokenDefinition
 from detent.errors import DetentError
 from detent.host.embedded.file import VERSION
 from detent.host.embedded.journal import Journal
@@ -26,6 +27,7 @@ from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.option import verb
 from detent.surfaces.cli.text import status_word, visible, when
 from detent.surfaces.language import _
+from detent.surfaces.policy import find_policy, policy_file
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024
@@ -46,7 +48,13 @@ class Finding(NamedTuple):
 def doctor(caller: Caller, deep: bool) -> int:
     """Check everything and say what was found."""
     found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
-    found += [*_servers(), *_permissions(caller.home), _lock(caller.home), *_journal(caller, deep)]
+    found += [
+        *_servers(),
+        *_policy(caller.home),
+        *_permissions(caller.home),
+        _lock(caller.home),
+        *_journal(caller, deep),
+    ]
     code = 1 if any(finding.level == "problem" for finding in found) else 0
     if caller.is_json:
         checks = [finding._asdict() for finding in found]
@@ -154,6 +162,23 @@ def _servers() -> Iterator[Finding]:
         yield Finding("mcp", "ok" if is_there else "problem", text)
 
 
+def _policy(home: Path) -> Iterator[Finding]:
+    path = policy_file(home)
+    if path is None:
+        return
+    try:
+        policy = find_policy(home)
+    except BrokenDefinition as error:
+        for problem in error.problems:
+            yield Finding("policy", "problem", visible(str(problem)))
+        return
+    except DetentError as error:
+        yield Finding("policy", "problem", visible(str(error)))
+        return
+    count = len(policy.rules) if policy is not None else 0
+    yield Finding("policy", "ok", _("{path}, {count} rules", path=visible(str(path)), count=count))
+
+
 def _existing(path: Path) -> Path:
     path = path.absolute()
     while not path.exists() and path != path.parent:
@@ -221,10 +246,10 @@ def _lock(home: Path) -> Finding:
 
 
 def _journal(caller: Caller, is_deep: bool) -> Iterator[Finding]:
-    if not caller.has_journal():
-        yield Finding("journal", "ok", _("no runs"))
-        return
     try:
+        if not caller.has_journal():
+            yield Finding("journal", "ok", _("no runs"))
+            return
         journal = caller.journal
     except DetentError as error:
         yield Finding("journal", "problem", visible(str(error)))

@@ -1,8 +1,10 @@
 """What `detent run --dry-run` shows: every state, call, question and sleep of a rehearsal, and nothing touched."""
 
+from collections import ChainMap
 from typing import Any
 
-from detent.core.machine import Machine
+from detent.define import Definition
+from detent.effects import Known
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.text import as_json, duration, status_word, visible
 from detent.surfaces.cli.view import CODES, COLOURS
@@ -10,9 +12,12 @@ from detent.surfaces.language import _
 from detent.testing import Beat, read_tools, rehearse
 
 
-def rehearsed(caller: Caller, machine: Machine, values: dict[str, Any], answers: str) -> int:
-    """Rehearse a machine and show it; returns the exit code the run would have."""
-    rehearsal = rehearse(machine, read_tools(answers) if answers else {}, values)
+def rehearsed(caller: Caller, definition: Definition, values: dict[str, Any], answers: str, by: str) -> int:
+    """Rehearse a machine under the policy that holds here, and show it; returns the exit code the run would have."""
+    machine, policy = definition.machine, caller.policy()
+    known = ChainMap(dict(definition.effects), Known())  # type: ignore[arg-type]  # only read
+    tools = read_tools(answers) if answers else {}
+    rehearsal = rehearse(machine, tools, values, policy=policy, known=known, by=by)
     run = rehearsal.run
     if caller.is_json:
         error = {"type": run.error.type, "message": run.error.message} if run.error else None
@@ -35,6 +40,8 @@ def _line(beat: Beat) -> str:
     match beat.kind:
         case "state":
             return _("in `{name}`", name=name)
+        case "rule":
+            return _rule_line(name, beat.detail)
         case "call":
             return _("  would call {name} {value}", name=name, value=as_json(beat.detail))
         case "ask":
@@ -46,3 +53,15 @@ def _line(beat: Beat) -> str:
         case "again":
             return _("  and so on: it would sleep here again")
     return _("  would need an answer at {name}: {problem}", name=name, problem=visible(beat.detail))
+
+
+def _rule_line(name: str, said: dict[str, Any]) -> str:
+    rule, message = visible(str(said["rule"])), visible(str(said.get("message", "")))
+    match said["decision"]:
+        case "allow":
+            return _("  the policy's rule `{rule}` would allow {name}", rule=rule, name=name)
+        case "ask":
+            return _("  the policy's rule `{rule}` would ask before {name}", rule=rule, name=name)
+    why = f": {message}" if message else ""
+    call = f"{name} {as_json(said['input'])}"
+    return _("  the policy's rule `{rule}` would deny {call}{why}", rule=rule, call=call, why=why)

@@ -48,7 +48,7 @@ def run(  # one argument per option
     if is_dry:
         from detent.surfaces.cli.rehearsal import rehearsed
 
-        return rehearsed(caller, definition.machine, values, answers)
+        return rehearsed(caller, definition, values, answers, by)
     return asyncio.run(_run(caller, definition, values, run_id, by))
 
 

@@ -1,6 +1,7 @@
 """The sentences about policies and messages, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
+    "{path}, {count} rules": "{path}，{count} 条规则",
     "The policy that holds (else $DETENT_POLICY, else detent.policy.yaml beside the home).": (
         "适用的策略文件（否则取 $DETENT_POLICY，再否则取 home 旁边的 detent.policy.yaml）。"
     ),
