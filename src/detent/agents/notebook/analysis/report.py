@@ -101,7 +101,16 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
     said = []
     for measure in goal.measures:
         found = _said(verdict, measure)
-        if found.get("easy"):
+        naive = (facts.get("naive") or {}).get(measure.metric)
+        if naive is not None and HOLDS[measure.relation](naive, measure.value):
+            said.append(
+                pick(
+                    goal,
+                    f"{marked(measure)} asks for little: the last value again has {figure(measure.metric, naive)}.",
+                    f"{marked(measure)} 要求不高：直接沿用上一个值已有 {figure(measure.metric, naive)}。",
+                )
+            )
+        elif found.get("easy"):
             said.append(
                 pick(
                     goal,
@@ -191,6 +200,16 @@ def _untried(goal: Goal, facts: Facts) -> list[str]:
 
 def _times(goal: Goal, facts: Facts) -> list[str]:
     later, lead = facts.get("later") or {}, str(facts.get("lead") or "")
+    naive = (facts.get("naive") or {}).get(lead)
+    if naive is not None:
+        known = figure(lead, naive)
+        return [
+            pick(
+                goal,
+                f"The last value again would have {label(lead)} {known}.",
+                f"沿用上一个值时 {label(lead)} 为 {known}。",
+            )
+        ]
     if later.get(lead) is None:
         return []
     when, value = quoted(facts.get("when")), figure(lead, later[lead])
