@@ -195,6 +195,12 @@ def test_doubts_about_an_answer_are_part_of_it() -> None:
     given = {"verdict": verdict, "goal_met": True, "later": later, "when": "day", "since": "2024-01-01"}
     facts = Facts([{"outputs": [{"data": {FACTS: given}}]}])
     report = summary(goal, facts)
+    assert "No model does better" not in report
+    scores = [{"model": "baseline", "accuracy": 0.9}, {"model": "ridge", "accuracy": 0.8}]
+    given |= {"scores": scores, "best": "baseline", "task": "classification"}
+    assert "**No model does better than the baseline**" in summary(
+        goal, Facts([{"outputs": [{"data": {FACTS: given}}]}])
+    )
     assert "| accuracy > 90 % | 95 % ± 1.2 % | ridge | met |" in report
     assert "the baseline, which has learned nothing, has 93 %" in report
     assert "F1 > 0.8 is close" in report

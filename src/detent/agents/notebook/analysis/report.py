@@ -162,6 +162,15 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
         f"**模型**（{facts.get('folds')} 折交叉验证，均在未参与训练的行上测量；± 为各折的标准差）：",
     )
     found = [title_ + "\n\n" + "\n".join(lines)]
+    if facts.get("best") == "baseline":
+        found.append(
+            pick(
+                goal,
+                "**No model does better than the baseline**: these columns hardly say anything about the target.",
+                "**没有模型优于基线**：这些列几乎不能说明目标。",
+            )
+        )
+        return found
     top = [name for name, value in facts.get("importance") or [] if value > 0][:5]
     if top:
         found.append(
