@@ -128,6 +128,8 @@ CASES = (
     Case("anes96", from_statsmodels("anes96"), "classify vote, accuracy > 85 %", is_met=True),
     Case("statecrime", from_statsmodels("statecrime"), "predict murder, MAE < 2", is_met=True),
     Case("fair", from_statsmodels("fair"), "describe the groups in this table", is_met=True),
+    Case("sunspots", from_statsmodels("sunspots"), "forecast SUNACTIVITY, RMSE < 30", is_met=True),
+    Case("spector, white space", from_statsmodels("spector"), "classify GRADE, F1 > 0.95", is_met=False),
     Case("nasty file", nasty, "predict Umsatz with MAPE < 0.5 %", is_met=False),
     Case("houses", houses, "predict price, RMSE < 25000", is_met=True),
 )

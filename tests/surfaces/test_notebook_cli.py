@@ -87,6 +87,8 @@ def test_a_failed_job_is_repaired_and_retried(folder: Path) -> None:
         (["run", "head.csv"], "has one line (a,b) and no rows below it"),
         (["run", "--planner", "oracle"], "there is no planner oracle"),
         (["run", "--planner", "builtin:script"], "needs a file"),
+        (["run"], "name a data file or a script, like detent notebook run data.csv"),
+        (["start", "--planner", "llm"], "the planner llm needs a model: set DETENT_MODEL"),
         (["run", "bad.yaml"], "has no `step_id`"),
         (["run", "bad.ndjson"], "line 1 is not JSON"),
         (["run", "bad.ipynb"], "not a notebook"),

@@ -6,6 +6,7 @@
 import asyncio
 import filecmp
 import json
+import math
 import random
 import re
 import runpy
@@ -162,10 +163,25 @@ async def test_what_would_flatter_a_model_is_kept_away_from_it_and_said(tmp_path
     (said,) = facts.get("verdict")
     assert (said["easy"], said["narrow"], said["±"] > 0) == (False, False, True)
     report = report_of(ended)
-    assert "it nearly is the target: `price_usd`" in report
+    assert "as the target in other words: `price_usd`" in report
     assert "(`owner_id`) are never on both sides of a split" in report
     assert "tested on the latest fifth by `sold`" in report
     assert "no further model was tried; random forest, gradient boosting" in report
+
+
+@pytest.mark.limit(120)
+async def test_a_forecast_is_made_from_the_past_only(tmp_path: Path) -> None:
+    lines = ["'YEAR'   'SPOTS'", *(f"{1900 + n}   {50 + 40 * math.sin(n / 2):.2f}" for n in range(90))]
+    (tmp_path / "sun.txt").write_text("\n".join(lines), encoding="utf-8")
+    ended = await analysed(tmp_path, tmp_path / "sun.txt", "forecast spots, RMSE < 30")
+    assert (ended.failed, ended.run.output["achieved"]) == ([], True)
+    facts = facts_of(ended)
+    assert (facts.get("delimiter"), facts.get("columns")) == (r"\s+", ["YEAR", "SPOTS"])
+    assert (facts.get("ordered"), facts.get("lagged"), facts.get("target")) == ("YEAR", True, "SPOTS")
+    assert facts.get("scores")[1]["rmse"] < facts.get("naive")["rmse"] < 30
+    report = report_of(ended)
+    assert "tested on rows later in `YEAR`. Forecasts are one row ahead" in report
+    assert "asks for little: the last value again has" in report
 
 
 def test_doubts_about_an_answer_are_part_of_it() -> None:
@@ -179,6 +195,12 @@ def test_doubts_about_an_answer_are_part_of_it() -> None:
     given = {"verdict": verdict, "goal_met": True, "later": later, "when": "day", "since": "2024-01-01"}
     facts = Facts([{"outputs": [{"data": {FACTS: given}}]}])
     report = summary(goal, facts)
+    assert "No model does better" not in report
+    scores = [{"model": "baseline", "accuracy": 0.9}, {"model": "ridge", "accuracy": 0.8}]
+    given |= {"scores": scores, "best": "baseline", "task": "classification"}
+    assert "**No model does better than the baseline**" in summary(
+        goal, Facts([{"outputs": [{"data": {FACTS: given}}]}])
+    )
     assert "| accuracy > 90 % | 95 % ± 1.2 % | ridge | met |" in report
     assert "the baseline, which has learned nothing, has 93 %" in report
     assert "F1 > 0.8 is close" in report

@@ -219,3 +219,24 @@ def test_the_page_runs_nothing_loads_nothing_and_shows_everything(tmp_path: Path
 def test_the_page_is_the_same_every_time() -> None:
     assert html(NOTEBOOK) == html(NOTEBOOK)
     assert json.loads(ipynb(NOTEBOOK)) == json.loads(ipynb(NOTEBOOK))
+
+
+def test_met_or_missed_is_said_only_where_there_was_something_to_meet() -> None:
+    given: dict[str, Any] = {"achieved": True, "planner": "builtin:analysis"}
+    for goal, is_said in (("predict y, R² > 0.5", True), ("give me an overview", False), ("", False)):
+        page = html(Notebook(title="T", metadata={**given, "goal": goal}))
+        assert ("Goal met" in page) is is_said, goal
+    assert "Goal met" in html(Notebook(title="T", metadata={**given, "planner": "http", "goal": "do it"}))
+
+
+def test_an_address_in_a_text_is_no_link_and_long_cells_of_ours_are_folded() -> None:
+    text = "see [the page](https://example.org/a?b=1&c) or <https://example.org> or [below](#chapter-1)"
+    page = html(Notebook(title="T", cells=(Cell("a", "markdown", text),)))
+    assert re.findall(r"<a [^>]*>", page) == ['<a href="#chapter-1">']
+    assert '<span class="link">the page</span> <small>(https://example.org/a?b=1&amp;c)</small>' in page
+    assert '<span class="link">https://example.org</span> or' in page
+    cells = (Cell("a", "code", "x = 1"), Cell("b", "code", "x = 1\n" * 40))
+    for planner, folded in (("builtin:analysis", [False, True]), ("http", [False, False])):
+        made = json.loads(ipynb(Notebook(title="T", cells=cells, metadata={"planner": planner})))
+        found = [cell["metadata"].get("jupyter", {}).get("source_hidden", False) for cell in made["cells"][1:]]
+        assert found == folded

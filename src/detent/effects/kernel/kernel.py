@@ -21,7 +21,7 @@ from detent.effects.kernel.variable import Table, installation
 
 TIMEOUT_S = 300.0
 GRACE_S = 5.0
-AGAIN = 10  # an interrupt that came too early for the kernel is repeated so often
+AGAIN = 40  # an interrupt that came too early for the kernel is repeated so often
 START_S = 60.0
 POLITE_S = 2.0
 LOOK_S = 5.0  # for a look of its own, after a cell that failed

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from detent.surfaces.source import of_agent
 SCRIPTS = (".ipynb", ".ndjson", ".jsonl", ".yaml", ".yml")
 PLANNERS = ("builtin:analysis", "builtin:script", "http", "llm")
 DSLC_PORT = 28600
+EXAMPLE = 'detent notebook run data.csv --goal "predict price, RMSE < 25000"'
 WAYS = ("retry", "restart", "reset")
 DRIVEN_BY = {"reset": "RESET", "restart": "START_WORKFLOW", "retry": "START_BEHAVIOR", "cancel": "CANCEL"}
 
@@ -40,7 +42,20 @@ def _planner(use: str, script: Path | None, url: str, parameters: dict[str, Any]
         if script is None:
             raise click.UsageError(_("a script planner needs a file: .ipynb, .ndjson or .yaml"))
         return {"use": use, "script": read_script(script, parameters)}
+    if use == "llm":
+        _refuse_no_model()
     return {"use": use}
+
+
+def _refuse_no_model() -> None:
+    """Say at once that nobody would plan; the built-in rules talk, they do not write notebooks."""
+    from detent.effects.llm.settings import HOW, chosen
+
+    choice = chosen()
+    if choice.problem:
+        raise Refused(f"the model `{choice.spec}` cannot be used: {choice.problem}")
+    if choice.is_builtin:
+        raise Refused(f"the planner llm needs a model: {HOW}")
 
 
 def _context(text: str) -> dict[str, Any]:
@@ -139,9 +154,12 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
             raise click.UsageError(
                 _("there is no planner {name}; there are {known}", name=one["use"], known=", ".join(PLANNERS))
             )
-    if path is not None and not is_script and planner["use"] == "builtin:analysis":
-        refuse_unfit(path)
     context = _context(given["context"])
+    if planner["use"] == "builtin:analysis":
+        if path is None and not context.get("data_file"):
+            raise click.UsageError(_("name a data file or a script, like {example}", example=EXAMPLE))
+        if path is not None and not is_script:
+            refuse_unfit(path)
     goal = given["goal"] or str(context.get("problem_description") or context.get("user_goal") or "")
     variables = {**context, **({} if is_script else parameters)}
     if goal:
@@ -176,7 +194,7 @@ def _given(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
         write(caller, run_id, Path(output))
     code = standing.give()
     run, hint = standing.run, ""
-    if run.ended is Status.COMPLETED and not outputs:
+    if run.ended is Status.COMPLETED and not outputs and sys.stderr.isatty():
         hint = _("  as a file: {command}", command=caller.command("notebook", "export", run_id, "-o", "report.html"))
     elif run.state == "error":
         words = [caller.command("notebook", name, run_id) for name in WAYS]

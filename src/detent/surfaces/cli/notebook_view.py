@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from detent.agents.notebook.book import Book
+from detent.agents.notebook.export.part import has_bar
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.view import cell_wire, observe
 from detent.surfaces.cli.caller import Caller, emit
@@ -67,7 +68,7 @@ def _tell_plan(caller: Caller, book: Book) -> None:
         value = visible(str(found.get("value", found.get("error"))))
         caller.say(f"  {'✓' if found['holds'] else '✗'} {visible(source)}: {value}")
     output = book.run.output
-    if isinstance(output, dict) and output.get("achieved") is not None:
+    if isinstance(output, dict) and output.get("achieved") is not None and has_bar(book.notebook.metadata):
         word = _("goal met") if output["achieved"] else _("goal not met")
         caller.say(f"  {word}: {visible(str(output.get('reason') or ''))}".rstrip(": "))
     for warning in book.warnings[-5:]:

@@ -54,6 +54,7 @@ CHINESE: dict[str, str] = {
     "The port to listen on.": "监听的端口。",
     "planner at {url}; Ctrl-C ends it": "规划器位于 {url}；按 Ctrl-C 结束",
     "an http planner is served already, where it is": "http 规划器已经在它自己的地址提供服务",
+    "name a data file or a script, like {example}": "请给出数据文件或脚本，例如 {example}",
     "it is used so: {usage}": "用法：{usage}",
     "Behaviors a step may take; by default 20, with a model 5.": "一个步骤最多可用的行为数；默认 20，使用模型时为 5。",
     "{name} is a folder; name one of the files in it": "{name} 是文件夹；请指定其中的一个文件",

@@ -31,7 +31,9 @@ def _loaded(goal: Goal, facts: Facts) -> str:
         return ""
     rows, width = f"{facts.get('rows'):,}", facts.get("width")
     encoding = {"utf-8-sig": "UTF-8"}.get(str(facts.get("encoding")), facts.get("encoding"))
-    mark = {"\t": "tab", "": ""}.get(facts.get("delimiter") or "", facts.get("delimiter"))
+    mark = {"\t": "tab", "": "", r"\s+": pick(goal, "white space", "空白")}.get(
+        facts.get("delimiter") or "", facts.get("delimiter")
+    )
     how = (
         pick(
             goal,
@@ -153,9 +155,8 @@ def _related(goal: Goal, facts: Facts) -> str:
         names = listed(goal, suspicious)
         text += pick(
             goal,
-            f" {names} nearly is the target, as if it were written down after it: models do without, unless the goal "
-            "names it.",
-            f"{names} 几乎等同于目标，像是事后才记录的：除非目标中写明，否则不用于建模。",
+            f" The same as the target in other words: {names}. Models do without, unless the goal names it.",
+            f"与目标实为一事的列：{names}。除非目标中写明，否则不用于建模。",
         )
     return text
 
@@ -211,8 +212,8 @@ def chosen(goal: Goal, facts: Facts) -> list[str]:
         said.append(
             pick(
                 goal,
-                f"Left out of the models, because it nearly is the target: {listed(goal, facts.get('leaks'))}.",
-                f"因几乎等同于目标而未用于建模：{listed(goal, facts.get('leaks'))}。",
+                f"Left out of the models, as the target in other words: {listed(goal, facts.get('leaks'))}.",
+                f"与目标实为一事而未用于建模：{listed(goal, facts.get('leaks'))}。",
             )
         )
     together = facts.get("together")
@@ -227,7 +228,9 @@ def chosen(goal: Goal, facts: Facts) -> list[str]:
         )
     if facts.get("ordered"):
         when = quoted(facts.get("ordered"))
-        said.append(pick(goal, f"Every model is tested on rows later in {when}.", f"模型都在 {when} 更晚的行上测试。"))
+        ahead = pick(goal, " Forecasts are one row ahead, from the values before.", "预测均为提前一行，依据此前的值。")
+        tested = pick(goal, f"Every model is tested on rows later in {when}.", f"模型都在 {when} 更晚的行上测试。")
+        said.append(tested + (ahead if facts.get("lagged") else ""))
     return said
 
 

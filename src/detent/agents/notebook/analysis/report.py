@@ -101,7 +101,16 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
     said = []
     for measure in goal.measures:
         found = _said(verdict, measure)
-        if found.get("easy"):
+        naive = (facts.get("naive") or {}).get(measure.metric)
+        if naive is not None and HOLDS[measure.relation](naive, measure.value):
+            said.append(
+                pick(
+                    goal,
+                    f"{marked(measure)} asks for little: the last value again has {figure(measure.metric, naive)}.",
+                    f"{marked(measure)} 要求不高：直接沿用上一个值已有 {figure(measure.metric, naive)}。",
+                )
+            )
+        elif found.get("easy"):
             said.append(
                 pick(
                     goal,
@@ -153,6 +162,15 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
         f"**模型**（{facts.get('folds')} 折交叉验证，均在未参与训练的行上测量；± 为各折的标准差）：",
     )
     found = [title_ + "\n\n" + "\n".join(lines)]
+    if facts.get("best") == "baseline":
+        found.append(
+            pick(
+                goal,
+                "**No model does better than the baseline**: these columns hardly say anything about the target.",
+                "**没有模型优于基线**：这些列几乎不能说明目标。",
+            )
+        )
+        return found
     top = [name for name, value in facts.get("importance") or [] if value > 0][:5]
     if top:
         found.append(
@@ -191,6 +209,16 @@ def _untried(goal: Goal, facts: Facts) -> list[str]:
 
 def _times(goal: Goal, facts: Facts) -> list[str]:
     later, lead = facts.get("later") or {}, str(facts.get("lead") or "")
+    naive = (facts.get("naive") or {}).get(lead)
+    if naive is not None:
+        known = figure(lead, naive)
+        return [
+            pick(
+                goal,
+                f"The last value again would have {label(lead)} {known}.",
+                f"沿用上一个值时 {label(lead)} 为 {known}。",
+            )
+        ]
     if later.get(lead) is None:
         return []
     when, value = quoted(facts.get("when")), figure(lead, later[lead])

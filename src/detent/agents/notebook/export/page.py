@@ -11,10 +11,9 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from detent.agents.notebook.analysis.goal import read_goal
 from detent.agents.notebook.cell import Cell, Notebook, Output
 from detent.agents.notebook.content import peek
-from detent.agents.notebook.export.part import is_chinese, shown, thinking_of
+from detent.agents.notebook.export.part import has_bar, is_chinese, shown, thinking_of
 from detent.agents.notebook.export.sanitizer import sanitized
 from detent.core.value import scrub
 
@@ -122,7 +121,7 @@ class _Page:
         notebook, given = self.notebook, self.notebook.metadata
         listed = list(cells)
         facts = []
-        if isinstance(given.get("achieved"), bool) and _has_bar(given):
+        if isinstance(given.get("achieved"), bool) and has_bar(given):
             name = "met" if given["achieved"] else "missed"
             facts.append(f'<li class="{name}">{self.word(name)}</li>')
         facts += [
@@ -150,12 +149,6 @@ class _Page:
         if not rows:
             return "<nav></nav>"
         return f"<nav><h2>{self.word('contents')}</h2><ol>{''.join(rows)}</ol></nav>"
-
-
-def _has_bar(given: dict[str, Any]) -> bool:
-    """Whether there was anything to meet or to miss: a goal, and for the offline analysis a figure in it."""
-    goal = str(given.get("goal") or "")
-    return bool(goal) and (given.get("planner") != "builtin:analysis" or bool(read_goal(goal).measures))
 
 
 def html(notebook: Notebook, *, thinking: bool = True) -> str:

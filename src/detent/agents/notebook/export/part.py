@@ -5,6 +5,7 @@ import binascii
 import re
 from typing import Any, NamedTuple
 
+from detent.agents.notebook.analysis.goal import read_goal
 from detent.agents.notebook.cell import Cell, Notebook, Output
 from detent.agents.notebook.content import plain_text
 
@@ -37,6 +38,12 @@ def thinking_of(cell: Cell) -> tuple[str, list[str]]:
 def is_chinese(notebook: Notebook) -> bool:
     """Whether the notebook is for a reader of Chinese."""
     return _CHINESE.search(f"{notebook.title} {notebook.metadata.get('goal', '')}") is not None
+
+
+def has_bar(given: dict[str, Any]) -> bool:
+    """Whether there was anything to meet or to miss: a goal, and for the offline analysis a figure in it."""
+    goal = str(given.get("goal") or "")
+    return bool(goal) and (given.get("planner") != "builtin:analysis" or bool(read_goal(goal).measures))
 
 
 def shown(output: Output) -> Shown | None:
