@@ -59,7 +59,7 @@ class Standing:
             "output": run.output,
             "error": None if run.error is None or run.ended is Status.COMPLETED else msgspec.to_builtins(run.error),
             "checkpoint": self.checkpoint,
-            "cost": run.usage.get("cost_usd", 0.0),
+            "cost": None if run.usage.get("unpriced_calls") else run.usage.get("cost_usd", 0.0),
             "accepts": list(self.accepts),
             "paused": run.is_held,
             "wake_at": run.wake_at or None,
