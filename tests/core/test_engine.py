@@ -589,6 +589,14 @@ def test_a_run_that_takes_too_long_is_ended_and_a_named_row_may_say_where() -> N
     assert Story(caught).wake().state == "failed"
 
 
+def test_a_limit_in_dollars_does_not_pretend_to_hold_where_costs_are_unknown() -> None:
+    spent = {"tokens": 5.0, "unpriced_calls": 1.0}
+    bounded = Story(working(LOOK, limits=Limits(max_cost_usd=1.0))).succeed("look", usage=spent)
+    assert (bounded.status, bounded.error) == (Status.FAILED, "budget_exceeded")
+    counted = Story(working(LOOK, limits=Limits(max_tokens=100))).succeed("look", usage=spent)
+    assert counted.status is Status.COMPLETED
+
+
 @pytest.mark.parametrize("limits", [Limits(max_cost_usd=1.0), Limits(max_tokens=100)])
 def test_a_budget_stops_the_work_when_it_is_spent(limits: Limits) -> None:
     spent = {"cost_usd": 0.6, "tokens": 60.0}

@@ -29,7 +29,7 @@ from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Batch, Journal
 from detent.host.embedded.live import load
 from detent.host.embedded.reader import entries, verify
-from detent.host.embedded.shared import SharedHost, open_host
+from detent.host.embedded.shared import open_host
 from detent.host.embedded.writer import InlineWriter
 
 SCHEMA = {"type": "object", "properties": {name: {"type": "string"} for name in ("to", "subject", "body")}}
@@ -139,6 +139,20 @@ def lived(life: Callable[[], Coroutine[Any, Any, None]]) -> int:
     return os.waitpid(forked(life), 0)[1]
 
 
+def both(life: Callable[[str], Coroutine[Any, Any, None]]) -> list[int]:
+    """Two lives at once that wait for each other; one that fails takes the other with it, so nobody waits for ever."""
+    left = {forked(lambda n=name: life(n)) for name in ("left", "right")}  # type: ignore[misc]
+    codes = []
+    while left:
+        pid, code = os.waitpid(-1, 0)
+        left.discard(pid)
+        codes.append(code)
+        if code:
+            for other in left:
+                os.kill(other, signal.SIGKILL)
+    return codes
+
+
 async def _one(home: Path, post: Post, number: int) -> None:
     async with host_of(home, post) as host:
         await approve(host, await begin(host, post, number))
@@ -191,26 +205,52 @@ def counted(home: Path, post: Post, rounds: int) -> dict[str, Any]:
     return found
 
 
-async def twice(home: Path, rounds: int) -> dict[str, Any]:
-    """Approved twice, one after the other."""
-    post, said = Post(home), Counter[str]()
-    async with host_of(home, post) as host:
-        for number in range(rounds):
-            run = await begin(host, post, number)
-            said.update([await approve(host, run), await approve(host, run)])
-    return {"said": dict(said), **counted(home, post, rounds)}
-
-
-async def again(home: Path, rounds: int) -> dict[str, Any]:
-    """The same deed asked for in a second run, by another process life."""
+def twice(home: Path, rounds: int) -> dict[str, Any]:
+    """Approved twice, one after the other: in one process, and again in the next."""
     post = Post(home)
-    async with host_of(home, post) as host:
-        for number in range(rounds):
-            await approve(host, await begin(host, post, number))
-    async with host_of(home, post) as host:
-        ends = [await begin(host, post, number, f"second-{number}") for number in range(rounds)]
-    refused = sum("already done" in run.output["response"] for run in ends)
-    return {"refused": refused, **counted(home, post, rounds)}
+
+    async def first() -> None:
+        async with host_of(home, post) as host:
+            runs = [await begin(host, post, number) for number in range(rounds)]
+            told(home, "first", [[await approve(host, run), await approve(host, run)] for run in runs])
+
+    async def second() -> None:
+        async with host_of(home, post) as host:
+            told(home, "second", [await approve(host, await shown(home, number)) for number in range(rounds)])
+
+    codes = [lived(first), lived(second)]
+    pairs, later = heard(home, "first"), heard(home, "second")
+    said = Counter(" ".join([*pair, one]) for pair, one in zip(pairs, later, strict=True))
+    return {"codes": codes, "said": dict(said), **counted(home, post, rounds)}
+
+
+def again(home: Path, rounds: int) -> dict[str, Any]:
+    """The same deed asked for in a second run, by another process."""
+    post = Post(home)
+
+    async def first() -> None:
+        async with host_of(home, post) as host:
+            for number in range(rounds):
+                await approve(host, await begin(host, post, number))
+
+    async def second() -> None:
+        async with host_of(home, post) as host:
+            ends = [await begin(host, post, number, f"second-{number}") for number in range(rounds)]
+        told(home, "second", [run.output["response"] for run in ends])
+
+    codes = [lived(first), lived(second)]
+    refused = sum("already done" in response for response in heard(home, "second"))
+    return {"codes": codes, "refused": refused, **counted(home, post, rounds)}
+
+
+def told(home: Path, name: str, value: Any) -> None:
+    """What a life leaves for whoever sent it."""
+    (home / f"told.{name}").write_text(json.dumps(value))
+
+
+def heard(home: Path, name: str) -> Any:
+    """What it left."""
+    return json.loads((home / f"told.{name}").read_text())
 
 
 def at_once(home: Path, rounds: int) -> dict[str, Any]:
@@ -227,15 +267,15 @@ def at_once(home: Path, rounds: int) -> dict[str, Any]:
             said = []
             for number in range(rounds):
                 await meet(home, name, number)
-                said.append(await approve(host, await shown(host, home, number)))
-        (home / f"said.{name}").write_text(json.dumps(said))
+                said.append(await approve(host, await shown(home, number)))
+            await meet(home, name, rounds)  # the one that drives the runs stays until both are through
+        told(home, name, said)
 
     lived(prepare)
-    pids = [forked(lambda n=name: press(n)) for name in ("left", "right")]  # type: ignore[misc]
-    codes = [os.waitpid(pid, 0)[1] for pid in pids]
-    pairs = zip(*(json.loads((home / f"said.{name}").read_text()) for name in ("left", "right")), strict=True)
-    both = Counter(" ".join(sorted(pair)) for pair in pairs)
-    return {"codes": codes, "said": dict(both), **counted(home, post, rounds)}
+    codes = both(press)
+    pairs = zip(*(heard(home, name) for name in ("left", "right")), strict=True)
+    ends = Counter(" ".join(sorted(pair)) for pair in pairs)
+    return {"codes": codes, "said": dict(ends), **counted(home, post, rounds)}
 
 
 def rivals(home: Path, rounds: int) -> dict[str, Any]:
@@ -243,7 +283,7 @@ def rivals(home: Path, rounds: int) -> dict[str, Any]:
     post = Post(home)
 
     async def want(name: str) -> None:
-        told = []
+        ends = []
         async with open_host(home, [*effects(home), post.effect]) as host:
             for number in range(rounds):
                 await meet(home, name, number)
@@ -251,14 +291,13 @@ def rivals(home: Path, rounds: int) -> dict[str, Any]:
                 await meet(home, name, number + MANY)  # nobody says yes before both have asked
                 is_asked = run.ended is None
                 said = await approve(host, run) if is_asked else ""
-                told.append({"run": run.id, "said": said, "response": "" if is_asked else run.output["response"]})
+                ends.append({"run": run.id, "said": said, "response": "" if is_asked else run.output["response"]})
             await meet(home, name, rounds)  # the one that drives the runs stays until both are through
-        (home / f"told.{name}").write_text(json.dumps(told))
+        told(home, name, ends)
 
     lived(lambda: _nothing(home, post))
-    pids = [forked(lambda n=name: want(n)) for name in ("left", "right")]  # type: ignore[misc]
-    codes = [os.waitpid(pid, 0)[1] for pid in pids]
-    pairs = zip(*(json.loads((home / f"told.{name}").read_text()) for name in ("left", "right")), strict=True)
+    codes = both(want)
+    pairs = zip(*(heard(home, name) for name in ("left", "right")), strict=True)
     found = Counter[str]()
     for pair in pairs:
         first, second = sorted(pair, key=lambda one: one["said"] == "")
@@ -273,7 +312,7 @@ async def _nothing(home: Path, post: Post) -> None:
         pass
 
 
-async def shown(_host: SharedHost, home: Path, number: int) -> Run:
+async def shown(home: Path, number: int) -> Run:
     journal = Journal(home / "journal.db")
     try:
         return load(journal, f"r-{number}").run
@@ -323,8 +362,8 @@ def main(rounds: int) -> dict[str, Any]:
             "before": killed(homes["before"], rounds, "before", has_probe=False),
             "after_probe": killed(homes["after_probe"], rounds, "after", has_probe=True),
             "before_probe": killed(homes["before_probe"], rounds, "before", has_probe=True),
-            "twice": asyncio.run(twice(homes["twice"], rounds)),
-            "again": asyncio.run(again(homes["again"], rounds)),
+            "twice": twice(homes["twice"], rounds),
+            "again": again(homes["again"], rounds),
             "at_once": at_once(homes["at_once"], rounds),
             "rivals": rivals(homes["rivals"], rounds),
             "writes": writes(homes["writes"]),

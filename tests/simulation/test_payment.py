@@ -38,12 +38,14 @@ def test_with_a_probe_nobody_is_asked(found: Any, name: str) -> None:
 
 
 def test_of_two_approvals_one_counts(found: Any) -> None:
-    assert found["twice"]["said"] == {"yes": ROUNDS, "NotWaiting": ROUNDS}
+    assert found["twice"]["said"] == {"yes NotWaiting NotWaiting": ROUNDS}
+    assert found["twice"]["codes"] == [0, 0]
     assert found["at_once"]["said"] == {"NotWaiting yes": ROUNDS}
     assert found["at_once"]["codes"] == [0, 0]
 
 
 def test_a_second_run_is_refused_with_the_first_one_s_name(found: Any) -> None:
+    assert found["again"]["codes"] == [0, 0]
     assert found["again"]["refused"] == ROUNDS
     assert found["again"]["calls"] == {"completed": ROUNDS, "rejected": ROUNDS}
 

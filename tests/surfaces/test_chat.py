@@ -17,6 +17,7 @@ import pytest
 from tests.effects.llm.scripted import DONE, calling, chunk, said, serving, streaming
 from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent
 
+pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
 TOOLS = """
 import os
 from pathlib import Path
@@ -173,6 +174,53 @@ def test_a_newcomer_is_told_who_answers_and_slips_end_nothing(detent: Detent) ->
     assert "detent chat --session" in terminal.until("interrupted")
     assert terminal.end() == 130
     assert (detent.folder / "sent").read_text() == "eve@example.com\n"
+
+
+FORM = {
+    "title": "A trip",
+    "fields": [
+        {"name": "city", "type": "select", "label": "City", "required": True, "options": ["Rome", "Oslo"]},
+        {"name": "days", "type": "number", "label": "Days", "min": 1},
+        {"name": "by_train", "type": "boolean", "label": "By train"},
+        {"name": "with", "type": "multiselect", "label": "With", "options": ["Ann", "Bob"]},
+    ],
+}
+
+
+def field(label: str) -> str:
+    """The prompt of a field."""
+    return rf"  {label}\*?(?: \([^)]*\))?: "
+
+
+async def test_a_form_is_filled_in_field_by_field_and_asked_again_where_it_does_not_fit(detent: Detent) -> None:
+    asked = said(json.dumps({"response": "Tell me more.", "ecs_request": FORM}))
+    async with serving(asked, said("Have a good trip.")) as server:
+        detent.env |= {"DETENT_BASE_URL": server.url, "DETENT_MODEL": "openai:test"}
+
+        def at_the_keyboard() -> str:
+            terminal = Terminal(detent, "chat", "--session", "s")
+            terminal.until("> ")
+            terminal.type("I prefer trains\n")
+            for label, typed in (("City", "Paris"), ("Days", "0"), ("By train", ""), ("With", "")):
+                terminal.until(field(label))
+                terminal.type(typed + "\n")
+            problems = terminal.until(field("City"))
+            for typed, label in (("Oslo", "Days"), ("3", "By train"), ("yes", "With")):
+                terminal.type(typed + "\n")
+                terminal.until(field(label))
+            terminal.type("Ann, Bob\n")
+            terminal.until("Have a good trip.")
+            terminal.until("> ")
+            terminal.type("/exit\n")
+            terminal.until("go on with")
+            assert terminal.end() == 0
+            return problems
+
+        problems = await asyncio.to_thread(at_the_keyboard)
+    assert "city" in problems
+    assert "days" in problems
+    told = server.asked[-1].body["messages"][-1]["content"]
+    assert told == "[A trip]\nCity: Oslo\nDays: 3\nBy train: True\nWith: Ann, Bob"
 
 
 def test_an_approval_shows_what_the_assistant_says(detent: Detent) -> None:

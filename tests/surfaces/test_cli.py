@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from detent.surfaces.cli.health import has_wal_reset_bug
-from detent.surfaces.cli.text import as_json, visible
+from detent.surfaces.cli.text import as_json, look_alikes, visible
 from detent.surfaces.language import chinese
 from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent, Done, ended, until
 
@@ -484,6 +484,36 @@ def test_nothing_hides_in_a_shown_text() -> None:
         assert not set(shown) & set("\u034f\u115f\u2800\u3164\ufe0f")
     assert json.loads(as_json({"x": hostile})) == {"x": hostile}
     assert visible("普通文字 naïve é") == "普通文字 naïve é"
+    for plain in ("ทดสอบที่นี่", "नमस्ते", "mạ̈t", "tiếng Việt"):
+        assert visible(plain) == plain, "marks that languages need stay"
+    struck = "pay 1\u03360\u03360, not 5\u20e0, a" + "\u0301" * 40
+    for shown in (visible(struck), as_json(struck)):
+        assert not set(shown) & set("\u0336\u20e0")
+        assert shown.count("\u0301") == 3, "what is piled up is written out"
+    assert json.loads(as_json({"x": struck})) == {"x": struck}
+
+
+@pytest.mark.parametrize(
+    "trap",
+    [
+        "paypal\u2024com",
+        "bank.com\u2215evil",
+        "bank\u3002com",
+        "p\u0251ypal",
+        "b\u0131nance.com",
+        "a\u2010b",
+        "p\u0430y",
+    ],
+)
+def test_what_looks_alike_is_named(trap: str) -> None:
+    (told,) = look_alikes({"to": trap})
+    (false,) = [ch for ch in trap if not ch.isascii()]
+    assert f"U+{ord(false):04X}" in told
+
+
+def test_ordinary_words_of_any_language_are_not_suspected() -> None:
+    for plain in ("yarın görüşürüz", "会议：10点。OK", "naïve café", "Привет, мир", "3 − 2", "well-known.example"):
+        assert look_alikes({"text": plain}) == [], plain
 
 
 # the installation

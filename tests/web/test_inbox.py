@@ -162,13 +162,16 @@ def test_a_decided_item_disappears_for_everyone(stage: Stage, look: Look) -> Non
 
 def test_letters_that_deceive_are_made_visible(stage: Stage, look: Look) -> None:
     stage.clear()
-    text = "desk \u202egnp.exe\u200b <img src=x onerror=alert(1)> p\u0430ypal.com"
+    text = "desk \u202egnp.exe\u200b <img src=x onerror=alert(1)> p\u0430ypal.com "
+    text += "bank.com\u2215evil 1\u03360 a" + "\u0301" * 9
     stage.start("expense.yaml", {"what": text, "amount": 480})
     page = look().go("#/inbox")
     card = shown(page.get_by_role("article"))
     expect(card).to_contain_text("U+202E")
     expect(card).to_contain_text("U+200B")
     expect(card).to_contain_text("U+0430")
+    for written in ("U+2215", "U+0336", "U+0301"):
+        expect(card).to_contain_text(written)
     expect(card).to_contain_text("<img src=x onerror=alert(1)>")
     expect(card).to_contain_text("They are marked.")
     assert page.locator("article img").count() == 0

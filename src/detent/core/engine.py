@@ -219,10 +219,15 @@ def _spend(draft: Draft, contract: Contract, usage: dict[str, float]) -> None:
         total[name] = total.get(name, 0) + amount
     draft.changes["usage"] = total
     limits = draft.machine.limits
-    cost, tokens = total.get("cost_usd", 0), total.get("tokens", 0)
+    cost, tokens, unpriced = (total.get(name, 0) for name in ("cost_usd", "tokens", "unpriced_calls"))
     problem = ""
     if limits.max_cost_usd and cost > limits.max_cost_usd:
         problem = f"cost {cost:.4f} USD is over {limits.max_cost_usd:g}"
+    elif limits.max_cost_usd and unpriced:
+        problem = (
+            f"the cost of {unpriced:g} calls is not known, so {limits.max_cost_usd:g} USD cannot be kept; "
+            "name it in the table of DETENT_PRICES, or limit max_tokens"
+        )
     elif limits.max_tokens and tokens > limits.max_tokens:
         problem = f"{tokens:g} tokens are over {limits.max_tokens}"
     # The state that a row has led to because of this very limit may finish its work.

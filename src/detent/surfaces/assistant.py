@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from detent.agents.assistant import ASSISTANT, Ledger, effects, left, new_turn, offered, past, turn_input
+from detent.agents.assistant import ASSISTANT, Ledger, effects, left, new_turn, offered, past, setting, turn_input
 from detent.core.deed import Effect
 from detent.define import find_effects
 from detent.errors import DefinitionError, Refused
@@ -62,6 +62,11 @@ def check_model(wanted: str, *, is_here: bool) -> None:
     choice = chosen(wanted)
     if choice.problem and (is_here or not choice.is_written_well):
         raise Refused(f"the model `{choice.spec}` cannot be used: {choice.problem}")
+
+
+def settings_of(home: Path, **given: Any) -> dict[str, Any]:
+    """What holds for a new turn: the home's settings, and over them what its caller says."""
+    return {**setting.told(setting.load(home)), **given}
 
 
 class Past(NamedTuple):

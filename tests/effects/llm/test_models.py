@@ -9,7 +9,7 @@ import pytest
 from detent.core.contract import Contract
 from detent.core.deed import EffectFailed, Outcome
 from detent.core.progress import onlookers
-from detent.effects.llm import llm
+from detent.effects.llm import llm, price_of
 from tests.effects.llm.scripted import (
     DONE,
     Script,
@@ -72,7 +72,7 @@ async def test_text_comes_in_pieces_and_is_counted(monkeypatch: pytest.MonkeyPat
     assert outcome.result["success"] is True
     assert outcome.result["model"] == "openai:tiny"
     assert outcome.result["usage"] == {"input_tokens": 10, "output_tokens": 5}
-    assert outcome.usage == {"tokens": 15.0}
+    assert outcome.usage == {"tokens": 15.0, "unpriced_calls": 1.0}
     assert heard == [("s/a/1", {"text": "Good "}), ("s/a/1", {"text": "day"})]
     assert server.asked[0].path == "/v1/chat/completions"
     body = server.asked[0].body
@@ -288,6 +288,7 @@ async def test_known_prices_give_a_cost(monkeypatch: pytest.MonkeyPatch, tmp_pat
         unknown = await ask()  # another server than the one whose prices are known
         assert unknown.result["cost_usd"] is None
         assert "DETENT_PRICES" in unknown.result["note"]
+        assert unknown.usage == {"tokens": 1_100_000.0, "unpriced_calls": 1.0}
         monkeypatch.delenv("DETENT_BASE_URL")
         table = tmp_path / "prices.json"
         table.write_text(json.dumps({"gpt-4o": {"input": 1.0, "output": 2.0, "cached_input": 0.5}}))
@@ -296,6 +297,16 @@ async def test_known_prices_give_a_cost(monkeypatch: pytest.MonkeyPatch, tmp_pat
         known = await ask()
     assert known.result["cost_usd"] == pytest.approx(0.5 + 0.25 + 0.2)
     assert known.usage["cost_usd"] == known.result["cost_usd"]
+
+
+def test_only_a_dated_version_of_a_model_has_its_price() -> None:
+    for name in ("gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-20240806", "gpt-4o-latest"):
+        found = price_of(name)
+        assert found is not None, name
+        assert (found[0].input, found[1]) == (2.5, "2026-03")
+    for name in ("gpt-4o-5", "gpt-4o-audio", "gpt-9", "", "gpt-4o-mini-5"):
+        assert price_of(name) is None, name
+    assert price_of("gpt-4o", is_elsewhere=True) is None
 
 
 @pytest.mark.parametrize(

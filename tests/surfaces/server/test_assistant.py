@@ -1,5 +1,6 @@
 """The assistant over HTTP: the order of events, forms of every kind, restarts, and who may ask."""
 
+import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.effects.llm.scripted import DONE, Script, chunk, said, serving, streaming
+from detent.surfaces.server.assistant import IMAGE_MAX
+from tests.effects.llm.scripted import DONE, Script, chunk, message, said, serving, streaming, text
 from tests.surfaces.server.stage import Stage, stage
 
 TOOLS = """
@@ -234,6 +236,50 @@ async def test_the_token_guards_the_conversation_too(tmp_path: Path) -> None:
         for path in ("/chat", "/ecs/respond", "/ecs/continue"):
             assert (await scene.client.post(path, json={})).status_code == 401
         assert (await scene.client.get("/ecs/status/x")).status_code == 401
+
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4).decode()
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("given", [PNG, f"data:image/png;base64,{PNG}"], ids=["base64", "data-url"])
+async def test_an_image_reaches_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: str, given: str
+) -> None:
+    script = said("A grey square.") if provider == "openai" else message(text("A grey square."))
+    async with serving(script) as model:
+        for name, value in (("MODEL", f"{provider}:tiny"), ("BASE_URL", model.url if provider == "openai" else "")):
+            monkeypatch.setenv(f"DETENT_{name}", value)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-for-the-loopback")
+        async with stage(tmp_path) as scene:
+            body = {"image": given, "session_id": "s", "action": "compare it with my favourite"}
+            told = await events(scene, "/chat/image", body)
+            assert dict(told)["text"]["payload"]["content"] == "A grey square."
+            assert names(told)[-1] == "done"
+            (turn,) = (await scene.get("/api/runs"))["runs"]
+            assert turn["status"] == "completed"
+    (asked,) = model.asked
+    words, image = asked.body["messages"][-1]["content"]
+    assert words == {"type": "text", "text": "compare it with my favourite"}
+    if provider == "openai":
+        assert image == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+    else:
+        assert image == {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+
+
+async def test_the_largest_image_that_is_taken_works_and_a_larger_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talking(tmp_path, monkeypatch, said("Large.")) as scene:
+        largest = b"\xff\xd8\xff" + b"\0" * (IMAGE_MAX - 3)
+        body = {"image": base64.b64encode(largest).decode(), "session_id": "s", "action": "compare it"}
+        assert dict(await events(scene, "/chat/image", body))["text"]["payload"]["content"] == "Large."
+        body["image"] = base64.b64encode(largest + b"\0").decode()
+        refused = await scene.post("/chat/image", body, 400)
+        assert f"{IMAGE_MAX:,} bytes" in refused["error"]["message"]
+        body["image"] = base64.b64encode(b"RIFF0000WAVE").decode()
+        assert "WebP" in (await scene.post("/chat/image", body, 400))["error"]["message"]
 
 
 async def test_what_is_not_a_request_is_refused(tmp_path: Path) -> None:

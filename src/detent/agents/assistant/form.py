@@ -35,8 +35,11 @@ DEFAULT_ACTIONS = (
 )
 
 
-def cleaned(given: dict[str, Any]) -> dict[str, Any]:
-    """A request in the one form everything else reads; raises EffectFailed where nothing can be made of it."""
+def cleaned(given: dict[str, Any], ttl_s: float = 0.0) -> dict[str, Any]:
+    """A request in the one form everything else reads; raises EffectFailed where nothing can be made of it.
+
+    `ttl_s` is how long a form stands that says nothing about it; 0: until somebody answers.
+    """
     if str(given.get("type")) == DISPLAY or "displays" in given:
         return _display(given)
     fields = [_field(one) for one in _list(given.get("fields"))[:FIELDS_MAX]]
@@ -52,9 +55,9 @@ def cleaned(given: dict[str, Any]) -> dict[str, Any]:
         "actions": [_action(one) for one in _list(given.get("actions"))[:3]] or [dict(one) for one in DEFAULT_ACTIONS],
         "context": context if isinstance(context, dict) else {},
     }
-    ttl = given.get("ttl_seconds")
+    ttl = given.get("ttl_seconds", ttl_s)
     if isinstance(ttl, int | float) and not isinstance(ttl, bool) and 0 < ttl < 1e9:
-        form["ttl_seconds"] = ttl  # only a form that says so expires: the contract waits as long as the form stands
+        form["ttl_seconds"] = ttl  # the contract waits as long as the form stands
     return form
 
 

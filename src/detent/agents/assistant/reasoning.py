@@ -141,7 +141,8 @@ def decided(given: Mapping[str, Any], answer: Mapping[str, Any], done: list[dict
         return _tool(given, wanted, said, patch, done)
     if said.ecs_request is not None:
         try:
-            return Decision("ASK", {**patch, "form": form.cleaned(said.ecs_request)})
+            ttl_s = float(settings.get("form_ttl_seconds") or 0.0)
+            return Decision("ASK", {**patch, "form": form.cleaned(said.ecs_request, ttl_s)})
         except EffectFailed as error:
             return _again(patch, done, "form", str(error), given)
     return Decision("END", patch)

@@ -32,6 +32,7 @@ create table if not exists memories (
 create table if not exists working (
     session text not null, name text not null, value text not null, at real not null, primary key (session, name)
 ) without rowid;
+create table if not exists archived (session text primary key, at real not null) without rowid;
 """
 INDEX = "create virtual table if not exists memory_index using fts5(text)"
 KEEP = (
@@ -194,6 +195,28 @@ class Store:
             if self.has_index:
                 db.execute("delete from memory_index where rowid = ?", (number,))
             return db.execute("delete from memories where id = ?", (number,)).rowcount == 1
+
+    def memory(self, number: int) -> Memory | None:
+        """One memory."""
+        with self._guard:
+            row = self._open().execute(SELECT + "where id = ?", (number,)).fetchone()
+        return None if row is None else Memory(*row)
+
+    def file_under(self, number: int, category: str) -> bool:
+        """Give a memory another category."""
+        with self._guard:
+            query = "update memories set category = ? where id = ?"
+            return self._open().execute(query, (category, number)).rowcount == 1
+
+    def archive(self, session: str) -> None:
+        """Put a conversation away, as of now."""
+        with self._guard:
+            self._open().execute("insert or replace into archived values (?, ?)", (session, self.now()))
+
+    def archived(self) -> dict[str, float]:
+        """The conversations that were put away, and when."""
+        with self._guard:
+            return dict(self._open().execute("select session, at from archived").fetchall())
 
     def note(self, session: str, name: str, value: str) -> None:
         """Put something into a session's working memory; where it is full, the oldest goes first."""

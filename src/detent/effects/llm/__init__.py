@@ -3,6 +3,7 @@
 from detent.effects.llm.codec import Spoken, decoded, spoken
 from detent.effects.llm.effect import llm
 from detent.effects.llm.model import Message, Model, Reply, Request, Tool, ToolCall
+from detent.effects.llm.price import price_of
 from detent.effects.llm.settings import Choice, chosen
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Reply",
     "Choice",
     "chosen",
+    "price_of",
     "Spoken",
     "spoken",
     "decoded",

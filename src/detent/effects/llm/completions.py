@@ -6,27 +6,10 @@ The SDK's own retries are off: the engine retries, and every attempt is journall
 import json
 from typing import Any
 
-import msgspec
-
 from detent.core.deed import EffectFailed
-from detent.effects.http import tls
-from detent.effects.llm.model import (
-    TIMEOUT,
-    UNAVAILABLE,
-    Hear,
-    Heard,
-    Message,
-    Names,
-    Part,
-    Reply,
-    Request,
-    ToolCall,
-    cut_off,
-    failed,
-    status_failure,
-)
+from detent.effects.llm import exchange
+from detent.effects.llm.model import Hear, Message, Names, Part, Reply, Request, status_failure
 
-CONNECT_S = 10.0
 FINISHES = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "refusal"}
 
 
@@ -38,35 +21,12 @@ class Completions:
 
     async def answer(self, request: Request, hear: Hear) -> Reply:
         """Ask once and listen to the stream."""
-        library = _library()
-        import httpx2  # noqa: PLC0415  # comes with the SDK
-
-        names = Names(request)
-        limits = httpx2.Timeout(None, connect=CONNECT_S)  # the whole call is limited by its contract
-        try:
-            client = library.AsyncOpenAI(
-                api_key=self._key or "none",  # a local server wants none, the SDK does
-                base_url=self._base_url,
-                max_retries=0,
-                timeout=limits,
-                http_client=httpx2.AsyncClient(verify=tls(), timeout=limits),
-            )
+        sdk, names = exchange.library("openai", "llm"), Names(request)
+        with exchange.trouble(sdk, _refused, sdk.OpenAIError):
+            key = self._key or "none"  # a local server wants none, the SDK does
+            client = exchange.client(sdk.AsyncOpenAI, key, self._base_url)
             async with client, await client.chat.completions.create(**self._body(request, names)) as stream:
                 return await _Answer(names, hear).read(stream)
-        except library.APITimeoutError as error:
-            raise failed("the model's server did not answer in time", TIMEOUT) from error
-        except library.APIConnectionError as error:
-            cause = error.__cause__ or error
-            raise failed(f"the model's server cannot be reached: {cause}", UNAVAILABLE) from error
-        except library.APIStatusError as error:
-            retry_after = error.response.headers.get("retry-after", "")
-            raise status_failure(error.status_code, _said(error), str(error.code or ""), retry_after) from error
-        except library.APIError as error:  # an error inside the stream
-            raise failed(f"the model's server broke off: {error.message}", UNAVAILABLE) from error
-        except (httpx2.HTTPError, httpx2.StreamError) as error:
-            raise cut_off() from error
-        except library.OpenAIError as error:
-            raise failed(f"the request cannot be made: {error}", "validation_error") from error
 
     def _body(self, request: Request, names: Names) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -98,26 +58,36 @@ class Completions:
         return body
 
 
-class _Answer:
+class _Answer(exchange.Answer):
     """An answer while it comes in chunks."""
 
-    def __init__(self, names: Names, hear: Hear) -> None:
-        self.names = names
-        self.heard = Heard(hear)
-        self.calls: dict[int, dict[str, str]] = {}
-        self.finish = self.model = ""
-        self.is_refusal = False
-        self.usage: Any = None
+    is_refusal = False
+    usage: Any = None
 
-    async def read(self, stream: Any) -> Reply:
-        try:
-            async for chunk in stream:
-                self._take(chunk)
-        except (ValueError, msgspec.DecodeError, AttributeError, TypeError) as error:
-            raise failed("the model's server sent something that is not its protocol", UNAVAILABLE) from error
-        if not self.finish:
-            raise cut_off()
-        calls = tuple(self._call(at) for at in sorted(self.calls))
+    def take(self, piece: Any) -> None:
+        self.model = piece.model or self.model
+        self.usage = piece.usage or self.usage
+        for choice in piece.choices or ():
+            self._hear(choice.delta)
+            self.finish = choice.finish_reason or self.finish
+        self.is_whole = bool(self.finish)
+
+    def _hear(self, delta: Any) -> None:
+        if delta is None:
+            return
+        if delta.content:
+            self.heard.add(delta.content)
+        if delta.refusal:
+            self.is_refusal = True
+            self.heard.add(delta.refusal)
+        for call in delta.tool_calls or ():
+            at, function = call.index or 0, call.function
+            self.begin_call(at, call.id or "", (function.name or "") if function is not None else "")
+            if function is not None:
+                self.add_arguments(at, function.arguments or "")
+
+    def reply(self) -> Reply:
+        calls = self.made_calls()
         finish = "refusal" if self.is_refusal else FINISHES.get(self.finish, "stop")
         details = getattr(self.usage, "prompt_tokens_details", None)
         return Reply(
@@ -130,45 +100,11 @@ class _Answer:
             getattr(details, "cached_tokens", None) or 0,
         )
 
-    def _take(self, chunk: Any) -> None:
-        self.model = chunk.model or self.model
-        self.usage = chunk.usage or self.usage
-        for choice in chunk.choices or ():
-            delta = choice.delta
-            if delta is not None and delta.content:
-                self.heard.add(delta.content)
-            if delta is not None and delta.refusal:
-                self.is_refusal = True
-                self.heard.add(delta.refusal)
-            for call in (delta.tool_calls if delta is not None else None) or ():
-                self._take_call(call)
-            self.finish = choice.finish_reason or self.finish
 
-    def _take_call(self, call: Any) -> None:
-        known = self.calls.setdefault(call.index or 0, {"id": "", "name": "", "arguments": ""})
-        known["id"] = call.id or known["id"]
-        if call.function is not None:
-            known["name"] = call.function.name or known["name"]
-            known["arguments"] += call.function.arguments or ""
-            self.heard.count(call.function.arguments or "")
-
-    def _call(self, at: int) -> ToolCall:
-        known = self.calls[at]
-        return self.names.call(known["id"], known["name"], known["arguments"], at)
-
-
-def _library() -> Any:
-    try:
-        import openai  # noqa: PLC0415  # takes a while to load
-    except ImportError as error:
-        message = "this model needs the package openai: pip install 'detent[llm]'"
-        raise EffectFailed(message, type="tool_failure.not_found") from error
-    return openai
-
-
-def _said(error: Any) -> str:
+def _refused(error: Any) -> EffectFailed:
     body = error.body
-    return str(body.get("message") or body) if isinstance(body, dict) else str(body or error.message)
+    said = str(body.get("message") or body) if isinstance(body, dict) else str(body or error.message)
+    return status_failure(error.status_code, said, str(error.code or ""), error.response.headers.get("retry-after", ""))
 
 
 def _message(message: Message, names: Names) -> dict[str, Any]:

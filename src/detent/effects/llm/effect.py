@@ -64,7 +64,8 @@ def _outcome(request: Request, choice: Choice, reply: Reply) -> Outcome:
     text = hidden(reply.text)
     tokens = (reply.input_tokens or 0) + (reply.output_tokens or 0)
     dollars = 0.0 if choice.is_builtin else cost(choice.name, reply, is_elsewhere=bool(choice.server))
-    usage = {"tokens": float(tokens)} | ({"cost_usd": dollars} if dollars is not None else {})
+    spent = {"cost_usd": dollars} if dollars is not None else {"unpriced_calls": 1.0}
+    usage = {"tokens": float(tokens), **spent}
     calls = msgspec.to_builtins(reply.tool_calls)
     result: dict[str, Any] = {
         "success": reply.finish != "refusal",

@@ -7,23 +7,9 @@ more; it is left out.
 from typing import Any
 
 from detent.core.deed import EffectFailed
-from detent.effects.http import tls
-from detent.effects.llm.model import (
-    TIMEOUT,
-    UNAVAILABLE,
-    Hear,
-    Heard,
-    Message,
-    Names,
-    Part,
-    Reply,
-    Request,
-    cut_off,
-    failed,
-    status_failure,
-)
+from detent.effects.llm import exchange
+from detent.effects.llm.model import Hear, Message, Names, Part, Reply, Request, status_failure
 
-CONNECT_S = 10.0
 MAX_TOKENS = 4096  # the API wants a number
 FINISHES = {"max_tokens": "length", "tool_use": "tool_calls", "refusal": "refusal"}
 
@@ -36,34 +22,11 @@ class Messages:
 
     async def answer(self, request: Request, hear: Hear) -> Reply:
         """Ask once and listen to the stream."""
-        library = _library()
-        import httpx2  # noqa: PLC0415  # comes with the SDK
-
-        names = Names(request)
-        limits = httpx2.Timeout(None, connect=CONNECT_S)  # the whole call is limited by its contract
-        try:
-            client = library.AsyncAnthropic(
-                api_key=self._key,
-                base_url=self._base_url,
-                max_retries=0,
-                timeout=limits,
-                http_client=httpx2.AsyncClient(verify=tls(), timeout=limits),
-            )
+        sdk, names = exchange.library("anthropic", "anthropic"), Names(request)
+        with exchange.trouble(sdk, _refused, sdk.AnthropicError):
+            client = exchange.client(sdk.AsyncAnthropic, self._key, self._base_url)
             async with client, await client.messages.create(**self._body(request, names)) as stream:
                 return await _Answer(names, hear).read(stream)
-        except library.APITimeoutError as error:
-            raise failed("the model's server did not answer in time", TIMEOUT) from error
-        except library.APIConnectionError as error:
-            cause = error.__cause__ or error
-            raise failed(f"the model's server cannot be reached: {cause}", UNAVAILABLE) from error
-        except library.APIStatusError as error:
-            raise _refused(error) from error
-        except library.APIError as error:
-            raise failed(f"the model's server broke off: {error.message}", UNAVAILABLE) from error
-        except (httpx2.HTTPError, httpx2.StreamError) as error:
-            raise cut_off() from error
-        except library.AnthropicError as error:
-            raise failed(f"the request cannot be made: {error}", "validation_error") from error
 
     def _body(self, request: Request, names: Names) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -89,62 +52,36 @@ class Messages:
         return body
 
 
-class _Answer:
+class _Answer(exchange.Answer):
     """An answer while it comes, event by event."""
 
-    def __init__(self, names: Names, hear: Hear) -> None:
-        self.names = names
-        self.heard = Heard(hear)
-        self.calls: dict[int, dict[str, str]] = {}
-        self.finish = self.model = ""
-        self.is_over = False
-        self.input = self.cached = 0
-        self.output: int | None = None
+    input = cached = 0
+    output: int | None = None
 
-    async def read(self, stream: Any) -> Reply:
-        try:
-            async for event in stream:
-                self._take(event)
-        except (ValueError, AttributeError, TypeError) as error:
-            raise failed("the model's server sent something that is not its protocol", UNAVAILABLE) from error
-        if not self.is_over:
-            raise cut_off()
-        found = [self.calls[at] for at in sorted(self.calls)]
-        calls = tuple(self.names.call(one["id"], one["name"], one["arguments"], at) for at, one in enumerate(found))
-        finish = FINISHES.get(self.finish, "stop")
-        known = None if self.output is None else self.input
-        return Reply(self.heard.text, calls, self.model, finish, known, self.output, self.cached)
-
-    def _take(self, event: Any) -> None:
-        match event.type:
+    def take(self, piece: Any) -> None:
+        match piece.type:
             case "message_start":
-                usage = event.message.usage
-                self.model = event.message.model
+                usage = piece.message.usage
+                self.model = piece.message.model
                 self.cached = usage.cache_read_input_tokens or 0
                 # This API counts what the cache took and gave beside the rest.
                 self.input = usage.input_tokens + self.cached + (usage.cache_creation_input_tokens or 0)
-            case "content_block_start" if event.content_block.type == "tool_use":
-                block = event.content_block
-                self.calls[event.index] = {"id": block.id, "name": block.name, "arguments": ""}
-            case "content_block_delta" if event.delta.type == "text_delta":
-                self.heard.add(event.delta.text)
-            case "content_block_delta" if event.delta.type == "input_json_delta":
-                self.heard.count(event.delta.partial_json)
-                self.calls[event.index]["arguments"] += event.delta.partial_json
+            case "content_block_start" if piece.content_block.type == "tool_use":
+                self.begin_call(piece.index, piece.content_block.id, piece.content_block.name)
+            case "content_block_delta" if piece.delta.type == "text_delta":
+                self.heard.add(piece.delta.text)
+            case "content_block_delta" if piece.delta.type == "input_json_delta":
+                self.add_arguments(piece.index, piece.delta.partial_json)
             case "message_delta":
-                self.finish = event.delta.stop_reason or self.finish
-                self.output = event.usage.output_tokens
+                self.finish = piece.delta.stop_reason or self.finish
+                self.output = piece.usage.output_tokens
             case "message_stop":
-                self.is_over = True
+                self.is_whole = True
 
-
-def _library() -> Any:
-    try:
-        import anthropic  # noqa: PLC0415  # takes a while to load
-    except ImportError as error:
-        message = "this model needs the package anthropic: pip install 'detent[anthropic]'"
-        raise EffectFailed(message, type="tool_failure.not_found") from error
-    return anthropic
+    def reply(self) -> Reply:
+        known = None if self.output is None else self.input
+        finish = FINISHES.get(self.finish, "stop")
+        return Reply(self.heard.text, self.made_calls(), self.model, finish, known, self.output, self.cached)
 
 
 def _refused(error: Any) -> EffectFailed:

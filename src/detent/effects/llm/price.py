@@ -1,11 +1,14 @@
 """What tokens cost: a table as data, and the user's own on top of it.
 
-`prices.json` holds US dollars for a million tokens by model. DETENT_PRICES names a file of the same form that adds to
-it or corrects it. A model that is in neither costs an unknown amount, and the answer says so.
+`prices.json` holds US dollars for a million tokens by model, as public price lists gave them in the month it names. It
+is a convenience, not a bill: prices change, and tiers, batches and long prompts have others. DETENT_PRICES names a file
+`{MODEL: {input, output, cached_input}}` that adds to it or corrects it. A model that is in neither costs an unknown
+amount: that call is counted in `unpriced_calls`, and the answer says so.
 """
 
 import functools
 import os
+import re
 from importlib.resources import files
 from pathlib import Path
 
@@ -26,12 +29,28 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cached_input: float | None = None
 
 
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The built-in prices, and the month they are of."""
+
+    as_of: str
+    prices: dict[str, Price]
+
+
+def price_of(name: str, is_elsewhere: bool = False) -> tuple[Price, str] | None:
+    """A model's price and where it is from; `is_elsewhere`: not sold by whom the built-in table is about."""
+    own = os.environ.get(OWN_TABLE, "")
+    if found := _find(_own(own), name):
+        return found, own
+    known = None if is_elsewhere else _find(_builtin().prices, name)
+    return None if known is None else (known, _builtin().as_of)
+
+
 def cost(name: str, reply: Reply, is_elsewhere: bool = False) -> float | None:
-    """What an answer cost, or None; `is_elsewhere`: not sold by whom the built-in table is about."""
-    tables = [_own(os.environ.get(OWN_TABLE, ""))] + ([] if is_elsewhere else [_builtin()])
-    price = next((found for table in tables if (found := _find(table, name))), None)
-    if price is None or reply.input_tokens is None or reply.output_tokens is None:
+    """What an answer cost, or None when that is not known."""
+    found = price_of(name, is_elsewhere)
+    if found is None or reply.input_tokens is None or reply.output_tokens is None:
         return None
+    price = found[0]
     cached = min(reply.cached_tokens, reply.input_tokens)
     cheap = price.input if price.cached_input is None else price.cached_input
     dollars = (reply.input_tokens - cached) * price.input + cached * cheap + reply.output_tokens * price.output
@@ -40,16 +59,15 @@ def cost(name: str, reply: Reply, is_elsewhere: bool = False) -> float | None:
 
 def _find(table: dict[str, Price], name: str) -> Price | None:
     """The price of a model or, for a dated version of one, of the model."""
-    while name:
-        if name in table:
-            return table[name]
-        name = name.rpartition("-")[0] if name.rpartition("-")[2].isdigit() or name.endswith("-latest") else ""
-    return None
+    return table.get(name) or table.get(_DATED.sub("", name))
+
+
+_DATED = re.compile(r"-(?:[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|latest)$")
 
 
 @functools.cache
-def _builtin() -> dict[str, Price]:
-    return msgspec.json.decode(files(__package__).joinpath("prices.json").read_bytes(), type=dict[str, Price])
+def _builtin() -> Table:
+    return msgspec.json.decode(files(__package__).joinpath("prices.json").read_bytes(), type=Table)
 
 
 def _own(file: str) -> dict[str, Price]:

@@ -12,7 +12,7 @@ from detent.agents.assistant.view import snapshot
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.effects.llm import chosen as chosen_model
-from detent.surfaces.assistant import Past, begin, check_model, history, ledger_of, own_effects, tools_of
+from detent.surfaces.assistant import Past, begin, check_model, history, ledger_of, own_effects, settings_of, tools_of
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.keyboard import is_terminal, line
 from detent.surfaces.cli.option import by_option, verb
@@ -42,7 +42,8 @@ class Chat:
         """Say something and stay with it until it is answered or waits."""
         past = history(self.caller.journal, self.session) if self.caller.has_journal() else Past([], [], [])
         run = await begin(self.host, self.session, message, said=past.said + past.news, tools=self.tools,
-                          source=self.source, by=self.by, settings=self.settings, facts=past.facts)  # fmt: skip
+                          source=self.source, by=self.by, facts=past.facts,
+                          settings=settings_of(self.caller.home, **self.settings))  # fmt: skip
         return await self.stay(run.id)
 
     async def stay(self, run_id: str) -> int:
@@ -109,7 +110,7 @@ class Chat:
 
     def greet(self) -> None:
         """Who answers, and with what."""
-        choice = chosen_model(self.settings.get("model", ""))
+        choice = chosen_model(str(settings_of(self.caller.home, **self.settings).get("model", "")))
         who = _("model {name}", name=visible(choice.spec))
         if choice.is_builtin:
             who = _("no model is configured: a few sentences are answered by rules (`detent doctor` says more)")
@@ -151,7 +152,7 @@ async def chat(
         one.tools = tools_of(host.effects, own, named)
         one.settings = {"model": model} if model else {}
         one.words = [*(["--tools", file] if file else []), *(word for name in named for word in ("--tool", name))]
-        check_model(model, is_here=host.is_holder)
+        check_model(str(settings_of(caller.home, **one.settings).get("model", "")), is_here=host.is_holder)
         return await one.turn(message) if message else await one.talk()
 
 

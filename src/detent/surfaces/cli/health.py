@@ -117,7 +117,7 @@ def _kernel() -> Finding:
 
 
 def _model() -> Finding:
-    from detent.effects.llm import chosen
+    from detent.effects.llm import chosen, price_of
 
     choice = chosen()
     if choice.is_builtin and not choice.problem:
@@ -136,7 +136,13 @@ def _model() -> Finding:
         about = _("{name} needs a package: pip install 'detent[{extra}]'", name=visible(choice.spec), extra=extra)
         return Finding("model", "problem", about)
     where = visible(choice.place) or _("the provider's own server")
-    return Finding("model", "ok", _("{name} at {where}", name=visible(choice.spec), where=where))
+    found = price_of(choice.name, is_elsewhere=bool(choice.server))
+    if found is None:
+        price = _("its price is not known, so a limit in dollars cannot be kept; DETENT_PRICES names a table")
+    else:
+        rates = {"input": f"{found[0].input:g}", "output": f"{found[0].output:g}", "source": visible(found[1])}
+        price = _("{input} and {output} USD for a million tokens in and out ({source})", **rates)
+    return Finding("model", "ok", _("{name} at {where}; {price}", name=visible(choice.spec), where=where, price=price))
 
 
 def _servers() -> Iterator[Finding]:

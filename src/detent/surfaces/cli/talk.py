@@ -152,7 +152,7 @@ async def answered(caller: Caller, host: "SharedHost", run: Run, by: str) -> boo
 
     done = False
     for question in questions(caller, run):
-        for row, style in asked(caller, question):
+        for row, style in asked(caller, question, is_filled_in=True):
             caller.say(row, style)
         said = await _reply(caller, question)
         if said is None:
@@ -211,7 +211,7 @@ async def _form(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] |
     data: dict[str, Any] = {}
     schema = question.get("schema") or {}
     caller.say(_("An empty line leaves a field out; ! rejects the form."), "dim")
-    for name, field in (schema.get("properties") or {}).items():
+    for name, field in _fields(question):
         choices = (field.get("items") or field).get("enum")
         hint = f" ({', '.join(map(str, choices))})" if choices else ""
         mark = "*" if name in schema.get("required", ()) else ""
@@ -223,6 +223,16 @@ async def _form(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] |
         if text.strip():
             data[name] = _typed(text.strip(), field)
     return {"data": data}
+
+
+def _fields(question: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The fields of a form in its own order, which a schema does not keep."""
+    properties = (question.get("schema") or {}).get("properties") or {}
+    form = (question.get("data") or {}).get("form")
+    given = form.get("fields") if isinstance(form, dict) else None
+    named = [one.get("name") for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    order = {name: at for at, name in enumerate(named)}
+    return sorted(properties.items(), key=lambda pair: order.get(pair[0], len(order)))
 
 
 def _typed(text: str, field: Mapping[str, Any]) -> Any:

@@ -7,23 +7,27 @@ import json
 import re
 import time
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 from detent.core.status import Status
 from detent.surfaces.language import _
 
 HIDDEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters by category, blank to the eye
-HIDING = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+HIDING = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Me"))
 # What Python calls printable although nobody sees it: the letters above, and the selectors of a letter's variants.
 UNSEEN = HIDDEN | {chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))}
+# Drawn over a letter, so that it can be taken for another or for struck out.
+STRIKING = frozenset("\u0334\u0335\u0336\u0337\u0338\u20d2\u20d3\u20d8\u20d9\u20da\u20e5\u20e6\u20ea\u20eb")
+MARKS_MAX = 3  # on one letter; no language needs more, and piled up they cover the lines above
 CALL_MAX = 20_000
 
 
 def visible(text: str, *, keep: str = "") -> str:
     """The text with every character that is not plainly visible written as an escape; `keep` is left as it is."""
-    if text.isprintable() and (text.isascii() or UNSEEN.isdisjoint(text)):
+    if text.isprintable() and (text.isascii() or (UNSEEN.isdisjoint(text) and not _MARK.search(text))):
         return text
-    return "".join(ch if ch in keep else _shown(ch) for ch in text)
+    return "".join(ch if ch in keep else _shown(ch) for ch in _unpiled(text, _written))
 
 
 def _shown(ch: str) -> str:
@@ -36,15 +40,25 @@ def _shown(ch: str) -> str:
         return "\u2421"
     category = unicodedata.category(ch)
     is_blank = category == "Zs" and ch != "\u3000"  # the ideographic space is as wide as it looks
-    if category in HIDING or is_blank or ch in UNSEEN:
-        return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    if category in HIDING or is_blank or ch in UNSEEN or ch in STRIKING:
+        return _written(ch)
     return ch
+
+
+def _written(ch: str) -> str:
+    code = ord(ch)
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _unpiled(text: str, written: Callable[[str], str]) -> str:
+    """The text with marks that are piled upon one letter written as escapes."""
+    return _PILED.sub(lambda found: found[0][:MARKS_MAX] + "".join(map(written, found[0][MARKS_MAX:])), text)
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
     """A value as JSON text in which nothing is hidden; still JSON, and the same value."""
     text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
-    return "".join(ch if ch == "\n" else _escaped(ch) for ch in text)
+    return "".join(ch if ch == "\n" else _escaped(ch) for ch in _unpiled(text, lambda ch: json.dumps(ch)[1:-1]))
 
 
 def _escaped(ch: str) -> str:
@@ -57,10 +71,14 @@ def _escaped(ch: str) -> str:
 def look_alikes(value: Any) -> list[str]:
     """Words that are not what they seem: letters of several scripts in one, or of another script that looks Latin."""
     found: dict[str, str] = {}
-    for word in _WORD.findall(as_json(value)):
+    text = as_json(value)
+    for match in _FALSE_SIGN.finditer(text):
+        found.setdefault(match[0], f"{match[0]}: {match[1]} = U+{ord(match[1]):04X} {unicodedata.name(match[1], '?')}")
+    for word in _WORD.findall(text):
         if word.isascii():
             continue
-        strange = [ch for ch in word if _script(ch) in _CONFUSABLE]
+        twins = _LATIN_TWINS | ({_DOTLESS} if "@" in word or "." in word.strip(".") else set())
+        strange = [ch for ch in word if _script(ch) in _CONFUSABLE or ch in twins]
         is_mixed = bool(strange) and any(_script(ch) == "LATIN" for ch in word)
         is_masked = bool(strange) and all(ch in _TWINS for ch in word if ch.isalpha())
         wide = [ch for ch in word if not ch.isascii() and unicodedata.normalize("NFKC", ch).isascii()]
@@ -70,6 +88,13 @@ def look_alikes(value: Any) -> list[str]:
 
 
 _WORD = re.compile(r"[\w@.-]+")
+_MARK = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ua670-\ua672\ufe20-\ufe2f]")
+_PILED = re.compile(f"{_MARK.pattern}{{4,}}")
+# Signs that stand for `.`, `/`, `:` and `-` between plain letters: an address is not where it seems to be.
+_SIGNS = "\u2024\u3002\uff0e\uff61\u2044\u2215\u29f8\uff0f\ua789\u2236\uff1a\u2010\u2011\u2012\u2212"
+_FALSE_SIGN = re.compile(rf"[A-Za-z0-9]+([{_SIGNS}])[A-Za-z0-9]+")
+_LATIN_TWINS = frozenset("\u0251\u0261\u0237\u01c0\u01c3\u0269\u028f")  # Latin themselves, and not what they seem
+_DOTLESS = "\u0131"  # a letter of Turkish, and a trap in an address
 _CONFUSABLE = frozenset(("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"))
 _TWINS = frozenset("аеорсухіјѕһԁԛԝАВЕКМНОРСТУХІЈЅαορνυικτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
 

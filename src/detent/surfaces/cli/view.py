@@ -59,7 +59,7 @@ class Standing:
             "output": run.output,
             "error": None if run.error is None or run.ended is Status.COMPLETED else msgspec.to_builtins(run.error),
             "checkpoint": self.checkpoint,
-            "cost": run.usage.get("cost_usd", 0.0),
+            "cost": None if run.usage.get("unpriced_calls") else run.usage.get("cost_usd", 0.0),
             "accepts": list(self.accepts),
             "paused": run.is_held,
             "wake_at": run.wake_at or None,
@@ -153,14 +153,18 @@ def is_for_people(run: Run) -> bool:
     return any(c.status is Status.WAITING and c.question and c.question.reason == "event" for c in run.contracts)
 
 
-def asked(caller: Caller, question: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """A question as it is put to a person: the exact call, and the commands that answer it."""
+def asked(caller: Caller, question: dict[str, Any], *, is_filled_in: bool = False) -> Iterator[tuple[str, str]]:
+    """A question as it is put to a person: the exact call, and the commands that answer it.
+
+    `is_filled_in`: the fields of a form are asked for one by one, so its schema need not be read.
+    """
     run_id, contract_id, reason = question["run_id"], question["contract_id"], question["reason"]
     yield "", ""
     for line in question["question"].split("\n"):
         yield f"  │ {visible(line)}", "yellow"
     rows = [(_("contract"), f"{visible(contract_id)}  ({when(question['since'])})")]
-    lines = call_lines(question["call"])
+    is_form_alone = is_filled_in and question["call"]["effect"] == "assistant.form"  # it does nothing but ask
+    lines = [] if is_form_alone else call_lines(question["call"])
     rows += [(_("call") if not i else "", line) for i, line in enumerate(lines)]
     rows += [(_("CAREFUL"), text) for text in look_alikes(question["call"])]
     if question.get("call_hash"):
@@ -173,7 +177,7 @@ def asked(caller: Caller, question: dict[str, Any]) -> Iterator[tuple[str, str]]
     rule = question.get("data", {}).get("policy")
     if isinstance(rule, dict) and rule.get("rule"):
         rows.append((_("rule"), visible(str(rule["rule"]))))
-    if question.get("schema"):
+    if question.get("schema") and not is_filled_in:
         rows.append((_("form"), brief(question["schema"], 2000)))
     if question.get("expires_at"):
         rows.append((_("expires"), when(question["expires_at"], time.time())))

@@ -30,7 +30,7 @@ from detent.core.contract import Contract
 from detent.core.value import digest
 from detent.define import load
 from detent.errors import DetentError, Refused
-from detent.surfaces.cli.text import call_lines, visible
+from detent.surfaces.cli.text import call_lines, look_alikes, visible
 from detent.surfaces.mcp.result import Approval, Decision, Events, Lines, Questions, Standing
 from detent.surfaces.mcp.view import Reader
 
@@ -253,7 +253,9 @@ def _words(run_id: str, contract: Contract) -> str:
     """The question with the exact call, nothing in it hidden."""
     text = contract.question.text if contract.question else ""
     lines = [visible(text, keep="\n"), "", f"run {run_id}, contract {visible(contract.id)}", "this call:"]
-    lines += call_lines({"effect": contract.effect, "input": contract.input})
+    call = {"effect": contract.effect, "input": contract.input}
+    lines += call_lines(call)
+    lines += [f"CAREFUL: {told}" for told in look_alikes([text, call])]
     return "\n".join([*lines, f"hash {contract.call_hash[:16]}"])
 
 

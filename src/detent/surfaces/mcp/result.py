@@ -30,7 +30,7 @@ class Standing(BaseModel):
     output: Any = None
     error: dict[str, Any] | None = None
     checkpoint: str = ""
-    cost_usd: float = 0.0
+    cost_usd: float | None = Field(default=0.0, description="null when the cost of a call is not known")
 
 
 class Line(BaseModel):

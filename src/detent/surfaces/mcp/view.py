@@ -137,17 +137,20 @@ class Reader:
             caller.close()
 
     def contract(self, name: str, contract_id: str) -> dict[str, Any]:
-        """A contract as it was last seen open, and the events that moved it."""
+        """A contract as it was last seen open, with the status it has now, and the events that moved it."""
         caller = self._caller()
         try:
             found: Contract | None = None
             moves: list[dict[str, Any]] = []
+            status = ""
             for entry in entries(caller.journal, caller.find(name).summary.run_id):
                 found = entry.run.contract(contract_id) or found
+                own = [one for one in entry.taken if one.kind == "contract" and one.subject == contract_id]
+                status = own[-1].target if own else status
                 if getattr(entry.event, "contract_id", "") == contract_id:
                     moves.append(record_of(entry))
         finally:
             caller.close()
         if found is None:
             raise Unknown(f"there is no contract {contract_id} in run {name}")
-        return {"contract": msgspec.to_builtins(found), "events": moves}
+        return {"contract": {**msgspec.to_builtins(found), "status": status}, "events": moves}

@@ -19,7 +19,7 @@ from detent.core.status import Status
 from detent.errors import DefinitionError, NotWaiting, Refused, Unknown
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.listing import Listing
-from detent.surfaces.assistant import begin, history, ledger_of, ledgers, own_effects, tools_of
+from detent.surfaces.assistant import begin, history, ledger_of, ledgers, own_effects, settings_of, tools_of
 from detent.surfaces.server import shape
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
@@ -28,8 +28,8 @@ from detent.surfaces.server.telling import told
 from detent.surfaces.server.trouble import BadRequest
 
 TOOLS_FILE = "DETENT_TOOLS"  # a Python file whose effects are offered to the model
-IMAGE_MAX = 8 * 1024 * 1024
-KINDS = {b"\x89PNG": "image/png", b"\xff\xd8": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+IMAGE_MAX = 3_000_000  # as base64 it fits into the largest request that is taken
+KINDS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
 Session = Annotated[str, Meta(max_length=60)]
 
 
@@ -120,7 +120,7 @@ def _image(text: str) -> dict[str, str]:
     except (binascii.Error, ValueError):
         raise BadRequest("`image` must be base64 or a data URL") from None
     kind = next((kind for start, kind in KINDS.items() if raw.startswith(start)), "")
-    if not kind or len(raw) > IMAGE_MAX:
+    if not kind or len(raw) > IMAGE_MAX or (kind == "image/webp" and raw[8:12] != b"WEBP"):
         raise BadRequest(f"`image` must be PNG, JPEG, GIF or WebP of at most {IMAGE_MAX:,} bytes")
     return {"media_type": kind, "data": data}
 
@@ -133,7 +133,7 @@ async def _turn(room: Room, call: Call, text: str, session: str, said: Any, **mo
     before = (from_client(said) if said is not None else past.said) + past.news
     tools = tools_of(room.host.effects, own, ())
     run = await begin(room.host, session, text, said=before, tools=tools, source=source, by=call.by,
-                      facts=past.facts, **more)  # fmt: skip
+                      facts=past.facts, settings=settings_of(room.home), **more)  # fmt: skip
     return Stream(room, told(room, run.id, session, "starting"))
 
 

@@ -1,9 +1,21 @@
 """The route table: every address of the API. A part with addresses of its own adds its module's rows here."""
 
-from detent.surfaces.server import assistant, coding, control, definition, history, hook, inbox, run, stream
+from detent.surfaces.server import (
+    assistant,
+    coding,
+    control,
+    definition,
+    history,
+    hook,
+    inbox,
+    mind,
+    run,
+    stream,
+    workshop,
+)
 from detent.surfaces.server.route import Route
 
-PARTS = (run, control, history, inbox, definition, stream, hook, assistant, coding)
+PARTS = (run, control, history, inbox, definition, stream, hook, assistant, mind, workshop, coding)
 
 
 def routes() -> tuple[Route, ...]:

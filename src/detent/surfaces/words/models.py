@@ -8,7 +8,13 @@ CHINESE: dict[str, str] = {
     ),
     "{name} needs a package: pip install 'detent[{extra}]'": "{name} 需要安装一个包：pip install 'detent[{extra}]'",
     "the provider's own server": "提供方自己的服务器",
-    "{name} at {where}": "{name}，位于 {where}",
+    "{name} at {where}; {price}": "{name}，位于 {where}；{price}",
+    "its price is not known, so a limit in dollars cannot be kept; DETENT_PRICES names a table": (
+        "价格未知，因此无法遵守以美元计的上限；可用 DETENT_PRICES 指定价格表"
+    ),
+    "{input} and {output} USD for a million tokens in and out ({source})": (
+        "每百万 token 输入 {input} 美元、输出 {output} 美元（{source}）"
+    ),
     "Serve runs to MCP clients, or show the MCP servers whose tools runs may call.": (
         "向 MCP 客户端提供运行，或显示运行可调用其工具的 MCP 服务器。"
     ),

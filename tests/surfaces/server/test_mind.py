@@ -1,0 +1,174 @@
+"""Memories, plans, conversations, settings, MCP servers and logs over HTTP."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.effects.llm.scripted import calling, said, serving
+from tests.surfaces.server.stage import Stage, stage
+from tests.surfaces.server.test_assistant import events, names, talking
+
+pytestmark = pytest.mark.limit(300)
+
+
+async def test_what_is_remembered_can_be_read_found_and_forgotten(tmp_path: Path) -> None:
+    async with stage(tmp_path) as scene:
+        assert await scene.get("/api/memories") == {"memories": []}
+        tea = await scene.post("/api/memories", {"category": "preference", "key": "drink", "value": "green tea"})
+        city = await scene.post("/api/memories", {"category": "fact", "key": "city", "value": "杭州"})
+        again = await scene.post("/api/memories", {"category": "preference", "key": "drink", "value": "white tea"})
+        assert again["id"] == tea["id"], "the same thing is remembered once"
+        assert [one["id"] for one in (await scene.get("/api/memories"))["memories"]] == [city["id"], tea["id"]]
+        (only,) = (await scene.get("/api/memories?category=fact"))["memories"]
+        assert (only["value"], only["score"]) == ("杭州", None)
+        (found,) = (await scene.get("/api/memories?text=which%20tea%3F"))["memories"]
+        assert (found["value"], found["score"] > 0) == ("white tea", True)
+        assert await scene.post(f"/api/memories/{tea['id']}/forget") == {"forgotten": tea["id"]}
+        await scene.post(f"/api/memories/{tea['id']}/forget", status=404)
+        await scene.post("/api/memories/first/forget", status=404)
+        assert (await scene.get("/api/memories?text=tea"))["memories"] == []
+        await scene.post("/api/memories", {"category": "No such!", "key": "k", "value": "v"}, 422)
+
+
+async def test_a_memory_made_here_is_told_to_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(said("Tea it is.")) as model:
+        monkeypatch.setenv("DETENT_BASE_URL", model.url)
+        monkeypatch.setenv("DETENT_MODEL", "openai:test")
+        async with stage(tmp_path) as scene:
+            await scene.post("/api/memories", {"category": "preference", "key": "drink", "value": "white tea"})
+            await events(scene, "/chat", {"message": "I prefer a drink", "session_id": "s"})
+    assert "- (preference) drink: white tea" in model.asked[0].body["messages"][0]["content"]
+
+
+async def test_a_plan_is_made_done_and_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    form = {
+        "title": "A plan", "fields": [{"name": "when", "type": "date", "label": "When", "required": True}],
+        "context": {"intent": "collect_plan"},
+    }  # fmt: skip
+    asked = said(json.dumps({"response": "When?", "ecs_request": form}))
+    async with talking(tmp_path, monkeypatch, asked, said("Noted.")) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        request = {"request_id": dict(told)["ecs"]["payload"]["id"], "session_id": "s", "action": "approve"}
+        await scene.post("/ecs/respond", request | {"data": {"when": "2027-01-31"}})
+        assert names(await events(scene, "/ecs/continue", {"session_id": "s"}))[-1] == "done"
+        (made,) = (await scene.get("/api/plans"))["plans"]
+        assert (made["title"], made["text"], made["status"], made["session"]) == ("When", "2027-01-31", "open", "s")
+        own = await scene.post("/api/plans", {"title": "paint the door", "text": "green"})
+        assert (await scene.post(f"/api/plans/{own['id']}", {"status": "done"}))["status"] == "done"
+        assert (await scene.post(f"/api/plans/{made['id']}", {"status": "dropped"}))["status"] == "dropped"
+        assert [one["title"] for one in (await scene.get("/api/plans?status=done"))["plans"]] == ["paint the door"]
+        assert (await scene.get("/api/plans?status=open"))["plans"] == []
+        assert (await scene.post("/api/plans", {"title": "paint the door"}))["status"] == "open"
+        tea = await scene.post("/api/memories", {"category": "fact", "key": "k", "value": "v"})
+        await scene.post(f"/api/plans/{tea['id']}", {"status": "done"}, 404)
+
+
+async def state(scene: Stage, session: str = "s") -> str:
+    return str((await scene.get(f"/api/co/{session}"))["state"])
+
+
+async def test_a_conversation_is_a_cognitive_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = calling("email_send", to="bob")
+    async with talking(tmp_path, monkeypatch, said("Yes."), asked, said("Sent."), said("Hm.")) as scene:
+        law = await scene.get("/api/co/topology")
+        assert [node["id"] for node in law["nodes"]] == [
+            "emerging", "active", "waiting", "blocked", "stable", "archived",
+        ]  # fmt: skip
+        await scene.get("/api/co/s", 404)
+        await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        assert await state(scene) == "stable"
+        told = await events(scene, "/chat", {"message": "I prefer mail", "session_id": "s"})
+        (seen,) = (await scene.get("/api/co?state=waiting"))["objects"]
+        assert (seen["id"], seen["title"], seen["turns"]) == ("s", "I prefer tea", 2)
+        refused = await scene.post("/api/co/s/archive", status=409)
+        assert seen["waiting"][0] in refused["error"]["message"], "what waits is not put away"
+        form = dict(told)["ecs"]["payload"]
+        await scene.post("/ecs/respond", {"request_id": form["id"], "session_id": "s", "action": "reject"})
+        await events(scene, "/ecs/continue", {"session_id": "s"})
+        assert await state(scene) == "stable"
+        assert (await scene.post("/api/co/s/archive"))["state"] == "archived"
+        assert (await scene.get("/api/co?state=stable"))["objects"] == []
+        await events(scene, "/chat", {"message": "I prefer tea again", "session_id": "s"})
+        assert await state(scene) == "stable", "somebody spoke again"
+
+
+async def test_a_turn_at_work_is_active_and_a_failed_one_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = asyncio.Event()
+    begun = asyncio.Event()
+
+    async def slow(asked: Any, write: Any) -> None:
+        begun.set()
+        await go_on.wait()
+        await said("Done.")(asked, write)
+
+    async with talking(tmp_path, monkeypatch, slow) as scene:
+        turn = asyncio.create_task(events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"}))
+        await begun.wait()
+        assert await state(scene) == "active"
+        await scene.post("/api/co/s/archive", status=409)
+        go_on.set()
+        await turn
+        monkeypatch.delenv("DETENT_BASE_URL")
+        monkeypatch.setenv("DETENT_MODEL", "openai:test")
+        monkeypatch.setenv("OPENAI_API_KEY", "")
+        await events(scene, "/chat", {"message": "I prefer tea", "session_id": "t"})
+        assert await state(scene, "t") == "blocked"
+
+
+async def test_settings_hold_for_the_turns_that_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    form = {"title": "A form", "fields": [{"name": "a", "type": "text"}]}
+    asked = said(json.dumps({"response": "?", "ecs_request": form}))
+    async with serving(asked) as model:
+        monkeypatch.setenv("DETENT_BASE_URL", model.url)
+        monkeypatch.setenv("DETENT_MODEL", "openai:test")
+        async with stage(tmp_path) as scene:
+            first = await scene.get("/api/settings")
+            assert (first["intent"], first["model_in_use"], first["model_problem"]) == ("model", "openai:test", None)
+            change = {"intent": "off", "instructions": "Be brief.", "form_ttl_seconds": 300, "model": "openai:other"}
+            assert (await scene.post("/api/settings", change))["model_in_use"] == "openai:other"
+            assert (await scene.get("/api/settings"))["emotion_threshold"] == 0.5, "what is left out stays"
+            told = await events(scene, "/chat", {"message": "what is this", "session_id": "s"})
+            form_id = dict(told)["ecs"]["payload"]["id"]
+            assert (await scene.get(f"/ecs/status/{form_id}"))["expires_at"] is not None
+            (only,) = model.asked
+            assert only.body["model"] == "other"
+            assert only.body["messages"][0]["content"].endswith("Be brief.")
+            assert "nonsense" in (await scene.post("/api/settings", {"model": "nonsense"}, 409))["error"]["message"]
+            await scene.post("/api/settings", {"intent": "guess"}, 422)
+            (tmp_path / ".detent" / "assistant.json").write_text('{"intent": 7}')
+            assert "assistant.json" in (await scene.get("/api/settings", 503))["error"]["message"]
+
+
+async def test_servers_and_their_logs_are_shown_without_starting_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PEER_SECRET", "hunter2-hunter2")
+    peer = str(Path(__file__).parents[2] / "effects" / "mcp" / "peer.py")
+    config = {"command": sys.executable, "args": [peer], "trusted": True, "env": {"PEER_SECRET": "${PEER_SECRET}"}}
+    (tmp_path / "detent.mcp.json").write_text(json.dumps({"mcpServers": {"peer": config}}))
+    async with stage(tmp_path) as scene:
+        (never,) = (await scene.get("/api/mcp/servers"))["servers"]
+        assert (never["name"], never["trusted"], never["tools"]) == ("peer", True, None)
+        assert await scene.get("/api/logs") == {"logs": []}
+        from detent.surfaces.tools import servers_here
+
+        async with servers_here(tmp_path / ".detent") as servers:
+            assert servers is not None
+            await servers.effects()
+        (seen,) = (await scene.get("/api/mcp/servers"))["servers"]
+        tools = {tool["name"]: tool["effect"] for tool in seen["tools"]}
+        assert (tools["peer.look"], tools["peer.pay"]) == ("pure", "irreversible")
+        log = tmp_path / ".detent" / "mcp" / "peer.log"
+        log.write_text("one\ntwo hunter2-hunter2\nthree\n")
+        assert [one["name"] for one in (await scene.get("/api/logs"))["logs"]] == ["peer"]
+        tail = await scene.get("/api/logs/peer?lines=2")
+        assert tail == {"name": "peer", "lines": ["two •••", "three"], "is_cut": True}
+        await scene.get("/api/logs/nobody", 404)
+        await scene.get("/api/logs/..%2F..%2Fjournal", 404)
