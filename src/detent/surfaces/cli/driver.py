@@ -34,17 +34,17 @@ Tell = Callable[[Caller, str, int], AbstractAsyncContextManager[None]]  # what i
 
 
 @asynccontextmanager
-async def telling(caller: Caller, run_id: str, after: int = 0) -> AsyncIterator[None]:
+async def telling(caller: Caller, run_id: str, after: int = 0, narrator: Narrator | None = None) -> AsyncIterator[None]:
     """Tell a run's events while the block is at work, and the last of them when it is done."""
     if caller.is_json:
         yield
         return
-    follower, narrator = News(caller.journal, run_id, after), Narrator()
-    with LiveLine(narrator) as live:
+    follower, teller = News(caller.journal, run_id, after), narrator or Narrator()
+    with LiveLine(teller) as live:
 
         def tell() -> None:
             for entry in follower.news():
-                for line, colour in narrator.lines(entry):
+                for line, colour in teller.lines(entry):
                     live.line(caller, line, colour)
 
         async with again_and_again(tell):
