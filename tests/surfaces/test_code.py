@@ -81,7 +81,14 @@ def test_a_blocked_job_from_the_shell(tmp_path: Path) -> None:
     before = listing(shell.root)
     blocked = shell.json("start", "Do it", "--yes", code=3)
     assert blocked["job"]["blocked"] == {"reason": "question", "detail": "Which one?", "task": "T-001"}
-    assert "Which one?" in shell("status", code=3).out
+    told = shell("status", code=3).out
+    assert "Which one?" in told
+    assert told.index("detent code answer TEXT") < told.index("detent code fix HINT")
+    shown = subprocess.run(
+        [SCRIPT, "show", "last"], cwd=shell.root, env=shell.env, capture_output=True, text=True, check=False
+    )
+    assert "tell it: detent code fix HINT" in shown.stdout
+    assert "detent signal" not in shown.stdout
     assert shell.json("answer", "that one", code=3)["job"]["blocked"]["reason"] == "question"
     assert "nothing leads from BLOCKED to CONFIRMING" in shell("update-state", "confirming", code=2).err
     assert "several things lead from BLOCKED to EXECUTING" in shell("update-state", "EXECUTING", code=2).err
@@ -156,6 +163,7 @@ def test_a_folder_without_git_and_a_stale_lease(tmp_path: Path) -> None:
         (("start", "x", "--plan", "check.py"), "has no tasks"),
         (("start", "x", "--worker", "'"), "not a command line"),
         (("start", "x", "--worker", "claud -p"), "there is no program `claud`"),
+        (("start", "x", "--worker", "./nosuch --now"), "there is no program `./nosuch` that can be run"),
         (("start", "x", "--worker", "builtin"), "DETENT_MODEL"),
         (("confirm",), "there is no coding job here"),
         (("rollback",), "no job is active"),

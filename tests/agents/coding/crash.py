@@ -1,8 +1,8 @@
 """One job in many lives: each life is a process of its own that is killed where the script says; the next goes on.
 
-`python -m tests.agents.coding.crash SCRIPT.json` prints what became of it. Kill points: `fold` (the n-th journal write,
-before or after it is on disk), `git` (inside the n-th call of git), and files that make the worker or the check kill
-its parent. Imports are paid once: a life is a fork.
+`python -m tests.agents.coding.crash SCRIPT.json …` prints what became of each. Kill points: `fold` (the n-th journal
+write, before or after it is on disk), `git` (inside the n-th call of git), and files that make the worker or the check
+kill its parent. Imports are paid once: a life is a fork.
 """
 
 import asyncio
@@ -29,9 +29,11 @@ class Mortal(EmbeddedHost):
 
     left = 0
     is_after = False
+    writes = 0
 
     def fold(self, *args: Any, **named: Any) -> None:
         self.left -= 1
+        self.writes += 1
         if self.left == 0 and not self.is_after:
             os.kill(os.getpid(), signal.SIGKILL)
         super().fold(*args, **named)
@@ -39,7 +41,7 @@ class Mortal(EmbeddedHost):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def live(script: dict[str, Any], death: dict[str, Any]) -> Run:
+async def live(script: dict[str, Any], death: dict[str, Any]) -> tuple[Run, int]:
     root = Path(script["root"])
     async with Mortal(root / ".detent", {**effects(), **builtin()}, is_inline=True) as host:
         host.left, host.is_after = int(death.get("fold", 0)), bool(death.get("after"))
@@ -57,11 +59,11 @@ async def live(script: dict[str, Any], death: dict[str, Any]) -> Run:
             else:
                 break
             run = await host.settled(RUN)
-        return run
+        return run, host.writes
 
 
-def main() -> None:
-    script = json.loads(Path(sys.argv[1]).read_text())
+def play(script: dict[str, Any]) -> dict[str, Any]:
+    """Every life of one job; what became of it."""
     deaths = list(script["deaths"])
     told = Path(script["folder"]) / "told.json"
     lives = 0
@@ -78,9 +80,9 @@ def main() -> None:
         if pid == 0:
             code = 1
             try:
-                run = asyncio.run(live(script, death))
+                run, writes = asyncio.run(live(script, death))
                 ended = {"state": run.state, "output": run.output, "status": run.status.value, "context": run.context}
-                told.write_text(json.dumps(ended))
+                told.write_text(json.dumps({**ended, "writes": writes}))
                 code = 0
             finally:
                 sys.stderr.flush()
@@ -89,7 +91,11 @@ def main() -> None:
         if os.WIFEXITED(status):
             break
     body = json.loads(told.read_text()) if told.exists() else {"error": "it never ended"}
-    sys.stdout.write(json.dumps({**body, "lives": lives}))
+    return {**body, "lives": lives}
+
+
+def main() -> None:
+    sys.stdout.write(json.dumps([play(json.loads(Path(script).read_text())) for script in sys.argv[1:]]))
 
 
 if __name__ == "__main__":

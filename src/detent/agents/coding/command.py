@@ -5,6 +5,7 @@ The prompt is on its standard input and in $DETENT_PROMPT_FILE. Into $DETENT_RES
 `{failures_file}`, `{result_file}`, `{task}`, `{attempt}` and `{root}` are filled in, each as a part of one argument.
 """
 
+import os
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -47,9 +48,19 @@ class CommandWorker:
 
     @property
     def missing(self) -> str:
-        """What must be there before it can work; a path is looked for only when it begins, in the work tree."""
+        """What must be there before it can work."""
+        return self.missing_in("")
+
+    def missing_in(self, root: str) -> str:
+        """The same, for a work tree: that is where a path of the program begins; without one it is not looked for."""
         program = self._argv[0]
-        if "/" in program or shutil.which(program):
+        if "/" in program:
+            place = os.path.join(root, program)
+            is_unknown = not root or any(name in program for name in (*PLACES, "{root}"))
+            if is_unknown or (os.path.isfile(place) and os.access(place, os.X_OK)):
+                return ""
+            return f"there is no program `{program}` that can be run; a path begins at {root}"
+        if shutil.which(program):
             return ""
         return f"there is no program `{program}` on this machine, and no worker of that name"
 

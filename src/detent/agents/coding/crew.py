@@ -27,6 +27,7 @@ def hire(settings: WorkerSettings) -> Worker:
     return make(settings)
 
 
-def missing(worker: Worker) -> str:
-    """What must be there before a worker can begin, in a sentence; empty: nothing, or nobody can tell."""
-    return str(getattr(worker, "missing", ""))
+def missing(worker: Worker, root: str = "") -> str:
+    """What must be there before a worker can begin here, in a sentence; empty: nothing, or nobody can tell."""
+    look = getattr(worker, "missing_in", None)
+    return str(look(root) if look is not None else getattr(worker, "missing", ""))

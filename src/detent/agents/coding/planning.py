@@ -157,7 +157,7 @@ def _planned(stage: Stage, job: Job, text: str) -> Job:
     planned = Planned(body, digest_of(job, body), revision, str(plan_path(job.root).relative_to(job.root)))
     job = replace(job, plan=planned, verdict="PRD_GENERATED", wish="", messages=[], answers=[])
     write_plan(job, stage.run_id)
-    return noted(job, now(), f"plan {revision} with {len(body.tasks)} tasks")
+    return noted(job, now(), f"plan {revision}: {len(body.tasks)} task{'s' * (len(body.tasks) != 1)}")
 
 
 def digest_of(job: Job, body: plan.Plan) -> str:

@@ -56,9 +56,9 @@ async def start(
     await _offer_git(caller, is_init)
     desk = await Desk.open(caller, by)
     if worker:
-        _check(_worker(worker))  # who cannot work is refused before anything is written
+        _check(_worker(worker), desk)  # who cannot work is refused before anything is written
     chosen = _chosen(desk, plan_file, worker, planner)
-    _check(chosen.worker)
+    _check(chosen.worker, desk)
     run_id = new_run_id()
     stale = lease.take(desk.repository.place, run_id, caller.home, by, desk.holds)
     if stale is not None and not caller.is_json:
@@ -109,8 +109,8 @@ def _chosen(desk: Desk, plan_file: str, worker: str, planner: str | None) -> Set
     return found
 
 
-def _check(chosen: WorkerSettings) -> None:
-    missing = crew.missing(crew.hire(chosen))
+def _check(chosen: WorkerSettings, desk: Desk) -> None:
+    missing = crew.missing(crew.hire(chosen), str(desk.root))
     if missing:
         raise Refused(missing)
 

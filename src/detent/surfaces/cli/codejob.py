@@ -1,6 +1,7 @@
 """The coding job at hand: found by the lease of its work tree, moved by signals, shown to people and machines."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from detent.core.run import Run
 from detent.effects.git import Repository
 from detent.errors import DetentError, Refused, Unknown
 from detent.surfaces.cli.caller import DEFAULT_HOME, Caller, emit, shown
-from detent.surfaces.cli.driver import drive
+from detent.surfaces.cli.codestory import CodeNarrator
+from detent.surfaces.cli.driver import drive, telling
 from detent.surfaces.cli.text import visible
 from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
@@ -98,14 +100,15 @@ class Desk:
         if not self.caller.is_json:
             stop = host.overhear(run_id, self._heard)
         try:
-            run = await drive(self.caller, host, run_id, seq)
+            tell = functools.partial(telling, host=host, narrator=CodeNarrator())
+            run = await drive(self.caller, host, run_id, seq, tell)
         finally:
             stop()
         self.settle(run)
         return run
 
     def _heard(self, _contract_id: str, data: Mapping[str, Any]) -> None:
-        if data.get("stream") in ("stdout", "stderr", "plan", "baseline"):
+        if data.get("stream") in ("stdout", "stderr", "plan"):
             shown(f"  │ {visible(str(data.get('text', '')))}", "dim")
 
     def settle(self, run: Run) -> None:
@@ -179,7 +182,7 @@ def tell(caller: Caller, job: Job, run: Run) -> None:
         caller.say(f"  {job.blocked.reason}: {visible(job.blocked.detail)}", "red")
         folder = Path(job.root) / ".detent" / "code" / run.id / "blocked.md"
         caller.say(_("  the whole report: {file}", file=str(folder)))
-        for name, words in _menu():
+        for name, words in _menu(job):
             caller.say(f"    {caller.command('code', *words)}  {name}", "cyan")
     elif run.state == "CONFIRMING" and job.plan is not None:
         caller.say(_("  plan {digest}: {file}", digest=job.plan.digest, file=str(planning.plan_path(job.root))))
@@ -198,13 +201,21 @@ def tell(caller: Caller, job: Job, run: Run) -> None:
         caller.say(_("  take it back: {command}", command=caller.command("code", "rollback", "--to", job.undo)))
 
 
-def _menu() -> list[tuple[str, tuple[str, ...]]]:
+def _menu(job: Job) -> list[tuple[str, tuple[str, ...]]]:
+    """The ways on from a block, the most likely first."""
+    reason = job.blocked.reason if job.blocked else ""
+    if not job.is_confirmed:  # there is no plan yet, so there is nothing to fix, retry or skip
+        return [(_("plan again"), ("revise", "WISH")), (_("put everything back and end the job"), ("rollback",))]
+    ways: list[tuple[str, tuple[str, ...]]] = []
+    if reason == "question":
+        ways.append((_("answer the worker"), ("answer", "TEXT")))
+    if reason == "budget":
+        ways.append((_("let the job use more"), ("extend", "--minutes", "30")))
     return [
+        *ways,
         (_("I fixed it, or here is a hint"), ("fix", "HINT")),
         (_("begin the task again from its checkpoint"), ("retry",)),
         (_("leave the task out"), ("skip",)),
-        (_("answer the worker"), ("answer", "TEXT")),
-        (_("let the job use more"), ("extend", "--minutes", "30")),
         (_("put everything back and end the job"), ("rollback",)),
     ]
 

@@ -127,7 +127,7 @@ async def doctor(caller: Caller, by: str) -> int:
         findings.append((_("check {name}", name=step.name), bool(place), place or program))
     try:
         worker = crew.hire(chosen.worker)
-        missing = crew.missing(worker)
+        missing = crew.missing(worker, str(desk.root))
         findings.append((_("worker"), not missing, missing or worker.name))
     except DetentError as error:
         findings.append((_("worker"), False, str(error)))

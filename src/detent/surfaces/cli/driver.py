@@ -34,16 +34,18 @@ Tell = Callable[[Caller, str, int], AbstractAsyncContextManager[None]]  # what i
 
 
 @asynccontextmanager
-async def telling(caller: Caller, host: "SharedHost", run_id: str, after: int = 0) -> AsyncIterator[None]:
+async def telling(
+    caller: Caller, run_id: str, after: int = 0, *, host: "SharedHost", narrator: Narrator | None = None
+) -> AsyncIterator[None]:
     """Tell a run's events while the block is at work, and the last of them when it is done."""
     if caller.is_json:
         yield
         return
-    narrator = Narrator()
-    with closing(News(caller.journal, run_id, after, host)) as follower, LiveLine(narrator) as live:
+    teller = narrator or Narrator()
+    with closing(News(caller.journal, run_id, after, host)) as follower, LiveLine(teller) as live:
 
         def tell() -> None:
-            live.lines(caller, (line for entry in follower.news() for line in narrator.lines(entry)))
+            live.lines(caller, (line for entry in follower.news() for line in teller.lines(entry)))
 
         async with again_and_again(tell):
             yield
@@ -115,7 +117,7 @@ class LiveLine:
 async def drive(caller: Caller, host: "SharedHost", run_id: str, after: int = 0, tell: Tell | None = None) -> Run:
     """Stay with a run; on Ctrl-C say at once that it is being put down."""
     try:
-        async with tell(caller, run_id, after) if tell else telling(caller, host, run_id, after):
+        async with tell(caller, run_id, after) if tell else telling(caller, run_id, after, host=host):
             return await _settled(caller, host, run_id)
     except asyncio.CancelledError:
         caller.interrupted, caller.is_driven_elsewhere = run_id, not host.is_holder

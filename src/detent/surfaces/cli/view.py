@@ -26,6 +26,10 @@ CODES = {
 }
 COLOURS = {Status.COMPLETED: "green", Status.FAILED: "red", Status.REJECTED: "red", Status.WAITING: "yellow"}
 DEPTH_MAX = 8
+CODE_WAYS = {
+    "CONFIRMING": (("confirm",), ("revise", "WISH"), ("cancel",)),
+    "BLOCKED": (("fix", "HINT"), ("retry",), ("skip",), ("rollback",)),
+}
 
 
 class Standing:
@@ -95,7 +99,8 @@ class Standing:
         for question in self.questions:
             yield from asked(self.caller, question)
         if run.is_held and run.ended is None:
-            yield _("  go on: {command}", command=command("resume", run.id)), ""
+            again = ("code", "resume") if self.machine.name == "coding" else ("resume", run.id)
+            yield _("  go on: {command}", command=command(*again)), ""
         elif run.status is Status.WAITING and not self.questions:
             yield from self._wait()
         elif run.status is Status.RUNNING:
@@ -103,7 +108,10 @@ class Standing:
 
     def _wait(self) -> Iterator[tuple[str, str]]:
         run = self.run
-        if self.accepts:
+        ways = CODE_WAYS.get(run.state, ()) if self.machine.name == "coding" else ()
+        for way in ways:  # a job has words of its own for each signal, and they check more
+            yield _("  tell it: {command}", command=self.caller.command("code", *way)), ""
+        if self.accepts and not ways:
             yield _("  waits for a signal: {events}", events=", ".join(self.accepts)), ""
             yield _("  tell it: {command}", command=self.caller.command("signal", run.id, self.accepts[0])), ""
         if run.wake_at:
