@@ -103,7 +103,7 @@ function DefinitionPage({ name }) {
       ${view.graph && html`<section class="card"><${Diagram} graph=${view.graph} /></section>`}
       ${line.problems.length > 0 && html`<section class="card"><header><h2>${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</h2></header><ul class="body stack">${line.problems.map((flaw) => html`<li><a class="underlined" href=${address(["definitions", line.name], { line: flaw.line })}>${_("line {line}", { line: flaw.line })}</a> <${Text} value=${flaw.message} /></li>`)}</ul></section>`}
       ${line.warnings.length > 0 && html`<div class="note"><ul>${line.warnings.map((text) => html`<li><${Text} value=${text} /></li>`)}</ul></div>`}
-      ${view.source && html`<section class="card"><header><h2>${_("File")}</h2></header><${Source} text=${view.source} flaws=${line.problems} /></section>`}</div>
+      ${view.source && html`<section class="card file"><header><h2>${_("File")}</h2></header><${Source} text=${view.source} flaws=${line.problems} /></section>`}</div>
       <div class="stack">${line.ok && html`<${Start} key=${line.digest} view=${view} />`}</div></div>`;
 }
 
@@ -124,6 +124,8 @@ export function Compare() {
   return html`<header><div class="grow"><p class="lede"><a href="#/definitions">${_("Definitions")}</a></p><h1>${_("Compare two versions")}</h1></div></header>
     <div class="stack"><div class="two"><datalist id="machines">${names.map((name) => html`<option value=${name} />`)}</datalist>${side("left", left, _("Before"))}${side("right", right, _("After"))}</div>
     ${trouble && html`<div class="note harm" role="alert"><${Text} value=${trouble} /></div>`}
+    ${(!left || !right) && html`<div class="card empty"><h2>${_("What is to be compared?")}</h2><p>${_("A file of this project, run:ID for the version a run is pinned to, or a digest.")}</p></div>`}
+    ${left && right && !found && !trouble && html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`}
     ${found && html`${found.is_same ? html`<div class="note good">${_("Both are the same machine.")}</div>`
     : html`<section class="card"><header><h2>${found.changes.length === 1 ? _("1 difference") : _("{count} differences", { count: found.changes.length })}</h2></header>${found.changes.map((change) => html`<div class="change"><span><span class=${`tag ${{ added: "good", removed: "harm", changed: "warn" }[change.kind]}`}>${KIND()[change.kind]}</span></span>
       <div class="stack"><div><span class="faint">${WHAT()[change.what]}</span> <b class="mono"><${Text} value=${change.subject} /></b></div>
