@@ -1,9 +1,12 @@
-"""The server's figures: what 500 streams see of 200 runs at work, and the list's first page with 100,000 runs."""
+"""The server's figures: what 500 streams see of 200 runs at work, what 1,000 idle ones cost, how soon a state is lit in
+the browser, and the list's first page with 100,000 runs, as an answer and as paint."""
 
 import asyncio
 import functools
 import json
 import re
+import resource
+import socket
 import statistics
 import subprocess
 import sys
@@ -14,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.browser import lit_ms, looking, painted_ms
 from bench.engine import folder
 from bench.figure import Figure
 from detent import Machine, Status, table
@@ -22,6 +26,8 @@ from detent.host.embedded import EmbeddedHost
 RUNS, RUN_STREAMS, LIST_STREAMS = 200, 400, 100
 STATES = 12
 DELIVERY_MS = 250.0
+LIT_MS = 50.0
+IDLE_STREAMS, IDLE_MB = 1000, 100.0
 DEADLINE_S = 120.0
 FLOW = f"""
 from detent import Action, Machine, Status, Wait, table
@@ -38,10 +44,12 @@ _AT = re.compile(rb'"at":([0-9.e+]+)')
 
 
 @contextmanager
-def served(home: Path, *argv: str) -> Iterator[str]:
+def served(home: Path, *argv: str, pids: list[int] | None = None) -> Iterator[str]:
     """`detent serve` as a process of its own; its address."""
     script = str(Path(sys.executable).with_name("detent"))
     process = subprocess.Popen([script, "serve", "--json", "--port", "0", *argv], cwd=home, stdout=subprocess.PIPE)
+    if pids is not None:
+        pids.append(process.pid)
     try:
         assert process.stdout is not None
         yield json.loads(process.stdout.readline())["address"]
@@ -171,7 +179,9 @@ def listing() -> Iterator[Figure]:
     for count in (1_000, 100_000):
         with folder() as home:
             asyncio.run(fill(home, count))
-            with served(home) as address:
+            with served(home) as address, looking() as browser:
+                if browser is not None:
+                    taken["list painted", count] = painted_ms(browser, address)
                 for name, path in (("first page", "/api/runs"), ("waiting page", "/api/runs?status=waiting&top=true")):
                     times = []
                     for _ in range(40):
@@ -179,15 +189,61 @@ def listing() -> Iterator[Figure]:
                         assert len(called(address, path)["runs"]) == 50
                         times.append(time.perf_counter() - begun)
                     taken[name, count] = statistics.median(times) * 1000
-    for name in ("first page", "waiting page"):
+    for name in dict.fromkeys(name for name, _ in taken):
         small, large = taken[name, 1_000], taken[name, 100_000]
         ratio = large / small
         yield Figure("server", name, round(large, 2), "ms", round(small, 2), round(ratio, 2), "<= 2x", ratio <= 2.0)
 
 
+SWING = """
+from detent import Machine, table
+
+SWING = Machine("swing", "left", table("left GO right\\nright GO left"))
+"""
+
+
+def lights() -> Iterator[Figure]:
+    """From an event to the lit state, in the browser."""
+    with folder() as home, looking() as browser:
+        if browser is None:
+            return
+        (home / "swing.py").write_text(SWING)
+        with served(home, "swing.py:SWING") as address:
+            run_id = called(address, "/api/runs", {"definition": "swing"})["run_id"]
+            move = functools.partial(called, address, f"/api/runs/{run_id}/signals", {"name": "GO"})
+            taken = lit_ms(browser, address, run_id, 30, move)
+    yield Figure("server", "lit state", round(taken, 1), "ms", 0, 0, f"< {LIT_MS:g} ms", taken < LIT_MS)
+
+
+def idle() -> Iterator[Figure]:
+    """What a thousand streams on which nothing happens cost in memory, and whether somebody else is still answered."""
+    with folder() as home:
+        pids: list[int] = []
+        with served(home, pids=pids) as address:
+            host, _, port = address.removeprefix("http://").rpartition(":")
+            before = resident(pids[0])
+            streams = [socket.create_connection((host, int(port))) for _ in range(IDLE_STREAMS)]
+            for stream in streams:
+                stream.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            for stream in streams:
+                assert stream.recv(15).endswith(b"200 OK")
+            assert called(address, "/api/runs")["runs"] == []
+            cost = (resident(pids[0]) - before) / 1e6
+            for stream in streams:
+                stream.close()
+    yield Figure("server", "1,000 idle streams", round(cost, 1), "MB", 0, 0, f"< {IDLE_MB:g} MB", cost < IDLE_MB)
+
+
+def resident(pid: int) -> float:
+    """What a process holds in memory, in bytes."""
+    return float(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize())
+
+
 def server() -> Iterator[Figure]:
     """All of them."""
     yield from streams()
+    yield from lights()
+    yield from idle()
     yield from listing()
 
 

@@ -42,9 +42,9 @@ class Screen:
 
 
 @contextmanager
-def on_a_terminal(detent: Detent, *argv: str) -> Iterator[Screen]:
+def on_a_terminal(detent: Detent, *argv: str, **more: str) -> Iterator[Screen]:
     ours, theirs = pty.openpty()
-    env = detent.env | {"TERM": "xterm-256color", "COLUMNS": "160", "LINES": "40"}
+    env = detent.env | {"TERM": "xterm-256color", "COLUMNS": "160", "LINES": "40"} | more
     process = subprocess.Popen(
         [SCRIPT, *argv], cwd=detent.folder, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
     )
@@ -71,6 +71,27 @@ def test_the_waiting_list_is_drawn_anew_as_questions_come_and_go(detent: Detent)
         assert screen.process.wait(DEADLINE_S) == 130
         screen.shows("never written")
         assert "Traceback" not in screen.raw
+
+
+def test_on_a_narrow_terminal_the_question_stands_beneath_its_run(detent: Detent) -> None:
+    for name in ("one", "two", "three"):
+        detent("run", "flows.py:PLEA", "--id", name, "--set", f"to={name}", code=3)
+    with on_a_terminal(detent, "list", "--waiting", "--watch", COLUMNS="44", LINES="8", NO_COLOR="1") as screen:
+        assert screen.shows("2 more, for which there is no room here")
+        assert screen.shows("3 runs")
+        assert re.search(r"three  plea +working  waiting +\S.*\r\n  │ Please\?", screen.raw)
+        assert not re.search(r"\x1b\[[0-9;]*m", screen.raw)  # drawn in place, and without colours
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.process.wait(DEADLINE_S) == 130
+
+
+def test_a_terminal_that_can_only_write_gets_lines(detent: Detent) -> None:
+    detent("run", "flows.py:PLEA", "--id", "plea", "--set", "to=ann", code=3)
+    with on_a_terminal(detent, "watch", "plea", TERM="dumb") as screen:
+        assert screen.shows("working/send/1 waits: Please?")
+        detent("approve", "plea")
+        assert screen.shows("completed")
+        assert "\x1b" not in screen.raw
 
 
 def test_in_a_pipe_every_change_is_one_line(detent: Detent) -> None:

@@ -46,8 +46,8 @@ def missing() -> str:
 class Stage:
     """A project folder with machines, and `detent serve` in it."""
 
-    def __init__(self, folder: Path, **more: str) -> None:
-        self.folder, self.more = folder, more
+    def __init__(self, folder: Path, *, token: str = "", **more: str) -> None:
+        self.folder, self.token, self.more = folder, token, more
         shutil.copytree(HERE / "stage", folder, dirs_exist_ok=True)
         self.port = 0
         self.address = ""
@@ -64,6 +64,9 @@ class Stage:
         """Serve, on the same port as before."""
         files = [f"flows.py:{name}" for name in FLOWS]
         command = [str(DETENT), "serve", "--json", "--port", str(self.port), *files]
+        if self.token:
+            (self.folder / "token").write_text(self.token)
+            command += ["--token-file", "token"]
         self.process = subprocess.Popen(
             command, cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -82,9 +85,10 @@ class Stage:
     def ask(self, path: str, body: Any = None) -> Any:
         """One call of the API."""
         content = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(  # noqa: S310  # our own server
-            f"{self.address}{path}", content, {"Content-Type": "application/json"} if content else {}
-        )
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        if content:
+            headers["Content-Type"] = "application/json"
+        request = urllib.request.Request(f"{self.address}{path}", content, headers)  # noqa: S310  # our own server
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
                 return json.load(answer)

@@ -217,13 +217,18 @@ def test_a_page_in_the_background_notifies_once(stage: Stage, look: Look) -> Non
     looker = look(permissions=["notifications"])
     looker.context.add_init_script(
         """window.told = []; window.isAway = false;
-        window.Notification = class { constructor(title, more) { window.told.push(`${title}: ${more.body}`); }
+        window.Notification = class {
+          constructor(title, more) { window.told.push(`${title}: ${more.body}`); window.note = this; }
+          close() {}
           static permission = "granted"; };
         Object.defineProperty(document, "hidden", {get: () => window.isAway});"""
     )
     page = looker.go("#/inbox")
     shown(page.get_by_text("Nothing waits for you"))
     page.evaluate("window.isAway = true; document.dispatchEvent(new Event('visibilitychange'))")
-    stage.start("flows.py:RELEASE", {"version": "5.0.0", "notes": ""})
+    run_id = stage.start("flows.py:RELEASE", {"version": "5.0.0", "notes": ""})
     page.wait_for_function("() => window.told.length > 0")
     assert page.evaluate("window.told") == ["Release to everybody asks: Publish 5.0.0 to everybody?"]
+    page.evaluate("window.note.onclick()")
+    expect(page).to_have_url(f"{stage.address}/#/inbox/{run_id}/publish%2Fpublish%2F1")
+    shown(page.get_by_role("article", name="Publish 5.0.0 to everybody?"))

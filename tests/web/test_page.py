@@ -110,6 +110,24 @@ def test_definitions_show_pictures_problems_at_lines_and_start_runs(stage: Stage
     expect(page.locator("svg.machine .lit")).to_have_attribute("data-state", "booked")
 
 
+def test_a_file_is_seen_as_it_is_written(stage: Stage, look: Look) -> None:
+    page = look().go("#/definitions")
+    shown(page.get_by_role("link", name="expense-simple"))
+    file = stage.folder / "fresh.yaml"
+    whole = (stage.folder / "expense-simple.yaml").read_text().replace("expense_simple", "fresh_one")
+    file.write_text(whole)
+    try:
+        page.get_by_role("link", name="fresh.yaml").click()
+        shown(page.locator("svg.machine"))
+        file.write_text(whole.replace("transitions:", "transitoins:"))
+        shown(page.locator(".flaw").first)
+        file.write_text(whole)
+        gone(page.locator(".flaw"))
+        shown(page.locator("svg.machine"))
+    finally:
+        file.unlink()
+
+
 def test_two_versions_are_compared(stage: Stage, look: Look) -> None:
     page = look().go("#/compare?left=expense-simple.yaml&right=expense.yaml")
     shown(page.get_by_text("differences"))
@@ -201,6 +219,34 @@ def test_a_first_visit_is_light_and_under_a_strict_policy(stage: Stage, look: Lo
     page.wait_for_load_state("load")
     assert 0 < sum(sizes) < FIRST_LOAD_MAX
     assert all("default-src 'self'" in policy for policy in answers)
+
+
+def test_a_token_is_asked_for_kept_in_the_tab_and_used_for_everything(look: Look, tmp_path: Path) -> None:
+    stage = Stage(tmp_path, token="0123456789abcdefABCDEF")  # noqa: S106  # of this server only
+    try:
+        looker = look(stage)
+        looker.tolerated.append("Failed to load resource")
+        page = looker.go("#/inbox")
+        shown(page.get_by_role("heading", name="This server wants a token"))
+        for token in ("not the token at all", stage.token):
+            page.get_by_label("Token").fill(token)
+            page.get_by_role("button", name="Go on").click()
+        shown(page.get_by_text("Nothing waits for you"))
+        run_id = stage.start("expense.yaml", {"what": "keys", "amount": 350})
+        shown(page.get_by_role("article", name="Spend 350 on keys?"))  # the stream has the token too
+        page.get_by_role("button", name="Approve").click()
+        until(lambda: stage.status(run_id) == "completed")
+        with page.expect_download() as journal:
+            page.goto(f"{stage.address}/#/runs/{run_id}?tab=now")
+            page.get_by_role("button", name="Journal").click()
+        assert run_id in journal.value.path().read_text()
+        link = look(stage).go(f"#token={stage.token}")  # as `detent serve` prints it
+        shown(link.get_by_text("Nothing waits for you"))
+        assert stage.token not in link.url
+        for one in (page, link):
+            one.goto("about:blank")
+    finally:
+        stage.close()
 
 
 def test_no_address_leads_nowhere(stage: Stage, look: Look) -> None:

@@ -14,7 +14,10 @@ const OPEN = -4; // depth at which a value begins that is to be seen with all it
 
 const label = (line) => line.title || line.machine || line.name;
 
-function useAnswer(path) {
+const AGAIN_MS = 4000;
+
+/** What an address answers; `isLive`: asked again now and then while it is seen, for files change beneath the page. */
+function useAnswer(path, isLive = false) {
   const found = useSignal(null);
   const trouble = useSignal("");
   const was = useRef(null);
@@ -22,8 +25,13 @@ function useAnswer(path) {
     const abort = new AbortController();
     if (was.current !== path) { was.current = path; found.value = null; }
     trouble.value = "";
-    if (path) call(path, undefined, abort).then((made) => { found.value = made; }).catch((error) => { if (error.name !== "AbortError" && error.type !== "no_answer") trouble.value = error.message; });
-    return () => abort.abort();
+    const read = () => call(path, undefined, abort).then((made) => {
+      trouble.value = "";
+      if (JSON.stringify(made) !== JSON.stringify(found.peek())) found.value = made;
+    }).catch((error) => { if (error.name !== "AbortError" && error.type !== "no_answer") trouble.value = error.message; });
+    if (path) read();
+    const again = path && isLive && setInterval(() => { if (!document.hidden) read(); }, AGAIN_MS);
+    return () => { clearInterval(again); abort.abort(); };
   }, [path, returned.value]);
   return [found.value, trouble.value];
 }
@@ -34,14 +42,14 @@ function Thumb({ name }) {
 }
 
 function Library() {
-  const [lines, trouble] = useAnswer("/api/definitions");
+  const [lines, trouble] = useAnswer("/api/definitions", true);
   if (trouble) return html`<div class="note harm" role="alert">${trouble}</div>`;
   return html`<header><div class="grow"><h1>${_("Definitions")}</h1><p class="lede">${_("Workflow files of this project")}</p></div>
       ${lines?.filter((line) => line.ok).length > 1 && html`<a class="button" href=${address(["compare"])}>${_("Compare two")}</a>`}</header>
     ${!lines ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`
     : !lines.length ? html`<div class="card empty"><h2>${_("No workflow file here")}</h2><p>${_("Make one with: detent init. It appears here at once.")}</p></div>`
       : html`<div class="library">${lines.map((line) => html`<a class="card" key=${line.name} href=${address(["definitions", line.name])}>
-        ${line.ok ? html`<${Thumb} name=${line.name} />` : html`<div class="thumb"><span class="tag harm">${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</span></div>`}
+        ${line.ok ? html`<${Thumb} key=${line.digest} name=${line.name} />` : html`<div class="thumb"><span class="tag harm">${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</span></div>`}
         <div class="named"><h2><${Text} value=${label(line)} /></h2>${label(line) !== line.name && html`<div class="row wrap faint"><span class="mono cut"><${Text} value=${line.name} /></span></div>`}
           <div class="row wrap">${line.ok && html`<span class="tag">${_("{count} states", { count: line.states })}</span>`}${line.version && html`<span class="tag">${line.version}</span>`}
             ${line.warnings.length > 0 && html`<span class="tag warn">${line.warnings.length === 1 ? _("1 hint") : _("{count} hints", { count: line.warnings.length })}</span>`}
@@ -54,7 +62,7 @@ function Source({ text, flaws }) {
   for (const flaw of flaws) at.set(flaw.line, [...(at.get(flaw.line) || []), flaw]);
   const chosen = Number(place.value.query.get("line")) || 0;
   const first = chosen || flaws[0]?.line;
-  useEffect(() => { if (first > 12 || chosen) document.getElementById(`line-${first}`)?.scrollIntoView({ block: "center" }); }, [text, chosen]);
+  useEffect(() => { if (first > 12 || chosen) document.getElementById(`line-${first}`)?.scrollIntoView({ block: "center" }); }, [chosen]);
   return html`<div class="source" tabIndex="0" role="region" aria-label=${_("Text of the file")}>${text.split("\n").map((line, index) => {
     const here = at.get(index + 1) || [];
     const kind = here.some((flaw) => flaw.severity === "error") ? "bad" : here.length ? "warn" : "";
@@ -89,7 +97,7 @@ function Start({ view }) {
 }
 
 function DefinitionPage({ name }) {
-  const [view, trouble] = useAnswer(`/api/definitions/view${query({ name })}`);
+  const [view, trouble] = useAnswer(`/api/definitions/view${query({ name })}`, true);
   const [lines] = useAnswer("/api/definitions");
   if (trouble) return html`<div class="card empty"><h2>${_("This definition cannot be shown")}</h2><p><${Text} value=${trouble} /></p><a href="#/definitions">${_("Definitions")}</a></div>`;
   if (!view) return html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`;
@@ -103,7 +111,7 @@ function DefinitionPage({ name }) {
       ${view.graph && html`<section class="card"><${Diagram} graph=${view.graph} /></section>`}
       ${line.problems.length > 0 && html`<section class="card"><header><h2>${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</h2></header><ul class="body stack">${line.problems.map((flaw) => html`<li><a class="underlined" href=${address(["definitions", line.name], { line: flaw.line })}>${_("line {line}", { line: flaw.line })}</a> <${Text} value=${flaw.message} /></li>`)}</ul></section>`}
       ${line.warnings.length > 0 && html`<div class="note"><ul>${line.warnings.map((text) => html`<li><${Text} value=${text} /></li>`)}</ul></div>`}
-      ${view.source && html`<section class="card"><header><h2>${_("File")}</h2></header><${Source} text=${view.source} flaws=${line.problems} /></section>`}</div>
+      ${view.source && html`<section class="card file"><header><h2>${_("File")}</h2></header><${Source} text=${view.source} flaws=${line.problems} /></section>`}</div>
       <div class="stack">${line.ok && html`<${Start} key=${line.digest} view=${view} />`}</div></div>`;
 }
 
@@ -124,6 +132,8 @@ export function Compare() {
   return html`<header><div class="grow"><p class="lede"><a href="#/definitions">${_("Definitions")}</a></p><h1>${_("Compare two versions")}</h1></div></header>
     <div class="stack"><div class="two"><datalist id="machines">${names.map((name) => html`<option value=${name} />`)}</datalist>${side("left", left, _("Before"))}${side("right", right, _("After"))}</div>
     ${trouble && html`<div class="note harm" role="alert"><${Text} value=${trouble} /></div>`}
+    ${(!left || !right) && html`<div class="card empty"><h2>${_("What is to be compared?")}</h2><p>${_("A file of this project, run:ID for the version a run is pinned to, or a digest.")}</p></div>`}
+    ${left && right && !found && !trouble && html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`}
     ${found && html`${found.is_same ? html`<div class="note good">${_("Both are the same machine.")}</div>`
     : html`<section class="card"><header><h2>${found.changes.length === 1 ? _("1 difference") : _("{count} differences", { count: found.changes.length })}</h2></header>${found.changes.map((change) => html`<div class="change"><span><span class=${`tag ${{ added: "good", removed: "harm", changed: "warn" }[change.kind]}`}>${KIND()[change.kind]}</span></span>
       <div class="stack"><div><span class="faint">${WHAT()[change.what]}</span> <b class="mono"><${Text} value=${change.subject} /></b></div>

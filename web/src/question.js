@@ -12,6 +12,8 @@ import { say } from "./toast.js";
 import { Value, brief } from "./value.js";
 import { call } from "./wire.js";
 
+const LONG = 160; // letters of a question; more of them are written smaller
+
 const KINDS = () => ({ irreversible: _("cannot be taken back"), idempotent: _("harmless to repeat"), pure: _("changes nothing outside") });
 
 /** Send an answer; true when it was taken. A decision that came too late is told politely, and the question goes away. */
@@ -155,7 +157,7 @@ export function Question({ item, takesKeys = false, isBare = false }) {
       ${!isBare && html`<div class="about"><a href=${address(["runs", item.run_id])}><${Text} value=${item.title || item.machine} /></a>
         <span><span class="state"><${Text} value=${item.state} /></span></span>
         <time datetime=${iso(question.since)} title=${moment(question.since)}>${age(question.since)}</time></div>`}
-      <div class="asks" role="heading" aria-level="2"><${Text} value=${question.question || _("May {action} go ahead?", { action: question.action })} /></div>
+      <div class=${`asks ${(question.question || "").length > LONG ? "long" : ""}`} role="heading" aria-level="2"><${Text} value=${question.question || _("May {action} go ahead?", { action: question.action })} /></div>
       <div class="about">
         ${item.asked_by && html`<span><${Said} text=${_("started by {who}")} who=${item.asked_by} /></span>`}
         <span class="faint mono"><${Text} value=${question.contract_id} /></span>

@@ -9,6 +9,7 @@ const carried = /^#token=([\w-]+)$/.exec(location.hash);
 if (carried) {
   sessionStorage.setItem(KEPT, carried[1]);
   history.replaceState(null, "", "#/inbox");
+  dispatchEvent(new HashChangeEvent("hashchange")); // whoever has read the address already
 }
 
 export const token = signal(sessionStorage.getItem(KEPT) || "");

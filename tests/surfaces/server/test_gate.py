@@ -4,12 +4,14 @@ import asyncio
 import json
 import resource
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from detent.errors import Refused
+from detent.surfaces.server.page import BUILT
 from detent.surfaces.server.service import Plan, read_token, serving
 from detent.surfaces.server.setting import Limits, Settings
 from tests.surfaces.server.stage import stage
@@ -221,6 +223,20 @@ async def test_a_thousand_idle_streams_leave_room_for_others(tmp_path: Path) -> 
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+async def test_connections_have_a_limit_too(tmp_path: Path) -> None:
+    async with stage(tmp_path, Settings(limits=Limits(connections=5))) as at:
+        assert (await at.get("/healthz"))["ok"]  # a connection that is kept, and goes on being served
+        opened = [await asyncio.open_connection("127.0.0.1", at.port) for _ in range(4)]
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
+            with suppress(ConnectionError):  # closed without a word
+                assert await reader.read() == b""
+            writer.close()
+            assert (await at.get("/healthz"))["ok"]
+        for _, writer in opened:
+            writer.close()
+
+
 async def test_a_token_is_wanted_everywhere_but_on_the_page(tmp_path: Path) -> None:
     async with stage(tmp_path, token="s" * 20) as at:
         for given in (None, "Bearer wrong", f"Basic {'s' * 20}", "s" * 20, f"Bearer {'s' * 19}é"):
@@ -228,8 +244,13 @@ async def test_a_token_is_wanted_everywhere_but_on_the_page(tmp_path: Path) -> N
             answer = await at.client.get("/api/runs", headers=headers)
             assert answer.status_code == 401, given
             assert answer.headers["www-authenticate"] == "Bearer"
-        assert (await at.client.get("/")).status_code == 200
         assert (await at.client.get("/healthz")).status_code == 200
+        for path in ("/chat", "/chat/", "/chat/image", "/ecs/respond", "/mcp", "/api", "/api/nothing"):
+            assert (await at.client.post(path, json={})).status_code == 401, path
+        files = [path for path in BUILT.rglob("*") if path.is_file()]
+        for file in ("", *(path.relative_to(BUILT).as_posix() for path in files)):  # also chat.js: the page must come
+            assert (await at.client.get(f"/{file}")).status_code in (200, 404), file
+        assert (await at.client.get("/")).status_code == 200
         right = {"Authorization": f"Bearer {'s' * 20}"}
         assert (await at.client.get("/api/runs", headers=right)).status_code == 200
         assert (await at.client.get("/api/events")).status_code == 401

@@ -49,7 +49,7 @@ function Deeds({ title, deeds }) {
   return html`<div class="stack"><h3>${title}</h3><ul class="card">${deeds.map((deed) => html`<li class="contract" key=${deed.contract_id}>
     <header><span class="faint mono">${deed.seq}</span><b><${Text} value=${deed.effect} /></b><span class="faint">${clock(deed.at)}</span>
       ${deed.kind === "irreversible" && html`<span class="tag harm">${_("cannot be taken back")}</span>`}${deed.deed === "possible" && html`<span class="tag warn">${_("may have happened")}</span>`}</header>
-    ${Object.keys(deed.input).length > 0 && html`<${Value} value=${deed.input} depth=${2} />`}</li>`)}</ul></div>`;
+    ${Object.keys(deed.input).length > 0 && html`<${Value} value=${deed.input} depth=${1} />`}</li>`)}</ul></div>`;
 }
 
 /** Fork and retry: a new run, and first the list of what a new run does not undo. */

@@ -4,6 +4,8 @@ Without a terminal nothing is drawn over: what is new is written once, so that a
 """
 
 import asyncio
+import os
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -16,7 +18,7 @@ from detent.core.status import Status
 from detent.host.port import Summary
 from detent.surfaces.cli.caller import Caller, emit, has_colour
 from detent.surfaces.cli.story import Narrator, News, record_of
-from detent.surfaces.cli.text import brief, clock, columns, duration, status_word, visible, when
+from detent.surfaces.cli.text import brief, clock, columns, duration, status_word, visible, when, wide
 from detent.surfaces.cli.view import CODES, Standing
 from detent.surfaces.language import _
 
@@ -28,8 +30,14 @@ class Board:
     """The place of the lines that are drawn anew; with a terminal or without."""
 
     def __init__(self) -> None:
-        self.is_live = has_colour(sys.stdout)
+        self.is_live = sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
         self._live: Any = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of the terminal, as it is now."""
+        found = shutil.get_terminal_size()
+        return found.columns, found.lines
 
     def __enter__(self) -> "Board":
         if self.is_live:
@@ -47,14 +55,14 @@ class Board:
         if self._live is not None:
             self._live.stop()
 
-    def draw(self, lines: Lines) -> None:
-        """Draw these instead of the last ones."""
+    def draw(self, lines: Lines, *, is_cut: bool = False) -> None:
+        """Draw these instead of the last ones; a line that is too long goes on in the next, or is cut."""
         if self._live is not None:
             from rich.text import Text
 
-            text = Text(no_wrap=True, overflow="ellipsis")
+            text = Text(no_wrap=is_cut, overflow="ellipsis" if is_cut else "fold")
             for number, (line, colour) in enumerate(lines):
-                text.append(("\n" if number else "") + visible(line), style=colour or None)
+                text.append(("\n" if number else "") + visible(line), style=self._style(colour))
             self._live.update(text, refresh=True)
 
     def line(self, caller: Caller, text: str, colour: str) -> None:
@@ -62,7 +70,11 @@ class Board:
         if self._live is None:
             caller.say(text, colour)
         else:
-            self._live.console.print(visible(text), style=colour or None, soft_wrap=True)
+            self._live.console.print(visible(text), style=self._style(colour), soft_wrap=True)
+
+    @staticmethod
+    def _style(colour: str) -> str | None:
+        return colour if colour and has_colour(sys.stdout) else None
 
 
 async def watch_run(caller: Caller, run_id: str, after: int) -> int:
@@ -106,7 +118,8 @@ async def watch_list(caller: Caller, wanted: Sequence[Status], limit: int) -> in
                     emit({"ok": True, "runs": msgspec.to_builtins(runs), "error": None})
             elif board.is_live:
                 about = _("{count} runs, {clock}; Ctrl-C ends this", count=len(runs), clock=clock(time.time()))
-                board.draw([*((line, "") for line in table(runs)), ("", ""), (about, "dim")])
+                width, height = board.size
+                board.draw([*_fitting(runs, width, height - 3), ("", ""), (about, "dim")], is_cut=True)
             else:
                 _tell_changes(caller, seen or {}, now)
             seen = now
@@ -130,8 +143,29 @@ def table(runs: Sequence[Summary]) -> list[str]:
     """The list of runs as aligned lines."""
     if not runs:
         return [_("no runs")]
-    head = [_("run"), _("machine"), _("state"), _("status"), _("changed"), _("question")]
-    return columns([head, *(_row(summary) for summary in runs)])
+    return columns([_head(), *(_row(summary) for summary in runs)])
+
+
+def _head() -> list[str]:
+    return [_("run"), _("machine"), _("state"), _("status"), _("changed"), _("question")]
+
+
+def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
+    """The list for a terminal of this size: what is asked goes beneath its run when there is no room beside it."""
+    lines = table(runs)
+    groups = [[line] for line in lines[1:]]
+    if any(wide(line) > width for line in lines) and any(summary.waiting for summary in runs):
+        rows = [_row(summary) for summary in runs]
+        lines = columns([row[:-1] for row in (_head(), *rows)])
+        groups = [[line, f"  │ {row[-1]}"] if row[-1] else [line] for line, row in zip(lines[1:], rows, strict=True)]
+    yield lines[0], "" if len(lines) == 1 else "dim"
+    left = height - 1
+    for number, group in enumerate(groups):
+        left -= len(group)
+        if left < (number + 1 < len(groups)):
+            yield _("{count} more, for which there is no room here", count=len(groups) - number), "dim"
+            return
+        yield from ((line, "") for line in group)
 
 
 def _row(summary: Summary) -> list[str]:

@@ -112,7 +112,15 @@ class Narrator:
                 self._since[taken.subject] = at, effect
                 yield _("  {name}: {effect} began", name=name, effect=effect), "dim"
             case Status.WAITING:
-                yield _("  {name} waits", name=name), "dim"
+                asked = contract.question.text if contract and contract.question else ""
+                yield (
+                    (_("  {name} waits: {question}", name=name, question=brief(asked, 500)), "")
+                    if asked
+                    else (
+                        _("  {name} waits", name=name),
+                        "dim",
+                    )
+                )
             case Status.COMPLETED:
                 yield _("  {name} completed{spent}", name=name, spent=spent), "green"
             case Status.FAILED:

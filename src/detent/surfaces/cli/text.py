@@ -120,16 +120,17 @@ def brief(value: Any, width: int = 100) -> str:
 
 def columns(rows: list[list[str]]) -> list[str]:
     """Rows as aligned lines; wide letters count twice."""
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)] if rows else []
+    widths = [max(map(wide, column)) for column in zip(*rows, strict=True)] if rows else []
     return ["  ".join(padded(c, w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def padded(text: str, width: int) -> str:
     """The text with blanks up to a width."""
-    return text + " " * (width - _width(text))
+    return text + " " * (width - wide(text))
 
 
-def _width(text: str) -> int:
+def wide(text: str) -> int:
+    """How many columns a text takes; wide letters count twice."""
     return sum(2 if unicodedata.east_asian_width(ch) in "WF" else 1 for ch in text)
 
 
@@ -151,7 +152,8 @@ def when(at: float, now: float | None = None) -> str:
     apart = (time.time() if now is None else now) - at
     if abs(apart) < 1:
         return _("just now")
-    return _("{time} ago", time=duration(apart)) if apart > 0 else _("in {time}", time=duration(-apart))
+    whole = float(int(abs(apart)))  # tenths of a second would only flicker
+    return _("{time} ago", time=duration(whole)) if apart > 0 else _("in {time}", time=duration(whole))
 
 
 def clock(at: float) -> str:

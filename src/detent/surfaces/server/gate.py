@@ -23,7 +23,7 @@ from detent.surfaces.server.shape import Detail, Trouble
 HEAD_BYTES = 16 * 1024
 HEADERS_MAX = 100
 ADDRESSES_MAX = 10_000  # senders whose pace is remembered
-GUARDED = ("/api/", "/chat", "/ecs/", "/mcp")  # what the token protects; the rest is the page
+GUARDED = ("/api", "/chat", "/ecs", "/mcp")  # what the token protects, with all beneath it; the rest is the page
 SECURITY = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "
@@ -36,6 +36,11 @@ SECURITY = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
 }
+
+
+def is_guarded(path: str) -> bool:
+    """Whether an address is one of the API; `/chat.js` is a file of the page."""
+    return any(path == start or path.startswith(f"{start}/") for start in GUARDED)
 
 
 class Turned(Exception):
@@ -68,7 +73,7 @@ class Gate:
                     headers = MutableHeaders(scope=message)
                     for name, value in SECURITY.items():
                         headers.setdefault(name, value)
-                    if scope["path"].startswith(GUARDED):
+                    if is_guarded(scope["path"]):
                         headers.setdefault("Cache-Control", "no-store")
                 await send(message)
 
@@ -95,7 +100,7 @@ class Gate:
         is_signed = any(path.startswith(prefix) for prefix in is_open)
         if not is_signed:
             self._check_site(scope["method"], path, headers)
-            if path.startswith(GUARDED):
+            if is_guarded(path):
                 self._check_token(headers)
         self._check_size(headers)
 
@@ -120,7 +125,7 @@ class Gate:
     def _check_site(self, method: str, path: str, headers: Headers) -> None:
         is_reading = method in ("GET", "HEAD", "OPTIONS")
         site = headers.get("sec-fetch-site", "")
-        if site in ("cross-site", "same-site") and (path.startswith(GUARDED) or not is_reading):
+        if site in ("cross-site", "same-site") and (is_guarded(path) or not is_reading):
             raise Turned(403, "foreign_site", "another site's page may not ask this server")
         origin = headers.get("origin")
         if origin is not None and not is_reading and _netloc(origin) != headers.get("host", "").lower():

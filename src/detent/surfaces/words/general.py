@@ -152,6 +152,7 @@ CHINESE: dict[str, str] = {
     "{way} on {event}": "{way}（{event}）",
     "  {name}: {effect} began": "  {name}：{effect} 开始",
     "  {name} waits": "  {name} 等待",
+    "  {name} waits: {question}": "  {name} 等待：{question}",
     "  {name} completed{spent}": "  {name} 完成{spent}",
     "  {name} failed{spent}: {problem}": "  {name} 失败{spent}：{problem}",
     "  {name} rejected: {problem}": "  {name} 被拒绝：{problem}",

@@ -12,6 +12,7 @@ CHINESE: dict[str, str] = {
     "--export and --verify do not go together": "--export 与 --verify 不能一起用",
     "--all goes with --export or --verify": "--all 只能与 --export 或 --verify 一起用",
     "Stay, and show every change as it comes.": "留在这里，随时显示每个变化。",
+    "{count} more, for which there is no room here": "还有 {count} 个，此处放不下",
     "{count} runs, {clock}; Ctrl-C ends this": "{count} 个运行，{clock}；按 Ctrl-C 结束",
     "{clock}  {run_id} is no longer in this list": "{clock}  {run_id} 已不在此列表中",
 }
