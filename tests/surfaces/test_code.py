@@ -208,3 +208,16 @@ def test_on_a_terminal_the_plan_is_shown_and_a_go_is_asked_for(tmp_path: Path) -
     text = heard.decode()
     assert text.count("Go, modify …, or cancel?") == 2
     assert "archived" in text
+
+
+def test_a_merge_in_progress_is_said_and_left(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, "Path('new.txt').write_text('n')", GOOD)
+    git(shell.root, "checkout", "-q", "-b", "other")
+    git(shell.root, "commit", "-q", "--allow-empty", "-m", "theirs")
+    git(shell.root, "checkout", "-q", "main")
+    git(shell.root, "commit", "-q", "--allow-empty", "-m", "ours")
+    git(shell.root, "merge", "-q", "--no-commit", "other")
+    said = shell("start", "Do it", "--yes")
+    assert "in the middle of a merge" in said.err
+    assert "T-001 verified: 2 tests" in said.err
+    assert (shell.root / ".git" / "MERGE_HEAD").exists()

@@ -56,6 +56,7 @@ class Agent(msgspec.Struct, frozen=True):
     reader: stream.Reader
     options: tuple[str, ...] = ("args",)
     has_stdin: bool = True  # the prompt is on its standard input
+    env: tuple[tuple[str, str], ...] = ()  # what it finds besides, unless the user says otherwise
 
 
 def _claude(assignment: Assignment, settings: WorkerSettings) -> list[str]:
@@ -114,11 +115,18 @@ AGENTS = {
         "claude", "npm: @anthropic-ai/claude-code", _claude, stream.claude, options=("args", "tools", "schema")
     ),
     "codex": Agent("codex", "npm: @openai/codex", _codex, stream.codex, options=("args", "schema")),
-    "gemini": Agent("gemini", "npm: @google/gemini-cli", _gemini, stream.gemini),
+    "gemini": Agent(
+        "gemini", "npm: @google/gemini-cli", _gemini, stream.gemini, env=(("GEMINI_CLI_TRUST_WORKSPACE", "true"),)
+    ),  # without a terminal it cannot ask whether it may work here, and ends at once
     "opencode": Agent("opencode", "npm: opencode-ai", _opencode, stream.opencode),
     "aider": Agent("aider", "PyPI: aider-chat", _aider, stream.aider, has_stdin=False),
 }
-EXITS = {("gemini", 42): "it could not use what it was given", ("gemini", 53): "it reached its own limit of turns"}
+EXITS = {
+    ("gemini", 41): "it is not signed in: set GEMINI_API_KEY, or start `gemini` once and choose how",
+    ("gemini", 42): "it could not use what it was given",
+    ("gemini", 53): "it reached its own limit of turns",
+    ("gemini", 55): "it does not trust this folder",
+}
 
 
 class AgentWorker:
@@ -174,7 +182,12 @@ class AgentWorker:
         listener = _Listener(self._agent.reader, hear)
         stdin = assignment.prompt if self._agent.has_stdin else None
         report = await leash.hold(
-            self.argv(assignment), _environment(given), assignment, listener.hear, stdin, lambda: listener.said.cost_usd
+            self.argv(assignment),
+            _environment(given, self._agent),
+            assignment,
+            listener.hear,
+            stdin,
+            lambda: listener.said.cost_usd,
         )
         return leash.result_of(assignment.folder, self._told(assignment, report, listener.said))
 
@@ -221,8 +234,9 @@ def _started(command: list[str] | str, program: str) -> list[str]:
         raise DefinitionError(f"`{command}` is not a command line: {error}", "worker.command") from None
 
 
-def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in leash.environment(given).items() if name not in OWNED}
+def _environment(given: Mapping[str, str], agent: Agent) -> dict[str, str]:
+    mine = {name: value for name, value in leash.environment(given).items() if name not in OWNED}
+    return dict(agent.env) | mine
 
 
 def _word(value: Any) -> str:

@@ -280,7 +280,12 @@ def _green(job: Job, task: Task, found: Evidence, seen: Seen) -> Job:
     if spent and job.settings.budget.changed_lines and seen.changed_lines > job.settings.budget.changed_lines:
         return block(put(job, task.id, evidence=found), "budget", spent, task.id)
     job = put(job, task.id, status="DONE", faults=(), evidence=found, finished_at=seen.at, question="")
-    job = noted(job, seen.at, f"{task.id} verified: {found.tests} tests, tree {found.tree[:12]}", task.id)
+    job = noted(
+        job,
+        seen.at,
+        f"{task.id} verified: {f'{found.tests} tests, ' if found.tests else ''}tree {found.tree[:12]}",
+        task.id,
+    )
     if found.mode == "final":
         job = replace(job, final=found)
     is_end = task.id == FINAL and not job.step.is_repair

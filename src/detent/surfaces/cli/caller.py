@@ -75,6 +75,7 @@ class Caller:
         self.home = Path(home or os.environ.get("DETENT_HOME") or DEFAULT_HOME)
         self.is_json = is_json
         self.interrupted = ""  # the run that Ctrl-C puts down
+        self.go_on: tuple[str, ...] = ()  # the command that takes it up again, where it is not `resume RUN`
         self._found = ""
         self.is_driven_elsewhere = False
         self._home_option, self._policy_option = home, policy

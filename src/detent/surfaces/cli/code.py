@@ -17,6 +17,7 @@ from detent.agents.coding.mending import NONE
 from detent.agents.coding.plan import order
 from detent.agents.coding.settings import PlannerSettings, Settings, WorkerSettings
 from detent.effects.git import Repository
+from detent.effects.git.head import operations
 from detent.errors import Refused
 from detent.host.embedded.host import new_run_id
 from detent.surfaces.cli import codelook, codemove
@@ -57,6 +58,7 @@ async def start(
     desk = await Desk.open(caller, by)
     if worker:
         _check(_worker(worker), desk)  # who cannot work is refused before anything is written
+    _say_what_is_under_way(desk)
     chosen = _chosen(desk, plan_file, worker, planner)
     _check(chosen.worker, desk)
     run_id = new_run_id()
@@ -70,6 +72,22 @@ async def start(
         await host.signal(begun.id, "USER_INPUT_REQUIREMENT", {"requirement": requirement}, by=by)
         await desk.driven(host, begun.id, begun.seq)
     return await _onward(desk, is_yes)
+
+
+UNDER_WAY = {
+    "MERGE_HEAD": "merge", "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "BISECT_LOG": "bisect",
+    "rebase-merge": "rebase", "rebase-apply": "rebase", "sequencer": "cherry-pick",
+}  # fmt: skip
+
+
+def _say_what_is_under_way(desk: Desk) -> None:
+    """A job may work in the middle of a merge; whoever forgot about theirs would rather know before."""
+    found = sorted({UNDER_WAY.get(name, name) for name in operations(desk.repository.place)})
+    if found and desk.repository.has_git:
+        text = _(
+            "in the middle of a {name}: the job works on the files as they are, and leaves it to you", name=found[0]
+        )
+        desk.caller.note(text, "yellow")
 
 
 async def _offer_git(caller: Caller, is_wanted: bool) -> None:

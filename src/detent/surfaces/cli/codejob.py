@@ -34,6 +34,7 @@ class Desk:
     def __init__(self, caller: Caller, repository: Repository, by: str) -> None:
         self.caller, self.repository, self.by = caller, repository, by
         self.root = Path(repository.root)
+        caller.go_on = ("code", "resume")
         if caller.home == Path(DEFAULT_HOME):  # nobody said otherwise: beside the project, wherever we stand in it
             caller.home = self.root / DEFAULT_HOME
 

@@ -90,6 +90,7 @@ def interrupted(is_json: bool) -> int:
     """Ctrl-C: nothing is lost, and how to go on."""
     caller = Caller.current
     run_id = caller.interrupted if caller is not None else ""
+    again = (caller.go_on if caller is not None else ()) or ("resume", run_id)
     if caller is None or not run_id:
         message = _("interrupted")
     elif caller.is_driven_elsewhere:
@@ -97,7 +98,7 @@ def interrupted(is_json: bool) -> int:
             "The run goes on in another process; see it with: {command}", command=caller.command("watch", run_id)
         )
     else:
-        message = _("The run is safe. Go on with: {command}", command=caller.command("resume", run_id))
+        message = _("The run is safe. Go on with: {command}", command=caller.command(*again))
     if is_json:
         failure("interrupted", message, run_id=run_id or None)
     else:
