@@ -25,12 +25,12 @@ PATIENCE_S = 30.0
 
 # What the page says and takes away again after a moment is written down, for a machine may be busy in that moment.
 HEARD = """
-window.heard = [];
+() => { if (!window.heard) { window.heard = [];
 new MutationObserver((changes) => {
   for (const node of changes.flatMap((change) => [...change.addedNodes]))
     for (const one of node.querySelectorAll ? [node, ...node.querySelectorAll("*")] : [])
       if (one.matches(".toast")) window.heard.push(one.textContent);
-}).observe(document, {childList: true, subtree: true});
+}).observe(document, {childList: true, subtree: true}); } }
 """
 
 
@@ -143,7 +143,6 @@ class Looker:
         self.stage = stage
         self.context: BrowserContext = browser.new_context(**given)
         self.context.set_default_timeout(PATIENCE_S * 1000)
-        self.context.add_init_script(HEARD)
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
         self.requests: list[str] = []
@@ -155,6 +154,7 @@ class Looker:
     def go(self, place: str) -> Page:
         """Open a place of the page."""
         self.page.goto(f"{self.stage.address}/{place}")
+        self.page.evaluate(HEARD)  # not as a script of every document: frames that may run nothing would complain of it
         return self.page
 
     def leave(self) -> None:
@@ -163,7 +163,7 @@ class Looker:
         mine = (self.stage.address, "data:", "blob:")
         assert [url for url in self.requests if not url.startswith(mine)] == [], "the page asked somebody else"
         told = [text for text in self.complaints if not any(part in text for part in self.tolerated)]
-        assert told == [], "the console shows errors"
+        assert told == [], f"the console shows errors: {told}"
 
 
 def shown(place: Locator) -> Locator:
