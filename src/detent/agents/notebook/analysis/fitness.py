@@ -46,7 +46,7 @@ def is_table(path: Path) -> bool:
         found = msgspec.json.decode(first)
     except msgspec.DecodeError:
         return False
-    return isinstance(found, dict) and not action_of(found)
+    return isinstance(found, dict) and "actions" not in found and not action_of(found)
 
 
 def refuse_unfit(path: Path) -> None:
