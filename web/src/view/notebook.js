@@ -174,11 +174,12 @@ export function View({ store }) {
     return () => { isGone = true; };
   }, [store, upto]);
   const last = store.entries.value.at(-1)?.seq || 0;
+  const isRead = book.value.seq > 0; // what came while the past was being read is told then, not with the next event
   useEffect(() => {
     if (upto !== Infinity || !book.peek().seq) return;
     const fresh = store.entries.value.filter((entry) => entry.seq > book.peek().seq);
     Promise.all(fresh.map((entry) => (entry.folded.includes("event.result") ? call(`${store.base}/log/${entry.seq}`) : entry))).then((entries) => { book.value = fold(book.peek(), entries); }).catch(() => {});
-  }, [last, upto]);
+  }, [last, upto, isRead]);
   const { value } = book;
   const voices = [...store.voices.value.values()].flat();
   const open = voices.findLast?.((one) => one.cell)?.cell;
