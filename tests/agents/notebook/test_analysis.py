@@ -129,6 +129,9 @@ def test_files_with_a_table_pass(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
         refuse_unfit(tmp_path / name)
     lines = {b'{"a": 1}\n': True, b'{"action": "add", "content": "x"}\n': False, b"nonsense": False}
+    lines |= {b'{"actions": [{"action": "add"}]}': False, b'{"action": {"type": "end_phase"}}': False}
+    lines |= {b'{"type": "house", "price": 3}': True, b'{"action": "click", "at": 3}': True}
+    lines |= {b'{"type": "add", "content": "x"}': False, b'{"action": "shout", "content": "x"}': False}
     for content, is_data in lines.items():
         (tmp_path / "a.jsonl").write_bytes(content)
         assert is_table(tmp_path / "a.jsonl") is is_data

@@ -122,7 +122,7 @@ async def test_death_at_every_journal_write_changes_nothing(tmp_path: Path) -> N
             with_all, points = told(_book(world.home)), world.points
         assert deeds.read_text() == "x"
         assert points >= 60  # before and after each of thirty and more writes
-        questions = 0
+        happened = 0
         for point in range(1, points + 1):
             deeds.unlink(missing_ok=True)
             home = tmp_path / f"home{point}"
@@ -135,10 +135,10 @@ async def test_death_at_every_journal_write_changes_nothing(tmp_path: Path) -> N
                 assert run is not None
                 assert run.state == "workflow_completed", f"died at {world.moments[point - 1]} ({point})"
                 book = _book(home)
-                questions += any(cell.note for cell in book.cells)
+                happened += any(cell.note for cell in book.cells)
                 assert told(book) == with_all
                 assert deeds.read_text() == "x", f"died at point {point}"
-        assert questions <= 2
+        assert happened == 1  # once, a person said so; the other doubt was whether it had begun at all
 
 
 def _book(home: Path) -> Book:

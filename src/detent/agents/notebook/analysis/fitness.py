@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from detent.agents.notebook.action import BESIDES, PROTOCOL
 from detent.agents.notebook.content import action_of
 from detent.errors import Refused
 
@@ -46,7 +47,13 @@ def is_table(path: Path) -> bool:
         found = msgspec.json.decode(first)
     except msgspec.DecodeError:
         return False
-    return isinstance(found, dict) and not action_of(found)
+    if not isinstance(found, dict) or "actions" in found:
+        return False
+    name = action_of(found).get("action", "")
+    is_own = isinstance(found.get("action"), dict) or (
+        "action" in found and "content" in found
+    )  # somebody's own action
+    return name not in PROTOCOL and name not in BESIDES and not is_own
 
 
 def refuse_unfit(path: Path) -> None:
