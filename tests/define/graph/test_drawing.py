@@ -181,7 +181,7 @@ def test_where_a_no_leads_is_written_without_the_condition_that_only_names_the_a
         Transition("a", "no", error="approval_rejected", when=of_action),
         Transition("a", "maybe", error="timeout", when=of_action),
     )
-    work = {"a": (Action("pay", "bank.pay", ask=Question("Pay?")),)}
+    work: dict[str, tuple[Action, ...]] = {"a": (Action("pay", "bank.pay", ask=Question("Pay?")),)}
     ends = {"no": Status.FAILED, "maybe": Status.FAILED}
     shown = picture(Machine(name="m", initial="a", transitions=rows, work=work, ends=ends))
     assert labels(edge(shown, "a", "no")) == ["!approval_rejected"]
