@@ -106,6 +106,7 @@ def test_merged_keys_keep_their_lines(tmp_path: Path) -> None:
     [
         ("", "1:1: the file is empty"),
         ("a: 1", "1:1: a case file must be a list"),
+        ("states: {}", "1:1: this is a workflow, not a list of cases"),
         ("- 7", "1:3: a case must be a mapping"),
         ("- {id: x, definition: {}}", "1:3: a case needs `expect`"),
         ("- {id: x, definition: , expect: {}}", "1:23: `definition` must be a mapping with `states`"),

@@ -310,9 +310,11 @@ def test_what_is_probably_not_meant_is_a_warning(name: str) -> None:
     assert says in told, told
 
 
-def test_a_tool_nobody_knows_is_a_warning_with_a_hint() -> None:
-    made = read_workflow(action("{id: x, tool: shel}"), known_effects=["shell", "http"])
-    assert [warning.hint for warning in made.warnings] == ["did you mean `shell`?"]
+def test_a_tool_nobody_knows_is_a_problem_where_the_tools_are_known() -> None:
+    with pytest.raises(BrokenDefinition) as caught:
+        read_workflow(action("{id: x, tool: shel}"), known_effects=["shell", "http"])
+    assert [problem.hint for problem in caught.value.problems] == ["did you mean `shell`?"]
+    assert not read_workflow(action("{id: x, tool: shel}")).warnings, "a case may stub any tool"
     assert not read_workflow(action("{id: x, tool: shell}"), known_effects=["shell", "http"]).warnings
 
 

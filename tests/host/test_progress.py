@@ -61,7 +61,7 @@ async def test_whoever_listens_is_told_every_event_as_the_journal_has_it(tmp_pat
     told: list[Entry] = []
     other: list[Entry] = []
     async with EmbeddedHost(tmp_path, [talk], sync="off") as host:
-        stop, stop_other = host.listen("r", told.append), host.listen("r", other.append)
+        (_, stop), (_, stop_other) = host.listen("r", told.append), host.listen("r", other.append)
         await host.start(talker(), run_id="r")
         stop_other()
         await host.settled("r")
@@ -71,6 +71,22 @@ async def test_whoever_listens_is_told_every_event_as_the_journal_has_it(tmp_pat
     assert told[-1].run.status is Status.COMPLETED
     assert other == told[: len(other)]
     assert 0 < len(other) < len(told)
+
+
+async def test_whoever_listens_late_knows_from_which_event_on(tmp_path: Path) -> None:
+    told: list[Entry] = []
+    async with EmbeddedHost(tmp_path, [talk], sync="off") as host:
+        beginning = asyncio.create_task(host.start(talker(), run_id="r"))
+        await asyncio.sleep(0)  # its first event is folded now, and perhaps not yet on disk
+        seq, stop = host.listen("r", told.append)
+        await beginning
+        await host.settled("r")
+        stop()
+        whole = [*entries(host.journal, "r")]
+        assert 0 < seq < len(whole)
+        assert told == whole[seq:]
+        assert host.listen("r", told.append)[0] == len(whole)
+        assert host.listen("nobody", told.append)[0] == 0
 
 
 async def test_an_onlooker_that_fails_does_not_fail_the_run(tmp_path: Path) -> None:

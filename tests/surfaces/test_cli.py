@@ -248,6 +248,20 @@ def test_migrate_goes_on_under_another_machine(detent: Detent) -> None:
     assert detent("migrate", "last", "flows.py:MAIL", "--json", code=3).json["accepts"] == ["SEND", "DROP"]
     assert detent("signal", "last", "DROP", "--json").json["status"] == "completed"
     detent("log", "last", "--verify")
+    assert "has ended (completed)" in detent("migrate", "last", "flows.py:MAIL", code=2).err
+
+
+def test_every_tool_nobody_has_is_told_with_its_place_and_what_was_meant(detent: Detent) -> None:
+    (detent.folder / "tools.yaml").write_text(
+        "states:\n  a:\n    type: initial\n    actions:\n"
+        "      - {id: x, tool: shel}\n      - {id: y, tool: file.write}\n"
+        "  z: {type: final}\ntransitions: [{from: a, to: z}]\n"
+    )
+    for command in ("validate", "run"):
+        assert detent(command, "tools.yaml", code=2).err.splitlines() == [
+            "Error: tools.yaml:5:23: unknown tool `shel`; did you mean `shell`?",
+            "Error: tools.yaml:6:23: unknown tool `file.write`; did you mean `files.write`?",
+        ]
 
 
 def test_version_and_completion(detent: Detent) -> None:

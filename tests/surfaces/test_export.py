@@ -83,7 +83,9 @@ def test_what_cannot_be_meant_is_told(detent: Detent) -> None:
     assert "--all goes with" in detent("log", "--all", code=2).err
     assert "do not go together" in detent("log", "quick", "--export", "--verify", code=2).err
     assert "cannot write" in detent("log", "quick", "--export", "no/such/x", code=2).err
-    assert detent("log", "--all", "--verify").out.count("ok: ") == 4
+    said = detent("log", "--all", "--verify").out.splitlines()
+    assert [line.partition("  ")[2][:3] for line in said] == ["ok:"] * 4
+    assert len({line.partition("  ")[0] for line in said}) == 4, "each with the run it is about"
 
 
 def test_every_changed_byte_is_found(detent: Detent) -> None:

@@ -31,6 +31,7 @@ def detent(tmp_path: Path) -> Detent:
 def test_input_that_does_not_fit_is_refused_and_nothing_is_journalled(detent: Detent) -> None:
     said = detent("run", "flow.yaml", "--set", "kind=huge", code=2)
     assert "input.order is missing" in said.err
+    assert "(give --set order=…, or --input JSON)" in said.err
     assert "input.kind must be one of 'big', 'small'" in said.err
     assert detent("list", "--json").json["runs"] == []
     detent("run", "flow.yaml", "--dry-run", code=2)

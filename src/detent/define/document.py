@@ -340,9 +340,10 @@ class _Reader:
             self._say(mark, "merge keys (`<<`) are not allowed", "write the values out")
             return None
         if key in before:
-            first = _at(before[key][0])
-            hint = f"it stands first in line {first[0]}, column {first[1]}"
-            self._say(mark, f"the key `{cut(key)}` is there twice, in lines {first[0]} and {mark.line + 1}", hint)
+            line, column = _at(before[key][0])
+            lines = f", in lines {line} and {mark.line + 1}" if line != mark.line + 1 else ""
+            hint = f"it stands first in line {line}, column {column}"
+            self._say(mark, f"the key `{cut(key)}` is there twice{lines}", hint)
             return None
         return key
 

@@ -126,7 +126,7 @@ def _effect(spot: Spot, value: Any) -> Any:
     if value != "ask" and not is_effect_name(value):
         return spot.mistyped("the name of a tool (letters, digits and `._:/@+-`)", value)
     if spot.page.known_effects and value not in spot.page.known_effects and value != "ask":
-        spot.page.warn(spot.path, *spot.page.unknown("tool", value, sorted(spot.page.known_effects)))
+        return spot.say(*spot.page.unknown("tool", value, sorted(spot.page.known_effects)))
     return value
 
 

@@ -8,7 +8,7 @@ the modules beside it. For a workflow the folder is last: it must not hide what 
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -33,16 +33,19 @@ class Definition(NamedTuple):
 
 
 Reader = Callable[[Path, str], Definition]  # the file, and the name behind the colon
+WORKFLOWS = (".yaml", ".yml")
 
 
-def load(spec: str | Path) -> Definition:
-    """Read a definition from `FILE` or `FILE:NAME`."""
+def load(spec: str | Path, known_effects: Iterable[str] = ()) -> Definition:
+    """Read a definition from `FILE` or `FILE:NAME`; with `known_effects`, any other tool of a workflow is a problem."""
     path, name = _split(str(spec))
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(READERS)
         raise DefinitionError(f"a definition is a file of one of the kinds {known}", str(path))
     _check_file(path)
+    if known_effects and path.suffix.lower() in WORKFLOWS:
+        return _from_yaml(path.resolve(), name, known_effects)
     return reader(path.resolve(), name)
 
 
@@ -50,7 +53,7 @@ def find_effects(source: str, warn: Callable[[str], object] = lambda _: None) ->
     """The effects of a run begun by an earlier process; none, and a warning, when its file is gone or broken now."""
     try:
         path, _ = _split(source)
-        if path.suffix.lower() in (".yaml", ".yml"):
+        if path.suffix.lower() in WORKFLOWS:
             _look_beside(path.resolve())
         if path.suffix.lower() != ".py":
             return {}
@@ -114,12 +117,12 @@ def _from_json(path: Path, name: str) -> Definition:
         raise DefinitionError(str(error), str(path)) from None
 
 
-def _from_yaml(path: Path, name: str) -> Definition:
+def _from_yaml(path: Path, name: str, known_effects: Iterable[str] = ()) -> Definition:
     from detent.define.workflow import load_workflow  # noqa: PLC0415 - the YAML parser is for those who need it
 
     if name:
         raise DefinitionError("a workflow file holds one machine and no names", f"{path}:{name}")
-    workflow = load_workflow(path)
+    workflow = load_workflow(path, known_effects=known_effects)
     _look_beside(path)
     warnings = tuple(str(warning) for warning in workflow.warnings)
     return Definition(workflow.machine, {}, str(path), warnings, workflow.input)

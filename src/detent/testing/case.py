@@ -140,11 +140,12 @@ def read_cases(path: str | Path) -> list[Case]:
     file = Path(path)
     document = read_document(read_file(file), str(file))
     page = Page(document)
-    found = [_case(page, document, place, value, file.parent) for place, value in _listed(page)]
+    listed = _listed(page)
+    found = [_case(page, document, place, value, file.parent) for place, value in listed]
     seen: dict[str, str] = {}
-    for case, place in zip(found, _listed(page), strict=True):
+    for case, (place, _) in zip(found, listed, strict=True):
         if case is not None and seen.setdefault(case.id, case.where) is not case.where:
-            page.say((*place[0], "id"), f"a second case is called `{case.id}`", f"the first is at {seen[case.id]}")
+            page.say((*place, "id"), f"a second case is called `{case.id}`", f"the first is at {seen[case.id]}")
     refuse(page.problems)
     return [case for case in found if case is not None]
 
@@ -163,6 +164,13 @@ def read_tools(path: str | Path) -> Tools:
 def _listed(page: Page) -> list[tuple[Route, Any]]:
     if page.value is None:
         page.say((), "there is no case in it", "begin each case with `- id:`")
+        return []
+    if isinstance(page.value, dict) and "states" in page.value:
+        cases = Path(page.file).with_suffix(".test.yaml").name
+        page.say(
+            (), "this is a workflow, not a list of cases", f"its cases are in a file of their own, such as {cases}"
+        )
+        return []
     return list(items(page, (), page.value, "a case file"))
 
 

@@ -173,3 +173,16 @@ def test_a_picture_of_the_notebook_table_has_all_its_rows() -> None:
 @pytest.mark.parametrize("machine", [DOOR, MAIL, RELEASE])
 def test_a_machine_read_back_from_json_gives_the_same_picture(machine: Machine) -> None:
     assert picture(msgspec.json.decode(machine.to_json(), type=Machine)) == picture(machine)
+
+
+def test_where_a_no_leads_is_written_without_the_condition_that_only_names_the_action() -> None:
+    of_action = "{{ result.pay.error.type == 'approval_rejected' }}"
+    rows = (
+        Transition("a", "no", error="approval_rejected", when=of_action),
+        Transition("a", "maybe", error="timeout", when=of_action),
+    )
+    work: dict[str, tuple[Action, ...]] = {"a": (Action("pay", "bank.pay", ask=Question("Pay?")),)}
+    ends = {"no": Status.FAILED, "maybe": Status.FAILED}
+    shown = picture(Machine(name="m", initial="a", transitions=rows, work=work, ends=ends))
+    assert labels(edge(shown, "a", "no")) == ["!approval_rejected"]
+    assert labels(edge(shown, "a", "maybe"))[0].startswith("!timeout [")

@@ -277,9 +277,15 @@ def _kind(row: Transition) -> EdgeKind:
 def _reason(row: Transition, is_choice: bool) -> str:
     """What is written on a row."""
     name = row.on or (f"!{row.error}" if row.error else "")
-    when = shorten(_bare(row.when), CONDITION_MAX)
+    when = shorten("" if _is_same(row) else _bare(row.when), CONDITION_MAX)
     if name:
         text = f"{name} [{when}]" if when else name
     else:
         text = when or ("retry" if row.is_retry else "else" if is_choice else "")
     return f"{text} (kill)".strip() if row.is_kill else text
+
+
+def _is_same(row: Transition) -> bool:
+    """Whether the condition only says of which action the error is, as the rows for `on_reject` and `on_expire` do."""
+    ending = f".error.type == '{row.error}' }}}}"
+    return bool(row.error) and row.when.startswith("{{ result.") and row.when.endswith(ending)

@@ -358,10 +358,11 @@ class Drive:
 
         return stop
 
-    def listen(self, run_id: str, listen: Listen) -> Callable[[], None]:
+    def listen(self, run_id: str, listen: Listen) -> tuple[int, Callable[[], None]]:
         """Have a run's events told when they are on disk, in their order, until the returned function is called.
 
-        `listen` is called in the loop and must neither wait nor fail; it spares a reader in this process the replay.
+        The number is that of the last event that is not told, but is on disk or on its way there. `listen` is called in
+        the loop and must neither wait nor fail; it spares a reader in this process the replay.
         """
         self._listeners.setdefault(run_id, []).append(listen)
 
@@ -370,7 +371,8 @@ class Drive:
             if left:
                 self._listeners[run_id] = left
 
-        return stop
+        live, record = self._live.get(run_id), self.journal.record(run_id)
+        return live.run.seq if live is not None else record.summary.seq if record is not None else 0, stop
 
     def overheard(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something: pass it on; from another thread it is passed on in the loop."""

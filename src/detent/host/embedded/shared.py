@@ -175,8 +175,8 @@ class SharedHost:
         """Hear what the run's effects say while they are at work; only the process that holds the journal does."""
         return self._host.overhear(run_id, hear) if self._host is not None else lambda: None
 
-    def listen(self, run_id: str, listen: Listen) -> Callable[[], None] | None:
-        """Have a run's events told as they are written; None when another process writes them."""
+    def listen(self, run_id: str, listen: Listen) -> tuple[int, Callable[[], None]] | None:
+        """Have a run's events told as they are written, from which on, until when; None when another process writes."""
         return self._host.listen(run_id, listen) if self._host is not None else None
 
     def hear_all(self, ear: Pass) -> None:

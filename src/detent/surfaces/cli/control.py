@@ -1,5 +1,7 @@
 """Commands that move a run from outside: signal, cancel, pause, resume, fork, migrate."""
 
+from pathlib import Path
+
 import click
 
 from detent.define import load as load_definition
@@ -148,7 +150,9 @@ async def migrate(caller: Caller, run: str, file: str, state: str, by: str) -> i
     """Let a waiting run go on under another machine."""
     summary = caller.find(run).summary
     definition = load_definition(file)
-    if definition.source != summary.source:
+    if summary.status.is_terminal:
+        raise Refused(f"run {summary.run_id} has ended ({summary.status}); only a waiting one can go on elsewhere")
+    if not _is_same_place(definition.source, summary.source):
         caller.warn(
             f"the run's effects are still looked for in {summary.source or 'no file'}, not in {definition.source}"
         )
@@ -157,6 +161,12 @@ async def migrate(caller: Caller, run: str, file: str, state: str, by: str) -> i
         await host.recover(summary.run_id)
         await drive(caller, host, summary.run_id, summary.seq)
         return Standing(caller, summary.run_id).give()
+
+
+def _is_same_place(new: str, old: str) -> bool:
+    """Whether effects are found in the same place; a workflow has none of its own, only modules in its folder."""
+    is_plain = all(source.endswith((".yaml", ".yml")) for source in (new, old))
+    return new == old or (is_plain and Path(new).parent == Path(old).parent)
 
 
 COMMANDS = {"signal": signal, "cancel": cancel, "pause": pause, "resume": resume, "fork": fork, "migrate": migrate}

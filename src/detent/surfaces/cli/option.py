@@ -56,6 +56,7 @@ def _work_begins() -> None:
     """Everything is imported: from here on there may be garbage, but not among what there is already."""
     if not gc.isenabled():
         gc.freeze()
+        gc.set_threshold(10_000, 10, 10)  # reading a file makes thousands of values that all stay
         gc.enable()
 
 

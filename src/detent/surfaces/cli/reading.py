@@ -67,7 +67,7 @@ def log(caller: Caller, run: str, is_proof: bool, file: str, is_all: bool) -> in
     if file:
         return export(caller, records, file)
     if is_proof:
-        return max([_proved(caller, record.summary.run_id) for record in records], default=0)
+        return max([_proved(caller, record.summary.run_id, is_all) for record in records], default=0)
     for entry in entries(caller.journal, next(records).summary.run_id):
         if caller.is_json:
             emit(record_of(entry))
@@ -82,20 +82,22 @@ def _say_entry(caller: Caller, entry: Entry) -> None:
         caller.say(f"{'':>7}{line}", "dim")
 
 
-def _proved(caller: Caller, run_id: str) -> int:
+def _proved(caller: Caller, run_id: str, is_one_of_many: bool = False) -> int:
     proof = verify(caller.journal, run_id)
     code = 1 if proof.problem else 0
+    whose = f"{run_id}  " if is_one_of_many else ""
     if caller.is_json:
         error = {"type": "replay_error", "message": proof.problem} if proof.problem else None
         found = {"run_id": run_id, "events": proof.events, "checkpoint": proof.checkpoint}
         emit({"ok": not code, **found, "error": error})
     elif code:
-        caller.say(_("after event {seq}: {problem}", seq=proof.events, problem=visible(proof.problem)), "red")
+        about = _("after event {seq}: {problem}", seq=proof.events, problem=visible(proof.problem))
+        caller.say(whose + about, "red")
     else:
         about = _(
             "ok: {count} events replay to the same run; checkpoint {hash}", count=proof.events, hash=proof.checkpoint
         )
-        caller.say(about, "green")
+        caller.say(whose + about, "green")
     return code
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from detent.define import Definition, load
-from detent.errors import DefinitionError, Refused
+from detent.define.problem import BrokenDefinition
+from detent.errors import DefinitionError, Refused, Unknown
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive
 from detent.surfaces.cli.option import assigned, by_option, parsed_object, verb
-from detent.surfaces.cli.text import visible
+from detent.surfaces.cli.text import near, visible
 from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
 from detent.surfaces.policy import FILE as POLICY_FILE
@@ -45,6 +46,7 @@ def run(  # one argument per option
     definition = load(file)
     wanted = definition.machine.input_schema.get("properties", {})
     values = assigned(pairs, base, [name for name, schema in wanted.items() if schema.get("type") == "string"])
+    _check_given(definition, values)
     if is_dry:
         from detent.surfaces.cli.rehearsal import rehearsed
 
@@ -52,12 +54,31 @@ def run(  # one argument per option
     return asyncio.run(_run(caller, definition, values, run_id, by))
 
 
+def _check_given(definition: Definition, values: dict[str, Any]) -> None:
+    """Say how to give what is missing, before anything begins; the rest is the machine's to judge."""
+    schema = definition.machine.input_schema
+    known = schema.get("properties", {})
+    missing = [
+        name for name in schema.get("required", ()) if name not in values and "default" not in known.get(name, {})
+    ]
+    try:
+        if missing:
+            definition.machine.taken_input(values)
+    except Refused as error:
+        way_out = " ".join(f"--set {name}=…" for name in missing)
+        raise Refused(f"{error} (give {way_out}, or --input JSON)") from None
+
+
 async def _run(caller: Caller, definition: Definition, values: dict[str, Any], run_id: str, by: str) -> int:
     known = caller.journal.record(run_id) if run_id and caller.has_journal() else None
     if known is not None and known.summary.machine != definition.machine.digest:
         raise Refused(f"there is a run {run_id} of another machine (`{known.summary.name}`); give this one another id")
     async with caller.host() as host:
-        begun = await host.start(definition.machine, values, run_id=run_id, by=by, source=definition.source)
+        try:
+            begun = await host.start(definition.machine, values, run_id=run_id, by=by, source=definition.source)
+        except Unknown:
+            load(definition.source, host.effects)  # says where the tool stands that nobody has
+            raise
         caller.interrupted = begun.id
         caller.journal.know(definition.machine)
         if known is not None:
@@ -73,7 +94,7 @@ def validate(caller: Caller, file: str) -> int:
     """Load a definition or a policy and say what is wrong with it."""
     if file.endswith(POLICIES) or Path(file).name == POLICY_FILE:
         return _validate_policy(caller, file)
-    definition = load(file)
+    definition = _checked(caller, file)
     machine = definition.machine
     missing = _missing(caller, definition)
     if missing:
@@ -93,10 +114,28 @@ def validate(caller: Caller, file: str) -> int:
         )
     else:
         for warning in definition.warnings:
-            caller.note(visible(str(warning)), "yellow")
+            caller.note(visible(near(str(warning))), "yellow")
         count = len(machine.states)
         caller.say(_("ok: machine `{name}`, {count} states", name=visible(machine.name), count=count), "green")
     return 0
+
+
+def _checked(caller: Caller, file: str) -> Definition:
+    """The definition, with every tool known; MCP servers are asked for theirs only when one is not."""
+    from detent.effects import Known
+    from detent.surfaces.tools import effects_here, server_file
+
+    try:
+        return load(file, Known())
+    except BrokenDefinition:
+        if server_file() is None:
+            raise
+
+    async def with_servers() -> Definition:
+        async with effects_here(caller.home, caller.warn) as effects:
+            return load(file, effects)
+
+    return asyncio.run(with_servers())
 
 
 def _validate_policy(caller: Caller, file: str) -> int:

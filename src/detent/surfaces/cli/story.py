@@ -31,14 +31,13 @@ class News:
         self._follower: Follower | None = None
         self._run = Run(id=run_id)
         self._seq = after  # of the last event told
-        self._is_up_to_date = False  # what was written before we listened has been read
         self._heard: deque[Entry] = deque()
-        self._stop = host.listen(run_id, self._heard.append) if host is not None else None
+        self._listening = host.listen(run_id, self._heard.append) if host is not None else None
 
     def close(self) -> None:
         """Listen no more."""
-        if self._stop is not None:
-            self._stop()
+        if self._listening is not None:
+            self._listening[1]()
 
     @property
     def run(self) -> Run:
@@ -47,7 +46,13 @@ class News:
 
     def news(self) -> Iterator[Entry]:
         """What has been written since the last call."""
-        for entry in self._heard_on() if self._is_up_to_date and self._stop else self._read_on():
+        if self._listening is None or self._seq < self._listening[0]:
+            yield from self._told(self._read_on())
+        if self._listening is not None and self._seq >= self._listening[0]:
+            yield from self._told(self._heard_on())
+
+    def _told(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        for entry in entries:
             self._seq, self._run = entry.seq, entry.run
             yield entry
 
@@ -66,7 +71,7 @@ class News:
                 return
             self._follower = Follower(self._journal, self._run_id, self._after)
         yield from self._follower.more()
-        self._version, self._is_up_to_date = version, True
+        self._version = version
 
 
 class Narrator:

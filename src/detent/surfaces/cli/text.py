@@ -4,10 +4,12 @@ Whatever could move the cursor, turn the writing around or hide itself is writte
 """
 
 import json
+import os
 import re
 import time
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from detent.core.status import Status
@@ -53,6 +55,14 @@ def _written(ch: str) -> str:
 def _unpiled(text: str, written: Callable[[str], str]) -> str:
     """The text with marks that are piled upon one letter written as escapes."""
     return _PILED.sub(lambda found: found[0][:MARKS_MAX] + "".join(map(written, found[0][MARKS_MAX:])), text)
+
+
+def near(text: str) -> str:
+    """A message that begins with a place in a file, named as seen from here."""
+    try:
+        return text.removeprefix(f"{Path.cwd()}{os.sep}")
+    except OSError:
+        return text  # the folder we are in is gone
 
 
 def as_json(value: Any, indent: int | None = None) -> str:

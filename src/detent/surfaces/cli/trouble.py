@@ -17,7 +17,7 @@ from detent.errors import (
 )
 from detent.surfaces.cli.caller import Caller, emit, shown
 from detent.surfaces.cli.program import DEBUG, FAILED, INTERRUPTED, MISTAKE
-from detent.surfaces.cli.text import visible
+from detent.surfaces.cli.text import near, visible
 from detent.surfaces.language import _
 
 TYPES: list[tuple[type[BaseException], str, int]] = [
@@ -65,7 +65,7 @@ def told(error: BaseException, is_json: bool) -> int:
             else:
                 lines = message.split("\n") if isinstance(error, BrokenDefinition) else [message]
                 for line in lines:
-                    shown(_("Error: {message}", message=visible(line)), "red")
+                    shown(_("Error: {message}", message=visible(near(line))), "red")
             return code
     message = f"{type(error).__name__}: {error}"
     if is_json:

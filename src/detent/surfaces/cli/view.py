@@ -91,7 +91,9 @@ class Standing:
         head = f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})"
         yield head, COLOURS.get(run.status, "")
         if run.error is not None and run.ended is not Status.COMPLETED:
-            yield f"  {visible(run.error.type)}: {visible(run.error.message)}", "red"
+            problem = f"{visible(run.error.type)}: {visible(run.error.message)}"
+            is_over = run.ended is None
+            yield (_("  before that: {problem}", problem=problem), "dim") if is_over else (f"  {problem}", "red")
         if run.ended is Status.COMPLETED and run.output not in (None, {}):
             yield from _output(self.machine.name, run.output)
         for note in self.notes:

@@ -45,6 +45,7 @@ CHINESE: dict[str, str] = {
     "done by run {run_id} after event {seq}, and not taken back:": "运行 {run_id} 在事件 {seq} 之后已做、不会撤回：",
     " (perhaps)": "（可能）",
     "  … and {count} more; --json shows all": "  …… 还有 {count} 项；--json 显示全部",
+    "  before that: {problem}": "  在此之前：{problem}",
     "  would sleep for {time}": "  会睡眠 {time}",
     "  would wait for a signal: {events}": "  会等待信号：{events}",
     "  and so on: it would sleep here again": "  如此反复：会再次在这里睡眠",
