@@ -22,7 +22,6 @@ from detent.core.policy import Policy
 from detent.core.progress import Hear, Pass
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.taken import Taken
 from detent.errors import JournalError, Refused
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims
@@ -197,7 +196,7 @@ class Drive:
             if run is before:
                 continue
             live.write(batch, event, body, run)
-            deeds.told.append((run.seq, event, taken, run))
+            deeds.entries += (Entry(run.seq, event, taken, run),) if run.id in self._listeners else ()
             if event.id:
                 live.ids.add(event.id)
             if live.machine.chart.has_notes:
@@ -258,9 +257,9 @@ class Drive:
             self.claims.wrote(batch)
         if batch.notes:
             self.outbox.post(batch.notes)
-        for listen in self._listeners.get(live.run.id, ()) if self._listeners else ():
-            for told in deeds.told:
-                listen(Entry(*told))
+        for entry in deeds.entries:
+            for listen in self._listeners.get(live.run.id, ()):
+                listen(entry)
         for contract in deeds.aborts:
             self.attempts.abort(live, contract)
         for contract_id in deeds.performs:
@@ -419,14 +418,14 @@ class Drive:
 class _Deeds:
     """What to do when a batch is on disk."""
 
-    __slots__ = ("aborts", "batch", "done", "host", "live", "performs", "run", "told")
+    __slots__ = ("aborts", "batch", "done", "entries", "host", "live", "performs", "run")
 
     def __init__(self, host: Drive, live: Live, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
         self.run = live.run
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[Contract, ...] = ()
-        self.told: list[tuple[int, Event, tuple[Taken, ...], Run]] = []  # whoever listens by then hears of it
+        self.entries: tuple[Entry, ...] = ()
 
     def __call__(self, error: JournalError | None) -> None:
         self.host.written(self, error)
