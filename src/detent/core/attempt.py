@@ -312,13 +312,13 @@ def _holds(condition: Condition, scope: dict[str, Any]) -> bool:
 
 
 def _try_again(draft: Draft, contract: Contract, work: Work, retry: Retry, had: int) -> None:
-    """The next attempt: same key, exponential delay, of which half is jitter drawn from the run: a replay agrees."""
+    """The next attempt: same key, exponential delay, full jitter drawn from the run so that a replay agrees."""
     try:
         longest = min(retry.delay_s_max, retry.delay_s * retry.factor**had)
     except OverflowError:
         longest = retry.delay_s_max
     drawn = hashlib.sha256(f"{draft.run.id}:{contract.id}".encode()).digest()
-    delay = longest * (1 + int.from_bytes(drawn[:4], "big") / 2**32) / 2
+    delay = longest * int.from_bytes(drawn[:4], "big") / 2**32
     draft.say("note", subject=contract.id, value=f"attempt {contract.attempt + 1} in {delay:.3f} s")
     try:
         open_contract(draft, contract.lane, work, contract, draft.at + delay if delay else 0.0)
