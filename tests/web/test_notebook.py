@@ -10,7 +10,7 @@ from tests.web.conftest import Look
 from tests.web.kit import DETENT, HERE, Stage, shown, until
 
 BOOK = HERE / "book" / "flowers.yaml"
-WAITING = 10  # events, when the slow cell is at work: started, begun, two plans, the actions, five of them done
+WAITING = 12  # events, when the slow cell is at work: started, begun, two plans, the actions, seven of them done
 
 
 def large_but_in_view(page: Page) -> None:
