@@ -180,6 +180,6 @@ async def stage(
     async with (
         Sources(plan.home, print) as sources,
         serving(plan, settings or Settings(), builtin(), sources.find) as served,
-        httpx2.AsyncClient(base_url=served.address, timeout=30.0) as client,
+        httpx2.AsyncClient(base_url=served.address, timeout=None) as client,  # a test has its own limit
     ):
         yield Stage(served, client, folder)
