@@ -161,6 +161,8 @@ class Keeper:
                 return
             if self._woken in ready:
                 os.read(self._woken, 4096)
+        if not self._is_stopped:  # one that filled the disk between two looks and gave up is no better
+            self.trouble = self._disk.trouble()
 
     def _reap(self) -> bool:
         """Take leave of the children that have ended; whether there are others."""

@@ -102,15 +102,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-async def test_a_worker_that_fills_the_disk_to_the_last_byte_leaves_us_enough_to_put_all_back(small_disk: Path) -> None:
+@pytest.mark.parametrize("word", ["time.sleep(0.01)", "sys.exit()"])
+async def test_a_worker_that_fills_the_disk_to_the_last_byte_leaves_us_enough_to_put_all_back(
+    word: str, small_disk: Path
+) -> None:
     root = project(small_disk)
     before = listing(root)
-    script = """
+    script = f"""
 for number in range(10**9):
     try:
-        Path(f"junk-{number}").write_bytes(bytes(300_000))
+        Path(f"junk-{{number}}").write_bytes(bytes(300_000))
     except OSError:
-        time.sleep(0.01)
+        {word}
 """
     async with office(root) as job:
         run = await job.go(configured(worker(small_disk, script)))
