@@ -1,8 +1,8 @@
 """The writer: the only writing connection, with commits grouped across runs.
 
-What one round of the event loop submits is written as one group, by a thread, while the next group gathers; so a
-thousand runs share one fsync. A batch that comes alone, while the thread is idle and the disk is quick, is written at
-once: handing it over and back would cost more than the commit itself.
+What one round of the event loop submits is written as one group; so a thousand runs share one fsync. While the disk is
+quick, the loop writes it itself: two threads that both run Python only take turns, and handing over costs more than the
+commit. On a slow disk a thread writes, and the next group gathers meanwhile.
 """
 
 import asyncio
@@ -17,7 +17,9 @@ from detent.host.embedded.journal import Batch, Journal
 Done = Callable[[JournalError | None], None]
 Group = list[tuple[Batch, Done]]
 Results = list[tuple[Done, JournalError | None]]
-QUICK_S = 0.002  # how long a commit may hold up the loop
+QUICK_S = 0.002  # how long a commit may hold up the loop,
+BATCH_S = 0.00005  # and how much longer for every batch in it
+HERE_MAX = 1000  # batches; more of them would hold it up for too long on any disk
 CAREFUL = 20  # after a slow one, this many go through the thread before the next try
 
 
@@ -51,7 +53,7 @@ class Writer:
 
     def _flush(self) -> None:
         group, self._gathered = self._gathered, []
-        if len(group) == 1 and not self._handed_over and not self._careful:
+        if 0 < len(group) <= HERE_MAX and not self._handed_over and not self._careful:
             self._write_here(group)
         elif group:
             self._handed_over += 1
@@ -61,7 +63,7 @@ class Writer:
     def _write_here(self, group: Group) -> None:
         begun = time.perf_counter()
         results = self._commit(group)
-        if time.perf_counter() - begun > QUICK_S:
+        if time.perf_counter() - begun > QUICK_S + len(group) * BATCH_S:
             self._careful = CAREFUL
         _report(results)
 
