@@ -27,7 +27,7 @@ CHINESE: dict[str, str] = {
     "  still failing, as before the job: {names}": "  和任务开始前一样仍然失败：{names}",
     "planning": "正在规划",
     "in the middle of a {name}: the job works on the files as they are, and leaves it to you": (
-        "正在进行 {name}：任务就在文件现状上工作，{name} 留给你完成"
+        "正在进行 {name}：任务就在文件现状上工作，其余留给你完成"
     ),
     "plan again": "重新规划",
     "the model plans": "模型正在规划",
