@@ -4,6 +4,8 @@ A claim is written in the same transaction as the contract that takes it. It is 
 happened; a doubt keeps it.
 """
 
+from collections.abc import Callable
+
 from detent.core.contract import Contract, Failure
 from detent.core.events import ContractMoved, Event
 from detent.core.run import Run
@@ -11,11 +13,17 @@ from detent.core.status import Status
 from detent.host.embedded.clock import Clock
 from detent.host.embedded.journal import Batch, Claim, Journal
 
+OPEN = "open"
+KEPT_MAX = 1000  # keys; deeds that wait for people may be many, and theirs are read again
+
 
 class Claims:
-    """Takes, frees and looks up keys; what is not yet on disk is kept here."""
+    """Takes, frees and looks up keys; those of deeds under way, and what is not yet on disk, are kept here.
 
-    def __init__(self, journal: Journal) -> None:
+    Only this process writes the journal, so what is kept here is what the journal says, or will say in a moment.
+    """
+
+    def __init__(self, journal: Callable[[], Journal]) -> None:
         self._journal = journal
         self._fresh: dict[tuple[str, str], Claim | None] = {}
 
@@ -27,7 +35,7 @@ class Claims:
         at = clock.now()
         place = _place(run, contract)
         held = self.holder(*place)
-        claim = Claim(*place, run.id, contract.id, contract.call_hash, "open", None, at)
+        claim = Claim(*place, run.id, contract.id, contract.call_hash, OPEN, None, at)
         if held is None or (held.run_id == run.id and held.contract_id == contract.id):
             self._write(batch, claim)
             return None
@@ -46,12 +54,13 @@ class Claims:
         """Who has this key."""
         if (scope, key) in self._fresh:
             return self._fresh[scope, key]
-        return self._journal.claim(scope, key)
+        return self._journal().claim(scope, key)
 
     def wrote(self, batch: Batch) -> None:
-        """What is on disk need not be kept here."""
+        """What is on disk need not be kept here, but for the keys that will soon be asked for again."""
         for claim in batch.claims:
-            if self._fresh.get((claim.scope, claim.key)) is claim:
+            is_kept = claim.status == OPEN and len(self._fresh) <= KEPT_MAX
+            if not is_kept and self._fresh.get((claim.scope, claim.key)) is claim:
                 del self._fresh[claim.scope, claim.key]
         for scope, key, _, _ in batch.freed:
             if self._fresh.get((scope, key), batch) is None:

@@ -97,7 +97,7 @@ class Drive:
             self._lock.free()
             raise
         self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
-        self.claims = Claims(self.journal)
+        self.claims = Claims(lambda: self._written if self._writer.is_at_rest else self.journal)
         self.timers = Timers(self)
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.tasks = asyncio.TaskGroup()

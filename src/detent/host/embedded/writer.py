@@ -20,7 +20,8 @@ Results = list[tuple[Done, JournalError | None]]
 QUICK_S = 0.002  # how long a commit may hold up the loop,
 BATCH_S = 0.00005  # and how much longer for every batch in it
 HERE_MAX = 1000  # batches; more of them would hold it up for too long on any disk
-CAREFUL = 20  # after a slow one, this many go through the thread before the next try
+CAREFUL = 20  # once they are slow, this many go through the thread before the next try
+SMOOTH = 4  # one slow commit among quick ones says little about the disk
 
 
 class Writer:
@@ -32,6 +33,7 @@ class Writer:
         self._gathered: Group = []
         self._handed_over = 0  # groups the thread has not reported yet
         self._careful = 0
+        self._pace_s = 0.0  # what a commit takes of late, without its batches
         self._queue: queue.SimpleQueue[Group | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="detent-writer", daemon=True)
         self._thread.start()
@@ -44,6 +46,11 @@ class Writer:
                 return
             self._loop.call_soon(self._flush)
         self._gathered.append((batch, done))
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the thread has nothing to do: then the loop may use the writing connection, which knows its pages."""
+        return not self._handed_over
 
     async def close(self) -> None:
         """Write what is left and stop."""
@@ -63,8 +70,9 @@ class Writer:
     def _write_here(self, group: Group) -> None:
         begun = time.perf_counter()
         results = self._commit(group)
-        if time.perf_counter() - begun > QUICK_S + len(group) * BATCH_S:
-            self._careful = CAREFUL
+        self._pace_s += (time.perf_counter() - begun - len(group) * BATCH_S - self._pace_s) / SMOOTH
+        if self._pace_s > QUICK_S:
+            self._careful, self._pace_s = CAREFUL, QUICK_S / 2
         _report(results)
 
     def _work(self) -> None:
@@ -133,6 +141,8 @@ async def flushed(writer: "Writer | InlineWriter") -> None:
 
 class InlineWriter:
     """The same without a thread: commits at once, for simulations that must be deterministic."""
+
+    is_at_rest = True
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
