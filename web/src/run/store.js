@@ -66,6 +66,7 @@ export function openRun(runId, { isPlain = false } = {}) {
   let isClosed = false;
   let isLives = false;
   let isListening = !isPlain;
+  let told = 0; // the last event that is among the entries; the run itself may have been read later
 
   const reread = () => {
     clearTimeout(timer);
@@ -89,10 +90,11 @@ export function openRun(runId, { isPlain = false } = {}) {
     }
     if (kind === "end") { reread(); return "end"; }
     if (kind && kind !== "entry") return undefined;
-    if (!run.value || entry.seq <= run.value.seq) return undefined;
+    if (!run.value || entry.seq <= told) return undefined;
+    told = entry.seq;
     performance.mark("detent:heard");
     batch(() => {
-      run.value = moveOn(run.value, entry);
+      if (entry.seq > run.value.seq) run.value = moveOn(run.value, entry);
       if (graph.value) graph.value = walkOn(graph.value, entry);
       entries.value = [...entries.value, entry];
       if (voices.value.size && (entry.delta.closed || []).length) voices.value = new Map([...voices.value].filter(([id]) => !entry.delta.closed.includes(id)));
@@ -104,8 +106,8 @@ export function openRun(runId, { isPlain = false } = {}) {
   const follow = () => {
     stopStream();
     if (document.hidden || isClosed || !isListening || !run.value) return;
-    if (isOver(run.value.status)) return;
-    stopStream = stream(`${base}/events`, { after: run.value.seq, hear });
+    if (isOver(run.value.status) && told >= run.value.seq) return;
+    stopStream = stream(`${base}/events`, { after: told, hear });
   };
   const seenAgain = () => { if (document.hidden) stopStream(); else { follow(); reread(); } };
 
@@ -122,6 +124,7 @@ export function openRun(runId, { isPlain = false } = {}) {
       });
       // What happened between these readings is in the stream: it begins after the run that was read.
       entries.value = page.entries.filter((entry) => entry.seq <= now.seq);
+      told = now.seq;
       follow();
     } catch (error) { if (error.type !== "no_answer") trouble.value = error.message; }
   };
