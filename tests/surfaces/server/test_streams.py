@@ -188,6 +188,7 @@ async def test_a_quiet_stream_gives_signs_of_life(tmp_path: Path) -> None:
                     beats += line == ": beat"
                     if beats == 3:
                         break
+                assert beats == 3
 
 
 async def test_streams_have_a_limit_and_others_go_on(tmp_path: Path) -> None:

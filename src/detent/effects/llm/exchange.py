@@ -4,6 +4,7 @@ The SDK's own retries are off: the engine retries, and every attempt is journall
 the types of `model`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -55,7 +56,7 @@ def trouble(sdk: Any, refused: Callable[[Any], EffectFailed], base: type[Excepti
         raise failed(f"the request cannot be made: {error}", "validation_error") from error
 
 
-class Answer:
+class Answer(ABC):
     """An answer while it comes, piece by piece; each protocol says what a piece means, and what they come to."""
 
     def __init__(self, names: Names, hear: Hear) -> None:
@@ -76,13 +77,13 @@ class Answer:
             raise cut_off()
         return self.reply()
 
+    @abstractmethod
     def take(self, piece: Any) -> None:
         """One more piece."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reply(self) -> Reply:
         """What it comes to."""
-        raise NotImplementedError
 
     def begin_call(self, at: int, id: str = "", name: str = "") -> dict[str, str]:
         """The tool call at this place, known or new."""

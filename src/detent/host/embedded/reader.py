@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from detent.core.contract import Contract
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
@@ -73,7 +75,7 @@ class Follower:
                 yield Entry(point.seq, point.event, point.taken, point.run)
 
 
-class Deed(NamedTuple):
+class Deed(msgspec.Struct, frozen=True):
     """Something a run did to the outside world."""
 
     seq: int

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import click
+import msgspec
 
 from detent.define import load as load_definition
 from detent.errors import Refused
@@ -127,7 +128,7 @@ def _forked(standing: Standing, parent: str, seq: int, since: list[Deed]) -> int
     """The new run, and what the old one has done since: a fork takes nothing back."""
     caller, code = standing.caller, standing.code
     if caller.is_json:
-        about = {"run_id": parent, "seq": seq, "done_since": [deed._asdict() for deed in since]}
+        about = {"run_id": parent, "seq": seq, "done_since": msgspec.to_builtins(since)}
         emit({**standing.envelope(ok=code in (0, 3)), "forked_from": about})
         return code
     standing.tell()

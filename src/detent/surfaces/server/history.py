@@ -185,13 +185,7 @@ async def deeds(room: Room, call: Call) -> shape.Deeds:
 
 def deeds_of(journal: Listing, run_id: str, at: int) -> shape.Deeds:
     """What a run has done to the outside world, before and after a point; a fork at that point takes nothing back."""
-    found: list[shape.Deed] = []
-    for life in lives_of(journal, run_id):
-        one = life.contract
-        if one.kind == "pure" or one.effect in ("", "ask", "wait") or one.deed == "none":
-            continue
-        last = life.moves[-1] if life.moves else shape.Move(0, one.created_at, "", one.status)
-        found.append(shape.Deed(last.seq, last.at, one.id, one.effect, one.kind, one.deed, one.input))
+    found = reader.deeds(journal, run_id)
     before = [deed for deed in found if deed.seq <= at][-DEEDS_MAX:]
     return shape.Deeds(run_id, at, before, [deed for deed in found if deed.seq > at][:DEEDS_MAX])
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from detent.host.embedded.reader import Deed
+
 PAGE_MAX = 500
 Count = Annotated[int, Meta(ge=1, le=PAGE_MAX)]
 Seq = Annotated[int, Meta(ge=0, le=2**53)]
@@ -243,18 +245,6 @@ class Proof(msgspec.Struct, frozen=True):
     events: int
     checkpoint: str
     problem: str
-
-
-class Deed(msgspec.Struct, frozen=True):
-    """Something a run did to the outside world."""
-
-    seq: int
-    at: float
-    contract_id: str
-    effect: str
-    kind: str
-    deed: str  # done, or possible: nobody knows
-    input: dict[str, Any]
 
 
 class Deeds(msgspec.Struct, frozen=True):
