@@ -8,6 +8,7 @@ import contextlib
 from typing import Any, NamedTuple
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ from detent import (
     Wait,
     advance,
 )
+from detent.core import straight
 from detent.core.contract import MOVES
 from detent.errors import Refused
 from tests.core.story import EFFECTS
@@ -461,8 +463,7 @@ def test_the_fast_road_leads_where_the_slow_one_does(table: list[Transition], na
     always = (Transition("a", "b", on="BACK"), Transition("b", "a", on="BACK"), Transition("c", "a", on="BACK"))
     fast = Machine("m", "a", (*table, *always), ends=ends, keeps=("PAID",))
     slow = Machine.from_json(fast.to_json())
-    for place in slow.chart.places.values():
-        place.plain.clear()
+    unpave(slow)
     fast_run = slow_run = advance(fast, Run(id="r1"), Started(fast.digest, {"n": 1, "turns": 0}))[0]
     for number, name in enumerate(names):
         event = Signalled(name, at=float(number), id=str(number))
@@ -472,6 +473,78 @@ def test_the_fast_road_leads_where_the_slow_one_does(table: list[Transition], na
             continue
         assert advance(fast, fast_run, event) == expected
         fast_run = slow_run = expected[0]
+
+
+def unpave(machine: Machine) -> None:
+    """Leave only the general road."""
+    for place in machine.chart.places.values():
+        place.plain.clear()
+        place.straight = None
+
+
+@st.composite
+def circles(draw: st.DrawFn) -> Machine:
+    """Machines whose states nearly always have one action and a row that leads on whatever happens."""
+    first = [
+        Transition("a", "b"),
+        Transition("b", "c", when=draw(st.sampled_from(["", "", "true"]))),
+        Transition("c", "a"),
+    ]
+    more = [draw(rows(state)) for state in draw(st.lists(st.sampled_from([*STATES, "*"]), max_size=3))]
+    plain = st.builds(Action, st.just("p"), st.sampled_from(["look", "pay"]), st.sampled_from(INPUTS))
+    single = st.one_of(plain, plain, plain, calls("p"), actions("p", 0))
+    work = {state: (draw(single),) for state in STATES[1:]}
+    work["a"] = (
+        Action("p", draw(st.sampled_from(["look", "pay"])), {"n": "{{ context.n }}"}),
+    )  # never round in one event
+    if draw(st.integers(0, 4)) == 0:
+        work["b"] += (draw(calls("q")),)
+    return Machine(
+        "m",
+        "a",
+        (*first, *more),
+        work=work,
+        ends={"done": Status.COMPLETED, "dead": Status.FAILED},
+        local=draw(st.sampled_from([{}, {}, {"b": {"x": 0}}])),
+        timeouts_s=draw(st.sampled_from([{}, {}, {"a": 40.0}])),
+        keeps=draw(st.sampled_from([(), ("PAID", "GO")])),
+        limits=draw(st.sampled_from([Limits(), Limits(), Limits(max_duration_s=90.0), Limits(max_tokens=50)])),
+        asks=draw(st.sampled_from([(), (), ("irreversible",)])),
+    )
+
+
+@settings(law, max_examples=400)
+@given(circles(), scripts)
+def test_the_straight_road_leads_where_the_general_one_does(
+    machine: Machine, script: list[tuple[int, int, int]]
+) -> None:
+    general = Machine.from_json(machine.to_json())
+    unpave(general)
+    run, at = advance(machine, Run(id="r1"), begun(machine))[0], 100.0
+    for kind, which, how in script:
+        at += how % 5
+        event = picked_event(run, [Step(run, begun(machine), run, (), (), None)], at, kind, which, how)
+        at_work = [contract for contract in run.contracts if contract.status is Status.RUNNING]
+        if at_work and kind:  # mostly: it went well
+            result = ({"ok": how}, None, how, {"n": 1}, {"success": False})[how % 5 if which else 0]
+            event = ContractMoved(at_work[0].id, "succeed", result, actor="tool" if how % 2 else "", at=at)
+        try:
+            expected = advance(general, run, event)
+        except Refused as refusal:
+            with pytest.raises(type(refusal)):
+                advance(machine, run, event)
+            continue
+        assert encoded(advance(machine, run, event)) == encoded(expected)
+        run = expected[0]
+
+
+def test_a_plain_step_takes_the_straight_road() -> None:
+    rows = (Transition("a", "b"), Transition("b", "done"))
+    work = {"a": (Action("p", "look"),), "b": (Action("p", "pay", {"n": "{{ run.id }}"}),)}
+    machine = Machine("m", "a", rows, work=work, ends={"done": Status.COMPLETED})
+    run = advance(machine, Run(id="r1"), begun(machine))[0]
+    assert straight.taken(machine, run, ContractMoved("a/p/1", "succeed", at=101.0)) is not None
+    assert straight.taken(machine, run, ContractMoved("a/p/1", "fail", at=101.0)) is None
 
 
 @law

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -391,13 +392,12 @@ async def test_a_full_disk_in_the_middle_of_an_effect_leaves_a_doubt_and_no_seco
             outside.deeds.append(contract)  # type: ignore[arg-type]
             if len(outside.deeds) > 1:
                 return {}
-            with ballast.open("wb") as file:
+            with ballast.open("wb", buffering=0) as file:
                 try:
                     while True:
                         file.write(b"x" * 4096)
-                        file.flush()
                 except OSError:
-                    return {"large": "y" * 20_000}
+                    return {"large": "y" * 400_000}  # more than the log has ready
 
         do = effect("do", settle_s=0.0)(fill)
         async with EmbeddedHost(tmp_path / "home", [do], grace_s=0.0) as host:
@@ -473,3 +473,25 @@ asyncio.run(main())
     assert events >= acknowledged
     with raw(tmp_path) as db:
         assert independent_verifier(db, "r") == events
+
+
+async def test_the_log_grows_ahead_of_the_commits_and_is_whole_at_every_one_of_them(tmp_path: Path) -> None:
+    """Zeros past the last frame spare each commit the growing of its file; a copy taken at any time has every event."""
+    log = tmp_path / "home" / "journal.db-wal"
+    sizes, grown_at = [0], []
+    async with host_at(tmp_path / "home", sync="full") as host:
+        run = await host.start(DOOR)
+        for number in range(120):
+            run = await host.signal(run.id, "CLOSE" if number % 2 else "OPEN")
+            if log.stat().st_size == sizes[-1]:
+                continue
+            sizes.append(log.stat().st_size)
+            grown_at.append(run.seq)
+            copy = tmp_path / f"copy-{number}"
+            copy.mkdir()
+            for name in ("journal.db", "journal.db-wal"):
+                shutil.copy(tmp_path / "home" / name, copy / name)
+            with raw(copy) as db:
+                assert independent_verifier(db, run.id) == run.seq
+    assert len(grown_at) <= 20, "the log grows now and then, not with every commit"
+    assert max(grown_at) > 10, "and goes on doing so"

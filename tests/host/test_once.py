@@ -1,6 +1,7 @@
 """Once only: an irreversible deed happens at most once across all runs of a journal, unless a person wants it again."""
 
 import asyncio
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from detent.core import (
     effect,
 )
 from detent.host.embedded import EmbeddedHost
+from detent.host.embedded.file import SCHEMA
 from detent.testing import Story, World, crash_anywhere, simulate
 from tests.host.conformance import Outside, one, until
 
@@ -48,6 +50,40 @@ async def test_the_same_deed_in_a_second_run_is_already_done(tmp_path: Path) -> 
         assert len(outside.deeds) == 1
         other = await host.settled((await host.start(PAY, {"to": "eve"})).id)
         assert other.status is Status.COMPLETED
+
+
+async def test_a_journal_whose_claims_kept_their_results_says_the_same(tmp_path: Path) -> None:
+    """Up to schema 3 a claim had its deed's status and result; since then they are read from the holder's events."""
+    outside = Outside()
+    async with host_at(tmp_path, outside.effect("pay")) as host:
+        first = await host.settled((await host.start(PAY, {"to": "bob"})).id)
+    with sqlite3.connect(tmp_path / "journal.db") as db:
+        kept = db.execute("select * from claims").fetchall()
+        db.execute("drop table claims")
+        claims = SCHEMA[SCHEMA.index("create table claims") :]
+        db.execute(claims.strip().rstrip(";"))
+        db.executemany("insert into claims values (?, ?, ?, ?, ?, 'completed', '{}', ?)", kept)
+        db.execute("pragma user_version = 3")
+    db.close()
+    async with host_at(tmp_path, outside.effect("pay")) as host:
+        second = await host.settled((await host.start(PAY, {"to": "bob"})).id)
+        assert error_of(second) == ("already_done", {"run_id": first.id, "contract_id": "work/pay/1"})
+        assert second.results["pay"]["result"] == {"did": {"to": "bob"}, "count": 1}
+        assert len(outside.deeds) == 1
+
+
+async def test_a_key_of_a_deed_that_has_just_ended_is_known_before_its_event_is_on_disk(tmp_path: Path) -> None:
+    """Two runs in one round of the loop: the second is told what the first has done, not that it is still at it."""
+    outside = Outside()
+    async with host_at(tmp_path, outside.effect("pay")) as host:
+        runs = [await host.start(PAY_ASKING, {"to": name}) for name in ("bob", "eve")]
+        await asyncio.gather(*(host.answer(run.id, run.waiting[0].id, {"approved": True}) for run in runs))
+        ended = [await host.settled(run.id) for run in runs]
+        again = await asyncio.gather(*(host.start(PAY, {"to": name}) for name in ("bob", "eve", "bob")))
+        told = [await host.settled(run.id) for run in again]
+    assert [run.status for run in ended] == [Status.COMPLETED] * 2
+    assert [error_of(run)[0] for run in told] == ["already_done"] * 3
+    assert len(outside.deeds) == 2
 
 
 async def test_while_the_first_asks_the_second_is_told_who_holds_the_key(tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
     call_hash = digest([effect, given]) if is_bound else ""
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}")
-    # A deed that asks nobody and may be done twice goes straight to RUNNING, which is nearly every one.
-    is_free = question is None and kind != "irreversible" and not due_at and not draft.held
+    # One that asks nobody goes straight to RUNNING; an irreversible one only where no other can be doing the same.
+    is_free = question is None and not due_at and not draft.held and (kind != "irreversible" or not draft.contracts)
     contract = Contract(
         id=contract_id,
         action=action.id,

@@ -12,6 +12,7 @@ from detent.errors import DefinitionError
 if TYPE_CHECKING:
     from detent.core.machine import Action, Machine, Transition
 
+INSTANT = frozenset({"set", "log", "choose"})  # the engine's own actions that take no time
 Evaluate = Callable[[Mapping[str, Any]], Any]
 
 
@@ -98,6 +99,7 @@ class Place:
         "settled",
         "signals",
         "status",
+        "straight",
         "timeout_s",
         "work",
     )
@@ -120,7 +122,10 @@ class Place:
         self.is_idle = bool(self.signals) and not (
             self.work or self.settled or self.status or self.local or self.timeout_s
         )
-        self.plain: dict[str, tuple[str, tuple[Taken, ...]]] = {}  # filled by the chart: the engine's fast road
+        # The engine's two fast roads, filled by the chart: signals that only change the state, and where an only action
+        # leads when it went well: the state, its first action, and what is told of it.
+        self.plain: dict[str, tuple[str, tuple[Taken, ...]]] = {}
+        self.straight: tuple[str, Work, Taken] | None = None
 
 
 class Chart:
@@ -143,13 +148,28 @@ class Chart:
             self._pave()
 
     def _pave(self) -> None:
-        """Find the signals that only change the state."""
+        """Find the signals that only change the state, and the ways on that depend on nothing."""
         for state, place in self.places.items():
+            place.straight = self._straight(state, place)
             for event, ways in place.signals.items():
                 row = ways[0].row
                 is_simple = not (ways[0].when or row.then or row.is_kill)
                 if is_simple and self.places[row.target].is_idle:
                     place.plain[event] = (row.target, (Taken("transition", state, event, row.target),))
+
+    def _straight(self, state: str, place: Place) -> tuple[str, Work, Taken] | None:
+        if len(place.work) != 1 or not place.settled or not _takes_time(place.work[0]):
+            return None
+        way = place.settled[0]
+        if way.when or way.then or way.row.is_kill:
+            return None
+        target = self.places[way.row.target]
+        if not target.work or target.status or target.local or target.timeout_s:
+            return None
+        first = target.work[0]
+        if first.when or not _takes_time(first):
+            return None
+        return way.row.target, first, Taken("transition", state, "", way.row.target)
 
 
 @contextmanager
@@ -173,6 +193,11 @@ def _works(machine: "Machine", state: str) -> Iterator[Work]:
     for action in machine.work.get(state, ()):
         with _located(f"machine `{machine.name}`, state `{state}`, action `{action.id}`"):
             yield Work(action)
+
+
+def _takes_time(work: Work) -> bool:
+    """Whether it is done by one contract."""
+    return not work.branches and work.action.effect not in INSTANT
 
 
 def _text(condition: Any) -> str:

@@ -6,7 +6,7 @@ An event that is not accepted raises `Refused` and changes nothing.
 
 from msgspec.structs import replace
 
-from detent.core import answer, attempt, graft, lane, route
+from detent.core import answer, attempt, graft, lane, route, straight
 from detent.core.commands import Command
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.draft import Draft, remembered
@@ -34,6 +34,9 @@ def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Comman
         draft = Draft(machine, run, event)
         _signalled(draft, event)
     elif type(event) is ContractMoved:
+        straight_on = straight.taken(machine, run, event)
+        if straight_on is not None:
+            return straight_on.frozen()
         draft = Draft(machine, run, event)
         _moved(draft, event)
     elif type(event) is Started:

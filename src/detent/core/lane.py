@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from detent.core.attempt import open_contract
 from detent.core.branch import begin as begin_branches
 from detent.core.branch import ended, record
-from detent.core.chart import Work
+from detent.core.chart import INSTANT, Work
 from detent.core.check import is_variable
 from detent.core.contract import Failure
 from detent.core.draft import Draft
@@ -18,7 +18,6 @@ from detent.core.run import Lane
 from detent.core.value import plain
 from detent.errors import ExpressionError, Refused
 
-INSTANT = frozenset({"set", "log", "choose"})
 WHOLE = Lane()  # the state itself
 ROOTS = {"context": "context", "variables": "variables", "state": "local"}
 

@@ -253,7 +253,7 @@ class Drive:
             if done is not None and not done.done():
                 done.set_exception(error)
             return
-        if batch.claims or batch.freed:
+        if batch.claims or batch.freed or batch.fates:
             self.claims.wrote(batch)
         if batch.notes:
             self.outbox.post(batch.notes)

@@ -56,6 +56,15 @@ create index outbox_by_run on outbox (run_id);
 create index outbox_left on outbox (at) where delivered_at = 0
 """,
     2: "create index runs_asking on runs (no) where waiting <> '[]'",
+    3: """
+create table held (
+    scope text not null, key text not null, run_id text not null, contract_id text not null,
+    call_hash text not null, at real not null, primary key (scope, key)
+) without rowid;
+insert into held select scope, key, run_id, contract_id, call_hash, at from claims;
+drop table claims;
+alter table held rename to claims
+""",
 }
 VERSION = 1 + len(MIGRATIONS)
 

@@ -1,4 +1,4 @@
-"""The journal: every event of every run in one SQLite file; all other SQL is in `file`, `listing` and `retention`.
+"""The journal: every event of every run in one SQLite file. More SQL is in `file`, `listing`, `claim`, `retention`.
 
 Events are the truth; each carries the hash of the one before it. The `runs` table and the snapshots are only
 caches of the fold, written in the same transaction. What `commit` has returned from survives a power cut.
@@ -19,6 +19,7 @@ from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
 from detent.host.embedded.file import MIGRATIONS, open_reading, open_writing, roll_back
+from detent.host.embedded.runway import Runway
 from detent.host.port import Summary
 
 RECORD_MAX = 32 * 1024 * 1024  # bytes of one event
@@ -43,11 +44,9 @@ DROP_SNAPSHOTS = (
 )
 KEEP_MACHINE = "insert or ignore into machines (digest, name, body) values (?, ?, ?)"
 TAKE_CLAIM = (
-    "insert into claims (scope, key, run_id, contract_id, call_hash, status, result, at)"
-    " values (?, ?, ?, ?, ?, ?, ?, ?)"
-    " on conflict (scope, key) do update set run_id = excluded.run_id, contract_id = excluded.contract_id,"
-    " call_hash = excluded.call_hash, status = excluded.status, result = excluded.result, at = excluded.at"
-    " where claims.run_id = excluded.run_id"
+    "insert into claims (scope, key, run_id, contract_id, call_hash, at) values (?, ?, ?, ?, ?, ?)"
+    " on conflict (scope, key) do update set contract_id = excluded.contract_id, call_hash = excluded.call_hash,"
+    " at = excluded.at where claims.run_id = excluded.run_id"
 )
 PRUNE = ("delete from events where run = ?", "delete from snapshots where run = ?", "delete from runs where no = ?")
 FREE_CLAIM = "delete from claims where scope = ? and key = ? and run_id = ? and contract_id = ?"
@@ -69,15 +68,13 @@ class Record(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Who holds an irreversible deed's key."""
+    """Who holds an irreversible deed's key; what came of the deed is in the holder's events, and only there."""
 
     scope: str
     key: str
     run_id: str
     contract_id: str
     call_hash: str
-    status: str
-    result: Any
     at: float
 
 
@@ -102,8 +99,8 @@ class Owner(Protocol):
 class Batch:
     """Everything one run writes in one transaction."""
 
-    __slots__ = ("advance", "claims", "events", "freed", "insert", "machine", "notes", "owner", "posted", "pruned",
-                 "snapshot", "update")  # fmt: skip
+    __slots__ = ("advance", "claims", "events", "fates", "freed", "insert", "machine", "notes", "owner", "posted",
+                 "pruned", "snapshot", "update")  # fmt: skip
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner  # once one of an owner's batches has failed, none of its later ones may be written
@@ -115,12 +112,13 @@ class Batch:
         self.snapshot: tuple[int, int, str, bytes] | None = None
         self.claims: tuple[Claim, ...] = ()
         self.freed: tuple[tuple[str, str, str, str], ...] = ()
+        self.fates: tuple[tuple[str, str], ...] = ()  # run and contract of the deeds that ended and keep their keys
         self.notes: tuple[Note, ...] = ()  # messages to send
         self.posted: tuple[Note, ...] = ()  # messages sent, or not, just now
         self.pruned: tuple[tuple[int], ...] = ()  # numbers of runs to forget
 
 
-_event = msgspec.json.Decoder(Event)
+decode_event = msgspec.json.Decoder(Event).decode
 encode = msgspec.json.Encoder().encode
 
 
@@ -130,7 +128,7 @@ def sealed(event: Event) -> tuple[bytes, Event]:
         body = encode(event)
         if len(body) > RECORD_MAX:
             raise Refused(f"this is {len(body):,} bytes as one event; at most {RECORD_MAX:,} are kept")
-        return body, _event.decode(body)
+        return body, decode_event(body)
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise Refused(f"this cannot be kept: {error}") from None
 
@@ -160,9 +158,12 @@ class Journal:
             self._db = open_writing(path, sync, migrations) if is_writer else open_reading(path, migrations)
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"cannot open the journal {path}: {error}") from None
+        self._runway = Runway(path) if is_writer and sync == "full" else None
 
     def close(self) -> None:
         """Let go of the file."""
+        if self._runway is not None:
+            self._runway.close()
         self._db.close()
 
     @contextmanager
@@ -203,6 +204,8 @@ class Journal:
                     db.execute(KEEP_SNAPSHOT, batch.snapshot)
                     db.execute(DROP_SNAPSHOTS, batch.snapshot[:2])
             db.execute("commit")
+            if self._runway is not None:
+                self._runway.roll()
             self._kept.update(batch.machine.digest for batch in batches if batch.machine is not None)
         except JournalError:
             roll_back(db)
@@ -221,17 +224,13 @@ class Journal:
         self._db.executemany(KEEP_NOTE, [(n.delivered_at, n.tries, n.problem, n.key) for n in batch.posted])
 
     def _take(self, claim: Claim) -> None:
-        result = None if claim.result is None else encode(claim.result)
-        changed = self._db.execute(TAKE_CLAIM, (*claim[:6], result, claim.at)).rowcount
-        if changed != 1:
+        if self._db.execute(TAKE_CLAIM, claim).rowcount != 1:
             raise JournalError(f"the key {claim.key} is held by another run")
 
     def claim(self, scope: str, key: str) -> Claim | None:
         """Who holds a key."""
         row = self._one("select * from claims where scope = ? and key = ?", (scope, key))
-        if row is None:
-            return None
-        return Claim(*row)._replace(result=None if row[6] is None else msgspec.json.decode(row[6]))
+        return None if row is None else Claim(*row)
 
     def machine(self, digest: str) -> Machine:
         """A machine by its digest."""
@@ -360,7 +359,7 @@ class Journal:
                 raise JournalError(f"run {self._name(no)} is damaged after event {seq}: {error}") from None
             for number, body, hashed in page:
                 try:
-                    event = _event.decode(body)
+                    event = decode_event(body)
                 except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
                     raise JournalError(f"run {self._name(no)} is damaged at event {number}: {error}") from None
                 seq = number
@@ -412,7 +411,7 @@ class Journal:
             raise JournalError(_explained(error, self.path)) from None
 
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
-        """For `listing` and `retention`, which have questions of their own."""
+        """For `listing`, `claim` and `retention`, which have questions of their own."""
         return self._all(query, values)
 
     def _all(self, query: str, values: Sequence[Any]) -> list[Any]:

@@ -69,7 +69,7 @@ class Writer:
 
     def _write_here(self, group: Group) -> None:
         begun = time.perf_counter()
-        results = self._commit(group)
+        results = self._commit(group) if len(group) > 1 else [(group[0][1], written(self._journal, group[0][0]))]
         self._pace_s += (time.perf_counter() - begun - len(group) * BATCH_S - self._pace_s) / SMOOTH
         if self._pace_s > QUICK_S:
             self._careful, self._pace_s = CAREFUL, QUICK_S / 2

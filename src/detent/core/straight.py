@@ -1,0 +1,70 @@
+"""The straight road: a state's only action went well, and the first row leads on to a state that begins with an action.
+
+That is what most events of most runs say, and where it leads is known once the machine is made. The general road comes
+to the same run, commands and story, byte for byte; it only looks at everything else that might be so.
+"""
+
+from detent.core import route
+from detent.core.attempt import open_contract
+from detent.core.branch import record
+from detent.core.draft import Draft
+from detent.core.events import ContractMoved
+from detent.core.lane import begin
+from detent.core.machine import Machine
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.core.taken import Taken
+from detent.errors import ExpressionError, Refused
+
+
+def taken(machine: Machine, run: Run, event: ContractMoved) -> Draft | None:
+    """The run moved on by that event; None when the straight road does not lead there."""
+    if event.trigger != "succeed" or not run.state or not _is_open(run, event):
+        return None
+    way = machine.chart.places[run.state].straight
+    if way is None:
+        return None
+    target, work, transition = way
+    contract, draft = run.contracts[0], Draft(machine, run, event)
+    draft.contracts, draft.state = {}, target
+    moved = Taken("contract", Status.RUNNING, "succeed", Status.COMPLETED, contract.id, event.actor or "host")
+    draft.taken = [moved, transition]
+    record(draft, "", contract.action, event.result)
+    changes = draft.changes
+    changes["transitions"] = run.transitions + 1
+    changes["entered_at"] = event.at
+    changes["state_deadline"] = 0.0
+    begin(draft)
+    draft.ready.clear()
+    try:
+        open_contract(draft, "", work)
+    except (ExpressionError, Refused):
+        return None
+    if draft.ready or draft.settled:
+        route.rest(draft)
+    return draft
+
+
+def _is_open(run: Run, event: ContractMoved) -> bool:
+    """Whether nothing is so that only the general road takes care of."""
+    if len(run.contracts) != 1 or run.contracts[0].id != event.contract_id:
+        return False
+    contract, result = run.contracts[0], event.result
+    return not (
+        contract.status is not Status.RUNNING
+        or contract.is_adrift
+        or contract.lane
+        or event.raises
+        or event.patch
+        or event.usage
+        or (type(result) is dict and result.get("success") is False)
+        or len(run.lanes) != 1
+        or run.inbox
+        or run.local
+        or run.failures
+        or run.raised
+        or run.is_business_failure
+        or run.is_held
+        or run.error is not None
+        or run.ending is not None
+    )

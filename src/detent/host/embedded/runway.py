@@ -1,0 +1,45 @@
+"""The runway: zeros written past the used part of the write-ahead log, so that commits only overwrite.
+
+An fsync of a file that has grown must also commit the file system's own journal, which costs twice the processor time
+and, beside other writers, ten times the wait. SQLite grows its log frame by frame until the first checkpoint; we write
+zeros ahead of it. A reader stops at the first frame whose checksum does not fit, and zeros never do: SQLite leaves old
+frames behind the last valid one itself.
+"""
+
+import os
+from pathlib import Path
+
+FRAME = 24 + 4096  # bytes: a frame's header and its page
+HEADER = 32  # bytes before the first frame
+FIRST = 8  # frames; a run of a step or two is over before a runway pays
+LEFT = 8  # frames still ahead when more is laid: what one commit may write
+LEAST, MOST = 16 * FRAME, 256 * FRAME  # bytes laid at once
+
+
+class Runway:
+    """Lays zeros ahead of the log's last frame; belongs to the writing connection."""
+
+    def __init__(self, journal: Path) -> None:
+        self._path = journal.with_name(journal.name + "-wal")
+        self._fd = -1
+        self._mark = HEADER + FIRST * FRAME  # where a frame begins that is written when more is needed
+
+    def roll(self) -> None:
+        """After a commit: lay more if the log has come near the end of what is laid."""
+        try:
+            if self._fd < 0:
+                self._fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            if not any(os.pread(self._fd, 4, self._mark)):
+                return
+            size = os.fstat(self._fd).st_size
+            os.pwrite(self._fd, bytes(min(max(size, LEAST), MOST)), size)
+            end = os.fstat(self._fd).st_size
+            self._mark = HEADER + ((end - HEADER) // FRAME - LEFT) * FRAME
+        except OSError:
+            self._mark = 1 << 62  # no space, or no such file: commits grow the log themselves, and say what is wrong
+
+    def close(self) -> None:
+        """Let go of the log."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
