@@ -493,7 +493,7 @@ def circles(draw: st.DrawFn) -> Machine:
     more = [draw(rows(state)) for state in draw(st.lists(st.sampled_from([*STATES, "*"]), max_size=3))]
     plain = st.builds(Action, st.just("p"), st.sampled_from(["look", "pay"]), st.sampled_from(INPUTS))
     single = st.one_of(plain, plain, plain, calls("p"), actions("p", 0))
-    work = {state: (draw(single),) for state in STATES[1:]}
+    work: dict[str, tuple[Action, ...]] = {state: (draw(single),) for state in STATES[1:]}
     work["a"] = (
         Action("p", draw(st.sampled_from(["look", "pay"])), {"n": "{{ context.n }}"}),
     )  # never round in one event
@@ -540,7 +540,10 @@ def test_the_straight_road_leads_where_the_general_one_does(
 
 def test_a_plain_step_takes_the_straight_road() -> None:
     rows = (Transition("a", "b"), Transition("b", "done"))
-    work = {"a": (Action("p", "look"),), "b": (Action("p", "pay", {"n": "{{ run.id }}"}),)}
+    work: dict[str, tuple[Action, ...]] = {
+        "a": (Action("p", "look"),),
+        "b": (Action("p", "pay", {"n": "{{ run.id }}"}),),
+    }
     machine = Machine("m", "a", rows, work=work, ends={"done": Status.COMPLETED})
     run = advance(machine, Run(id="r1"), begun(machine))[0]
     assert straight.taken(machine, run, ContractMoved("a/p/1", "succeed", at=101.0)) is not None

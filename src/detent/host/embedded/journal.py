@@ -183,30 +183,8 @@ class Journal:
         db = self._db
         try:
             db.execute("begin immediate")
-            for batch in batches:
-                machine = batch.machine
-                if machine is not None and machine.digest not in self._kept:
-                    db.execute(KEEP_MACHINE, (machine.digest, machine.name, machine.to_json()))
-                if batch.insert is not None:
-                    db.execute(INSERT_RUN, batch.insert)
-                for claim in batch.claims:
-                    self._take(claim)
-                for freed in batch.freed:
-                    db.execute(FREE_CLAIM, freed)
-            db.executemany(INSERT_EVENT, [row for batch in batches for row in batch.events])
-            db.executemany(ADVANCE_RUN, [batch.advance for batch in batches if batch.advance])
-            for batch in batches:
-                if batch.update is not None:
-                    db.execute(UPDATE_RUN, batch.update)
-                if batch.notes or batch.posted or batch.pruned:
-                    self._post(batch)
-                if batch.snapshot is not None:
-                    db.execute(KEEP_SNAPSHOT, batch.snapshot)
-                    db.execute(DROP_SNAPSHOTS, batch.snapshot[:2])
+            self._write(batches)
             db.execute("commit")
-            if self._runway is not None:
-                self._runway.roll()
-            self._kept.update(batch.machine.digest for batch in batches if batch.machine is not None)
         except JournalError:
             roll_back(db)
             raise
@@ -216,6 +194,32 @@ class Journal:
         except Exception as error:  # a value SQLite cannot take must not end the thread that writes for everybody
             roll_back(db)
             raise JournalError(f"{self.path}: {type(error).__name__}: {error}") from error
+        self._kept.update([batch.machine.digest for batch in batches if batch.machine is not None])
+        if self._runway is not None:
+            self._runway.roll()
+
+    def _write(self, batches: Sequence[Batch]) -> None:
+        db = self._db
+        for batch in batches:
+            machine = batch.machine
+            if machine is not None and machine.digest not in self._kept:
+                db.execute(KEEP_MACHINE, (machine.digest, machine.name, machine.to_json()))
+            if batch.insert is not None:
+                db.execute(INSERT_RUN, batch.insert)
+            for claim in batch.claims:
+                self._take(claim)
+            for freed in batch.freed:
+                db.execute(FREE_CLAIM, freed)
+        db.executemany(INSERT_EVENT, [row for batch in batches for row in batch.events])
+        db.executemany(ADVANCE_RUN, [batch.advance for batch in batches if batch.advance])
+        for batch in batches:
+            if batch.update is not None:
+                db.execute(UPDATE_RUN, batch.update)
+            if batch.notes or batch.posted or batch.pruned:
+                self._post(batch)
+            if batch.snapshot is not None:
+                db.execute(KEEP_SNAPSHOT, batch.snapshot)
+                db.execute(DROP_SNAPSHOTS, batch.snapshot[:2])
 
     def _post(self, batch: Batch) -> None:
         for statement in PRUNE if batch.pruned else ():
