@@ -59,3 +59,8 @@ class ContractMoved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, t
 
 
 Event = Started | Signalled | ContractMoved
+
+
+def migrated_to(event: Event) -> str:
+    """The digest a `@migrate` event leads to, else nothing."""
+    return str(event.data.get("machine", "")) if type(event) is Signalled and event.name == MIGRATE else ""

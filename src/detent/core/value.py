@@ -17,6 +17,8 @@ DEPTH_MAX = 64
 NODES_MAX = 500_000
 TEXT_MAX = 16 * 1024 * 1024
 
+Where = str | tuple[Any, Any]  # what is looked at, or the way to a part of it: (the way to the whole, key or index)
+
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -53,9 +55,9 @@ def plain(value: Any, what: str = "value") -> Any:
     return _Walk(what).plain(value, what, 0)
 
 
-def _text(value: str, where: str) -> str:
+def _text(value: str, where: Where) -> str:
     if len(value) > TEXT_MAX:
-        raise Refused(f"{where} has {len(value):,} characters; at most {TEXT_MAX:,} are kept")
+        raise Refused(f"{_shown(where)} has {len(value):,} characters; at most {TEXT_MAX:,} are kept")
     return scrub(value)
 
 
@@ -77,36 +79,44 @@ class _Walk:
         self.what = what
         self.left = NODES_MAX
 
-    def plain(self, value: Any, where: str, depth: int) -> Any:
+    def plain(self, value: Any, where: Where, depth: int) -> Any:
         self.left -= 1
         if self.left < 0:
             raise Refused(f"{self.what} has more than {NODES_MAX:,} parts")
         if depth > DEPTH_MAX:
-            raise Refused(f"{where} is nested deeper than {DEPTH_MAX} levels")
+            raise Refused(f"{_shown(where)} is nested deeper than {DEPTH_MAX} levels")
         if isinstance(value, str):
             return _text(str(value), where)
         if value is None or isinstance(value, bool):
             return value
+        if isinstance(value, dict):
+            return {self._key(k, where): self.plain(v, (where, k), depth + 1) for k, v in value.items()}
         if isinstance(value, int):
             return self._whole(int(value), where)
         if isinstance(value, float):
             if not math.isfinite(value):
-                raise Refused(f"{where} is {value}; JSON has no such number, use null or a text")
+                raise Refused(f"{_shown(where)} is {value}; JSON has no such number, use null or a text")
             return float(value)
-        if isinstance(value, dict):
-            return {self._key(k, where): self.plain(v, f"{where}.{k}", depth + 1) for k, v in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self.plain(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
-        raise Refused(f"{where} is a {type(value).__name__}; only JSON values are kept")
+            return [self.plain(v, (where, i), depth + 1) for i, v in enumerate(value)]
+        raise Refused(f"{_shown(where)} is a {type(value).__name__}; only JSON values are kept")
 
     @staticmethod
-    def _whole(value: int, where: str) -> int:
+    def _whole(value: int, where: Where) -> int:
         if value.bit_length() > 4096:
-            raise Refused(f"{where} is a whole number of more than 4,096 bits")
+            raise Refused(f"{_shown(where)} is a whole number of more than 4,096 bits")
         return value
 
     @staticmethod
-    def _key(key: Any, where: str) -> str:
+    def _key(key: Any, where: Where) -> str:
         if not isinstance(key, str):
-            raise Refused(f"{where} has the key {key!r}; keys must be text")
-        return _text(key, where)
+            raise Refused(f"{_shown(where)} has the key {key!r}; keys must be text")
+        return _text(str(key), where)
+
+
+def _shown(where: Where) -> str:
+    """The way to a part, as it would be written."""
+    if isinstance(where, str):
+        return where
+    whole, key = where
+    return f"{_shown(whole)}[{key}]" if isinstance(key, int) else f"{_shown(whole)}.{key}"

@@ -184,6 +184,7 @@ class Drive:
 
     def _fold_all(self, live: Live, batch: Batch, todo: list[Event], deeds: "_Deeds") -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
+        has_notes, is_heard = live.machine.chart.has_notes, live.run.id in self._listeners
         for event in todo:
             before = live.run
             try:
@@ -196,10 +197,9 @@ class Drive:
             if run is before:
                 continue
             live.write(batch, event, body, run)
-            deeds.entries += (Entry(run.seq, event, taken, run),) if run.id in self._listeners else ()
-            if event.id:
-                live.ids.add(event.id)
-            if live.machine.chart.has_notes:
+            if is_heard:
+                deeds.entries += (Entry(run.seq, event, taken, run),)
+            if has_notes:
                 self.outbox.take(batch, run, live.machine.name, taken)
             if before.contracts:
                 self.claims.follow(batch, before, run, event)

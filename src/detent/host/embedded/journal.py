@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from detent.core.events import MIGRATE, Event, Signalled
+from detent.core.events import Event
 from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
@@ -99,23 +99,21 @@ class Owner(Protocol):
 class Batch:
     """Everything one run writes in one transaction."""
 
-    __slots__ = ("advance", "claims", "events", "fates", "freed", "insert", "machine", "notes", "owner", "posted",
-                 "pruned", "snapshot", "update")  # fmt: skip
+    machine: Machine | None = None
+    insert: tuple[Any, ...] | None = None
+    update: tuple[Any, ...] | None = None
+    advance: tuple[Any, ...] | None = None
+    snapshot: tuple[int, int, str, bytes] | None = None
+    claims: tuple[Claim, ...] = ()
+    freed: tuple[tuple[str, str, str, str], ...] = ()
+    fates: tuple[tuple[str, str], ...] = ()  # run and contract of the deeds that ended and keep their keys
+    notes: tuple[Note, ...] = ()  # messages to send
+    posted: tuple[Note, ...] = ()  # messages sent, or not, just now
+    pruned: tuple[tuple[int], ...] = ()  # numbers of runs to forget
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner  # once one of an owner's batches has failed, none of its later ones may be written
         self.events: list[tuple[int, int, str | None, bytes, bytes]] = []
-        self.machine: Machine | None = None
-        self.insert: tuple[Any, ...] | None = None
-        self.update: tuple[Any, ...] | None = None
-        self.advance: tuple[Any, ...] | None = None
-        self.snapshot: tuple[int, int, str, bytes] | None = None
-        self.claims: tuple[Claim, ...] = ()
-        self.freed: tuple[tuple[str, str, str, str], ...] = ()
-        self.fates: tuple[tuple[str, str], ...] = ()  # run and contract of the deeds that ended and keep their keys
-        self.notes: tuple[Note, ...] = ()  # messages to send
-        self.posted: tuple[Note, ...] = ()  # messages sent, or not, just now
-        self.pruned: tuple[tuple[int], ...] = ()  # numbers of runs to forget
 
 
 decode_event = msgspec.json.Decoder(Event).decode
@@ -423,11 +421,6 @@ class Journal:
             return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise JournalError(_explained(error, self.path)) from None
-
-
-def migrated_to(event: Event) -> str:
-    """The digest a `@migrate` event leads to, else nothing."""
-    return str(event.data.get("machine", "")) if type(event) is Signalled and event.name == MIGRATE else ""
 
 
 def record_of_row(row: Any) -> Record:

@@ -8,14 +8,14 @@ import msgspec
 
 from detent.core.contract import Contract
 from detent.core.engine import advance
-from detent.core.events import Event
+from detent.core.events import Event, migrated_to
 from detent.core.machine import Machine
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.taken import Taken
 from detent.errors import DetentError, JournalError, Refused, ReplayError, Unknown
-from detent.host.embedded.journal import Batch, Journal, Record, chain, encode, genesis, migrated_to
+from detent.host.embedded.journal import Batch, Journal, Record, chain, encode, genesis
 
 ENGINE = "2"  # changes when the fold's meaning does: older snapshots are then ignored
 SNAPSHOT_EVERY = 100
@@ -73,6 +73,8 @@ class Live:
         """Add one accepted event to a batch."""
         self.head = chain(self.head, body)
         batch.events.append((self.no, run.seq, event.id or None, body, self.head))
+        if event.id:
+            self.ids.add(event.id)
         self.run = run
         self.since += 1
 

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from detent.core.events import Event, Started
+from detent.core.events import Event, Started, migrated_to
 from detent.errors import JournalError
-from detent.host.embedded.journal import Journal, Record, chain, genesis, migrated_to
+from detent.host.embedded.journal import Journal, Record, chain, genesis
 
 FORMAT = 1
 
