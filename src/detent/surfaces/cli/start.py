@@ -43,7 +43,7 @@ def run(  # one argument per option
     base = parsed_object(given, "--input")
     if answers and not is_dry:
         raise click.UsageError(_("--answers goes with --dry-run"))
-    definition = load(file)
+    definition = load(file, warn=False)
     wanted = definition.machine.input_schema.get("properties", {})
     values = assigned(pairs, base, [name for name, schema in wanted.items() if schema.get("type") == "string"])
     _check_given(definition, values)
