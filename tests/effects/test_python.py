@@ -174,7 +174,7 @@ async def test_a_cancel_does_not_wait_for_a_thread_that_cannot_be_stopped(module
 async def test_one_call_after_another_has_the_same_thread_and_calls_at_once_have_their_own(module: str) -> None:
     await call(f"{module}:add", [1])
     assert len({await call(f"{module}:thread") for _ in range(5)}) == 1
-    functions = sys.modules[module]
+    functions: Any = sys.modules[module]
     functions.meeting = threading.Barrier(3)  # nobody passes until all three are there
     assert len(set(await asyncio.gather(*(call(f"{module}:meet") for _ in range(3))))) == 3
 

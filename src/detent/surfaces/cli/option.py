@@ -79,7 +79,20 @@ contract_argument = click.argument("contract", metavar="[CONTRACT]", default="")
 by_option = click.option(
     "--by", default=user, metavar="NAME", help=_("Who says so; by default the system's user name.")
 )
+NO_WAIT = "detent.no_wait"
+no_wait_option = click.option(
+    "--no-wait",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda ctx, _param, value: ctx.meta.__setitem__(NO_WAIT, value),
+    help=_("Return when it is kept and the call it sets off here is done; whoever drives the run goes on."),
+)
 comment_option = click.option("--comment", default="", metavar="TEXT", help=_("Why; kept in the journal."))
+
+
+def is_left() -> bool:
+    """Whether the caller does not stay with the run."""
+    return bool(click.get_current_context().meta.get(NO_WAIT))
 
 
 def parsed(text: str, name: str) -> Any:

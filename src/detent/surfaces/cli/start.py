@@ -147,7 +147,9 @@ def _validate_policy(caller: Caller, file: str) -> int:
         rules = [rule.name for rule in policy.rules]
         emit({"ok": True, "policy": policy.digest, "rules": rules, "roles": sorted(policy.roles), "error": None})
     else:
-        caller.say(_("ok: a policy with {count} rules", count=len(policy.rules)), "green")
+        count = len(policy.rules)
+        said = _("ok: a policy with one rule") if count == 1 else _("ok: a policy with {count} rules", count=count)
+        caller.say(said, "green")
     return 0
 
 
