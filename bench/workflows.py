@@ -21,6 +21,7 @@ STEPS = 100
 LONG = 10_000
 WINDOW = 1_000  # steps that are timed together
 TURNS = 3
+PAIRS = 25  # on a busy machine few are undisturbed
 LINES = 1_200
 DETENT = Path(sys.executable).with_name("detent")
 TOOL = "async def nothing(**given):\n    return {}\n"
@@ -109,7 +110,7 @@ def through_the_command_line() -> Iterator[Figure]:
         _fresh(home, "one.yaml")()  # compiles what is not compiled yet
         short, long = _fresh(home, "one.yaml"), _fresh(home, "hundred.yaml")
         taken = []
-        for _ in range(15):
+        for _ in range(PAIRS):
             bare = best(lambda: called(home, sys.executable, "-c", "pass"), 1)
             taken.append((bare, best(short, 1), raw_commits(STEPS)[0], best(long, 1)))
         bare, one, raw, hundred = map(min, zip(*taken, strict=True))

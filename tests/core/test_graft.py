@@ -123,6 +123,24 @@ def test_a_run_can_be_taken_to_a_state_of_another_name_and_inside_its_branches()
     assert story.signal("PAID").signal("PAID").status is Status.COMPLETED
 
 
+def test_what_is_waiting_may_have_another_name_in_the_new_machine() -> None:
+    paying = msgspec.structs.replace(PAY, id="settle")
+    to = machine(paying, output={"paid": "{{ result.settle.success }}"})
+    story = migrated(Story(machine(PAY)), to, actions={"pay": "settle"})
+    story.answer("settle", approved=True).succeed("settle")
+    assert (story.status, story.run.output) == (Status.COMPLETED, {"paid": True})
+
+
+def test_a_wait_goes_with_its_state_to_another_name() -> None:
+    def waiting(state: str) -> Machine:
+        nap = msgspec.structs.replace(NAP, id=state)
+        rows = table(f"{state} - done if result.{state}.event == 'PAID'")
+        return Machine("m", state, rows, {state: (nap,)}, ENDS)
+
+    story = migrated(Story(waiting("rest")), waiting("pause"), state="pause")
+    assert story.signal("PAID").status is Status.COMPLETED
+
+
 def test_timers_are_those_of_the_new_machine() -> None:
     to = machine(PAY, timeouts_s={"a": 10}, limits=Limits(max_duration_s=50))
     story = migrated(Story(machine(PAY)), to)
@@ -152,6 +170,11 @@ def test_a_migration_that_could_not_go_on_is_refused() -> None:
     waiting = Story(machine(PAY))
     assert "the new machine has no state `a`; map it to one of b" in refusal(waiting, Machine("m", "b", table("b X b")))
     assert "has no action `pay`, which is waiting" in refusal(waiting, machine(LOOK))
+    assert "has no action `pey`, which is waiting; map it to one of pay" in refusal(
+        waiting, machine(PAY), actions={"pay": "pey"}
+    )
+    assert "no action `look` is waiting; open: pay" in refusal(waiting, machine(PAY), actions={"look": "pay"})
+    assert "from name to name" in refusal(waiting, machine(PAY), actions={"pay": 1})
     other = msgspec.structs.replace(PAY, effect="mail")
     assert "action `pay` of the new machine is no longer `pay`" in refusal(waiting, machine(other))
     assert "is to be migrated to machine abc" in refusal(waiting, machine(PAY, title="t"), machine="abc")

@@ -67,6 +67,15 @@ def test_equal_machines_have_one_digest_whatever_the_order_of_their_keys() -> No
     assert list(one.variables["y"]) == list(two.variables["y"])  # or `keys` would tell them apart
 
 
+def test_a_whole_number_is_one_however_it_is_written() -> None:
+    def digest(value: float) -> str:
+        return Machine("m", "a", table("a GO a"), variables={"value": value}).digest
+
+    for whole in (0, -3, 7, 10**15, 10**16, 3 * 10**20):
+        assert digest(float(whole)) == digest(whole)
+    assert digest(0.5) != digest(0)
+
+
 def test_a_digest_does_not_change_from_one_release_to_the_next() -> None:
     assert CONTRACT.digest == "c5db0445d6a1cfe4b6900b98608a64dc991683dd268f6505eebfa16fdb854695"
 

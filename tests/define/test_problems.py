@@ -318,6 +318,12 @@ def test_a_tool_nobody_knows_is_a_problem_where_the_tools_are_known() -> None:
     assert not read_workflow(action("{id: x, tool: shell}"), known_effects=["shell", "http"]).warnings
 
 
+def test_who_shows_no_warnings_need_not_have_them_looked_for() -> None:
+    file = FILES / "seed_1_basic.yaml"
+    assert load(str(file)).warnings
+    assert load(str(file), warn=False) == load(str(file))._replace(warnings=())
+
+
 def test_a_clean_file_has_no_warnings() -> None:
     assert load_workflow(FILES / "release.yaml", known_effects=["shell", "mail.send", "http"]).warnings == ()
     assert load_workflow(FILES / "seed_2_branches.yaml", fragment=True).warnings == ()

@@ -21,9 +21,14 @@ from detent.core.deed import EffectFailed, Outcome
 release = threading.Event()
 started = threading.Event()
 word = contextvars.ContextVar("word", default="unset")
+meeting = None
 number = 5
 
 def add(a, b=1): return a + b
+def thread(): return threading.get_ident()
+def meet():
+    meeting.wait(30)
+    return threading.get_ident()
 def where(): return threading.current_thread().name
 async def later(a):
     await asyncio.sleep(0)
@@ -162,8 +167,42 @@ async def test_a_cancel_does_not_wait_for_a_thread_that_cannot_be_stopped(module
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await call(f"{module}:hang")
-    assert functions.started.is_set()
+    assert functions.started.wait(30), "the call goes on"
     functions.release.set()
+
+
+async def test_one_call_after_another_has_the_same_thread_and_calls_at_once_have_their_own(module: str) -> None:
+    await call(f"{module}:add", [1])
+    assert len({await call(f"{module}:thread") for _ in range(5)}) == 1
+    functions: Any = sys.modules[module]
+    functions.meeting = threading.Barrier(3)  # nobody passes until all three are there
+    assert len(set(await asyncio.gather(*(call(f"{module}:meet") for _ in range(3))))) == 3
+
+
+async def test_a_call_that_hangs_keeps_nobody_else_from_calling(module: str) -> None:
+    await call(f"{module}:add", [1])
+    hanging = asyncio.create_task(call(f"{module}:hang"))
+    assert await asyncio.to_thread(sys.modules[module].started.wait, 30)
+    assert await call(f"{module}:add", [1]) == 2
+    sys.modules[module].release.set()
+    assert await hanging is None
+
+
+def test_a_forked_child_has_threads_of_its_own(module: str) -> None:
+    code = (
+        "import asyncio, os\n"
+        "from detent.effects.thread import in_thread\n"
+        "asyncio.run(in_thread(len, 'ab'))\n"
+        "child = os.fork()\n"
+        "assert asyncio.run(in_thread(len, 'abc')) == 3\n"
+        "os._exit(0) if not child else None\n"
+        "print(os.waitpid(child, 0)[1])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == ("0\n", 0), done.stderr
 
 
 def test_a_thread_that_never_ends_does_not_keep_the_process_alive(module: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from detent.core.deed import Effect
 from detent.effects import Known, builtin, discover
+from detent.effects import plugins as installed
 from detent.errors import DefinitionError
 
 SOURCE = '''
@@ -28,6 +29,7 @@ async def shell(contract):
 def effects(): return [send, listing]
 def generated(): yield from effects()
 def broken(): raise RuntimeError("no modem")
+def leaves(): raise SystemExit(3)
 def numbers(): return [1]
 def none(): return None
 number = 3
@@ -141,6 +143,7 @@ def test_a_function_may_offer_several(plugins: Plugins, name: str) -> None:
         ("no_such_module_here:effects", "ModuleNotFoundError"),
         ("faxing:nothing", "AttributeError"),
         ("faxing:broken", "RuntimeError: no modem"),
+        ("faxing:leaves", "SystemExit: 3"),
         ("faxing:number", "offers a int"),
         ("faxing:numbers", "offers a int"),
         ("faxing:none", "offers a NoneType"),
@@ -161,3 +164,15 @@ def test_two_plugins_cannot_offer_the_same_name(plugins: Plugins) -> None:
         discover()
     assert "detent-fax" in str(caught.value)
     assert "other-fax" in str(caught.value)
+
+
+def test_who_looks_after_an_installation_sees_the_sound_and_the_broken(plugins: Plugins) -> None:
+    plugins.install("detent-fax", "fax = faxing:effects")
+    plugins.install("modem", "modem = faxing:broken")
+    plugins.install("other-fax", "fax = faxing:send")
+    found = {one.title.partition(" (")[0]: one for one in installed()}
+    fax, other = sorted(name for name in found if name.startswith("plugin `fax`"))
+    whole, refused = (found[fax], found[other]) if found[fax].effects else (found[other], found[fax])
+    assert whole.effects in (("fax.send", "fax.list"), ("fax.send",))
+    assert "as does plugin `fax`" in refused.problem
+    assert "no modem" in found["plugin `modem` of package `modem`"].problem

@@ -382,6 +382,35 @@ async def check_a_question_expires_across_a_restart(open_host: OpenHost, home: P
         assert not outside.deeds
 
 
+async def check_an_answer_after_its_time_is_too_late(open_host: OpenHost, home: Path) -> None:
+    """Nobody drove the run when the question expired, and whoever comes first now brings an answer."""
+    outside, clock = Outside(), HandClock()
+    asking = one(Action("deed", "do", ask=Question("Quick?", expires_s=3600)))
+    async with open_host(home, [outside.effect()], clock) as host:
+        run = await host.start(asking)
+        contract_id = run.waiting[0].id
+    clock.move(3600)
+    async with open_host(home, [outside.effect()], clock) as host:
+        said = await refusal(NotWaiting, host.answer(run.id, contract_id, {"approved": True, "by": "ann"}))
+        assert said == f"the time for an answer to `{contract_id}` is over"
+        run = await until(host, run.id, lambda run: run.ended is not None)
+        assert run.error is not None
+        assert (run.status, run.error.type, outside.deeds) == (Status.FAILED, "timeout.approval", [])
+
+
+async def check_a_signal_after_the_time_for_it_is_too_late(open_host: OpenHost, home: Path) -> None:
+    clock = HandClock()
+    waiting = one(Action("nap", "wait", wait=Wait(events=(Await("PAID"),), timeout_s=60)))
+    async with open_host(home, (), clock) as host:
+        run = await host.start(waiting)
+    clock.move(61)
+    async with open_host(home, (), clock) as host:
+        await refusal(EventRefused, host.signal(run.id, "PAID"))
+        run = await until(host, run.id, lambda run: run.ended is not None)
+        assert run.error is not None
+        assert (run.status, run.error.type) == (Status.FAILED, "timeout.event")
+
+
 async def check_an_answer_beats_its_timer(open_host: OpenHost, home: Path) -> None:
     outside, clock = Outside(), HandClock()
     asking = one(

@@ -112,6 +112,55 @@ def test_reject_leaves_the_deed_undone(detent: Detent) -> None:
     assert "no open question" in detent("approve", run_id, code=2).err
 
 
+SLEEPER = """
+states:
+  ask: {type: initial, actions: [{id: say, tool: files.append, params: {path: sent, text: x}, side_effect: true}]}
+  nap: {type: wait, duration: 0.1}
+  end: {type: final}
+  no: {type: error}
+transitions: [{from: ask, to: nap, condition: "{{ result.say.success }}"}, {from: ask, to: no}, {from: nap, to: end}]
+"""
+
+
+def test_an_answer_need_not_be_stayed_with(detent: Detent) -> None:
+    (detent.folder / "sleeper.yaml").write_text(SLEEPER)
+    run_id = detent("run", "sleeper.yaml", "--json", code=3).json["run_id"]
+    left = detent("approve", run_id, "--no-wait", code=3)
+    assert f"`detent resume {run_id}` goes on with it" in left.err
+    assert (detent.folder / "sent").read_text() == "x", "the call that was approved is done, and not cut off"
+    assert detent("show", run_id, "--json").json["state"] == "nap"
+    assert detent("resume", "--json").json["runs"][0]["status"] == "completed"
+
+
+def test_who_does_not_stay_leaves_the_run_to_the_process_that_drives(detent: Detent) -> None:
+    with detent.going("run", "flows.py:STEADY", "--id", "long") as driver:
+        until(lambda: detent.has("began"))
+        run_id = asked(detent)
+        assert "the process that drives this journal goes on" in detent("approve", run_id, "--no-wait", code=None).err
+        until(lambda: detent("show", run_id, "--json", code=None).json["status"] == "completed")
+        assert detent("signal", run_id, "GO", "--no-wait", code=2).err.startswith("Error: `GO` is not accepted")
+        detent.touch("go")
+        assert ended(driver).code == 0
+
+
+def test_a_deed_that_is_held_says_where(detent: Detent) -> None:
+    first = asked(detent)
+    second = detent("run", "flows.py:PLEA", "--set", "to=ann", code=None)
+    assert f"detent show {first}" in second.out
+
+
+def test_an_edit_and_a_no_say_who(detent: Detent) -> None:
+    run_id = asked(detent)
+    assert "rejected: kim said no: not now" in detent("reject", run_id, "--comment", "not now", code=4).err
+    (detent.folder / "pair.yaml").write_text(
+        SLEEPER.replace("side_effect: true", "approval: {approvers: [ann, bob], quorum: 2}")
+    )
+    detent("run", "pair.yaml", code=3)
+    detent("approve", "last", "--by", "ann", code=3)
+    edited = detent("approve", "last", "--by", "bob", "--args", '{"path": "sent", "text": "y"}', code=3)
+    assert "rejected: bob edited its arguments" in edited.err
+
+
 def test_a_rejection_may_lead_on(detent: Detent) -> None:
     detent("run", "flows.py:MAIL", "--set", "to=ann", code=3)
     detent("signal", "last", "SEND", code=3)
@@ -543,6 +592,17 @@ def test_doctor_looks_at_everything(detent: Detent) -> None:
     (detent.folder / ".detent").chmod(0o755)
     (detent.folder / ".detent" / "journal.db").chmod(0o644)
     assert "chmod 700" in detent("doctor", code=1).out
+
+
+def test_doctor_names_a_plugin_that_cannot_be_loaded(detent: Detent, tmp_path: Path) -> None:
+    info = tmp_path / "plugins" / "detent_fax-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: detent-fax\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[detent.effects]\nfax = no_such_module_here:effects\n")
+    checks = detent("doctor", "--json", code=1, PYTHONPATH=str(tmp_path / "plugins")).json["checks"]
+    (found,) = (check for check in checks if check["name"] == "plugin")
+    assert found["level"] == "problem"
+    assert found["text"].startswith("plugin `fax` of package `detent-fax` (no_such_module_here:effects): it cannot be")
 
 
 def test_doctor_names_a_damaged_run_and_its_event(detent: Detent) -> None:

@@ -1,7 +1,6 @@
 """A machine made ready for the engine: lookups by state, and every expression compiled to a closure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from detent.core.check import OWN_EFFECTS
@@ -46,7 +45,7 @@ class Row:
     def __init__(self, row: "Transition") -> None:
         self.row = row
         self.when = Condition(row.when) if row.when else None
-        self.then = tuple(Work(action) for action in row.then)
+        self.then = tuple(Work(action) for action in row.then) if row.then else ()
 
 
 class Work:
@@ -58,7 +57,7 @@ class Work:
     def __init__(self, action: "Action") -> None:
         self.action = action
         self.input = _input(action)
-        self.effect = None if is_constant(action.effect) else compile_template(action.effect)
+        self.effect = compile_template(action.effect) if "{{" in action.effect else None
         self.when = Condition(action.when) if action.when else None
         self.choice = Condition(_text(action.input["condition"])) if action.effect == "choose" else None
         self.key = compile_template(action.key) if action.key else None
@@ -68,11 +67,15 @@ class Work:
         self.each = compile_template(action.each) if action.each else None
         self.ask = None if action.ask is None or is_constant(action.ask.text) else compile_template(action.ask.text)
         wait = action.wait
-        events = wait.events if wait else ()
-        self.matches = tuple((e.event, Condition(e.match) if e.match else None) for e in events)
-        self.duration = compile_template(wait.duration_s) if wait and wait.duration_s else None
-        self.timeout = compile_template(wait.timeout_s) if wait and wait.timeout_s else None
-        self.branches = tuple((b.name, tuple(Work(a) for a in b.actions)) for b in action.branches)
+        self.matches: tuple[tuple[str, Condition | None], ...] = ()
+        self.duration = self.timeout = None
+        if wait is not None:
+            self.matches = tuple((e.event, Condition(e.match) if e.match else None) for e in wait.events)
+            self.duration = compile_template(wait.duration_s) if wait.duration_s else None
+            self.timeout = compile_template(wait.timeout_s) if wait.timeout_s else None
+        self.branches: tuple[tuple[str, tuple[Work, ...]], ...] = ()
+        if action.branches:
+            self.branches = tuple((b.name, tuple(Work(a) for a in b.actions)) for b in action.branches)
         # Whether opening its contract reads nothing: then the engine need not build a scope.
         self.is_fixed = is_constant(action.input) and not any((self.effect, self.key, self.repeat, self.ask))
 
@@ -109,14 +112,17 @@ class Place:
         self.local = machine.local.get(state, {})
         self.timeout_s = machine.timeouts_s.get(state, 0.0)
         self.work = tuple(_works(machine, state))
-        every = rows if self.status else [*rows, *starred]
         self.signals: dict[str, list[Row]] = {}
-        for way in every:
+        self.settled: list[Row] = []
+        self.caught: list[Row] = []
+        self.net: list[Row] = []
+        for way in rows if self.status else [*rows, *starred]:
             if way.row.on:
                 self.signals.setdefault(way.row.on, []).append(way)
-        self.settled = [way for way in every if not way.row.on and not way.row.error]
-        self.caught = [way for way in every if way.row.error not in ("", "*")]
-        self.net = [way for way in every if way.row.error == "*"]
+            elif not way.row.error:
+                self.settled.append(way)
+            else:
+                (self.net if way.row.error == "*" else self.caught).append(way)
         awaited = [name for work in _waits(self.work) for name, _ in work.matches]
         self.accepts = tuple(dict.fromkeys([*self.signals, *awaited]))
         self.is_idle = bool(self.signals) and not (
@@ -138,12 +144,15 @@ class Chart:
         rows = _rows(machine)
         starred = rows.pop("*", [])
         self.places = {state: Place(machine, state, rows.get(state, []), starred) for state in machine.states}
-        with _located(f"machine `{machine.name}`, output"):
+        try:
             self.output = compile_template(machine.output) if machine.output is not None else None
+        except DefinitionError as error:
+            raise DefinitionError(error.problem, f"machine `{machine.name}`, output") from None
         self.keeps = frozenset(machine.keeps)
         self.has_limits = bool(machine.limits.max_transitions or machine.limits.max_visits)
-        self.effects = _effects(machine)
-        self.has_notes = any(_is_note(action) for action in _actions(machine))
+        actions = list(_actions(machine))
+        self.effects = _effects(actions)
+        self.has_notes = any(action.effect == "log" and _is_note(action) for action in actions)
         if not self.has_limits:
             self._pave()
 
@@ -172,27 +181,24 @@ class Chart:
         return way.row.target, first, Taken("transition", state, "", way.row.target)
 
 
-@contextmanager
-def _located(where: str) -> Iterator[None]:
-    """Say where a bad expression stands."""
-    try:
-        yield
-    except DefinitionError as error:
-        raise DefinitionError(error.problem, where) from None
-
-
 def _rows(machine: "Machine") -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {}
     for row in sorted(machine.transitions, key=lambda r: -r.priority):
-        with _located(f"machine `{machine.name}`, `{row.source}` → `{row.target}`"):
+        try:
             rows.setdefault(row.source, []).append(Row(row))
+        except DefinitionError as error:
+            where = f"machine `{machine.name}`, `{row.source}` → `{row.target}`"
+            raise DefinitionError(error.problem, where) from None
     return rows
 
 
 def _works(machine: "Machine", state: str) -> Iterator[Work]:
     for action in machine.work.get(state, ()):
-        with _located(f"machine `{machine.name}`, state `{state}`, action `{action.id}`"):
+        try:
             yield Work(action)
+        except DefinitionError as error:
+            where = f"machine `{machine.name}`, state `{state}`, action `{action.id}`"
+            raise DefinitionError(error.problem, where) from None
 
 
 def _takes_time(work: Work) -> bool:
@@ -216,25 +222,29 @@ def _waits(work: Iterable[Work]) -> Iterator[Work]:
 def _actions(machine: "Machine") -> Iterator["Action"]:
     """Every action, those of branches and of rows included."""
 
-    def walk(actions: Iterable["Action"]) -> Iterator["Action"]:
-        for action in actions:
-            for branch in action.branches:
-                yield from walk(branch.actions)
-            yield action
+    def walk(action: "Action") -> Iterator["Action"]:
+        for branch in action.branches:
+            for inner in branch.actions:
+                yield from walk(inner)
+        yield action
 
     for actions in machine.work.values():
-        yield from walk(actions)
+        for action in actions:
+            if action.branches:
+                yield from walk(action)
+            else:
+                yield action
     for row in machine.transitions:
         yield from row.then
 
 
 def _is_note(action: "Action") -> bool:
     """Whether it may send a message to whoever started the run."""
-    level = action.input.get("level") if action.effect == "log" and isinstance(action.input, dict) else None
+    level = action.input.get("level") if isinstance(action.input, dict) else None
     return level == "notify" or not (level is None or is_constant(level))
 
 
-def _effects(machine: "Machine") -> tuple[str, ...]:
-    """The names of the host's effects this machine calls; one that is an expression counts as `*`."""
-    called = (action.effect for action in _actions(machine) if action.effect not in OWN_EFFECTS)
-    return tuple(dict.fromkeys(name if is_constant(name) else "*" for name in called))
+def _effects(actions: Iterable["Action"]) -> tuple[str, ...]:
+    """The names of the host's effects these actions call; one that is an expression counts as `*`."""
+    called = dict.fromkeys(action.effect for action in actions)
+    return tuple(dict.fromkeys(name if "{{" not in name else "*" for name in called if name not in OWN_EFFECTS))

@@ -22,6 +22,7 @@ BRANCH_DEPTH_MAX = 8
 # What the engine does by itself; everything else is an effect of the host.
 OWN_EFFECTS = frozenset({"set", "log", "choose", "wait", "branches", "ask"})
 _EFFECT_NAME = re.compile(r"[\w.:/@+-]{1,200}\Z")
+_NEEDS = {"set": "name", "log": "message", "choose": "condition"}  # in their input
 _ERROR_NAME = re.compile(r"\*|[a-z_]\w*(\.\w+)*")
 
 
@@ -39,12 +40,19 @@ def check(machine: "Machine") -> None:
     for row in machine.transitions:
         _check_transition(machine, row, known, where)
     for state, actions in machine.work.items():
-        place = f"{where}, state `{state}`"
-        if state in machine.ends and any(action.effect not in ("set", "log") for action in actions):
-            raise DefinitionError("an end may only `set` and `log`", place)
-        _check_actions(actions, place, 0)
+        try:
+            if state in machine.ends and any(action.effect not in ("set", "log") for action in actions):
+                raise DefinitionError("an end may only `set` and `log`")
+            _check_actions(actions, 0)
+        except DefinitionError as error:
+            raise _inside(f"{where}, state `{state}`", error) from None
     _check_values(machine, known, where)
     _check_idle_circles(machine, where)
+
+
+def _inside(place: str, error: DefinitionError) -> DefinitionError:
+    """The same error, seen from further out: nobody need name the places where nothing is wrong."""
+    return DefinitionError(error.problem, f"{place}, {error.where}" if error.where else place)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -65,6 +73,8 @@ def _check_transition(machine: "Machine", row: "Transition", known: set[str], wh
             f"{did_you_mean(row.target, known)}",
             where,
         )
+    if not (row.on or row.error or row.then or row.source in machine.ends):
+        return
     place = f"{where}, `{row.source}` → `{row.target}`"
     if row.on:
         _identifier(row.on, "event", place)
@@ -77,7 +87,10 @@ def _check_transition(machine: "Machine", row: "Transition", known: set[str], wh
     if any(action.effect not in ("set", "log") for action in row.then):
         raise DefinitionError("on the way only `set` and `log` are possible", place)
     for action in row.then:
-        _check_own(action, place)
+        try:
+            _check_own(action)
+        except DefinitionError as error:
+            raise _inside(place, error) from None
 
 
 def _check_values(machine: "Machine", known: set[str], where: str) -> None:
@@ -96,47 +109,54 @@ def _check_values(machine: "Machine", known: set[str], where: str) -> None:
     _amounts({**numbers, **{f"timeouts_s of `{s}`": t for s, t in machine.timeouts_s.items()}}, where)
 
 
-def _check_actions(actions: Iterable["Action"], where: str, depth: int) -> None:
+def _check_actions(actions: Iterable["Action"], depth: int) -> None:
     if depth > BRANCH_DEPTH_MAX:
-        raise DefinitionError(f"branches are nested deeper than {BRANCH_DEPTH_MAX}", where)
+        raise DefinitionError(f"branches are nested deeper than {BRANCH_DEPTH_MAX}")
     seen: set[str] = set()
     for action in actions:
-        _identifier(action.id, "action id", where)
+        _identifier(action.id, "action id")
         if action.id in seen:
-            raise DefinitionError(f"the action id `{action.id}` is used twice", where)
+            raise DefinitionError(f"the action id `{action.id}` is used twice")
         seen.add(action.id)
-        place = f"{where}, action `{action.id}`"
-        if not action.effect or ("{{" not in action.effect and not _EFFECT_NAME.match(action.effect)):
-            raise DefinitionError(f"{action.effect!r} is not the name of an effect", place)
-        _plain(action.input, "`input`", place)
-        _check_own(action, place)
-        _check_care(action, place)
-        _check_branches(action, place, depth)
+        try:
+            _check_action(action, depth)
+        except DefinitionError as error:
+            raise _inside(f"action `{action.id}`", error) from None
 
 
-def _check_own(action: "Action", place: str) -> None:
+def _check_action(action: "Action", depth: int) -> None:
+    if not action.effect or ("{{" not in action.effect and not _EFFECT_NAME.match(action.effect)):
+        raise DefinitionError(f"{action.effect!r} is not the name of an effect")
+    _plain(action.input, "`input`")
+    if action.effect in OWN_EFFECTS or action.wait is not None:
+        _check_own(action)
+    _check_care(action)
+    _check_branches(action, depth)
+
+
+def _check_own(action: "Action") -> None:
     """What the engine's own actions must say."""
-    needed = {"set": "name", "log": "message", "choose": "condition"}.get(action.effect, "")
+    needed = _NEEDS.get(action.effect, "")
     if needed and not (isinstance(action.input, dict) and needed in action.input):
-        raise DefinitionError(f"`{action.effect}` needs an input with `{needed}`", place)
+        raise DefinitionError(f"`{action.effect}` needs an input with `{needed}`")
     if action.effect == "set":
         name = action.input["name"]
         if not isinstance(name, str) or ("{{" not in name and not is_variable(name)):
-            raise DefinitionError(f"{name!r} is not the name of a variable", place)
+            raise DefinitionError(f"{name!r} is not the name of a variable")
     if action.effect == "ask" and action.ask is None:
-        raise DefinitionError("an `ask` action needs its question in `ask`", place)
+        raise DefinitionError("an `ask` action needs its question in `ask`")
     if (action.effect == "wait") != (action.wait is not None):
-        raise DefinitionError("an action has a wait exactly when its effect is `wait`", place)
+        raise DefinitionError("an action has a wait exactly when its effect is `wait`")
     if action.wait is not None:
         wait = action.wait
         if not (wait.events or wait.duration_s or wait.timeout_s):
-            raise DefinitionError("a wait needs `events`, a `duration_s` or a `timeout_s`", place)
+            raise DefinitionError("a wait needs `events`, a `duration_s` or a `timeout_s`")
         if wait.duration_s and (wait.events or wait.timeout_s):
-            raise DefinitionError("a wait has a `duration_s`, or `events` with a `timeout_s`, not both", place)
+            raise DefinitionError("a wait has a `duration_s`, or `events` with a `timeout_s`, not both")
         for awaited in wait.events:
-            _identifier(awaited.event, "event", place)
+            _identifier(awaited.event, "event")
         times = {"duration_s": wait.duration_s, "timeout_s": wait.timeout_s}
-        _amounts({name: value for name, value in times.items() if not isinstance(value, str)}, place)
+        _amounts({name: value for name, value in times.items() if not isinstance(value, str)})
 
 
 def is_variable(name: str) -> bool:
@@ -144,45 +164,45 @@ def is_variable(name: str) -> bool:
     return all(part.isidentifier() and not part.startswith("_") for part in name.split("."))
 
 
-def _check_care(action: "Action", place: str) -> None:
-    _amounts({"timeout_s": action.timeout_s, "at_once": action.at_once, "tolerate": action.tolerate}, place)
-    retries = action.retry if isinstance(action.retry, tuple) else [action.retry]
-    for retry in retries:
-        if retry is None:
-            continue
-        fields = ("limit", "delay_s", "factor", "delay_s_max")
-        _amounts({f"retry.{name}": getattr(retry, name) for name in fields}, place)
+def _check_care(action: "Action") -> None:
+    _amounts({"timeout_s": action.timeout_s, "at_once": action.at_once, "tolerate": action.tolerate})
+    if action.retry is not None:
+        for retry in action.retry if isinstance(action.retry, tuple) else (action.retry,):
+            fields = ("limit", "delay_s", "factor", "delay_s_max")
+            _amounts({f"retry.{name}": getattr(retry, name) for name in fields})
     if action.ask is not None:
-        _check_question(action.ask, place)
+        _check_question(action.ask)
 
 
-def _check_question(question: "Question", place: str) -> None:
-    _amounts({"ask.expires_s": question.expires_s}, place)
-    _plain([question.schema, question.data], "`ask`", place)
+def _check_question(question: "Question") -> None:
+    _amounts({"ask.expires_s": question.expires_s})
+    _plain([question.schema, question.data], "`ask`")
     has_roles = any(name.startswith("role:") for name in question.approvers)  # who holds them is known when it is asked
     is_too_much = bool(question.approvers) and not has_roles and question.quorum > len(set(question.approvers))
     if question.quorum < 1 or is_too_much:
-        raise DefinitionError(f"a quorum of {question.quorum} can never be reached", place)
+        raise DefinitionError(f"a quorum of {question.quorum} can never be reached")
     if question.reason not in ("approval", "form"):
-        raise DefinitionError(f"a question asked first is an approval or a form, not `{question.reason}`", place)
+        raise DefinitionError(f"a question asked first is an approval or a form, not `{question.reason}`")
 
 
-def _check_branches(action: "Action", place: str, depth: int) -> None:
+def _check_branches(action: "Action", depth: int) -> None:
     if (action.effect == "branches") != bool(action.branches):
-        raise DefinitionError("an action has branches exactly when its effect is `branches`", place)
+        raise DefinitionError("an action has branches exactly when its effect is `branches`")
     if action.each and len(action.branches) != 1:
-        raise DefinitionError("`each` needs exactly one branch, which is done for every item", place)
+        raise DefinitionError("`each` needs exactly one branch, which is done for every item")
     if not isinstance(action.join, str):
         is_too_many = not action.each and bool(action.branches) and action.join > len(action.branches)
         if action.join < 1 or is_too_many:
-            raise DefinitionError(f"join {action.join} can never be reached", place)
+            raise DefinitionError(f"join {action.join} can never be reached")
+    if not action.branches:
+        return
     names = [branch.name for branch in action.branches]
     for name in names:
-        _identifier(name, "branch", place)
+        _identifier(name, "branch")
         if names.count(name) > 1:
-            raise DefinitionError(f"the branch `{name}` is there twice", place)
+            raise DefinitionError(f"the branch `{name}` is there twice")
     for branch in action.branches:
-        _check_actions(branch.actions, place, depth + 1)
+        _check_actions(branch.actions, depth + 1)
 
 
 def _check_idle_circles(machine: "Machine", where: str) -> None:
@@ -216,22 +236,32 @@ def _onward(machine: "Machine") -> Iterator[tuple[str, str]]:
             yield state, first.target
 
 
-def _amounts(values: Mapping[str, Any], where: str) -> None:
+def _amounts(values: Mapping[str, Any], where: str = "") -> None:
     for name, value in values.items():
-        if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
             raise DefinitionError(f"`{name}` is {value!r}; it must be a number that is not negative", where)
 
 
-def _plain(value: Any, what: str, where: str) -> None:
+def _plain(value: Any, what: str, where: str = "") -> None:
     """Refuse what would come back from JSON as something else."""
     try:
-        same = bool(msgspec.json.decode(canonical(value)) == value)
+        same = _is_simple(value) or bool(msgspec.json.decode(canonical(value)) == value)
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
         same = False
     if not same:
         raise DefinitionError(f"{what} holds something that is not a JSON value", where)
 
 
-def _identifier(name: object, what: str, where: str) -> None:
+def _is_simple(value: Any) -> bool:
+    """Whether a value is of those that surely come back, as most are; the rest is tried."""
+    kind = type(value)
+    if kind is dict:
+        return all(type(name) is str and name.isascii() and _is_simple(inner) for name, inner in value.items())
+    if kind is list:
+        return all(map(_is_simple, value))
+    return value.isascii() if kind is str else value is None or kind is bool
+
+
+def _identifier(name: object, what: str, where: str = "") -> None:
     if not isinstance(name, str) or not name.isidentifier() or len(name) > 100:
         raise DefinitionError(f"{what} {name!r} is not an identifier (letters, digits, `_`)", where)

@@ -8,7 +8,7 @@ values are immutable.
 import functools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from detent.core.formula import CACHE_SIZE, Scope, Step, build, constant
@@ -28,14 +28,14 @@ _DELIMITER = re.compile(r"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|[\
 def compile_condition(source: str) -> Evaluate:
     """Compile `{{ a < b }}` or bare `a < b` to a function that says yes or no."""
     inner = _inner(source)
-    step, label = build(inner), shown(inner)
+    step = build(inner)
 
     def evaluate(scope: Scope) -> bool:
         try:
             value = step(scope, [WORK_MAX])
             return value if value is True or value is False else bool(bounded(value))
         except Exception as error:  # noqa: BLE001 - values may be anything; the engine must see one type
-            _fail(label, error)
+            _fail(inner, error)
 
     return evaluate
 
@@ -139,11 +139,9 @@ def _template(value: Any, depth: int) -> Step | None:
     if isinstance(value, str):
         return _text_template(value)
     if isinstance(value, dict):
-        if not all(isinstance(key, str) for key in value):
-            raise DefinitionError("the keys of a mapping must be text")
-        return _filled(dict, value, [(key, _template(part, depth + 1)) for key, part in value.items()])
+        return _filled(dict, value, value.items(), depth + 1)
     if isinstance(value, list):
-        return _filled(list, value, [(at, _template(part, depth + 1)) for at, part in enumerate(value)])
+        return _filled(list, value, enumerate(value), depth + 1)
     if isinstance(value, float) and not math.isfinite(value):
         raise DefinitionError(f"{value} is not a JSON number")
     if value is not None and not isinstance(value, (int, float)):
@@ -151,8 +149,16 @@ def _template(value: Any, depth: int) -> Step | None:
     return None
 
 
-def _filled(copy: Callable[[Any], Any], value: Any, parts: list[tuple[Any, Step | None]]) -> Step | None:
-    changing = [(key, step) for key, step in parts if step is not None]
+def _filled(copy: Callable[[Any], Any], value: Any, parts: Iterable[tuple[Any, Any]], depth: int) -> Step | None:
+    changing: list[tuple[Any, Step]] = []
+    for key, part in parts:
+        if copy is dict and not isinstance(key, str):
+            raise DefinitionError("the keys of a mapping must be text")
+        step = _template(part, depth)
+        if step is not None:
+            changing.append((key, step))
+    if not changing:
+        return None
 
     def fill(scope: Scope, work: Work) -> Any:
         filled = copy(value)
@@ -160,41 +166,51 @@ def _filled(copy: Callable[[Any], Any], value: Any, parts: list[tuple[Any, Step 
             filled[key] = step(scope, work)
         return filled
 
-    return fill if changing else None
+    return fill
 
 
 def _text_template(source: str) -> Step | None:
+    if "{" not in source:
+        return None
+    return _known_text(source) if len(source) <= SOURCE_MAX else _interpolation(source)
+
+
+def _interpolation(source: str) -> Step | None:
     pieces = list(_pieces(source))
     if not any(is_code for is_code, _ in pieces):
         return None
     steps = [_guarded(piece) if is_code else constant(piece) for is_code, piece in pieces]
     if len(steps) == 1:
         return steps[0]
-    label = shown(source)
 
     def interpolate(scope: Scope, work: Work) -> str:
         parts = [step(scope, work) for step in steps]
         try:
             return joined([text(part, work=work) for part in parts], "", work)
         except Exception as error:  # noqa: BLE001 - as above
-            _fail(label, error)
+            _fail(source, error)
 
     return interpolate
 
 
+_known_text = functools.lru_cache(CACHE_SIZE)(
+    _interpolation
+)  # who reads a file compiles its texts, and its machine again
+
+
 def _guarded(source: str) -> Step:
-    step, label = build(source), shown(source)
+    step = build(source)
 
     def guard(scope: Scope, work: Work) -> Any:
         try:
             return bounded(step(scope, work))
         except Exception as error:  # noqa: BLE001 - as above
-            _fail(label, error)
+            _fail(source, error)
 
     return guard
 
 
-def _fail(label: str, error: Exception) -> NoReturn:
+def _fail(source: str, error: Exception) -> NoReturn:
     if isinstance(error, ExpressionError):
         problem = str(error)
     elif isinstance(error, RecursionError):
@@ -203,4 +219,4 @@ def _fail(label: str, error: Exception) -> NoReturn:
         problem = "result too large"
     else:
         problem = f"cannot work with these values: {error}"
-    raise ExpressionError(f"`{label}`: {problem}") from error
+    raise ExpressionError(f"`{shown(source)}`: {problem}") from error

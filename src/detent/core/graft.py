@@ -63,7 +63,11 @@ def migrate(draft: Draft, event: Signalled) -> None:
     former, draft.state = draft.state, state
     draft.say("note", subject="migrate", value=f"{draft.run.machine[:12]} → {draft.machine.digest[:12]}")
     place, limits, run = draft.place, draft.machine.limits, draft.run
-    draft.lanes = _standing(draft, former)
+    renamed = _renamed(draft, event, former)
+    draft.lanes = _standing(draft, former, renamed)
+    for contract in draft.contracts.values():
+        if contract.action in renamed:  # its result is found under the new name; its id stays, for it was asked about
+            draft.contracts[contract.id] = replace(contract, action=renamed[contract.action])
     draft.changes.update(
         machine=draft.machine.digest,
         effects={**run.effects, **_declared(event.data.get("effects"))},
@@ -89,7 +93,23 @@ def _check(draft: Draft, event: Signalled, state: str) -> None:
         raise Refused("a run can be migrated only while nothing of it is at work")
 
 
-def _standing(draft: Draft, former: str) -> dict[str, Lane]:
+def _renamed(draft: Draft, event: Signalled, former: str) -> dict[str, str]:
+    """Actions that have another name now: those the caller maps, and a state's own when the state is mapped."""
+    try:
+        renamed = msgspec.convert(event.data.get("actions") or {}, dict[str, str])
+    except msgspec.ValidationError as error:
+        raise Refused(f"actions are mapped from name to name: {error}") from None
+    waiting = {contract.action for contract in draft.contracts.values()}
+    for name in renamed:
+        if name not in waiting:
+            raise Refused(f"no action `{name}` is waiting; open: {', '.join(sorted(waiting)) or 'none'}")
+    there = {work.action.id for work in draft.place.work}
+    if former != draft.state and former in waiting and former not in there and draft.state in there:
+        renamed.setdefault(former, draft.state)  # a wait is called like its state
+    return renamed
+
+
+def _standing(draft: Draft, former: str, renamed: dict[str, str]) -> dict[str, Lane]:
     """The lanes with their positions in the new machine, found by the ids of the actions they stand on."""
     stands: dict[str, Contract | str] = {c.lane: c for c in draft.contracts.values() if not c.is_adrift}
     for path in draft.lanes:
@@ -104,7 +124,7 @@ def _standing(draft: Draft, former: str) -> dict[str, Lane]:
                 f"state `{draft.state}` of the new machine has no branch `{path[1:]}`, where `{former}` stands"
             )
         is_standing = path in stands and not one.is_ended
-        found[path] = replace(one, position=_position(draft, works, stands[path])) if is_standing else one
+        found[path] = replace(one, position=_position(draft, works, stands[path], renamed)) if is_standing else one
     return found
 
 
@@ -116,14 +136,16 @@ def _works(draft: Draft, path: str) -> tuple[Work, ...] | None:
         return None
 
 
-def _position(draft: Draft, works: tuple[Work, ...], stands: Contract | str) -> int:
-    action = stands if isinstance(stands, str) else stands.action
+def _position(draft: Draft, works: tuple[Work, ...], stands: Contract | str, renamed: dict[str, str]) -> int:
+    action = stands if isinstance(stands, str) else renamed.get(stands.action, stands.action)
     for position, work in enumerate(works):
         if work.action.id == action:
             if not isinstance(stands, str) and work.effect is None and work.action.effect != stands.effect:
                 raise Refused(f"action `{action}` of the new machine is no longer `{stands.effect}`, which is waiting")
             return position
-    raise Refused(f"state `{draft.state}` of the new machine has no action `{action}`, which is waiting")
+    there = ", ".join(work.action.id for work in works) or "none"
+    problem = f"state `{draft.state}` of the new machine has no action `{action}`, which is waiting"
+    raise Refused(f"{problem}; map it to one of {there}")
 
 
 def _declared(given: Any) -> dict[str, Declared]:

@@ -5,6 +5,8 @@ a digest cannot be changed by editing a file.
 """
 
 import hashlib
+import re
+import sys
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,6 +23,8 @@ from detent.core.value import canonical, interned, ordered
 from detent.errors import DefinitionError, Refused
 
 PROBLEMS_MAX = 20  # told at once
+_ALL = sys.intern("all")
+_GREAT = re.compile(rb"e[0-9]")  # how a float of 1e16 and more is written
 
 
 class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,7 +88,8 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     tolerate: int = 0  # how many branches may fail
 
     def __post_init__(self) -> None:
-        interned(self, "kind", "scope", *(["join"] if isinstance(self.join, str) else []))
+        if self.kind or self.scope or self.join is not _ALL:
+            interned(self, "kind", "scope", *(["join"] if isinstance(self.join, str) else []))
         force_setattr(self, "input", ordered(self.input))
 
 
@@ -148,7 +153,9 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
 
     def identity(self) -> bytes:
         """What the digest is taken of."""
-        return canonical(_whole(msgspec.to_builtins(self)))
+        text = self.to_json()
+        has_whole_floats = b".0" in text or _GREAT.search(text) is not None  # or something that looks like one
+        return canonical(_whole(msgspec.to_builtins(self))) if has_whole_floats else text
 
     @cached_property
     def states(self) -> tuple[str, ...]:

@@ -40,6 +40,8 @@ def interned(struct: msgspec.Struct, *fields: str) -> None:
 
 def ordered(value: Any) -> Any:
     """The same value with the keys of every mapping sorted, so that equal values also look alike to expressions."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, dict):
         return {key: ordered(value[key]) for key in sorted(value)}
     return [ordered(inner) for inner in value] if isinstance(value, list) else value

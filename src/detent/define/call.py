@@ -9,6 +9,8 @@ from detent.define.kind import seconds
 from detent.define.plan import Plan, lean
 from detent.define.shape import Fields, fields
 
+CARE = frozenset({"when", "timeout", "key", "scope", "repeat"})
+
 
 def call(plan: Plan, given: Fields, id: str, state: str) -> Action | None:
     """A tool call: which tool, with what, and under which care."""
@@ -20,22 +22,27 @@ def call(plan: Plan, given: Fields, id: str, state: str) -> Action | None:
     if named[0] not in given:
         return None
     effect, input = _target(plan, given, named[0])
-    ask = approval(plan, given, id, state, is_needed=effect == "ask")
-    kind = given.get("effect", "irreversible" if given.get("side_effect") else "")
     return lean(
         Action,
         id=id,
         effect=effect,
         input=input,
-        kind=kind,
-        ask=ask,
-        when=given.get("when", ""),
-        timeout_s=seconds(plan.page, given.at("timeout"), given.get("timeout"), "timeout"),
+        kind=given.get("effect", "irreversible" if given.get("side_effect") else ""),
+        ask=approval(plan, given, id, state, is_needed=effect == "ask"),
         retry=_retry(plan, given) or (plan.retries.get(state) if effect != "ask" else None),
-        key=_text(given, "key"),
-        scope=given.get("scope", ""),
-        repeat=_text(given, "repeat"),
+        **(_care(plan, given) if not CARE.isdisjoint(given.values) else {}),
     )
+
+
+def _care(plan: Plan, given: Fields) -> dict[str, Any]:
+    """What few calls say."""
+    return {
+        "when": given.get("when", ""),
+        "timeout_s": seconds(plan.page, given.at("timeout"), given.get("timeout"), "timeout"),
+        "key": _text(given, "key"),
+        "scope": given.get("scope", ""),
+        "repeat": _text(given, "repeat"),
+    }
 
 
 def _target(plan: Plan, given: Fields, key: str) -> tuple[str, Any]:

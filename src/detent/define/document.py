@@ -8,7 +8,7 @@ is limited before anything grows or recurses.
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
@@ -26,16 +26,16 @@ _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
 _WORDS |= {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}  # type: ignore[dict-item]
-_BEGINS = frozenset("-+.0123456789~nNtTfF")
+_NUMERIC = frozenset("-+.0123456789")
 _WHOLE = re.compile(r"[-+]?[0-9]+")
 _BASED = re.compile(r"0(?:o[0-7]+|x[0-9a-fA-F]+)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _ENDLESS = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
 
 Route = tuple[str | int, ...]
-_NO_KEY = object()
+_SCALAR, _MAPPING = yaml.ScalarEvent, yaml.MappingStartEvent
+_MAPPING_END, _SEQUENCE_END = yaml.MappingEndEvent, yaml.SequenceEndEvent
 
 
 class Document(NamedTuple):
@@ -170,18 +170,19 @@ def _check_source(source: str, file: str) -> None:
         what = "a NUL: the file is binary" if bad.group() == "\0" else f"the character U+{ord(bad.group()):04X}"
         problem = f"{what}, which cannot stand in YAML; save the file as UTF-8 text"
         raise DefinitionError(problem, f"{file}:{line}:{column}")
-    directive = _DIRECTIVE.search(source)
+    directive = 0 if source.startswith("%") else source.find("\n%") + 1 or None
     if directive is not None:
-        line = source.count("\n", 0, directive.start()) + 1
+        line = source.count("\n", 0, directive) + 1
         problem = "directives (lines that begin with `%`) are not allowed; leave them out"
         raise DefinitionError(problem, f"{file}:{line}:1")
 
 
 class _Reader:
-    """One pass over the parser's events, with a stack of our own."""
+    """One pass over the parser's events; what is nested is read by a call, and how deep that goes is limited."""
 
     def __init__(self, source: str, file: str) -> None:
         self.source, self.file = source, file
+        self.has_extras = "&" in source or "!" in source  # anchors and tags; most files cannot have any
         self.problems: list[Problem] = []
         self.nodes = 0
 
@@ -200,7 +201,7 @@ class _Reader:
         line, column = _at(mark)
         self.problems.append(Problem(self.file, line, column, message, hint))
 
-    def _stop(self, mark: Any, message: str, hint: str = "") -> None:
+    def _stop(self, mark: Any, message: str, hint: str = "") -> NoReturn:
         self._say(mark, message, hint)
         raise _Stop
 
@@ -226,59 +227,64 @@ class _Reader:
 
     def _tree(self, parser: Any) -> tuple[Any, Any]:
         """The value and its marks; a mark stands alone for a scalar, and with those of its parts for the rest."""
-        stack: list[tuple[Any, Any, Any]] = []  # (values, marks of the parts, the whole's mark)
-        keys: list[Any] = []  # per level: the key whose value comes next
-        key_mark: list[Any] = []
-        next_event, scalar_event = parser.get_event, yaml.ScalarEvent
-        while True:
-            event = next_event()
-            kind = type(event)
-            if kind is scalar_event:
-                value, mark = self._scalar(event), event.start_mark
-            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-                self._open(event, stack, keys)
-                is_mapping = kind is yaml.MappingStartEvent
-                stack.append(({}, {}, event.start_mark) if is_mapping else ([], [], event.start_mark))
-                keys.append(_NO_KEY)
-                key_mark.append(None)
-                continue
-            elif kind is yaml.AliasEvent:
-                self._say(event.start_mark, f"the alias `*{cut(event.anchor)}` is not allowed", "write the value out")
-                value, mark = None, event.start_mark
-            else:  # a mapping or a sequence ends
-                value, parts, start = stack.pop()
-                keys.pop()
-                key_mark.pop()
-                mark = (start, parts)
-            if not stack:
-                return value, mark
-            values, parts, _ = stack[-1]
-            if type(values) is list:
-                values.append(value)
-                parts.append(mark)
-            elif keys[-1] is _NO_KEY:
-                keys[-1], key_mark[-1] = self._key(event, value, parts), event.start_mark
-            else:
-                key = keys[-1]
-                if key is not None:
-                    values[key], parts[key] = value, (key_mark[-1], mark)
-                keys[-1] = _NO_KEY
+        self._next = parser.get_event
+        return self._node(self._next(), 0)
 
-    def _open(self, event: Any, stack: list[Any], keys: list[Any]) -> None:
-        """A mapping or a sequence begins: look at its depth, and at what a mapping's key may not be."""
-        self._count(event)
-        if event.anchor is not None or event.tag is not None:
-            self._extra(event)
-        if len(stack) >= DEPTH_MAX:
-            self._stop(event.start_mark, f"nested more than {DEPTH_MAX} deep")
-        if stack and type(stack[-1][0]) is dict and keys[-1] is _NO_KEY:
-            hint = 'a key is plain text; an expression is written in quotes: "{{ … }}"'
-            self._stop(event.start_mark, "a mapping or a list cannot be a key", hint)
-
-    def _count(self, event: Any) -> None:
+    def _node(self, event: Any, depth: int) -> tuple[Any, Any]:
+        kind = type(event)
+        if kind is _SCALAR:
+            return self._scalar(event), event.start_mark
+        if kind is yaml.AliasEvent:
+            self._say(event.start_mark, f"the alias `*{cut(event.anchor)}` is not allowed", "write the value out")
+            return None, event.start_mark
         self.nodes += 1
         if self.nodes > NODES_MAX:
             self._stop(event.start_mark, f"more than {NODES_MAX:,} values in one file")
+        if event.anchor is not None or event.tag is not None:
+            self._extra(event)
+        if depth >= DEPTH_MAX:
+            self._stop(event.start_mark, f"nested more than {DEPTH_MAX} deep")
+        made = self._mapping(depth + 1) if kind is _MAPPING else self._sequence(depth + 1)
+        return made[0], (event.start_mark, made[1])
+
+    def _mapping(self, depth: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The loop of the reader's time: what is nearly always there is looked at here, the rest elsewhere."""
+        values: dict[str, Any] = {}
+        parts: dict[str, Any] = {}
+        next_event, scalar_event, node, scalar = self._next, _SCALAR, self._node, self._scalar
+        while type(event := next_event()) is not _MAPPING_END:
+            at = event.start_mark
+            key = scalar(event) if type(event) is scalar_event else self._no_scalar(event)
+            if type(key) is not str or key in parts or key == "<<":
+                key = self._key(event, key, parts)
+            event = next_event()
+            if type(event) is scalar_event:
+                value, mark = scalar(event), event.start_mark
+            else:
+                value, mark = node(event, depth)
+            if key is not None:
+                values[key] = value
+                parts[key] = at, mark
+        return values, parts
+
+    def _sequence(self, depth: int) -> tuple[list[Any], list[Any]]:
+        values: list[Any] = []
+        parts: list[Any] = []
+        next_event, node = self._next, self._node
+        while type(event := next_event()) is not _SEQUENCE_END:
+            value, mark = node(event, depth)
+            values.append(value)
+            parts.append(mark)
+        return values, parts
+
+    def _no_scalar(self, event: Any) -> Any:
+        """A key that is an alias, or more than one value."""
+        if type(event) is not yaml.AliasEvent:
+            if event.anchor is not None or event.tag is not None:
+                self._extra(event)
+            hint = 'a key is plain text; an expression is written in quotes: "{{ … }}"'
+            self._stop(event.start_mark, "a mapping or a list cannot be a key", hint)
+        return self._node(event, 0)[0]
 
     def _extra(self, event: Any) -> None:
         if event.anchor is not None:
@@ -288,18 +294,17 @@ class _Reader:
             self._say(event.start_mark, f"the tag `{cut(tag)}` is not allowed", "write the plain value")
 
     def _scalar(self, event: Any) -> Any:
-        self.nodes += 1
+        self.nodes = nodes = self.nodes + 1
         text: str = event.value
-        if self.nodes > NODES_MAX or len(text) > SCALAR_MAX:
-            self._count(event)
+        if nodes > NODES_MAX:
+            self._stop(event.start_mark, f"more than {NODES_MAX:,} values in one file")
+        if len(text) > SCALAR_MAX:
             self._stop(event.start_mark, f"a text of more than {SCALAR_MAX:,} characters")
-        if event.anchor is not None or event.tag is not None:
+        if self.has_extras and (event.anchor is not None or event.tag is not None):
             self._extra(event)
         if not event.implicit[0]:
             return text if text.isascii() else self._whole_characters(event, text)
-        if not text or text[0] in _BEGINS:
-            return self._word(event, text)
-        return text
+        return self._number(event, text) if text[:1] in _NUMERIC else _WORDS.get(text, text)
 
     def _whole_characters(self, event: Any, text: str) -> str:
         """An escape may name half a character, which no file can hold."""
@@ -310,10 +315,8 @@ class _Reader:
             return ""
         return text
 
-    def _word(self, event: Any, text: str) -> Any:
-        """What a plain scalar means by the rules of YAML 1.2."""
-        if text in _WORDS:
-            return _WORDS[text]
+    def _number(self, event: Any, text: str) -> Any:
+        """What a plain scalar that begins like a number means by the rules of YAML 1.2."""
         if _WHOLE.fullmatch(text) or _BASED.fullmatch(text):
             if len(text.lstrip("+-0")) > DIGITS_MAX:
                 self._say(event.start_mark, f"a whole number of more than {DIGITS_MAX} digits", "write it in quotes")

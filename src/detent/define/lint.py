@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from detent.core.machine import Transition
+from detent.core.status import Status
 from detent.define.document import Route
 from detent.define.grammar import ROOTS
 from detent.define.page import Page
@@ -44,9 +45,10 @@ def _ways(plan: Plan, state: str, rows: list[Way], everywhere: list[Way]) -> Non
         message = f"nothing leads on from `{state}`: the run fails there with `no_transition`"
         plan.page.warn(plan.path_of(state), message, "add a transition, or make it `type: final`", at_key=True)
     is_caught = any(row.error == "approval_rejected" for row, _ in [*rows, *everywhere])
-    if state in plan.asking and opens and not is_caught:
+    onward = [path for row, path in plain if _is_open(row) and plan.ends.get(row.target) is not Status.FAILED]
+    if state in plan.asking and onward and not is_caught:
         message = f"`{state}` asks first, and this transition has no condition: it may be taken after a no as well"
-        plan.page.warn(opens[0], message, "give it a condition, or add a handler for `approval_rejected`")
+        plan.page.warn(onward[0], message, "give it a condition, or add a handler for `approval_rejected`")
 
 
 def _hidden(plan: Plan, state: str, rows: list[Way]) -> None:

@@ -1,5 +1,6 @@
 """A machine in the making: what the compiler has gathered from one set of states and transitions."""
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -28,8 +29,13 @@ Built = TypeVar("Built", bound=Struct)
 
 def lean(kind: type[Built], /, **given: Any) -> Built:
     """Build a value of the core without what is its default anyway: equal machines must have one digest."""
-    usual = dict(zip(reversed(kind.__struct_fields__), reversed(kind.__struct_defaults__), strict=False))
+    usual = _usual(kind)
     return kind(**{name: value for name, value in given.items() if name not in usual or value != usual[name]})
+
+
+@functools.cache
+def _usual(kind: type[Struct]) -> dict[str, Any]:
+    return dict(zip(reversed(kind.__struct_fields__), reversed(kind.__struct_defaults__), strict=False))
 
 
 class Plan:

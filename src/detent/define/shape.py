@@ -1,11 +1,11 @@
 """Mappings checked against the grammar's table: what is left are the keys whose values are what the grammar wants."""
 
-from collections.abc import Iterable
+from collections.abc import Set
 from typing import Any
 
 from detent.define.document import Route
 from detent.define.grammar import SHAPES, TYPED, Key, Shape
-from detent.define.kind import MISSING, check
+from detent.define.kind import MISSING, QUICK, check
 from detent.define.page import Page, kind_of
 
 
@@ -14,9 +14,9 @@ class Fields:
 
     __slots__ = ("page", "path", "said", "type", "values")
 
-    def __init__(self, page: Page, path: Route, values: dict[str, Any], type: str, said: Iterable[str] = ()) -> None:
+    def __init__(self, page: Page, path: Route, values: dict[str, Any], type: str, said: Set[str]) -> None:
         self.page, self.path, self.values, self.type = page, path, values, type
-        self.said = frozenset(said)  # the keys that are there, whatever stands behind them
+        self.said = said  # the keys that are there, whatever stands behind them
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -51,20 +51,30 @@ def fields(page: Page, path: Route, value: Any, shape: str | Shape, what: str, t
     good: dict[str, Any] = {}
     for name, inner in value.items():
         key = table.get(name)
-        if key is None:
-            known = [one for one, entry in table.items() if entry.fits(type)]
-            page.say((*path, name), *page.unknown(f"key of {what}:", name, known), at_key=True)
-        elif not key.fits(type):
-            wanted = " or ".join(f"`{one}`" for one in key.types)
-            page.say((*path, name), f"`{name}` belongs to {wanted}, and {what} is `{type}`", at_key=True)
-        else:
+        if key is not None and (not key.types or not type or type in key.types):
+            if QUICK[key.kind](inner, key):
+                good[name] = inner
+                continue
             checked = check(page, (*path, name), inner, key, name)
             if checked is not MISSING:
                 good[name] = checked
-    for name, key in table.items():
-        if key.is_needed and name not in value:
-            page.say(path, f"{what} needs `{name}`", key.hint)
-    return Fields(page, path, good, type, value)
+        elif key is None:
+            known = [one for one, entry in table.items() if entry.fits(type)]
+            page.say((*path, name), *page.unknown(f"key of {what}:", name, known), at_key=True)
+        else:
+            wanted = " or ".join(f"`{one}`" for one in key.types)
+            page.say((*path, name), f"`{name}` belongs to {wanted}, and {what} is `{type}`", at_key=True)
+    for name in NEEDED[shape] if isinstance(shape, str) else _needed(shape):
+        if name not in value:
+            page.say(path, f"{what} needs `{name}`", table[name].hint)
+    return Fields(page, path, good, type, value.keys())
+
+
+def _needed(table: Shape) -> tuple[str, ...]:
+    return tuple(name for name, key in table.items() if key.is_needed)
+
+
+NEEDED = {name: _needed(table) for name, table in SHAPES.items()}
 
 
 def _type(said: Any, key: Key) -> str:

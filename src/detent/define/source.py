@@ -36,16 +36,19 @@ Reader = Callable[[Path, str], Definition]  # the file, and the name behind the 
 WORKFLOWS = (".yaml", ".yml")
 
 
-def load(spec: str | Path, known_effects: Iterable[str] = ()) -> Definition:
-    """Read a definition from `FILE` or `FILE:NAME`; with `known_effects`, any other tool of a workflow is a problem."""
+def load(spec: str | Path, known_effects: Iterable[str] = (), *, warn: bool = True) -> Definition:
+    """Read a definition from `FILE` or `FILE:NAME`; with `known_effects`, any other tool of a workflow is a problem.
+
+    `warn=False` is for those who do not show warnings: what is wrong is still an error.
+    """
     path, name = _split(str(spec))
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         known = ", ".join(READERS)
         raise DefinitionError(f"a definition is a file of one of the kinds {known}", str(path))
     _check_file(path)
-    if known_effects and path.suffix.lower() in WORKFLOWS:
-        return _from_yaml(path.resolve(), name, known_effects)
+    if path.suffix.lower() in WORKFLOWS:
+        return _from_yaml(path.resolve(), name, known_effects, warn=warn)
     return reader(path.resolve(), name)
 
 
@@ -117,12 +120,12 @@ def _from_json(path: Path, name: str) -> Definition:
         raise DefinitionError(str(error), str(path)) from None
 
 
-def _from_yaml(path: Path, name: str, known_effects: Iterable[str] = ()) -> Definition:
+def _from_yaml(path: Path, name: str, known_effects: Iterable[str] = (), *, warn: bool = True) -> Definition:
     from detent.define.workflow import load_workflow  # noqa: PLC0415 - the YAML parser is for those who need it
 
     if name:
         raise DefinitionError("a workflow file holds one machine and no names", f"{path}:{name}")
-    workflow = load_workflow(path, known_effects=known_effects)
+    workflow = load_workflow(path, known_effects=known_effects, warn=warn)
     _look_beside(path)
     warnings = tuple(str(warning) for warning in workflow.warnings)
     return Definition(workflow.machine, {}, str(path), warnings, workflow.input)

@@ -22,7 +22,7 @@ def transitions(plan: Plan, path: Route, value: Any) -> None:
 def _transition(plan: Plan, given: Fields) -> None:
     source = plan.source(given.at("from"), given["from"]) if "from" in given else ""
     target = plan.target(given.at("to"), given["to"], may_retry=True) if "to" in given else ""
-    then = steps(plan, given.at("on_transition"), given.get("on_transition"))
+    then = steps(plan, given.at("on_transition"), given["on_transition"]) if "on_transition" in given else ()
     event, when = given.get("on", ""), given.get("condition", "")
     if event:
         plan.events[event] = None

@@ -36,10 +36,15 @@ class Workflow(NamedTuple):
     input: dict[str, Any]  # JSON Schema of what a run must be given; empty: anything
 
 
-def load_workflow(path: str | Path, *, fragment: bool = False, known_effects: Iterable[str] = ()) -> Workflow:
-    """Read a workflow from a file; raises one DefinitionError with everything that is wrong with it."""
-    known = frozenset(known_effects)
-    return _from_file(Path(path), _shelf(known), known, is_fragment=fragment)
+def load_workflow(
+    path: str | Path, *, fragment: bool = False, known_effects: Iterable[str] = (), warn: bool = True
+) -> Workflow:
+    """Read a workflow from a file; raises one DefinitionError with everything that is wrong with it.
+
+    `warn=False` does not look for what is allowed and probably not meant.
+    """
+    wanted = Wanted(frozenset(known_effects), warn)
+    return _from_file(Path(path), _shelf(wanted), wanted, is_fragment=fragment)
 
 
 def read_workflow(
@@ -59,34 +64,41 @@ def compile_document(
     document: Document, *, folder: Path | None = None, fragment: bool = False, known_effects: Iterable[str] = ()
 ) -> Workflow:
     """Compile a document that has been read already, for example a part of a larger one."""
-    known = frozenset(known_effects)
-    shelf = _shelf(known)
+    wanted = Wanted(frozenset(known_effects))
+    shelf = _shelf(wanted)
     if folder is not None:
         shelf.enter((folder / "document.yaml").resolve())
-    return _compiled(document, shelf, known, fragment)
+    return _compiled(document, shelf, wanted, fragment)
 
 
-def _shelf(known: frozenset[str]) -> Shelf:
+class Wanted(NamedTuple):
+    """What a file and its children are looked through for."""
+
+    known_effects: frozenset[str]  # any other tool is a problem; empty: every tool will do
+    warnings: bool = True
+
+
+def _shelf(wanted: Wanted) -> Shelf:
     def child(file: Path, shelf: Shelf) -> tuple[Machine, list[Problem]]:
-        made = _from_file(file, shelf, known, is_fragment=False)
+        made = _from_file(file, shelf, wanted, is_fragment=False)
         return made.machine, list(made.warnings)
 
     return Shelf(child)
 
 
-def _from_file(path: Path, shelf: Shelf, known: frozenset[str], *, is_fragment: bool) -> Workflow:
+def _from_file(path: Path, shelf: Shelf, wanted: Wanted, *, is_fragment: bool) -> Workflow:
     document = read_document(read_file(path), str(path))
     shelf.enter(path.resolve())
     try:
-        return _compiled(document, shelf, known, is_fragment)
+        return _compiled(document, shelf, wanted, is_fragment)
     finally:
         shelf.leave()
 
 
-def _compiled(document: Document, shelf: Shelf, known: frozenset[str], is_fragment: bool) -> Workflow:
-    page = Page(document, known)
+def _compiled(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> Workflow:
+    page = Page(document, wanted.known_effects)
     try:
-        machine, schema = _workflow(page, shelf, is_fragment)
+        machine, schema = _workflow(page, shelf, wanted, is_fragment)
     except RecursionError:  # a document of 64 levels needs far less, but a caller may have left us little
         page.say((), "nested too deeply")
         raise BrokenDefinition(page.problems) from None
@@ -97,7 +109,7 @@ def _compiled(document: Document, shelf: Shelf, known: frozenset[str], is_fragme
     return Workflow(machine, tuple(dict.fromkeys(warnings)), page.file, schema)
 
 
-def _workflow(page: Page, shelf: Shelf, is_fragment: bool) -> tuple[Machine | None, dict[str, Any]]:
+def _workflow(page: Page, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> tuple[Machine | None, dict[str, Any]]:
     plans: list[Plan] = []
 
     def nest(outer: Plan, path: Route, value: Any, name: str) -> tuple[Machine, Plan] | None:
@@ -107,7 +119,7 @@ def _workflow(page: Page, shelf: Shelf, is_fragment: bool) -> tuple[Machine | No
         inner = Plan(page, path, is_fragment=False, nest=nest, find_child=shelf.child)
         inner.declared = given.get("variables", {})
         inner.variables = {**outer.variables, **inner.declared}
-        machine = _machine(inner, given, name)
+        machine = _machine(inner, given, name, wanted)
         plans.append(inner)
         return None if machine is None else (machine, inner)
 
@@ -120,12 +132,13 @@ def _workflow(page: Page, shelf: Shelf, is_fragment: bool) -> tuple[Machine | No
         given.say("grammar", f"grammar {given['grammar']} is not known", f"this version reads {GRAMMAR_VERSION}")
     plan = Plan(page, (), is_fragment=is_fragment, nest=nest, find_child=shelf.child)
     plan.variables = plan.declared = given.get("variables", {})
-    machine = _machine(plan, given, given.get("name") or Path(page.file).stem or "workflow")
-    lint_names(page, [plan, *plans])
+    machine = _machine(plan, given, given.get("name") or Path(page.file).stem or "workflow", wanted)
+    if wanted.warnings:
+        lint_names(page, [plan, *plans])
     return machine, given.get("input", {})
 
 
-def _machine(plan: Plan, given: Fields, title: str) -> Machine | None:
+def _machine(plan: Plan, given: Fields, title: str, wanted: Wanted) -> Machine | None:
     """The machine of one set of states, or None after a note."""
     declare(plan, given.at("states"), given.get("states"))
     waits(plan)
@@ -159,7 +172,8 @@ def _machine(plan: Plan, given: Fields, title: str) -> Machine | None:
     except DefinitionError as error:
         plan.page.say(_place(plan, error), error.problem)
         return None
-    lint(plan)
+    if wanted.warnings:
+        lint(plan)
     return machine
 
 

@@ -4,6 +4,6 @@ Importing this package loads no door: `builtin()` and `discover()` load theirs w
 when somebody asks for it.
 """
 
-from detent.effects.registry import Known, builtin, discover
+from detent.effects.registry import Known, Plugin, builtin, discover, plugins
 
-__all__ = ["Known", "builtin", "discover"]
+__all__ = ["Known", "Plugin", "builtin", "discover", "plugins"]

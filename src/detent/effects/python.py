@@ -3,17 +3,14 @@
     function  "module:name"; the name may be dotted (`module:Class.method`), no part of it private
     args      a mapping of keyword arguments or a list of positional ones
 
-An async function is awaited on the event loop; any other runs in a thread of its own. Nothing can stop such a thread:
+An async function is awaited on the event loop; any other has a thread to itself. Nothing can stop such a thread:
 after a timeout or a cancel it runs on, so what becomes of its deed is unknown, and an irreversible contract must then
 be settled by a person. The thread does not keep the process alive.
 
 The module is found as by `import`; whoever starts detent decides what is on `sys.path`.
 """
 
-import _thread
-import asyncio
 import contextlib
-import contextvars
 import functools
 import importlib
 import inspect
@@ -25,6 +22,7 @@ from detent.core.contract import Contract
 from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, effect
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
+from detent.effects.thread import in_thread
 from detent.errors import Refused
 
 TIMEOUT_S = 600.0
@@ -64,17 +62,12 @@ def _arguments(given: Arguments) -> tuple[list[Any], dict[str, Any]]:
 
 def _find(name: str) -> Callable[..., Any]:
     """The function of that name, or a refusal that says at which part the search ended."""
-    module, colon, path = name.partition(":")
-    parts = [*module.split("."), *path.split(".")]
-    if not colon or not all(part.isidentifier() for part in parts):
-        raise invalid(f'`function` of `python` must be like "module:name"; this is {name!r}')
-    if any(part.startswith("_") for part in parts):
-        raise invalid(f"`{name}` has a private part (a name that begins with an underscore)")
+    module, path = _parts(name)
     try:
         found: Any = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # importing runs somebody else's code
         raise invalid(f"importing `{module}` failed: {type(error).__name__}: {error}") from error
-    for part in path.split("."):
+    for part in path:
         try:
             found = getattr(found, part)
         except AttributeError as error:
@@ -82,6 +75,18 @@ def _find(name: str) -> Callable[..., Any]:
     if not callable(found):
         raise invalid(f"`{name}` is a {type(found).__name__}, not a function")
     return found  # type: ignore[no-any-return]
+
+
+@functools.lru_cache(256)
+def _parts(name: str) -> tuple[str, tuple[str, ...]]:
+    """The module, and the way to the function in it."""
+    module, colon, path = name.partition(":")
+    parts = [*module.split("."), *path.split(".")]
+    if not colon or not all(part.isidentifier() for part in parts):
+        raise invalid(f'`function` of `python` must be like "module:name"; this is {name!r}')
+    if any(part.startswith("_") for part in parts):
+        raise invalid(f"`{name}` has a private part (a name that begins with an underscore)")
+    return module, tuple(path.split("."))
 
 
 class _Shape(NamedTuple):
@@ -123,37 +128,6 @@ def _check_arguments(name: str, signature: inspect.Signature | None, args: list[
         signature.bind(*args, **named)
     except TypeError as error:
         raise invalid(f"`{name}{signature}` does not fit these `args`: {error}") from error
-
-
-async def in_thread(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """Call a blocking function off the loop, in a thread that a cancelled caller leaves behind.
-
-    Not `asyncio.to_thread`: a call that never returns would occupy one of its few threads and hang the exit.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if not done.done():
-            done.set_result((result, error))
-
-    def call() -> None:
-        result, failed = None, None
-        try:
-            result = context.run(function, *args, **named)
-        except BaseException as error:  # noqa: BLE001  # it is raised again where it is awaited
-            failed = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, result, failed)
-
-    _thread.start_new_thread(call, ())  # a `Thread` would make the loop wait until it has begun
-    result, error = await done
-    if error is None:
-        return result
-    if isinstance(error, Exception | SystemExit) and not isinstance(error, StopIteration):
-        raise error
-    raise RuntimeError(f"it ended with {type(error).__name__}: {error}") from error
 
 
 def _outcome(contract: Contract, name: str, result: Any) -> Outcome:

@@ -5,7 +5,7 @@ The table holds names, not imports, so that knowing an effect's name costs nothi
 
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.core.deed import Effect
 from detent.errors import DefinitionError
@@ -91,14 +91,47 @@ def discover() -> dict[str, Effect]:
     effects: dict[str, Effect] = {}
     owner: dict[str, str] = {}
     for point in entry_points(group=GROUP):
-        plugin = _title(point)
-        for found in _offered(point, plugin):
-            if found.name in TAKEN:
-                raise DefinitionError(f"it offers the effect `{found.name}`, but detent has its own", plugin)
-            if found.name in effects:
-                raise DefinitionError(f"it offers the effect `{found.name}`, as does {owner[found.name]}", plugin)
-            effects[found.name], owner[found.name] = found, plugin
+        for found in _fitting(point, owner):
+            effects[found.name], owner[found.name] = found, _title(point)
     return effects
+
+
+class Plugin(NamedTuple):
+    """What an installed package offers, or why it cannot."""
+
+    title: str
+    effects: tuple[str, ...]
+    problem: str
+
+
+def plugins() -> list[Plugin]:
+    """Every installed plugin, for those who look after the installation; a broken one is told and not raised."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  # see `discover`
+
+    found: list[Plugin] = []
+    owner: dict[str, str] = {}
+    for point in entry_points(group=GROUP):
+        try:
+            names = tuple(effect.name for effect in _fitting(point, owner))
+            owner.update(dict.fromkeys(names, _title(point)))
+            found.append(Plugin(_title(point), names, ""))
+        except DefinitionError as error:
+            found.append(Plugin(_title(point), (), error.problem))
+    return found
+
+
+def _fitting(point: "EntryPoint", owner: Mapping[str, str]) -> list[Effect]:
+    """What a plugin offers, if all of it has names that nobody else has."""
+    plugin = _title(point)
+    offered = _offered(point, plugin)
+    for at, found in enumerate(offered):
+        if found.name in TAKEN:
+            raise DefinitionError(f"it offers the effect `{found.name}`, but detent has its own", plugin)
+        if found.name in owner:
+            raise DefinitionError(f"it offers the effect `{found.name}`, as does {owner[found.name]}", plugin)
+        if found.name in [other.name for other in offered[:at]]:
+            raise DefinitionError(f"it offers the effect `{found.name}`, as does {plugin}", plugin)
+    return offered
 
 
 def _title(point: "EntryPoint") -> str:
@@ -114,7 +147,7 @@ def _offered(point: "EntryPoint", plugin: str) -> list[Effect]:
         if isinstance(offer, Effect):
             return [offer]
         effects = list(offer) if isinstance(offer, Iterable) else [offer]
-    except Exception as error:  # a plugin is somebody else's code: it may fail in any way
+    except (Exception, SystemExit) as error:  # a plugin is somebody else's code: it may fail in any way
         raise DefinitionError(f"it cannot be loaded: {type(error).__name__}: {error}", plugin) from error
     for found in effects:
         if not isinstance(found, Effect):

@@ -13,7 +13,7 @@ from detent.core.policy import SPEAKER
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
-from detent.errors import JournalError, Refused
+from detent.errors import JournalError, NotWaiting, Refused
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import CHILD, declarations
 from detent.host.embedded.drive import Drive
@@ -87,6 +87,7 @@ class EmbeddedHost(Drive):
         live = self.load(run_id)
         if id and self._has(live, id):
             return await self._on_disk(live)
+        self.timers.ring_first(live.run)
         return await self._tell(live, Signalled(name, plain(dict(data or {}), "data"), by, self.clock.now(), id))
 
     async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], *, id: str = "") -> Run:
@@ -102,6 +103,9 @@ class EmbeddedHost(Drive):
         said = plain(dict(answer), "answer")
         if str(said.get("by") or "").startswith(SPEAKER):
             raise Refused(f"`{said['by']}`: names that begin with `{SPEAKER}` are the policy's own")
+        is_open = contract is not None and contract.is_asking
+        if self.timers.ring_first(live.run) and is_open and live.run.contract(contract_id) is None:
+            raise NotWaiting(f"the time for an answer to `{contract_id}` is over")
         return await self._tell(
             live, ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now(), id=id)
         )
@@ -159,10 +163,19 @@ class EmbeddedHost(Drive):
         """Go on after `hold`."""
         return await self._tell(self.load(run_id), Signalled(RELEASE, {}, by, self.clock.now()))
 
-    async def migrate(self, run_id: str, machine: Machine, *, state: str = "", by: str = "") -> Run:
-        """Let a waiting run go on under another machine."""
+    async def migrate(
+        self,
+        run_id: str,
+        machine: Machine,
+        *,
+        state: str = "",
+        actions: Mapping[str, str] | None = None,
+        by: str = "",
+    ) -> Run:
+        """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
         live = self.load(run_id)
-        data = {"machine": machine.digest} | ({"state": state} if state else {})
+        data: dict[str, Any] = {"machine": machine.digest} | ({"state": state} if state else {})
+        data |= {"actions": dict(actions)} if actions else {}
         before, live.machine = live.machine, machine
         try:
             return await self._tell(live, Signalled(MIGRATE, data, by, self.clock.now()), machine)

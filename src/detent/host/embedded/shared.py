@@ -150,9 +150,18 @@ class SharedHost:
         """Go on after a pause."""
         return await self._run("release", run_id=run_id, by=by)
 
-    async def migrate(self, run_id: str, machine: Machine, *, state: str = "", by: str = "") -> Run:
-        """Let a waiting run go on under another machine."""
-        return await self._run("migrate", run_id=run_id, machine=machine, state=state, by=by)
+    async def migrate(
+        self,
+        run_id: str,
+        machine: Machine,
+        *,
+        state: str = "",
+        actions: Mapping[str, str] | None = None,
+        by: str = "",
+    ) -> Run:
+        """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
+        given = {"state": state, "actions": dict(actions or {}), "by": by}
+        return await self._run("migrate", run_id=run_id, machine=machine, **given)
 
     async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: str = "") -> Run:
         """Begin a new run as another one was at a checkpoint; by default where it is now."""

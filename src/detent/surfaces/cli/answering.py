@@ -9,11 +9,12 @@ import click
 
 from detent.errors import NotWaiting, Refused
 from detent.surfaces.cli.caller import Caller
-from detent.surfaces.cli.driver import drive
+from detent.surfaces.cli.driver import move
 from detent.surfaces.cli.option import (
     by_option,
     comment_option,
     contract_argument,
+    no_wait_option,
     parsed,
     parsed_object,
     run_argument,
@@ -32,6 +33,7 @@ OUTCOMES = {"happened": "happened", "not-happened": "not_happened", "give-up": "
 @comment_option
 @click.option("--args", "edited", default="", metavar="JSON", help=_("Approve with these arguments instead."))
 @click.option("--patch", default="", metavar="JSON", help=_("Values for the run's context."))
+@no_wait_option
 @by_option
 async def approve(caller: Caller, run: str, contract: str, comment: str, edited: str, patch: str, by: str) -> int:
     """Answer yes."""
@@ -47,6 +49,7 @@ async def approve(caller: Caller, run: str, contract: str, comment: str, edited:
 @run_argument
 @contract_argument
 @comment_option
+@no_wait_option
 @by_option
 async def reject(caller: Caller, run: str, contract: str, comment: str, by: str) -> int:
     """Answer no."""
@@ -60,6 +63,7 @@ async def reject(caller: Caller, run: str, contract: str, comment: str, by: str)
 @click.option("--outcome", type=click.Choice(list(OUTCOMES)), help=_("What became of a deed nobody is sure about."))
 @click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened`: what it gave."))
 @comment_option
+@no_wait_option
 @by_option
 async def answer(
     caller: Caller, run: str, contract: str, data: str | None, outcome: str | None, result: str, comment: str, by: str
@@ -87,12 +91,12 @@ async def _answered(caller: Caller, name: str, contract: str, said: dict[str, An
     said = {key: value for key, value in said.items() if value != ""}
     call = question["call"]
     caller.note(f"{visible(question['contract_id'])}: {visible(call['effect'])} {as_json(call['input'])}", "dim")
-    run_id = record.summary.run_id
-    async with caller.host() as host:
-        await host.answer(question["run_id"], question["contract_id"], said)
-        await host.recover(run_id)
-        await drive(caller, host, run_id, record.summary.seq)
-        return Standing(caller, run_id).give()
+    return await move(
+        caller,
+        record.summary.run_id,
+        record.summary.seq,
+        lambda host: host.answer(question["run_id"], question["contract_id"], said),
+    )
 
 
 def _chosen(standing: Standing, contract: str) -> dict[str, Any]:

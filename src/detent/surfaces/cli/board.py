@@ -170,5 +170,8 @@ def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
 
 def _row(summary: Summary) -> list[str]:
     first = str(summary.waiting[0].get("question", "")) if summary.waiting else ""
+    asked = brief(first, 60)
+    if len(summary.waiting) > 1:
+        asked = _("{question} (and {count} more)", question=asked, count=len(summary.waiting) - 1)
     names = [summary.run_id, visible(summary.name), visible(summary.state)]
-    return [*names, status_word(summary.status), when(summary.updated_at), brief(first, 60)]
+    return [*names, status_word(summary.status), when(summary.updated_at), asked]

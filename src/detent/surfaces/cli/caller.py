@@ -5,7 +5,7 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Optional
@@ -78,6 +78,7 @@ class Caller:
         self.go_on: tuple[str, ...] = ()  # the command that takes it up again, where it is not `resume RUN`
         self._found = ""
         self.is_driven_elsewhere = False
+        self.catch_up: Callable[[], object] = lambda: None  # tells what has happened and has not been told yet
         self._home_option, self._policy_option = home, policy
         self._journal: Journal | None = None
         self._warned: set[str] = set()

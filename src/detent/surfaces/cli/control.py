@@ -10,8 +10,8 @@ from detent.errors import Refused
 from detent.host.embedded.live import seq_at
 from detent.host.embedded.reader import Deed, deeds
 from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.driver import drive, recover, take_up
-from detent.surfaces.cli.option import by_option, parsed_object, run_argument, verb
+from detent.surfaces.cli.driver import drive, move, recover, take_up
+from detent.surfaces.cli.option import by_option, no_wait_option, parsed_object, run_argument, verb
 from detent.surfaces.cli.text import brief, visible
 from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
@@ -25,16 +25,18 @@ DEEDS_MAX = 50
 @click.argument("event", metavar="EVENT")
 @click.option("--data", default="", metavar="JSON", help=_("What comes with the signal, a JSON object."))
 @click.option("--id", "signal_id", default="", metavar="ID", help=_("A signal with an id counts once."))
+@no_wait_option
 @by_option
 async def signal(caller: Caller, run: str, event: str, data: str, signal_id: str, by: str) -> int:
     """Tell a run that something happened."""
     given = parsed_object(data, "--data")
     summary = caller.find(run).summary
-    async with caller.host() as host:
-        await host.signal(summary.run_id, event, given, id=signal_id, by=by)
-        await host.recover(summary.run_id)
-        await drive(caller, host, summary.run_id, summary.seq)
-        return Standing(caller, summary.run_id).give()
+    return await move(
+        caller,
+        summary.run_id,
+        summary.seq,
+        lambda host: host.signal(summary.run_id, event, given, id=signal_id, by=by),
+    )
 
 
 @verb("cancel")
@@ -146,9 +148,13 @@ def _forked(standing: Standing, parent: str, seq: int, since: list[Deed]) -> int
 @run_argument
 @click.argument("file", metavar="FILE[:NAME]")
 @click.option("--state", default="", metavar="STATE", help=_("The state of the new machine to go on in."))
+@click.option("--action", "pairs", multiple=True, metavar="OLD=NEW", help=_("An action that has another name there."))
 @by_option
-async def migrate(caller: Caller, run: str, file: str, state: str, by: str) -> int:
+async def migrate(caller: Caller, run: str, file: str, state: str, pairs: tuple[str, ...], by: str) -> int:
     """Let a waiting run go on under another machine."""
+    actions = dict(pair.partition("=")[::2] for pair in pairs)
+    if not all(actions.values()) or "" in actions:
+        raise click.UsageError(_("--action takes OLD=NEW"))
     summary = caller.find(run).summary
     definition = load_definition(file)
     if summary.status.is_terminal:
@@ -158,7 +164,7 @@ async def migrate(caller: Caller, run: str, file: str, state: str, by: str) -> i
             f"the run's effects are still looked for in {summary.source or 'no file'}, not in {definition.source}"
         )
     async with caller.host() as host:
-        await host.migrate(summary.run_id, definition.machine, state=state, by=by)
+        await host.migrate(summary.run_id, definition.machine, state=state, actions=actions, by=by)
         await host.recover(summary.run_id)
         await drive(caller, host, summary.run_id, summary.seq)
         return Standing(caller, summary.run_id).give()

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,11 @@ from detent.errors import DetentError
 from detent.host.embedded.live import load
 from detent.host.embedded.outcome import settled_at
 from detent.surfaces.cli.caller import Caller, has_colour
+from detent.surfaces.cli.option import is_left
 from detent.surfaces.cli.story import Narrator, News
 from detent.surfaces.cli.text import clock, duration, visible
 from detent.surfaces.cli.trouble import interrupted
-from detent.surfaces.cli.view import children, is_for_people
+from detent.surfaces.cli.view import Standing, children, is_for_people
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:
@@ -47,8 +48,12 @@ async def telling(
         def tell() -> None:
             live.lines(caller, (line for entry in follower.news() for line in teller.lines(entry)))
 
-        async with again_and_again(tell):
-            yield
+        caller.catch_up = tell
+        try:
+            async with again_and_again(tell):
+                yield
+        finally:
+            caller.catch_up = lambda: None
 
 
 @asynccontextmanager
@@ -127,6 +132,25 @@ async def drive(caller: Caller, host: "SharedHost", run_id: str, after: int = 0,
         raise
 
 
+async def move(caller: Caller, run_id: str, after: int, verb: Callable[["SharedHost"], Awaitable[object]]) -> int:
+    """Do a verb to a run and stay with it, or leave the rest to whoever drives it; returns the exit code."""
+    async with caller.host() as host:
+        await verb(host)
+        if not is_left():
+            await host.recover(run_id)
+            await drive(caller, host, run_id, after)
+            return Standing(caller, run_id).give()
+        is_here = host.is_holder
+    standing = Standing(caller, run_id)
+    if not is_here:
+        caller.note(_("kept; the process that drives this journal goes on with it"))
+    elif standing.run.ended is None and (standing.run.held_by == "host" or not is_for_people(standing.run)):
+        command = caller.command("resume", run_id)
+        note = _("kept; nobody drives it now: `{command}` goes on with it, and so does `detent serve`", command=command)
+        caller.note(note)
+    return standing.give()
+
+
 def _stop_at_once(caller: Caller) -> None:
     """The second Ctrl-C: like a kill, which the journal survives by design."""
     os._exit(interrupted(caller.is_json))
@@ -152,6 +176,7 @@ async def _settled(caller: Caller, host: "SharedHost", run_id: str) -> Run:
             return run
         else:
             if not is_told:
+                caller.catch_up()
                 caller.note(_("  sleeps until {clock}; Ctrl-C is safe", clock=clock(run.wake_at)), "dim")
             is_told = True
             await _moved(caller, run)

@@ -49,6 +49,7 @@ def doctor(caller: Caller, deep: bool) -> int:
     """Check everything and say what was found."""
     found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
     found += [
+        *_plugins(),
         *_servers(),
         *_policy(caller.home),
         *_permissions(caller.home),
@@ -166,6 +167,15 @@ def _servers() -> Iterator[Finding]:
         if not is_there:
             text = _("{name}: there is no program `{program}`", name=visible(name), program=visible(server.command))
         yield Finding("mcp", "ok" if is_there else "problem", text)
+
+
+def _plugins() -> Iterator[Finding]:
+    """Effects that other packages bring: one that cannot be loaded keeps every run from a tool that is not ours."""
+    from detent.effects import plugins
+
+    for title, names, problem in plugins():
+        text = f"{visible(title)}: {visible(problem or ', '.join(names))}"
+        yield Finding("plugin", "problem" if problem else "ok", text)
 
 
 def _policy(home: Path) -> Iterator[Finding]:

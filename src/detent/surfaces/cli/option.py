@@ -16,10 +16,12 @@ from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.language import _
 
 
-def verb(name: str, summary: str = "") -> Callable[[Callable[..., Any]], click.Command]:
+def verb(
+    name: str, summary: str = "", *, is_reading_first: bool = False
+) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a command of a function that takes the caller and returns an exit code; adds `--home` and `--json`.
 
-    A command of a group says itself what it is about.
+    A command of a group says itself what it is about. One that reads first calls `work_begins` when it has read.
     """
 
     def made(function: Callable[..., Any]) -> click.Command:
@@ -33,7 +35,8 @@ def verb(name: str, summary: str = "") -> Callable[[Callable[..., Any]], click.C
         def call(home: str | None, is_json: bool, policy: str = "", **given: Any) -> int:
             context = click.get_current_context()
             caller = Caller(home or context.find_root().params.get("home"), is_json, policy)
-            _work_begins()
+            if not is_reading_first:
+                work_begins()
             try:
                 if inspect.iscoroutinefunction(function):
                     import asyncio
@@ -52,11 +55,11 @@ def verb(name: str, summary: str = "") -> Callable[[Callable[..., Any]], click.C
     return made
 
 
-def _work_begins() -> None:
+def work_begins() -> None:
     """Everything is imported: from here on there may be garbage, but not among what there is already."""
     if not gc.isenabled():
         gc.freeze()
-        gc.set_threshold(10_000, 10, 10)  # reading a file makes thousands of values that all stay
+        gc.set_threshold(10_000, 10, 10)  # what a run makes mostly goes away by itself
         gc.enable()
 
 
@@ -76,7 +79,20 @@ contract_argument = click.argument("contract", metavar="[CONTRACT]", default="")
 by_option = click.option(
     "--by", default=user, metavar="NAME", help=_("Who says so; by default the system's user name.")
 )
+NO_WAIT = "detent.no_wait"
+no_wait_option = click.option(
+    "--no-wait",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda ctx, _param, value: ctx.meta.__setitem__(NO_WAIT, value),
+    help=_("Return when it is kept and the call it sets off here is done; whoever drives the run goes on."),
+)
 comment_option = click.option("--comment", default="", metavar="TEXT", help=_("Why; kept in the journal."))
+
+
+def is_left() -> bool:
+    """Whether the caller does not stay with the run."""
+    return bool(click.get_current_context().meta.get(NO_WAIT))
 
 
 def parsed(text: str, name: str) -> Any:

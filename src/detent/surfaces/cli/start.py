@@ -11,7 +11,7 @@ from detent.define.problem import BrokenDefinition
 from detent.errors import DefinitionError, Refused, Unknown
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive
-from detent.surfaces.cli.option import assigned, by_option, parsed_object, verb
+from detent.surfaces.cli.option import assigned, by_option, parsed_object, verb, work_begins
 from detent.surfaces.cli.text import near, visible
 from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
@@ -21,7 +21,7 @@ POLICIES = (".policy.yaml", ".policy.yml")
 HOSTS_OWN = ("ask", "wait", "child", "*")
 
 
-@verb("run")
+@verb("run", is_reading_first=True)
 @click.argument("file", metavar="FILE[:NAME]")
 @click.option("--input", "given", default="", metavar="JSON|@FILE", help=_("The run's input, a JSON object."))
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help=_("One value of the input; may be repeated."))
@@ -43,7 +43,8 @@ def run(  # one argument per option
     base = parsed_object(given, "--input")
     if answers and not is_dry:
         raise click.UsageError(_("--answers goes with --dry-run"))
-    definition = load(file)
+    definition = load(file, warn=False)
+    work_begins()  # tens of thousands of values, all of which stay
     wanted = definition.machine.input_schema.get("properties", {})
     values = assigned(pairs, base, [name for name, schema in wanted.items() if schema.get("type") == "string"])
     _check_given(definition, values)
@@ -146,7 +147,9 @@ def _validate_policy(caller: Caller, file: str) -> int:
         rules = [rule.name for rule in policy.rules]
         emit({"ok": True, "policy": policy.digest, "rules": rules, "roles": sorted(policy.roles), "error": None})
     else:
-        caller.say(_("ok: a policy with {count} rules", count=len(policy.rules)), "green")
+        count = len(policy.rules)
+        said = _("ok: a policy with one rule") if count == 1 else _("ok: a policy with {count} rules", count=count)
+        caller.say(said, "green")
     return 0
 
 

@@ -131,7 +131,7 @@ class Narrator:
             case Status.FAILED:
                 yield _("  {name} failed{spent}: {problem}", name=name, spent=spent, problem=_problem(entry)), "red"
             case Status.REJECTED:
-                yield _("  {name} rejected: {problem}", name=name, problem=_problem(entry)), "yellow"
+                yield _("  {name} rejected: {problem}", name=name, problem=_refusal(entry)), "yellow"
             case Status.CANCELLED:
                 yield _("  {name} cancelled{spent}", name=name, spent=spent), "yellow"
 
@@ -139,6 +139,18 @@ class Narrator:
 def _problem(entry: Entry) -> str:
     error = entry.event.error if isinstance(entry.event, ContractMoved) and entry.event.error else entry.run.error
     return brief(error.message or error.type, 500) if error else ""
+
+
+def _refusal(entry: Entry) -> str:
+    """Why a contract was not carried out: what somebody said, or what the journal or the policy says."""
+    event = entry.event
+    said = event.result if isinstance(event, ContractMoved) and event.trigger == "resume" else None
+    if not isinstance(said, dict) or not said.get("by") or (event.error and event.error.message):  # type: ignore[union-attr]
+        return _problem(entry)
+    if said.get("approved"):
+        return _("{name} edited its arguments", name=visible(str(said["by"])))
+    no = _("{name} said no", name=visible(str(said["by"])))
+    return f"{no}: {brief(said['comment'], 500)}" if said.get("comment") else no
 
 
 def _transition(taken: Taken) -> str:

@@ -145,7 +145,7 @@ def wide(text: str) -> int:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in one or two figures."""
+    """A length of time in one or two figures, and never a longer one than it is."""
     if seconds < 1:
         return _("{count} ms", count=round(seconds * 1000))
     if seconds < 60:
@@ -153,8 +153,12 @@ def duration(seconds: float) -> str:
     if seconds < 3600:
         return _("{count} min", count=int(seconds // 60))
     if seconds < 48 * 3600:
-        return _("{count} h", count=int(seconds // 3600))
-    return _("{count} d", count=int(seconds // 86400))
+        rest = int(seconds % 3600 // 60)
+        hours = _("{count} h", count=int(seconds // 3600))
+        return f"{hours} {_('{count} min', count=rest)}" if rest else hours
+    rest = int(seconds % 86400 // 3600)
+    days = _("{count} d", count=int(seconds // 86400))
+    return f"{days} {_('{count} h', count=rest)}" if rest else days
 
 
 def when(at: float, now: float | None = None) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from detent.core.contract import Failure
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError
@@ -94,6 +95,7 @@ class Standing:
             problem = f"{visible(run.error.type)}: {visible(run.error.message)}"
             is_over = run.ended is None
             yield (_("  before that: {problem}", problem=problem), "dim") if is_over else (f"  {problem}", "red")
+            yield from _holder(self.caller, run.error)
         if run.ended is Status.COMPLETED and run.output not in (None, {}):
             yield from _output(self.machine.name, run.output)
         for note in self.notes:
@@ -118,6 +120,17 @@ class Standing:
             yield _("  tell it: {command}", command=self.caller.command("signal", run.id, self.accepts[0])), ""
         if run.wake_at:
             yield _("  wakes at {clock} ({when})", clock=clock(run.wake_at), when=when(run.wake_at)), ""
+
+
+def _holder(caller: Caller, error: Failure) -> Iterator[tuple[str, str]]:
+    """Where the deed is that keeps this one from being done."""
+    held = error.data.get("holder")
+    if isinstance(held, dict) and held.get("run_id"):
+        command = caller.command("show", str(held["run_id"]))
+        if error.type == "key_held":
+            yield _("  settle it there: {command}", command=command), ""
+        else:
+            yield _("  see it there: {command}", command=command), ""
 
 
 def _output(machine: str, output: Any) -> Iterator[tuple[str, str]]:

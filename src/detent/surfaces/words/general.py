@@ -144,6 +144,20 @@ CHINESE: dict[str, str] = {
     "  output: {value}": "  输出：{value}",
     "  context: {value}": "  上下文：{value}",
     "  go on: {command}": "  继续：{command}",
+    "Return when it is kept and the call it sets off here is done; whoever drives the run goes on.": (
+        "记下之后、由它在此处引发的调用做完即返回；之后由驱动该运行的进程继续。"
+    ),
+    "kept; the process that drives this journal goes on with it": "已记下；驱动此日志的进程会继续",
+    "kept; nobody drives it now: `{command}` goes on with it, and so does `detent serve`": (
+        "已记下；目前无人驱动：可用 `{command}` 继续，`detent serve` 也会继续"
+    ),
+    "An action that has another name there.": "在那里名称不同的动作。",
+    "--action takes OLD=NEW": "--action 的写法是 OLD=NEW",
+    "  settle it there: {command}": "  在那里了结：{command}",
+    "  see it there: {command}": "  在那里查看：{command}",
+    "{name} said no": "{name} 拒绝了",
+    "{name} edited its arguments": "{name} 修改了它的参数",
+    "{question} (and {count} more)": "{question}（另有 {count} 个）",
     "  at work; if nobody drives it: {command}": "  进行中；若无人驱动它：{command}",
     "  waits for a signal: {events}": "  等待信号：{events}",
     "  tell it: {command}": "  发送：{command}",

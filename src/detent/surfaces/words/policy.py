@@ -5,6 +5,7 @@ CHINESE: dict[str, str] = {
     "The policy that holds (else $DETENT_POLICY, else detent.policy.yaml beside the home).": (
         "适用的策略文件（否则取 $DETENT_POLICY，再否则取 home 旁边的 detent.policy.yaml）。"
     ),
+    "ok: a policy with one rule": "正确：策略，1 条规则",
     "ok: a policy with {count} rules": "正确：策略，{count} 条规则",
     "{name}: the policy's rule `{rule}` says {decision}": "{name}：策略规则 `{rule}` 的决定是 {decision}",
     "rule": "规则",
