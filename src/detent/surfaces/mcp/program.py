@@ -30,7 +30,8 @@ from detent.core.contract import Contract
 from detent.core.value import digest
 from detent.define import load
 from detent.errors import DetentError, Refused
-from detent.surfaces.cli.text import call_lines, look_alikes, visible
+from detent.surfaces.cli.disguise import look_alikes
+from detent.surfaces.cli.text import call_lines, visible
 from detent.surfaces.mcp.result import Approval, Decision, Events, Lines, Questions, Standing
 from detent.surfaces.mcp.view import Reader
 

@@ -2,6 +2,10 @@
 
 CHINESE: dict[str, str] = {
     "CAREFUL": "小心",
+    "{word} in {token}": "{token} 中的 {word}",
+    "{word}: every letter is {script} and looks like a Latin one": (
+        "{word}：每个字母都属于 {script} 文字，看起来却像拉丁字母"
+    ),
     "Forget old runs that protect nothing.": "清除不再保护任何键的旧运行。",
     "How long ago a run must have ended, like 90d or 12h.": "运行结束多久以后可清除，例如 90d 或 12h。",
     "Only show what would go.": "只显示会清除什么。",
