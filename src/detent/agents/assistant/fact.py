@@ -21,6 +21,7 @@ LABELS = {
     "pending": "NOT_STARTED",
 }
 CONFIRMED, BY_POLICY, UNSURE = "human-confirmed", "allowed by policy", "outcome unknown"  # how it came to be done
+NOTHING = "(it gave nothing back)"
 WARNING = "[WARNING] Something that cannot be undone has been done. Do not ask for it again."
 UNKNOWN = "tool_failure.unknown_outcome"
 REJECTIONS = ("approval_rejected", "already_done", "key_held")
@@ -70,7 +71,8 @@ def line(view: Mapping[str, Any], came_by: str = CONFIRMED) -> str:
     if view["was_suspended"] and is_done:
         label += f" ({came_by})"
     said = view["result"] if is_done else view["error_message"]
-    return f"[{label}] {one_line(view['action_summary'])}: {one_line(said)}"
+    told = NOTHING if is_done and said in (None, {}) else one_line(said)
+    return f"[{label}] {one_line(view['action_summary'])}: {told}"
 
 
 def lines(facts: Iterable[Mapping[str, Any]]) -> list[str]:

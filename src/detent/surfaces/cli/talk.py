@@ -206,7 +206,10 @@ async def _arguments(caller: Caller) -> dict[str, Any] | None:
 
 async def _doubt() -> dict[str, Any] | None:
     said = await chosen(_("Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? "), OUTCOMES)
-    return {"outcome": said} if said else None
+    if said != "happened":
+        return {"outcome": said} if said else None
+    evidence = await line(_("How do you know, or what did it give? "))
+    return {"outcome": said} | ({"result": evidence.strip()} if evidence and evidence.strip() else {})
 
 
 async def _form(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] | None:

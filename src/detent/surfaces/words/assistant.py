@@ -44,6 +44,7 @@ CHINESE: dict[str, str] = {
     "[y]es, [n]o, [e]dit, [l]ater? ": "[y] 同意，[n] 拒绝，[e] 修改参数，[l] 以后再说？",
     "Why? ": "为什么？",
     "Arguments as JSON: ": "参数（JSON）：",
+    "How do you know, or what did it give? ": "您如何得知，或者它给出了什么？",
     "Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? ": (
         "它发生了吗？[y] 发生了，[n] 没有（现在执行），[g] 放弃，[l] 以后再说？"
     ),
