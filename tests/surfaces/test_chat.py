@@ -148,6 +148,30 @@ def test_questions_are_answered_in_place_and_a_session_goes_on(detent: Detent) -
     assert (detent.folder / "sent").read_text() == "bob@example.com\n"
 
 
+def test_a_doubt_is_answered_in_place_with_what_is_known(detent: Detent) -> None:
+    lost = TOOLS.replace("settle_s=0.0", "settle_s=0.0, timeout_s=0.05").replace(
+        "    return {", "    await never()\n    return {"
+    )
+    (detent.folder / "lost.py").write_text(
+        lost + "\n\nimport asyncio\n\n\nasync def never():\n    await asyncio.Event().wait()\n"
+    )
+    terminal = Terminal(detent, "chat", "--tools", "lost.py", "--model", "builtin:rules")
+    terminal.until("> ")
+    terminal.type("send a mail to bob@example.com saying hi\n")
+    terminal.until(r"\[l\]ater\? ")
+    terminal.type("y\n")
+    assert "may already have happened" in terminal.until(r"\[l\]ater\? ")
+    terminal.type("y\n")
+    terminal.until("How do you know")
+    terminal.type("it is in the mailbox\n")
+    terminal.until("Done: email.send: it is in the mailbox")
+    terminal.until("> ")
+    terminal.type("/exit\n")
+    terminal.until("--tools lost.py --model builtin:rules")
+    assert terminal.end() == 0
+    assert (detent.folder / "sent").read_text() == "bob@example.com\n"
+
+
 def test_a_newcomer_is_told_who_answers_and_slips_end_nothing(detent: Detent) -> None:
     terminal = Terminal(detent, "chat", "--tools", "mail.py")
     greeting = terminal.until("> ")
@@ -180,7 +204,7 @@ FORM = {
     "title": "A trip",
     "fields": [
         {"name": "city", "type": "select", "label": "City", "required": True, "options": ["Rome", "Oslo"]},
-        {"name": "days", "type": "number", "label": "Days", "min": 1},
+        {"name": "days", "type": "number", "label": "Days", "min": 1, "default": 2},
         {"name": "by_train", "type": "boolean", "label": "By train"},
         {"name": "with", "type": "multiselect", "label": "With", "options": ["Ann", "Bob"]},
     ],
@@ -189,7 +213,7 @@ FORM = {
 
 def field(label: str) -> str:
     """The prompt of a field."""
-    return rf"  {label}\*?(?: \([^)]*\))?: "
+    return rf"  {label}\*?(?: \([^)]*\))?(?: \[[^]]*\])?: "
 
 
 async def test_a_form_is_filled_in_field_by_field_and_asked_again_where_it_does_not_fit(detent: Detent) -> None:
@@ -205,7 +229,7 @@ async def test_a_form_is_filled_in_field_by_field_and_asked_again_where_it_does_
                 terminal.until(field(label))
                 terminal.type(typed + "\n")
             problems = terminal.until(field("City"))
-            for typed, label in (("Oslo", "Days"), ("3", "By train"), ("yes", "With")):
+            for typed, label in (("Oslo", "Days"), ("", "By train"), ("yes", "With")):
                 terminal.type(typed + "\n")
                 terminal.until(field(label))
             terminal.type("Ann, Bob\n")
@@ -220,7 +244,7 @@ async def test_a_form_is_filled_in_field_by_field_and_asked_again_where_it_does_
     assert "city" in problems
     assert "days" in problems
     told = server.asked[-1].body["messages"][-1]["content"]
-    assert told == "[A trip]\nCity: Oslo\nDays: 3\nBy train: True\nWith: Ann, Bob"
+    assert told == "[A trip]\nCity: Oslo\nDays: 2\nBy train: True\nWith: Ann, Bob"
 
 
 def test_an_approval_shows_what_the_assistant_says(detent: Detent) -> None:

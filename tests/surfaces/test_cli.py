@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from detent.surfaces.cli.disguise import look_alikes
 from detent.surfaces.cli.health import has_wal_reset_bug
-from detent.surfaces.cli.text import as_json, look_alikes, visible
+from detent.surfaces.cli.text import as_json, visible
 from detent.surfaces.language import chinese
 from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent, Done, ended, until
+from tests.surfaces.disguises import FALSE, MASKED, PLAIN
 
 SURFACES = Path(__file__).parents[2] / "src" / "detent" / "surfaces"
 ENVELOPE = {"ok", "run_id", "machine", "state", "status", "waiting", "output", "error", "checkpoint", "cost"}
@@ -556,27 +558,27 @@ def test_nothing_hides_in_a_shown_text() -> None:
     assert json.loads(as_json({"x": struck})) == {"x": struck}
 
 
-@pytest.mark.parametrize(
-    "trap",
-    [
-        "paypal\u2024com",
-        "bank.com\u2215evil",
-        "bank\u3002com",
-        "p\u0251ypal",
-        "b\u0131nance.com",
-        "a\u2010b",
-        "p\u0430y",
-    ],
-)
+@pytest.mark.parametrize("trap", FALSE)
 def test_what_looks_alike_is_named(trap: str) -> None:
     (told,) = look_alikes({"to": trap})
     (false,) = [ch for ch in trap if not ch.isascii()]
     assert f"U+{ord(false):04X}" in told
 
 
-def test_ordinary_words_of_any_language_are_not_suspected() -> None:
-    for plain in ("yarın görüşürüz", "会议：10点。OK", "naïve café", "Привет, мир", "3 − 2", "well-known.example"):
-        assert look_alikes({"text": plain}) == [], plain
+@pytest.mark.parametrize(("trap", "told"), MASKED.items())
+def test_a_word_wholly_in_letters_that_look_latin_is_named(trap: str, told: str) -> None:
+    (line,) = look_alikes({"to": trap})
+    assert line.startswith(told)
+
+
+@pytest.mark.parametrize("plain", PLAIN)
+def test_ordinary_words_of_any_language_are_not_suspected(plain: str) -> None:
+    assert look_alikes({"text": plain}) == []
+
+
+def test_a_very_long_call_is_looked_at_in_time() -> None:
+    assert len(look_alikes({"to": "ра " * 300_000})) == 1
+    assert look_alikes({"to": "ра " * 300_000 + "привет"}) == []
 
 
 # the installation

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import ElicitResult, Implementation
 
@@ -135,6 +135,9 @@ async def test_a_client_starts_a_run_and_its_user_decides(folder: Path, mode: st
         resource = await connected.read_resource(f"detent://runs/{begun['run_id']}/contracts/ask/sure/1")
         contract = json.loads(resource.contents[0].text)["contract"]  # type: ignore[union-attr]
         assert (contract["id"], contract["status"]) == ("ask/sure/1", "completed")
+        for missing in ("nobody", f"{begun['run_id']}/contracts/ask/sure/9"):
+            with pytest.raises(MCPError, match="there is no"):
+                await connected.read_resource(f"detent://runs/{missing}")
         cancelled = await call(connected, "run_cancel", run="last", reason="enough")
         assert cancelled["status"] == "cancelled"
     assert not (folder / "book.txt").exists()

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Route, expect
 
+from tests.surfaces.disguises import FALSE, MASKED, PLAIN
 from tests.web.conftest import Look
 from tests.web.kit import Stage, gone, shown, told, until
 
@@ -175,6 +176,9 @@ def test_letters_that_deceive_are_made_visible(stage: Stage, look: Look) -> None
     expect(card).to_contain_text("<img src=x onerror=alert(1)>")
     expect(card).to_contain_text("They are marked.")
     assert page.locator("article img").count() == 0
+    marks = "async (texts) => { const m = await import('./disguise.js'); return texts.map((t) => m.disguised(t).size) }"
+    assert all(page.evaluate(marks, [*FALSE, *MASKED]))
+    assert not any(page.evaluate(marks, list(PLAIN))), "ordinary words are not suspected"
 
 
 def test_everything_is_decided_with_the_keyboard_alone(stage: Stage, look: Look) -> None:

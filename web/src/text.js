@@ -1,19 +1,13 @@
 // Text from runs is hostile: it is only ever shown as text, and what would deceive the eye is made visible.
 import { html } from "./lib.js";
 import { _ } from "./language.js";
+import { disguised } from "./disguise.js";
 
 // Control, format, private and unassigned characters, lone surrogates, and spaces that are not what they seem.
 const ODD = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\p{Me}\u0334-\u0338\u20d2\u20d3\u20d8-\u20da\u20e5\u20e6\u20ea\u20eb\u2800\u034f\u00a0\u1680\u2000-\u200a\u202f\u205f\u115f\u1160\u3164\uffa0]/u;
 const PLAIN = new Set(["\n", "\t"]);
-const LATIN = /\p{Script=Latin}/u;
-const FOREIGN = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Coptic}]/u;
-// Latin themselves, and not what they seem; signs that stand for `.`, `/`, `:` and `-` between plain letters.
-const TWIN = /[\u0251\u0261\u0237\u01c0\u01c3\u0269\u028f]/u;
-const ADDRESS = /@|[^.]\.[^.]/u; // where a dotless i, a letter of Turkish, is a trap
-const FALSE_SIGN = /(?<=[A-Za-z0-9])[\u2024\u3002\uff0e\uff61\u2044\u2215\u29f8\uff0f\ua789\u2236\uff1a\u2010-\u2012\u2212](?=[A-Za-z0-9])/gu;
 // Marks piled upon one letter cover the lines above; no language needs more than three.
 const PILED = /(?<=\p{Mn}{3})\p{Mn}/gu;
-const WORD = /[\p{L}\p{M}\p{N}_.\-@]+/gu;
 
 const NAMES = {
   0x202a: "left-to-right embedding", 0x202b: "right-to-left embedding", 0x202c: "pop directional",
@@ -26,27 +20,10 @@ const NAMES = {
 
 const code = (letter) => `U+${letter.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
 
-/** Where the letters of one word come from two scripts, the ones that only look Latin; also disguised ASCII. */
-function lookalikes(text) {
-  const found = new Set();
-  for (const { index } of text.matchAll(FALSE_SIGN)) found.add(index);
-  for (const { 0: word, index } of text.matchAll(WORD)) {
-    const mixed = LATIN.test(word) && FOREIGN.test(word);
-    let at = index;
-    for (const letter of word) {
-      const folded = letter > "\u007f" ? letter.normalize("NFKC") : letter;
-      if ((mixed && FOREIGN.test(letter)) || (LATIN.test(word) && TWIN.test(letter))
-        || (letter === "\u0131" && ADDRESS.test(word)) || (folded !== letter && /^[\x21-\x7e]$/.test(folded))) found.add(at);
-      at += letter.length;
-    }
-  }
-  return found;
-}
-
 /** The text in pieces: strings, and `{letter, kind}` for what must be pointed at. */
 export function pieces(text) {
   if (/^[\x20-\x7e\n\t]*$/.test(text)) return [text];
-  const disguised = lookalikes(text);
+  const posing = disguised(text);
   const piled = new Set([...text.matchAll(PILED)].map(({ index }) => index));
   const found = [];
   let plain = "";
@@ -54,7 +31,7 @@ export function pieces(text) {
   const flush = () => { if (plain) found.push(plain); plain = ""; };
   for (const letter of text) {
     if ((ODD.test(letter) && !PLAIN.has(letter)) || piled.has(at)) { flush(); found.push({ letter, kind: "odd" }); }
-    else if (disguised.has(at)) { flush(); found.push({ letter, kind: "lookalike" }); }
+    else if (posing.has(at)) { flush(); found.push({ letter, kind: "lookalike" }); }
     else plain += letter;
     at += letter.length;
   }

@@ -131,6 +131,8 @@ async def test_arguments_that_do_not_fit_reach_no_tool(tmp_path: Path) -> None:
         assert (
             scene.heard[1]["messages"][-1]["content"] == "[FAILED] notes.read: arguments.n must be integer, not string"
         )
+        (call,) = scene.heard[1]["messages"][-2]["tool_calls"]
+        assert json.loads(call["function"]["arguments"]) == {"n": "one"}, "the model sees what it has asked for"
         assert scene.ledger(run).executions == {}
 
 
@@ -184,7 +186,8 @@ FORM = {"ecs_request": {
     "title": "Your trip", "context": {"intent": "collect_preference"},
     "fields": [{"name": "where", "type": "text", "label": "Where to?", "required": True},
                {"name": "class", "type": "select", "options": ["first", "second"]},
-               {"name": "days", "type": "slider", "min": 1, "max": 30}],
+               {"name": "days", "type": "slider", "min": 1, "max": 30},
+               {"name": "from", "type": "date"}],
 }, "response": "Tell me more."}  # fmt: skip
 
 
@@ -194,6 +197,11 @@ async def test_a_form_is_answered_and_the_graph_begins_again(tmp_path: Path) -> 
         for wrong in ({}, {"where": ""}, {"where": "Rome", "class": "third"}, {"where": "Rome", "days": 40}):
             with pytest.raises(Refused):
                 await scene.answer(run, data=wrong)
+        run = await scene.answer(run, data={"where": "  ", "from": "2026-02-30"})
+        assert run.waiting[0].question is not None
+        assert run.waiting[0].question.text.splitlines()[1:] == [
+            "data.where must not be blank", "data.from must be a date such as 2026-01-31",
+        ], "a form is asked again where the schema cannot see what is wrong"  # fmt: skip
         run = await scene.answer(run, data={"where": "Rome", "days": 3})
         assert run.output["response"] == "Have a good trip!"
         assert scene.heard[1]["messages"][-1]["content"] == "[Your trip]\nWhere to?: Rome\ndays: 3"
@@ -201,6 +209,7 @@ async def test_a_form_is_answered_and_the_graph_begins_again(tmp_path: Path) -> 
         (form,) = ledger.executions.values()
         moves = [(m.trigger, m.actor) for m in form.moves]
         assert moves == [("start", "ecs_node"), ("suspend", "ecs_node"), ("resume", "graph_runner"),
+                         ("suspend", "ecs_node"), ("resume", "graph_runner"),
                          ("succeed", "graph_runner")]  # fmt: skip
         store = Store(tmp_path / "memory.db")
         assert store.working("talk") == {"ecs_Your trip": '{"days":3,"where":"Rome"}'}

@@ -14,6 +14,7 @@ from playwright.sync_api import sync_playwright
 
 from detent.agents.notebook.cell import Cell, Metadata, Notebook, Output
 from detent.agents.notebook.export import FORMS, html, ipynb, markdown, render
+from detent.agents.notebook.export.column import aligned
 from detent.agents.notebook.export.sanitizer import sanitized
 from detent.agents.notebook.script import read_script
 from detent.errors import Refused
@@ -159,6 +160,18 @@ def test_tables_survive_the_sanitizer() -> None:
     table = '<style scoped>x</style><table border="1" class="d"><tr><th colspan="2">a&amp;b</th></tr></table>'
     assert sanitized(table) == '<table><tr><th colspan="2">a&amp;b</th></tr></table>'
     assert sanitized("<div>" * 500).count("<div>") == sanitized("<div>" * 500).count("</div>") == 200
+
+
+def test_numbers_stand_to_the_right_and_words_to_the_left() -> None:
+    head = "<tr><th></th><th>town</th><th>price</th><th>share</th><th>since</th></tr>"
+    rows = (
+        "<tr><th rowspan='2'>a</th><td>Oslo</td><td>1,200.5</td><td>12 %</td><td>2024-01-31</td></tr>"
+        "<tr><td>Rome</td><td>-3e5</td><td>NaN</td><td>2025-02-01</td></tr>"
+    )
+    shown = aligned(sanitized(f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"))
+    right = re.findall(r'<t[hd][^>]* class="number">([^<]*)<', shown)
+    assert right == ["price", "share", "1,200.5", "12 %", "-3e5", "NaN"]
+    assert aligned(sanitized("<table><tr><td>" + "1" * 100_000 + "x")).count("number") == 0
 
 
 def test_markdown_shows_code_outputs_and_pictures() -> None:

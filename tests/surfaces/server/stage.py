@@ -114,6 +114,7 @@ class Stage:
     def __init__(self, served: Served, client: httpx2.AsyncClient, folder: Path) -> None:
         self.served, self.client, self.folder = served, client, folder
         self.room = served.room
+        self.model: Any = None  # the server of a scripted model, where there is one
         self.port = int(served.address.rpartition(":")[2])
 
     async def get(self, path: str, status: int = 200, **given: Any) -> Any:
@@ -169,7 +170,12 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    folder: Path, settings: Settings | None = None, *, definitions: Sequence[str] = NAMES, token: str = ""
+    folder: Path,
+    settings: Settings | None = None,
+    *,
+    definitions: Sequence[str] = NAMES,
+    token: str = "",
+    **driving: Any,
 ) -> AsyncIterator[Stage]:
     """Serve the flows above from a folder."""
     if not (folder / "flows.py").exists():
@@ -179,7 +185,7 @@ async def stage(
     plan = Plan(folder / ".detent", folder, port=0, token=token, definitions=named, user="kim")
     async with (
         Sources(plan.home, print) as sources,
-        serving(plan, settings or Settings(), builtin(), sources.find) as served,
+        serving(plan, settings or Settings(), builtin(), sources.find, **driving) as served,
         httpx2.AsyncClient(base_url=served.address, timeout=None) as client,  # a test has its own limit
     ):
         yield Stage(served, client, folder)

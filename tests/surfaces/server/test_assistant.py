@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from detent.define.policy import read_policy
 from detent.surfaces.server.assistant import IMAGE_MAX
 from tests.effects.llm.scripted import DONE, Script, chunk, message, said, serving, streaming, text
 from tests.surfaces.server.stage import Stage, stage
 
 TOOLS = """
+import asyncio
 from pathlib import Path
-from detent import effect
+from detent import Outcome, Question, effect
 
 HERE = Path(__file__).parent
 TO = {"type": "object", "required": ["to"], "properties": {"to": {"type": "string"}}}
@@ -31,6 +33,28 @@ async def send(contract):
 async def read(contract):
     '''Read the notes.'''
     return "a note"
+
+@effect("bank.pay", settle_s=0.0, timeout_s=0.05, schema={"type": "object", "properties": {}})
+async def pay(contract):
+    '''Pay, and never hear of it again.'''
+    with (HERE / "sent").open("a") as sent:
+        sent.write("paid\\n")
+    await asyncio.Event().wait()
+
+WHO = {"type": "object", "required": ["who"], "properties": {
+    "who": {"type": "object", "required": ["name", "seat"], "properties": {
+        "name": {"type": "string", "title": "Your name"},
+        "seat": {"oneOf": [{"const": "w", "title": "Window"}, {"const": "a", "title": "Aisle"}]},
+        "age": {"type": "integer", "minimum": 0},
+        "meals": {"type": "array", "items": {"type": "string", "enum": ["veal", "veggie"]}},
+        "day": {"type": "string", "format": "date"}}}}}
+
+@effect("trip.book", kind="idempotent", schema={"type": "object", "properties": {}})
+async def book(contract):
+    '''Book a trip, after asking for whom.'''
+    if not contract.answers:
+        return Outcome(question=Question("Who travels?", "form", WHO))
+    return contract.answers[-1].data["who"]
 """
 STATES = "execution_state"
 
@@ -41,14 +65,17 @@ def calling(name: str, text: str = "", **arguments: Any) -> Script:
 
 
 @asynccontextmanager
-async def talking(folder: Path, monkeypatch: pytest.MonkeyPatch, *scripts: Script) -> AsyncIterator[Stage]:
+async def talking(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *scripts: Script, policy: str = ""
+) -> AsyncIterator[Stage]:
     """A server whose model says what the scripts say."""
     (folder / "tools.py").write_text(TOOLS)
     async with serving(*scripts) as model:
         monkeypatch.setenv("DETENT_BASE_URL", model.url)
         monkeypatch.setenv("DETENT_MODEL", "openai:test")
         monkeypatch.setenv("DETENT_TOOLS", str(folder / "tools.py"))
-        async with stage(folder) as scene:
+        async with stage(folder, policy=read_policy(policy) if policy else None) as scene:
+            scene.model = model
             yield scene
 
 
@@ -135,7 +162,10 @@ FIELDS: list[dict[str, Any]] = [
 ]
 GOOD = {"a": "one", "b": "two", "c": "x", "d": ["x", "y"], "e": "y", "f": True, "g": 1.5, "h": 3, "i": "2026-01-31",
         "j": "2026-01-31T10:00", "k": False}  # fmt: skip
-BAD = {"a": "", "c": "z", "d": ["z"], "e": 1, "g": "many", "h": 11, "i": "soon", "k": "yes"}
+BAD: list[tuple[str, Any]] = [
+    ("a", ""), ("a", "  "), ("c", "z"), ("d", ["z"]), ("e", 1), ("g", "many"), ("h", 11), ("h", 2.5), ("i", "soon"),
+    ("i", "2026-02-30"), ("j", "tomorrow, or later"), ("k", "yes"),
+]  # fmt: skip
 
 
 def form(**more: Any) -> Script:
@@ -152,7 +182,7 @@ async def test_a_form_with_every_kind_of_field(tmp_path: Path, monkeypatch: pyte
         missing = await scene.post("/ecs/respond", {**answer, "data": {"b": "two"}})
         assert (missing["success"], missing["next_action"]) == (False, "continue")
         assert "data.a is missing" in missing["error"]
-        for name, value in BAD.items():
+        for name, value in BAD:
             wrong = await scene.post("/ecs/respond", {**answer, "data": {**GOOD, name: value}})
             assert (wrong["success"], f"data.{name}" in wrong["error"]) == (False, True), (name, wrong)
         await scene.post("/ecs/respond", {**answer, "action": "maybe"}, 400)
@@ -165,6 +195,108 @@ async def test_a_form_with_every_kind_of_field(tmp_path: Path, monkeypatch: pyte
         )
         assert names(told) == ["status", STATES, STATES, "text", "emotion", "done"]
         assert [move["trigger"] for name, move in told if name == STATES] == ["resume", "succeed"]
+
+
+async def answered(scene: Stage, told: list[tuple[str, Any]], action: str, **data: Any) -> Any:
+    """Respond to the form or the question that a stream has told of."""
+    answer = {"request_id": dict(told)["ecs"]["payload"]["id"], "session_id": "s", "action": action, "data": data}
+    return await scene.post("/ecs/respond", answer)
+
+
+async def test_a_call_nobody_heard_from_again_is_asked_about_with_a_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talking(tmp_path, monkeypatch, calling("bank_pay"), said("It is paid.")) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        await answered(scene, told, "approve")
+        told = await events(scene, "/ecs/continue", {"session_id": "s"})
+        assert names(told) == ["status", STATES, STATES, "ecs", STATES, STATES, "done"]
+        doubt = dict(told)["ecs"]["payload"]
+        assert doubt["title"] == "`bank.pay` may already have happened. Did it?"
+        assert doubt["context"] == {
+            "intent": "outcome_unknown",
+            "extra": {"call": {"service": "bank", "method": "pay", "args": {}}, "execution_id": doubt["id"]},
+        }
+        assert [option["value"] for option in doubt["fields"][0]["options"]] == ["happened", "not_happened", "give_up"]
+        assert (await scene.get(f"/ecs/status/{doubt['id']}"))["exists"] is True
+        unsure = await answered(scene, told, "approve", outcome="perhaps")
+        assert (unsure["success"], unsure["next_action"]) == (False, "continue")
+        assert "happened, not_happened, give_up" in unsure["error"]
+        assert (await answered(scene, told, "approve", outcome="happened", result="receipt 7"))["success"] is True
+        told = await events(scene, "/ecs/continue", {"session_id": "s"})
+        assert names(told) == ["status", "tool_result", STATES, STATES, "text", "emotion", "done"]
+        assert dict(told)["tool_result"]["payload"] == {"result": "receipt 7"}
+        assert (tmp_path / "sent").read_text() == "paid\n"
+
+
+async def test_whoever_cannot_say_what_happened_gives_up_and_the_key_stays_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = calling("bank_pay"), said("We do not know."), calling("bank_pay"), said("I may not.")
+    async with talking(tmp_path, monkeypatch, *scripts) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        await answered(scene, told, "approve")
+        told = await events(scene, "/ecs/continue", {"session_id": "s"})
+        assert (await answered(scene, told, "reject"))["success"] is True
+        told = await events(scene, "/ecs/continue", {"session_id": "s"})
+        assert [move["to_status"] for name, move in told if name == STATES] == ["cancelled"]
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "t"})
+        assert "in doubt" in dict(told)["tool_result"]["payload"]["result"]
+        assert (tmp_path / "sent").read_text() == "paid\n"
+
+
+async def test_what_a_tool_asks_in_the_middle_of_its_work_is_a_form_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talking(tmp_path, monkeypatch, calling("trip_book"), said("Booked.")) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        form = dict(told)["ecs"]["payload"]
+        assert (form["title"], form["context"]["intent"]) == ("Who travels?", "tool_question")
+        assert {field["name"]: field["type"] for field in form["fields"]} == {
+            "who.name": "text", "who.seat": "select", "who.age": "number", "who.meals": "multiselect",
+            "who.day": "date",
+        }  # fmt: skip
+        first = next(field for field in form["fields"] if field["name"] == "who.name")
+        assert first == {"type": "text", "name": "who.name", "label": "Your name", "required": True}
+        missing = await answered(scene, told, "approve", **{"who.name": "Ann"})
+        assert missing["error"] == "data.who.seat is missing"
+        filled = {"who.name": "Ann", "who.seat": "w", "who.meals": ["veggie"]}
+        assert (await answered(scene, told, "approve", **filled))["success"] is True
+        told = await events(scene, "/ecs/continue", {"session_id": "s"})
+        assert dict(told)["tool_result"]["payload"]["result"] == {"name": "Ann", "seat": "w", "meals": ["veggie"]}
+
+
+RULES = """
+rules:
+  - {name: bob, decision: allow, tool: email.send, when: "{{ args.to == 'bob' }}"}
+  - {name: eve, decision: deny, tool: email.send, when: "{{ args.to == 'eve' }}"}
+  - {name: others, decision: ask, tool: email.send, quorum: 2}
+"""
+
+
+@pytest.mark.parametrize(("to", "line"), [("bob", "[SUCCESS IRREVERSIBLE (allowed by policy)]"), ("eve", "[REJECTED]")])
+async def test_what_a_rule_answers_is_put_to_nobody_and_nobody_is_said_to_have_confirmed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str, line: str
+) -> None:
+    scripts = calling("email_send", to=to), said("Well.")
+    async with talking(tmp_path, monkeypatch, *scripts, policy=RULES) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        assert "ecs" not in names(told)
+        assert scene.model.asked[-1].body["messages"][-1]["content"].startswith(f"{line} email.send: ")
+        kept = await scene.get("/api/memories?category=execution")
+        assert kept["memories"][0]["value"].startswith(f"{line} email.send: ")
+
+
+async def test_one_yes_of_two_is_noted_and_the_call_still_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = calling("email_send", to="all"), said("Sent.")
+    async with talking(tmp_path, monkeypatch, *scripts, policy=RULES) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        reply = await answered(scene, told, "approve")
+        assert (reply["success"], reply["next_action"], reply["continuation_data"]) == (True, "complete", None)
+        assert reply["message"] == "noted; 1 more must say yes"
+        assert not (tmp_path / "sent").exists()
 
 
 async def test_a_rejected_form_is_rejected_and_unknown_ones_are_told(

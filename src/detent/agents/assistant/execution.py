@@ -14,6 +14,7 @@ from detent.agents.assistant.reasoning import split
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.events import ContractMoved
 from detent.core.history import Entry, Taken
+from detent.core.question import Question
 from detent.core.status import Status
 from detent.errors import EventRefused, Refused
 
@@ -56,6 +57,8 @@ class Execution(msgspec.Struct, frozen=True):
     moves: tuple[Move, ...] = ()
     result: Any = None
     error: str = ""
+    question: Question | None = None  # what it asked when it last waited
+    allowed_by: str = ""  # who said yes to it
     doubt: bool = False  # it waited because nobody knew whether it had happened
     expires_at: float = 0.0
 
@@ -178,7 +181,7 @@ class Ledger:
         text = contract.question.text if contract.question else ""
         detail = {"type": "confirmation", "message": text, "title": text, "call": own.detail, "execution_id": own.id}
         guard = Execution(self._next_id(), "ecs_request", detail, contract_id, entry.event.at,
-                          expires_at=contract.expires_at)  # fmt: skip
+                          question=contract.question, expires_at=contract.expires_at)  # fmt: skip
         self._add(contract_id, guard, self._guard)
         self._apply(guard.id, "start", ECS, entry)
         self._apply(guard.id, "suspend", ECS, entry)
@@ -196,7 +199,7 @@ class Ledger:
         is_no = any(t.subject == contract_id and t.event == "reject" for t in entry.taken)
         if not is_no:
             self._apply(guard, "succeed", RUNNER, entry, result=_said(entry))
-            self._apply(own, "start", TOOL, entry)
+            self._apply(own, "start", TOOL, entry, allowed_by=_speaker(entry))
 
     def _move(self, own: str, entry: Entry, taken: Taken, reason: str) -> None:
         execution, trigger, known = self.executions[own], taken.event, dict[str, Any]()
@@ -214,8 +217,9 @@ class Ledger:
             if trigger == "reject":
                 known["result"] = _result(entry, execution.contract_id)
         elif trigger == "suspend":
+            contract = self._seen[execution.contract_id]
+            known |= {"question": contract.question, "expires_at": contract.expires_at}
             known["doubt"] = execution.doubt or reason == "outcome_unknown"
-            known["expires_at"] = self._seen[execution.contract_id].expires_at
         self._apply(own, trigger, _actor(execution, trigger, taken), entry, **known)
 
     def _apply(self, id: str, trigger: str, actor: str, entry: Entry, **known: Any) -> None:
@@ -249,6 +253,12 @@ def _said(entry: Entry) -> Any:
     event = entry.event
     said = event.result if isinstance(event, ContractMoved) and isinstance(event.result, dict) else {}
     return {name: said[name] for name in ("approved", "comment", "data") if said.get(name) not in (None, "")}
+
+
+def _speaker(entry: Entry) -> str:
+    event = entry.event
+    said = event.result if isinstance(event, ContractMoved) and isinstance(event.result, dict) else {}
+    return str(said.get("by") or "")
 
 
 def _reported(result: dict[str, Any]) -> str:

@@ -20,6 +20,8 @@ LABELS = {
     "running": "IN_PROGRESS",
     "pending": "NOT_STARTED",
 }
+CONFIRMED, BY_POLICY, UNSURE = "human-confirmed", "allowed by policy", "outcome unknown"  # how it came to be done
+NOTHING = "(it gave nothing back)"
 WARNING = "[WARNING] Something that cannot be undone has been done. Do not ask for it again."
 UNKNOWN = "tool_failure.unknown_outcome"
 REJECTIONS = ("approval_rejected", "already_done", "key_held")
@@ -53,22 +55,31 @@ def consequence(
     }
 
 
-def line(view: Mapping[str, Any], doubt: str = "") -> str:
+def how(allowed_by: str, *, is_doubtful: bool = False) -> str:
+    """What a line says of a deed that waited: a rule's yes is nobody's, and a doubt is no confirmation."""
+    if is_doubtful:
+        return UNSURE
+    return BY_POLICY if allowed_by.startswith("policy:") else CONFIRMED
+
+
+def line(view: Mapping[str, Any], came_by: str = CONFIRMED) -> str:
     """One line for the model: `[SUCCESS IRREVERSIBLE (human-confirmed)] email.send: …`."""
     label = view["consequence_label"]
+    is_done = label == "SUCCESS"
     if view["has_side_effects"]:
         label += " IRREVERSIBLE"
-    if view["was_suspended"]:
-        label += f" ({doubt or 'human-confirmed'})" if view["consequence_label"] == "SUCCESS" else ""
-    said = view["error_message"] if view["consequence_label"] != "SUCCESS" else view["result"]
-    return f"[{label}] {one_line(view['action_summary'])}: {one_line(said)}"
+    if view["was_suspended"] and is_done:
+        label += f" ({came_by})"
+    said = view["result"] if is_done else view["error_message"]
+    told = NOTHING if is_done and said in (None, {}) else one_line(said)
+    return f"[{label}] {one_line(view['action_summary'])}: {told}"
 
 
-def lines(views: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The lines of several calls, with a warning where something cannot be undone."""
-    found = list(views)
-    said = [line(view) for view in found]
-    return [*said, WARNING] if any(view["has_side_effects"] for view in found) else said
+def lines(facts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The lines of several facts, with a warning where something cannot be undone."""
+    found = list(facts)
+    said = [one["line"] for one in found]
+    return [*said, WARNING] if any(one["view"]["has_side_effects"] for one in found) else said
 
 
 def one_line(value: Any) -> str:
@@ -103,7 +114,7 @@ def called(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Mappin
         error=error,
     )
     return {**{name: call[name] for name in ("id", "name", "service", "method")}, "arguments": arguments,
-            "type": "tool_call", "view": view, "line": line(view)}  # fmt: skip
+            "type": "tool_call", "view": view, "line": line(view, how(str(said.get("by") or "")))}  # fmt: skip
 
 
 def _bare(outcome: Any) -> Any:

@@ -4,6 +4,9 @@ A form has fields of eleven types and is answered against the JSON Schema made o
 in letters) needs no answer. A model writes these: whatever in one makes no sense is dropped or refused with a sentence.
 """
 
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
 from detent.core.deed import EffectFailed
@@ -22,6 +25,12 @@ FIELD_TYPES: dict[str, dict[str, Any]] = {
     "datetime": {"type": "string", "minLength": 16, "maxLength": 40},
     "boolean": {"type": "boolean"},
 }
+DAYS: dict[str, tuple[Callable[[str], object], str]] = {
+    "date": (date.fromisoformat, "2026-01-31"),
+    "datetime": (datetime.fromisoformat, "2026-01-31T10:00"),
+}
+NUMBER_MAX = 1e12
+ROUNDING = 1e-6  # of a step: 0.3 is three steps of 0.1
 STYLES = ("primary", "default", "secondary", "danger")
 ACTIONS = ("approve", "edit", "reject")
 DISPLAYS = ("table", "ascii")
@@ -148,9 +157,43 @@ def _schema(field: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def question(form: dict[str, Any]) -> Question:
-    """The form as the question a contract waits with."""
+def misfits(form: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
+    """What is wrong with an answer that fits the schema: a day that is none, a step between two, only blanks."""
+    found = []
+    for field in form["fields"]:
+        wrong = _misfit(field, data[field["name"]]) if field["name"] in data else ""
+        if wrong:
+            found.append(f"data.{field['name']} {wrong}")
+    return found
+
+
+def _misfit(field: Mapping[str, Any], value: Any) -> str:
+    kind = field["type"]
+    if kind in DAYS and isinstance(value, str):
+        read, example = DAYS[kind]
+        try:
+            read(value)
+        except ValueError:
+            return f"must be a {kind} such as {example}"
+    if kind in ("text", "textarea") and field["required"] and isinstance(value, str) and not value.strip():
+        return "must not be blank"
+    if kind in ("number", "slider"):
+        step, low, wanted = (_number(one) for one in (field.get("step"), field.get("min", 0), value))
+        if step > 0 and abs(math.remainder(wanted - low, step)) > step * ROUNDING:
+            return f"must be {low:g} and whole steps of {step:g}"
+    return ""
+
+
+def _number(value: Any) -> float:
+    """A number of a size that can be counted in steps; 0 for what is none."""
+    is_one = isinstance(value, int | float) and not isinstance(value, bool) and -NUMBER_MAX < value < NUMBER_MAX
+    return float(value) if is_one else 0.0
+
+
+def question(form: dict[str, Any], wrong: Sequence[str] = ()) -> Question:
+    """The form as the question a contract waits with; `wrong` is why it is asked again."""
     text = form["title"] if not form["description"] else f"{form['title']}: {form['description']}"
+    text = "\n".join([text, *wrong])
     return Question(text, "form", schema(form), expires_s=float(form.get("ttl_seconds", 0)), data={"form": form})
 
 

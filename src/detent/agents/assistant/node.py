@@ -188,6 +188,8 @@ async def _form(contract: Contract) -> Outcome:
     if not contract.answers:
         return Outcome(question=form.question(wanted))
     data = contract.answers[-1].data
+    if wrong := form.misfits(wanted, data):
+        return Outcome(question=form.question(wanted, wrong))
     history = [*(contract.input.get("history") or ()), {"role": "user", "content": contract.input.get("message") or ""}]
     if contract.input.get("response"):
         history.append({"role": "assistant", "content": contract.input["response"]})

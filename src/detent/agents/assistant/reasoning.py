@@ -134,7 +134,7 @@ def decided(given: Mapping[str, Any], answer: Mapping[str, Any], done: list[dict
         "to_store": list(said.memories),
         "call": {},
         "form": {},
-        "observation": "\n".join(fact.lines(one["view"] for one in done)),
+        "observation": "\n".join(fact.lines(done)),
     }
     wanted = _wanted(answer, said)
     if wanted is not None:
@@ -168,12 +168,12 @@ def _tool(
     name = wanted["names"][0]
     if tool is None:
         known = ", ".join(tools) or "none"
-        return _again(patch, done, name, f"there is no such tool; offered: {known}", given)
-    marks = {key: wanted["arguments"].pop(key) for key in CONTROLS
-             if key in wanted["arguments"] and key not in (tool.get("schema") or {}).get("properties", {})}  # fmt: skip
+        return _again(patch, done, name, f"there is no such tool; offered: {known}", given, wanted["arguments"])
+    own = (tool.get("schema") or {}).get("properties") or ()
+    marks = {name: wanted["arguments"].pop(name, None) for name in CONTROLS if name not in own}
     wrong = problems(tool.get("schema") or {}, wanted["arguments"], "arguments")
     if wrong:
-        return _again(patch, done, tool["name"], "; ".join(wrong[:5]), given)
+        return _again(patch, done, tool["name"], "; ".join(wrong[:5]), given, wanted["arguments"])
     service, method = split(tool["name"])
     if _in_a_row(done, service, method) >= IN_A_ROW_MAX:
         text = f"Stopped: {service}.{method} was wanted {IN_A_ROW_MAX + 1} times in a row."
@@ -183,7 +183,7 @@ def _tool(
     try:
         key = _key(tool, wanted["arguments"]) if is_irreversible else ""
     except DetentError as error:
-        return _again(patch, done, tool["name"], f"its key cannot be made: {error}", given)
+        return _again(patch, done, tool["name"], f"its key cannot be made: {error}", given, wanted["arguments"])
     call = {
         "id": wanted["id"] or f"call_{len(done) + 1}",
         "name": tool["name"],
@@ -214,12 +214,20 @@ def _key(tool: Mapping[str, Any], arguments: dict[str, Any]) -> str:
     return old_hash(arguments) if tool.get("key_style") == STYLE else ""
 
 
-def _again(patch: dict[str, Any], done: list[dict[str, Any]], name: str, problem: str, given: Any) -> Decision:
+def _again(
+    patch: dict[str, Any],
+    done: list[dict[str, Any]],
+    name: str,
+    problem: str,
+    given: Mapping[str, Any],
+    arguments: Mapping[str, Any] | None = None,
+) -> Decision:
     """The model asked for something that cannot be: it is told so, and nothing else happens."""
     service, method = split(name)
     view = fact.consequence(f"{service}.{method}", "failed", irreversible=False, was_suspended=False, error=problem)
     number = len(done) + 1
-    told = {"id": f"call_{number}", "name": name, "service": service, "method": method, "arguments": {},
+    told = {"id": f"call_{number}", "name": name, "service": service, "method": method,
+            "arguments": dict(arguments or {}),
             "type": "tool_call" if name != "form" else "ecs_request", "view": view, "line": fact.line(view),
             "turn": given.get("turn") or 0}  # fmt: skip
     return Decision("AGAIN", {**patch, "executions": [*done, told]})

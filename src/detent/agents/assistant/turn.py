@@ -105,8 +105,7 @@ def left(run: Run, ledger: Ledger) -> dict[str, Any] | None:
         return None
     last = calls[-1]
     view = consequence(last, ledger)
-    said = fact.line(view, "outcome unknown" if last.doubt else "")
-    return {"category": "execution", "key": view["action_summary"], "value": said, "source": last.id}
+    return {"category": "execution", "key": view["action_summary"], "value": fact.line(view), "source": last.id}
 
 
 def tool_of(effect: Effect, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:

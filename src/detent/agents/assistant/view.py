@@ -96,13 +96,13 @@ def consequence(execution: Execution, ledger: Ledger) -> dict[str, Any]:
 
 def consequence_lines(ledger: Ledger) -> list[str]:
     """The lines of all tool calls, with the warning where it is due."""
-    found, warn = [], False
+    found = []
     for execution in ledger.executions.values():
         if execution.type == "tool_call":
             view = consequence(execution, ledger)
-            found.append(fact.line(view, "outcome unknown" if execution.doubt else ""))
-            warn = warn or view["has_side_effects"]
-    return [*found, fact.WARNING] if warn else found
+            came_by = fact.how(execution.allowed_by, is_doubtful=execution.doubt)
+            found.append({"view": view, "line": fact.line(view, came_by)})
+    return fact.lines(found)
 
 
 def transition(execution: Execution, move: Move, *, human: bool = False) -> dict[str, Any]:

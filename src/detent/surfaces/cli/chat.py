@@ -151,7 +151,8 @@ async def chat(
         one = Chat(caller, host, session, source, by)
         one.tools = tools_of(host.effects, own, named)
         one.settings = {"model": model} if model else {}
-        one.words = [*(["--tools", file] if file else []), *(word for name in named for word in ("--tool", name))]
+        one.words = [word for name, values in (("--tools", [file]), ("--tool", named), ("--model", [model]))
+                     for value in values if value for word in (name, value)]  # fmt: skip
         check_model(str(settings_of(caller.home, **one.settings).get("model", "")), is_here=host.is_holder)
         return await one.turn(message) if message else await one.talk()
 

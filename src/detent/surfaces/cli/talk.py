@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from detent.agents.assistant.execution import Execution, Ledger, Move
+from detent.agents.assistant.request import fields_of, unfolded
 from detent.core.run import Run
 from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller
@@ -26,6 +27,8 @@ ANSWERS = {"y": "yes", "yes": "yes", "是": "yes", "n": "no", "no": "no", "否":
            "l": "", "later": ""}  # fmt: skip
 OUTCOMES = {"y": "happened", "yes": "happened", "是": "happened", "n": "not_happened", "no": "not_happened",
             "否": "not_happened", "g": "give_up", "give up": "give_up", "l": "", "later": ""}  # fmt: skip
+YES_OR_NO = {"y": True, "yes": True, "true": True, "1": True, "是": True,
+             "n": False, "no": False, "false": False, "0": False, "否": False}  # fmt: skip
 
 
 class Spoken:
@@ -203,7 +206,10 @@ async def _arguments(caller: Caller) -> dict[str, Any] | None:
 
 async def _doubt() -> dict[str, Any] | None:
     said = await chosen(_("Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? "), OUTCOMES)
-    return {"outcome": said} if said else None
+    if said != "happened":
+        return {"outcome": said} if said else None
+    evidence = await line(_("How do you know, or what did it give? "))
+    return {"outcome": said} | ({"result": evidence.strip()} if evidence and evidence.strip() else {})
 
 
 async def _form(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -211,39 +217,46 @@ async def _form(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] |
     data: dict[str, Any] = {}
     schema = question.get("schema") or {}
     caller.say(_("An empty line leaves a field out; ! rejects the form."), "dim")
-    for name, field in _fields(question):
-        choices = (field.get("items") or field).get("enum")
-        hint = f" ({', '.join(map(str, choices))})" if choices else ""
-        mark = "*" if name in schema.get("required", ()) else ""
-        text = await line(f"  {visible(str(field.get('title', name)))}{mark}{visible(hint)}: ")
+    for field in _fields(question, schema):
+        text = await line(_prompt(field))
         if text is None:
             return None
         if text.strip() == "!":
             return {"approved": False}
         if text.strip():
-            data[name] = _typed(text.strip(), field)
-    return {"data": data}
+            data[field["name"]] = _typed(text.strip(), field)
+        elif field.get("default") is not None:
+            data[field["name"]] = field["default"]
+    return {"data": unfolded(schema, data)}
 
 
-def _fields(question: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The fields of a form in its own order, which a schema does not keep."""
-    properties = (question.get("schema") or {}).get("properties") or {}
+def _fields(question: Mapping[str, Any], schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The fields of a form in its own order; those of a schema where a tool asks."""
     form = (question.get("data") or {}).get("form")
     given = form.get("fields") if isinstance(form, dict) else None
-    named = [one.get("name") for one in given if isinstance(one, dict)] if isinstance(given, list) else []
-    order = {name: at for at, name in enumerate(named)}
-    return sorted(properties.items(), key=lambda pair: order.get(pair[0], len(order)))
+    is_ours = isinstance(given, list) and all(isinstance(one, dict) and {"name", "type"} <= one.keys() for one in given)
+    return given if is_ours and given is not None else list(fields_of(schema))
+
+
+def _prompt(field: Mapping[str, Any]) -> str:
+    """A field's label, with what can be chosen and what an empty line means."""
+    options = [str(option["value"]) for option in field.get("options") or ()]
+    choices = f" ({', '.join(options)})" if options else ""
+    default = f" [{brief(field['default'], 60)}]" if field.get("default") is not None else ""
+    mark = "*" if field.get("required") else ""
+    return f"  {visible(str(field.get('label') or field['name']))}{mark}{visible(choices)}{default}: "
 
 
 def _typed(text: str, field: Mapping[str, Any]) -> Any:
-    kind = field.get("type")
-    if kind == "boolean":
-        return text.lower() in ("y", "yes", "true", "1", "是")
-    if kind == "array":
-        return [part.strip() for part in text.split(",") if part.strip()]
-    if kind == "number":
+    """What somebody typed as the field's type has it; what does not fit stays text, and the form says what is wrong."""
+    kind, values = field["type"], {str(option["label"]): option["value"] for option in field.get("options") or ()}
+    if kind == "boolean" or (kind == "checkbox" and not values):
+        return YES_OR_NO.get(text.lower(), text)
+    if kind in ("multiselect", "checkbox"):
+        return [values.get(part.strip(), part.strip()) for part in text.split(",") if part.strip()]
+    if kind in ("number", "slider"):
         try:
             return float(text) if "." in text else int(text)
         except ValueError:
-            return text  # the form says what is wrong with it
-    return text
+            return text
+    return values.get(text, text)

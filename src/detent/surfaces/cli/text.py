@@ -23,6 +23,8 @@ UNSEEN = HIDDEN | {chr(code) for code in (*range(0xFE00, 0xFE10), *range(0xE0100
 STRIKING = frozenset("\u0334\u0335\u0336\u0337\u0338\u20d2\u20d3\u20d8\u20d9\u20da\u20e5\u20e6\u20ea\u20eb")
 MARKS_MAX = 3  # on one letter; no language needs more, and piled up they cover the lines above
 CALL_MAX = 20_000
+_MARK = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ua670-\ua672\ufe20-\ufe2f]")
+_PILED = re.compile(f"{_MARK.pattern}{{4,}}")
 
 
 def visible(text: str, *, keep: str = "") -> str:
@@ -76,41 +78,6 @@ def _escaped(ch: str) -> str:
     if " " <= ch < "\x7f" or (ch > "\x9f" and _shown(ch) == ch):
         return ch
     return json.dumps(ch)[1:-1]
-
-
-def look_alikes(value: Any) -> list[str]:
-    """Words that are not what they seem: letters of several scripts in one, or of another script that looks Latin."""
-    found: dict[str, str] = {}
-    text = as_json(value)
-    for match in _FALSE_SIGN.finditer(text):
-        found.setdefault(match[0], f"{match[0]}: {match[1]} = U+{ord(match[1]):04X} {unicodedata.name(match[1], '?')}")
-    for word in _WORD.findall(text):
-        if word.isascii():
-            continue
-        twins = _LATIN_TWINS | ({_DOTLESS} if "@" in word or "." in word.strip(".") else set())
-        strange = [ch for ch in word if _script(ch) in _CONFUSABLE or ch in twins]
-        is_mixed = bool(strange) and any(_script(ch) == "LATIN" for ch in word)
-        is_masked = bool(strange) and all(ch in _TWINS for ch in word if ch.isalpha())
-        wide = [ch for ch in word if not ch.isascii() and unicodedata.normalize("NFKC", ch).isascii()]
-        for ch in (strange if is_mixed or is_masked else []) + wide:
-            found.setdefault(f"{word} {ch}", f"{word}: {ch} = U+{ord(ch):04X} {unicodedata.name(ch, '?')}")
-    return list(found.values())[:20]
-
-
-_WORD = re.compile(r"[\w@.-]+")
-_MARK = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ua670-\ua672\ufe20-\ufe2f]")
-_PILED = re.compile(f"{_MARK.pattern}{{4,}}")
-# Signs that stand for `.`, `/`, `:` and `-` between plain letters: an address is not where it seems to be.
-_SIGNS = "\u2024\u3002\uff0e\uff61\u2044\u2215\u29f8\uff0f\ua789\u2236\uff1a\u2010\u2011\u2012\u2212"
-_FALSE_SIGN = re.compile(rf"[A-Za-z0-9]+([{_SIGNS}])[A-Za-z0-9]+")
-_LATIN_TWINS = frozenset("\u0251\u0261\u0237\u01c0\u01c3\u0269\u028f")  # Latin themselves, and not what they seem
-_DOTLESS = "\u0131"  # a letter of Turkish, and a trap in an address
-_CONFUSABLE = frozenset(("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU"))
-_TWINS = frozenset("аеорсухіјѕһԁԛԝАВЕКМНОРСТУХІЈЅαορνυικτΑΒΕΖΗΙΚΜΝΟΡΤΥΧ")
-
-
-def _script(ch: str) -> str:
-    return unicodedata.name(ch, "").partition(" ")[0] if ch.isalpha() else ""
 
 
 def call_lines(call: dict[str, Any]) -> list[str]:

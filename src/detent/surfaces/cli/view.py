@@ -13,7 +13,8 @@ from detent.errors import DetentError
 from detent.host.embedded.journal import Note
 from detent.host.embedded.live import load, question_of
 from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.text import brief, call_lines, clock, look_alikes, padded, status_word, visible, when
+from detent.surfaces.cli.disguise import look_alikes
+from detent.surfaces.cli.text import brief, call_lines, clock, padded, status_word, visible, when
 from detent.surfaces.language import _
 
 CODES = {

@@ -22,15 +22,16 @@ from mcp.server.mcpserver import (
     MCPServer,
     Resolve,
 )
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field, create_model
 
 from detent.core.contract import Contract
 from detent.core.value import digest
 from detent.define import load
-from detent.errors import DetentError, Refused
-from detent.surfaces.cli.text import call_lines, look_alikes, visible
+from detent.errors import DetentError, Refused, Unknown
+from detent.surfaces.cli.disguise import look_alikes
+from detent.surfaces.cli.text import call_lines, visible
 from detent.surfaces.mcp.result import Approval, Decision, Events, Lines, Questions, Standing
 from detent.surfaces.mcp.view import Reader
 
@@ -64,6 +65,16 @@ def _told(tool: Tool[Answer]) -> Tool[Answer]:
             raise ToolError(visible(str(error), keep="\n")) from None
 
     return guarded
+
+
+def _read(read: Callable[[], Any]) -> str:
+    """A resource as JSON; one that is not there, or cannot be read, is told in words."""
+    try:
+        return json.dumps(read(), default=str)
+    except Unknown as error:
+        raise ResourceNotFoundError(visible(str(error))) from None
+    except DetentError as error:
+        raise ResourceError(visible(str(error))) from None
 
 
 class Surface:
@@ -103,17 +114,17 @@ class Surface:
         @self.server.resource("detent://runs/{run_id}", mime_type="application/json")
         def run(run_id: str) -> str:
             """Where a run stands."""
-            return self._reader.standing(run_id).model_dump_json()
+            return _read(lambda: self._reader.standing(run_id).model_dump(mode="json"))
 
         @self.server.resource("detent://runs/{run_id}/trace", mime_type="application/json")
         def trace(run_id: str) -> str:
             """Every event of a run, and what it led to."""
-            return json.dumps(self._reader.trace(run_id), default=str)
+            return _read(lambda: self._reader.trace(run_id))
 
         @self.server.resource("detent://runs/{run_id}/contracts/{+contract_id}", mime_type="application/json")
         def contract(run_id: str, contract_id: str) -> str:
             """One contract: the call, its status, and what moved it."""
-            return json.dumps(self._reader.contract(run_id, contract_id), default=str)
+            return _read(lambda: self._reader.contract(run_id, contract_id))
 
     async def run_start(
         self,

@@ -12,7 +12,9 @@ from starlette.responses import Response
 
 from detent.agents.assistant import Execution, Ledger, checked_session, from_client, new_session
 from detent.agents.assistant.form import DISPLAY
+from detent.agents.assistant.request import answer_of, form_of, problems
 from detent.agents.assistant.view import snapshot, timeline, topology
+from detent.core.contract import Contract
 from detent.core.deed import Effect
 from detent.core.events import ContractMoved
 from detent.core.status import Status
@@ -170,25 +172,30 @@ async def respond(room: Room, call: Call) -> RespondResult:
     if execution.status is not Status.WAITING:
         return RespondResult(False, "complete", error=f"this request is {execution.status.value} already")
     run_id = given.request_id.rpartition(":")[0]
-    said = _said(execution, given) | {"by": call.by, "channel": "http"}
+    data = given.data or {}
+    if wrong := problems(execution, given.action, data):
+        return RespondResult(False, "continue", error="; ".join(wrong))
+    said = answer_of(execution, given.action, data) | {"by": call.by, "channel": "http"}
     try:
-        await room.host.answer(run_id, execution.contract_id, said)
+        run = await room.host.answer(run_id, execution.contract_id, said)
     except NotWaiting as error:
         return RespondResult(False, "complete", error=str(error))
     except Refused as error:
         return RespondResult(False, "continue", error=str(error))
-    labels = {field["name"]: field["label"] for field in execution.detail.get("fields", ())}
-    data = Continuation(execution.summary, given.action, given.data or {}, labels)
-    return RespondResult(True, "continue", "answered", continuation_data=data)
+    if more := _yes_wanted(run.contract(execution.contract_id)):
+        return RespondResult(True, "complete", f"noted; {more} more must say yes")
+    form = form_of(execution)
+    labels = {field["name"]: field["label"] for field in form["fields"]}
+    return RespondResult(True, "continue", "answered",
+                         continuation_data=Continuation(form["title"], given.action, data, labels))  # fmt: skip
 
 
-def _said(execution: Execution, given: RespondRequest) -> dict[str, Any]:
-    if given.action == "reject":
-        return {"approved": False}
-    if execution.detail.get("type") != "confirmation":
-        return {"data": given.data or {}}
-    edited = given.data if given.action == "edit" and given.data else None
-    return {"approved": True} | ({"args": edited} if edited is not None else {})
+def _yes_wanted(contract: Contract | None) -> int:
+    """How many more people must agree before the call of a contract that several must agree to is made."""
+    if contract is None or contract.status is not Status.WAITING or contract.question is None:
+        return 0
+    agreed = len(contract.answers) - contract.answered
+    return contract.question.quorum - agreed if agreed else 0
 
 
 async def go_on(room: Room, call: Call) -> Response:

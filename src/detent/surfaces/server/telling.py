@@ -6,11 +6,11 @@ about first: emotion, text, ecs, execution_state twice, done. A resumed one: exe
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 from detent.agents.assistant import Execution, Ledger
 from detent.agents.assistant.execution import Created, Move
-from detent.agents.assistant.form import DEFAULT_ACTIONS, DISPLAY
+from detent.agents.assistant.form import DISPLAY
+from detent.agents.assistant.request import form_of, is_asked
 from detent.agents.assistant.view import state_change
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
@@ -22,23 +22,6 @@ from detent.surfaces.server.feed import message
 from detent.surfaces.server.room import Room
 
 PAUSE_S = 0.05
-
-
-def form_of(execution: Execution) -> dict[str, Any]:
-    """What a person must see of a waiting execution: its form, or the exact call that is to be confirmed."""
-    detail = execution.detail
-    if detail.get("type") != "confirmation":
-        return {"id": execution.id, **{name: value for name, value in detail.items() if name != "request"}}
-    call = {"service": detail["call"]["service"], "method": detail["call"]["method"], "args": detail["call"]["args"]}
-    return {
-        "id": execution.id,
-        "type": "form",
-        "title": detail["message"],
-        "description": "",
-        "fields": [],
-        "actions": [dict(action) for action in DEFAULT_ACTIONS],
-        "context": {"intent": "confirmation", "extra": {"call": call, "execution_id": detail["execution_id"]}},
-    }
 
 
 class Teller:
@@ -53,11 +36,14 @@ class Teller:
 
     def more(self, found: list[Entry]) -> Iterator[bytes]:
         """The messages of further entries."""
+        known = []
         for entry in found:
             self.ledger.read([entry])
+            known.append((entry, len(self.ledger.rows)))
+        for entry, rows in known:  # all of them are known by now: what a rule answered at once is put to nobody
             if entry.seq > self._after:
                 yield from self._thought(entry)
-            yield from self._moves()
+            yield from self._moves(rows)
 
     def _thought(self, entry: Entry) -> Iterator[bytes]:
         event, context = entry.event, entry.run.context
@@ -83,8 +69,8 @@ class Teller:
             payload = {"type": "ecs", "payload": form, "session_id": self.session}
             yield message("ecs", payload)
 
-    def _moves(self) -> Iterator[bytes]:
-        rows, self._told = self.ledger.rows[self._told :], len(self.ledger.rows)
+    def _moves(self, until: int) -> Iterator[bytes]:
+        rows, self._told = self.ledger.rows[self._told : until], until
         for id, row in rows:
             execution = self.ledger.executions[id]
             if isinstance(row, Created) or not isinstance(row, Move) or row.seq <= self._after:
@@ -103,7 +89,7 @@ class Teller:
                 yield message("execution_state", state_change(execution, row))
 
     def _asked(self, execution: Execution, row: Move) -> Iterator[bytes]:
-        if execution.type == "ecs_request":
+        if is_asked(execution):
             yield message("ecs", {"type": "ecs", "payload": form_of(execution), "session_id": self.session})
         yield from self._held()
         yield message("execution_state", state_change(execution, row))

@@ -2,6 +2,10 @@
 
 CHINESE: dict[str, str] = {
     "CAREFUL": "小心",
+    "{word} in {token}": "{token} 中的 {word}",
+    "{word}: every letter is {script} and looks like a Latin one": (
+        "{word}：每个字母都属于 {script} 文字，看起来却像拉丁字母"
+    ),
     "Forget old runs that protect nothing.": "清除不再保护任何键的旧运行。",
     "How long ago a run must have ended, like 90d or 12h.": "运行结束多久以后可清除，例如 90d 或 12h。",
     "Only show what would go.": "只显示会清除什么。",
@@ -40,6 +44,7 @@ CHINESE: dict[str, str] = {
     "[y]es, [n]o, [e]dit, [l]ater? ": "[y] 同意，[n] 拒绝，[e] 修改参数，[l] 以后再说？",
     "Why? ": "为什么？",
     "Arguments as JSON: ": "参数（JSON）：",
+    "How do you know, or what did it give? ": "您如何得知，或者它给出了什么？",
     "Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? ": (
         "它发生了吗？[y] 发生了，[n] 没有（现在执行），[g] 放弃，[l] 以后再说？"
     ),

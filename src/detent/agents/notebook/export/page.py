@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.agents.notebook.cell import Cell, Notebook, Output
 from detent.agents.notebook.content import peek
+from detent.agents.notebook.export.column import aligned
 from detent.agents.notebook.export.part import has_bar, is_chinese, shown, thinking_of
 from detent.agents.notebook.export.sanitizer import sanitized
 from detent.core.value import scrub
@@ -112,7 +113,7 @@ class _Page:
             alt = escape(output.content.strip("<>")[:100])
             return f'<div class="output picture"><img alt="{alt}" src="{escape(found.content)}"></div>'
         if found.kind == "html":
-            return f'<div class="output wide">{sanitized(found.content)}</div>'
+            return f'<div class="output wide">{aligned(sanitized(found.content))}</div>'
         if found.kind == "markdown":
             return f'<div class="output text">{_markdown().render(found.content)}</div>'
         return f'<div class="output {found.kind}"><pre>{escape(found.content.strip(chr(10)))}</pre></div>'
