@@ -1,15 +1,12 @@
-"""Real agents, end to end: the program from its own registry, a scripted model on loopback, our checks decide.
+"""Real agents, end to end: the program as its makers ship it, a scripted model on loopback, our checks decide.
 
-They run when the programs are already in the cache folder ($DETENT_EXTERNAL_CACHE), or may be fetched into it
-(DETENT_EXTERNAL=1); otherwise they are skipped and say so.
+They run when the programs are in the cache folder (`./run agents`), or may be fetched into it (DETENT_EXTERNAL=1, as
+`.ci/run` says, which begins the fetch beside its static checks); otherwise they are skipped and say why.
 """
 
-import functools
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ import pytest
 from detent.agents.coding.adapter import AgentWorker
 from detent.agents.coding.port import Assignment, Report
 from detent.agents.coding.settings import WorkerSettings, settings
+from tests.agents.coding import fetch
 from tests.agents.coding.world import BAD, GOOD, git, office, project
 from tests.effects.llm.scripted import (
     DONE,
@@ -36,54 +34,51 @@ from tests.effects.llm.scripted import (
     usage,
 )
 
-CACHE = Path(os.environ.get("DETENT_EXTERNAL_CACHE") or Path.home() / ".cache" / "detent" / "external")
 MAY_FETCH = os.environ.get("DETENT_EXTERNAL") == "1"
-FETCH_S = 220  # and the test itself: within the 300 s after which pytest takes a test for hung
+WAIT_S = 150.0  # for a fetch under way, within the 300 s after which pytest takes a test for hung
 CHECK = {"name": "tests", "run": [sys.executable, "-B", "check.py"], "parse": "tap", "baseline": "strict"}
 RESULT = {"status": "done", "summary": "add() adds", "question": ""}
 
-# A slow registry is a reason to skip, not to fail: a test that fetches may take as long as that does.
-pytestmark = pytest.mark.limit(290 if MAY_FETCH else 240)
-_refused: dict[str, str] = {}  # what could not be fetched is not asked for again
+pytestmark = pytest.mark.limit(140)
+_refused: dict[str, str] = {}  # what could not be had is not asked for again
 
 
-def npm(package: str) -> list[list[str]]:
-    return [["npm", "install", "--no-fund", "--no-audit", "--prefix", str(CACHE / "npm"), package]]
+def agent(name: str) -> Any:
+    """A fixture: where the program is, if it is there or may be fetched; else the test is skipped and says why."""
 
-
-def venv(package: str) -> list[list[str]]:
-    home = CACHE / "aider"
-    return [
-        [sys.executable, "-m", "venv", str(home)],
-        [str(home / "bin/python"), "-m", "pip", "install", "-q", "--no-compile", package],
-    ]
-
-
-PROGRAMS: dict[str, tuple[str, Callable[[], list[list[str]]]]] = {
-    "claude": ("npm/node_modules/.bin/claude", functools.partial(npm, "@anthropic-ai/claude-code")),
-    "codex": ("npm/node_modules/.bin/codex", functools.partial(npm, "@openai/codex")),
-    "gemini": ("npm/node_modules/.bin/gemini", functools.partial(npm, "@google/gemini-cli")),
-    "opencode": ("npm/node_modules/.bin/opencode", functools.partial(npm, "opencode-ai")),
-    "aider": ("aider/bin/aider", functools.partial(venv, "aider-chat")),
-}
-
-
-def program(name: str) -> str:
-    """Where the program is; fetched if that is allowed, else the test is skipped."""
-    place, steps = PROGRAMS[name]
-    found = CACHE / place
-    if name in _refused:
-        pytest.skip(_refused[name])
-    if not found.exists() and not MAY_FETCH:
-        pytest.skip(f"{name} is not in {CACHE}; DETENT_EXTERNAL=1 lets the tests fetch it")
-    for argv in () if found.exists() else steps():
-        CACHE.mkdir(parents=True, exist_ok=True)
+    @pytest.fixture(name=name)
+    def place(monkeypatch: pytest.MonkeyPatch) -> str:
         try:
-            subprocess.run(argv, check=True, capture_output=True, timeout=FETCH_S)
-        except (OSError, subprocess.SubprocessError) as error:
-            _refused[name] = f"{name} could not be fetched: {error}"
-            pytest.skip(_refused[name])
-    return str(found)
+            found = fetch.found(name) or _fetched(name)
+            monkeypatch.setenv("PATH", fetch.search_path())
+            monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")  # where the way to the world is a proxy
+            monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
+        except fetch.Unavailable as error:
+            _refused[name] = str(error)
+            pytest.skip(str(error))
+        return found
+
+    return place
+
+
+claude, codex, aider, gemini, opencode = map(agent, ("claude", "codex", "aider", "gemini", "opencode"))
+
+
+@pytest.fixture
+def program(name: str, request: pytest.FixtureRequest) -> str:
+    """The one that the test is about."""
+    place: str = request.getfixturevalue(name)
+    return place
+
+
+def _fetched(name: str) -> str:
+    if name in _refused:
+        raise fetch.Unavailable(_refused[name])
+    if not MAY_FETCH:
+        raise fetch.Unavailable(f"{name} is not in {fetch.CACHE}; ./run agents {name} fetches it")
+    if name not in fetch.USUAL:
+        raise fetch.Unavailable(f"{name} is not among the agents that CI has; ./run agents {name} fetches it")
+    return fetch.obtained(name, WAIT_S)
 
 
 def results(asked: Asked) -> int:
@@ -122,7 +117,7 @@ def as_claude(root: Path) -> Script:
 
 
 async def driven(
-    name: str, root: Path, server: Server, monkeypatch: pytest.MonkeyPatch, home: Path, **worker: Any
+    program: str, root: Path, server: Server, monkeypatch: pytest.MonkeyPatch, home: Path, **worker: Any
 ) -> tuple[Any, list[str]]:
     """A whole job with this agent."""
     home.mkdir(exist_ok=True)
@@ -130,21 +125,20 @@ async def driven(
     heard: list[str] = []
     async with office(root) as job:
         stop = job.host.overhear(job.run_id, lambda _, data: heard.append(str(data.get("text"))))
-        chosen = {"worker": {"use": name, "command": [program(name)], **worker}, "verify": [CHECK]}
+        chosen = {"worker": {"use": Path(program).name, "command": [program], **worker}, "verify": [CHECK]}
         limits = {"wall_s": 120, "silence_s": 100}
         await job.go(settings({**chosen, "limits": limits, "fix": {"attempts": 0}}, "test"))
         stop()
         return await job.job(), heard
 
 
-async def test_claude_mends_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program("claude")
+async def test_claude_mends_a_bug(claude: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = project(tmp_path, BAD)
     async with serving(as_claude(root)) as server:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-scripted-and-worthless")
         monkeypatch.setenv("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
-        found, heard = await driven("claude", root, server, monkeypatch, tmp_path / "home")
+        found, heard = await driven(claude, root, server, monkeypatch, tmp_path / "home")
     assert found.outcome == "archived", (found.blocked, heard[-20:], [asked.path for asked in server.asked])
     assert (root / "calc.py").read_text() == GOOD
     assert found.progress("T-001").summary == "add() adds"
@@ -185,17 +179,14 @@ def as_codex() -> Script:
     return script
 
 
-async def test_codex_mends_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program("codex")
+async def test_codex_mends_a_bug(codex: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = project(tmp_path, BAD)
     async with serving(as_codex()) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted-and-worthless")
         provider = f'{{name="scripted", base_url="{server.url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
         more = ["-c", "model_provider=scripted", "-c", f"model_providers.scripted={provider}"]
         options = {"args": more}
-        found, heard = await driven(
-            "codex", root, server, monkeypatch, tmp_path / "home", options=options, model="tiny"
-        )
+        found, heard = await driven(codex, root, server, monkeypatch, tmp_path / "home", options=options, model="tiny")
     tools = [tool.get("name") for asked in server.asked for tool in asked.body.get("tools") or ()]
     assert found.outcome == "archived", (found.blocked, heard[-30:], [asked.path for asked in server.asked], tools)
     assert (root / "calc.py").read_text() == GOOD
@@ -225,9 +216,8 @@ def as_aider(is_idle: bool = False) -> Script:
 
 @pytest.mark.parametrize("is_idle", [False, True])
 async def test_aider_mends_a_bug_and_its_exit_code_is_no_evidence(
-    is_idle: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_idle: bool, aider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program("aider")
     root = project(tmp_path, BAD)
     head_before = git(root, "rev-parse", "HEAD")
     async with serving(as_aider(is_idle)) as server:
@@ -235,7 +225,7 @@ async def test_aider_mends_a_bug_and_its_exit_code_is_no_evidence(
         monkeypatch.setenv("OPENAI_API_BASE", f"{server.url}/v1")
         options = {"args": ["--edit-format", "diff", "--no-show-model-warnings"]}
         home = tmp_path / "home"
-        found, heard = await driven("aider", root, server, monkeypatch, home, options=options, model="openai/tiny")
+        found, heard = await driven(aider, root, server, monkeypatch, home, options=options, model="openai/tiny")
     if is_idle:
         assert found.blocked is not None
         assert found.blocked.reason == "no_change"
@@ -247,8 +237,9 @@ async def test_aider_mends_a_bug_and_its_exit_code_is_no_evidence(
     assert git(root, "rev-parse", "HEAD") == head_before
 
 
-def pointed(name: str, server: Server, monkeypatch: pytest.MonkeyPatch, home: Path) -> AgentWorker:
+def pointed(program: str, server: Server, monkeypatch: pytest.MonkeyPatch, home: Path) -> AgentWorker:
     """The agent, talking to the scripted model."""
+    name = Path(program).name
     home.mkdir()
     choose_gemini(home)
     monkeypatch.setenv("HOME", str(home))
@@ -261,18 +252,17 @@ def pointed(name: str, server: Server, monkeypatch: pytest.MonkeyPatch, home: Pa
     provider = f'{{name="scripted", base_url="{server.url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
     more = ["-c", "model_provider=scripted", "-c", f"model_providers.scripted={provider}"] if name == "codex" else []
     model = {"codex": "tiny", "gemini": "gemini-2.5-flash"}.get(name, "")
-    return AgentWorker(name, WorkerSettings(name, [program(name)], model, {"args": more}))
+    return AgentWorker(name, WorkerSettings(name, [program], model, {"args": more}))
 
 
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
 async def test_a_session_goes_on_and_a_planner_answers(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(name)
     root = project(tmp_path, BAD)
     scripts = {"claude": as_claude(root), "codex": as_codex(), "gemini": as_gemini()}
     async with serving(scripts[name]) as server:
-        worker = pointed(name, server, monkeypatch, tmp_path / "home")
+        worker = pointed(program, server, monkeypatch, tmp_path / "home")
 
         async def work(attempt: int, **given: Any) -> Report:
             ready: dict[str, Any] = {"run_id": "r", "task_id": "T-001", "root": str(root), "key": f"k{tmp_path}"}
@@ -307,8 +297,7 @@ def as_opencode() -> Script:
     return script
 
 
-async def test_opencode_mends_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program("opencode")
+async def test_opencode_mends_a_bug(opencode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = project(tmp_path, BAD)
     async with serving(as_opencode()) as server:
         served = {"npm": "@ai-sdk/openai-compatible", "name": "scripted", "models": {"tiny": {"name": "tiny"}}}
@@ -318,7 +307,7 @@ async def test_opencode_mends_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("OPENCODE_DISABLE_MODELS_FETCH", "1")
         for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
             monkeypatch.setenv(name, str(tmp_path / "home" / name.lower()))
-        found, heard = await driven("opencode", root, server, monkeypatch, tmp_path / "home", model="scripted/tiny")
+        found, heard = await driven(opencode, root, server, monkeypatch, tmp_path / "home", model="scripted/tiny")
     assert found.outcome == "archived", (found.blocked, heard[-30:], [asked.path for asked in server.asked])
     assert (root / "calc.py").read_text() == GOOD
     assert found.progress("T-001").summary == "add() adds"
@@ -355,14 +344,13 @@ def choose_gemini(home: Path) -> None:
     (home / ".gemini" / "settings.json").write_text(json.dumps(chosen))
 
 
-async def test_gemini_mends_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program("gemini")
+async def test_gemini_mends_a_bug(gemini: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = project(tmp_path, BAD)
     async with serving(as_gemini()) as server:
         monkeypatch.setenv("GEMINI_API_KEY", "scripted-and-worthless")
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         choose_gemini(tmp_path / "home")
-        found, heard = await driven("gemini", root, server, monkeypatch, tmp_path / "home", model="gemini-2.5-flash")
+        found, heard = await driven(gemini, root, server, monkeypatch, tmp_path / "home", model="gemini-2.5-flash")
     assert found.outcome == "archived", (found.blocked, heard[-30:], [asked.path for asked in server.asked])
     assert (root / "calc.py").read_text() == GOOD
     assert found.progress("T-001").summary == "add() adds"
