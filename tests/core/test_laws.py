@@ -482,6 +482,16 @@ def unpave(machine: Machine) -> None:
         place.straight = None
 
 
+BOUNDS = [
+    Limits(),
+    Limits(max_transitions=1000),
+    Limits(max_transitions=3),
+    Limits(max_visits=2),
+    Limits(max_duration_s=90.0),
+    Limits(max_tokens=50),
+]
+
+
 @st.composite
 def circles(draw: st.DrawFn) -> Machine:
     """Machines whose states nearly always have one action and a row that leads on whatever happens."""
@@ -508,7 +518,7 @@ def circles(draw: st.DrawFn) -> Machine:
         local=draw(st.sampled_from([{}, {}, {"b": {"x": 0}}])),
         timeouts_s=draw(st.sampled_from([{}, {}, {"a": 40.0}])),
         keeps=draw(st.sampled_from([(), ("PAID", "GO")])),
-        limits=draw(st.sampled_from([Limits(), Limits(), Limits(max_duration_s=90.0), Limits(max_tokens=50)])),
+        limits=draw(st.sampled_from(BOUNDS)),
         asks=draw(st.sampled_from([(), (), ("irreversible",)])),
     )
 

@@ -153,13 +153,15 @@ class Chart:
         actions = list(_actions(machine))
         self.effects = _effects(actions)
         self.has_notes = any(action.effect == "log" and _is_note(action) for action in actions)
-        if not self.has_limits:
+        if not machine.limits.max_visits:
             self._pave()
 
     def _pave(self) -> None:
         """Find the signals that only change the state, and the ways on that depend on nothing."""
         for state, place in self.places.items():
             place.straight = self._straight(state, place)
+            if self.has_limits:
+                continue
             for event, ways in place.signals.items():
                 row = ways[0].row
                 is_simple = not (ways[0].when or row.then or row.is_kill)

@@ -21,8 +21,8 @@ def taken(machine: Machine, run: Run, event: ContractMoved) -> Draft | None:
     """The run moved on by that event; None when the straight road does not lead there."""
     if event.trigger != "succeed" or not run.state or not _is_open(run, event):
         return None
-    way = machine.chart.places[run.state].straight
-    if way is None:
+    way, limit = machine.chart.places[run.state].straight, machine.limits.max_transitions
+    if way is None or (limit and run.transitions >= limit):
         return None
     target, work, transition = way
     contract, draft = run.contracts[0], Draft(machine, run, event)

@@ -45,7 +45,7 @@ def _given(plan: Plan, path: Route, value: Any, number: int) -> Fields | None:
     if isinstance(value, dict):
         said = value.get("id")
         what = f"action `{said}`" if is_name(said) else what
-        type = value.get("type") if "type" in value else next((t for key, t in IMPLIED.items() if key in value), None)
+        type = value.get("type") if "type" in value else _implied(value)
         if type is None:
             before = len(plan.page.problems)
             fields(plan.page, path, value, "action", what)  # a key that is misspelt says more than one that is missing
@@ -57,6 +57,13 @@ def _given(plan: Plan, path: Route, value: Any, number: int) -> Fields | None:
             return None
         return fields(plan.page, path, value, "action", what, type)
     return fields(plan.page, path, value, "action", what)
+
+
+def _implied(value: dict[str, Any]) -> str | None:
+    for key, type in IMPLIED.items():
+        if key in value:
+            return type
+    return None
 
 
 def _id(plan: Plan, given: Fields, number: int, seen: set[str]) -> str:

@@ -9,7 +9,7 @@ from detent.define.kind import seconds
 from detent.define.plan import Plan, lean
 from detent.define.shape import Fields, fields
 
-CARE = frozenset({"when", "timeout", "key", "scope", "repeat"})
+CARE = frozenset({"side_effect", "approval", "when", "timeout", "retry", "key", "scope", "repeat"})
 
 
 def call(plan: Plan, given: Fields, id: str, state: str) -> Action | None:
@@ -22,6 +22,9 @@ def call(plan: Plan, given: Fields, id: str, state: str) -> Action | None:
     if named[0] not in given:
         return None
     effect, input = _target(plan, given, named[0])
+    if not plan.retries and effect != "ask" and CARE.isdisjoint(given.values):
+        kind = given.get("effect")  # most calls say no more than this
+        return Action(id, effect, input, kind) if kind else Action(id, effect, input)
     return lean(
         Action,
         id=id,
@@ -29,20 +32,13 @@ def call(plan: Plan, given: Fields, id: str, state: str) -> Action | None:
         input=input,
         kind=given.get("effect", "irreversible" if given.get("side_effect") else ""),
         ask=approval(plan, given, id, state, is_needed=effect == "ask"),
+        when=given.get("when", ""),
+        timeout_s=seconds(plan.page, given.at("timeout"), given.get("timeout"), "timeout"),
         retry=_retry(plan, given) or (plan.retries.get(state) if effect != "ask" else None),
-        **(_care(plan, given) if not CARE.isdisjoint(given.values) else {}),
+        key=_text(given, "key"),
+        scope=given.get("scope", ""),
+        repeat=_text(given, "repeat"),
     )
-
-
-def _care(plan: Plan, given: Fields) -> dict[str, Any]:
-    """What few calls say."""
-    return {
-        "when": given.get("when", ""),
-        "timeout_s": seconds(plan.page, given.at("timeout"), given.get("timeout"), "timeout"),
-        "key": _text(given, "key"),
-        "scope": given.get("scope", ""),
-        "repeat": _text(given, "repeat"),
-    }
 
 
 def _target(plan: Plan, given: Fields, key: str) -> tuple[str, Any]:

@@ -15,7 +15,7 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from detent.core.contract import Contract
@@ -26,14 +26,13 @@ from detent.effects.thread import in_thread
 from detent.errors import Refused
 
 TIMEOUT_S = 600.0
+KNOWN = "function args"
 
 
 @effect("python", kind="irreversible", timeout_s=TIMEOUT_S)
 async def python(contract: Contract) -> Outcome:
     """Call a Python function."""
-    given = Arguments("python", contract.input, "function args")
-    name = given.text("function")
-    positional, named = _arguments(given)
+    name, positional, named = _given(contract.input)
     is_loaded = name.partition(":")[0] in sys.modules  # importing may take its time, looking up does not
     function = _find(name) if is_loaded else await in_thread(_find, name)
     shape = _shape_of(function)
@@ -51,12 +50,14 @@ async def python(contract: Contract) -> Outcome:
     return _outcome(contract, name, result)
 
 
-def _arguments(given: Arguments) -> tuple[list[Any], dict[str, Any]]:
-    args = given.any("args", {})
-    if isinstance(args, list):
-        return args, {}
+def _given(input: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
+    """The function's name, and its arguments by place or by name."""
+    given = Arguments("python", input, KNOWN)
+    name, args = given.text("function"), given.any("args", {})
     if isinstance(args, dict):
-        return [], args
+        return name, [], args
+    if isinstance(args, list):
+        return name, args, {}
     raise given.mistyped("args", args, "a mapping of keyword arguments or a list of positional ones")
 
 

@@ -40,20 +40,19 @@ class CodeNarrator(Narrator):
                 self._told.add((at, text))
                 yield f"  {visible(text)}", "yellow" if " failed" in text else ""
 
-    def _moved(self, entry: Entry, taken: Taken) -> Iterator[tuple[str, str]]:
+    def _moved(self, entry: Entry, taken: Taken) -> tuple[str, str] | None:
         contract = entry.run.contract(taken.subject)
         effect = contract.effect if contract else ""
         if taken.target == Status.RUNNING:
             words = _words(effect, entry.run.context) or visible(taken.subject)
             self._since[taken.subject] = entry.event.at, words
-            if effect in LOUD:
-                yield f"  {words}", "dim"
-        elif taken.target == Status.COMPLETED:
+            return (f"  {words}", "dim") if effect in LOUD else None
+        if taken.target == Status.COMPLETED:
             begun = self._since.pop(taken.subject, None)
             if begun and effect == "code.work":
-                yield _("  the worker ended after {time}", time=duration(max(0.0, entry.event.at - begun[0]))), "dim"
-        else:
-            yield from super()._moved(entry, taken)
+                return _("  the worker ended after {time}", time=duration(max(0.0, entry.event.at - begun[0]))), "dim"
+            return None
+        return super()._moved(entry, taken)
 
 
 def _words(effect: str, context: Mapping[str, Any]) -> str:

@@ -87,14 +87,13 @@ class Narrator:
 
     def lines(self, entry: Entry) -> Iterator[tuple[str, str]]:
         """Lines with their colour."""
-        event = entry.event
-        if isinstance(event, Started):
+        if isinstance(entry.event, Started):
             yield _("run {run_id} started in `{state}`", run_id=entry.run.id, state=entry.run.state), "dim"
         ends = {t.subject: t for t in entry.taken if t.kind == "contract"}  # only where each contract came to rest
         for taken in entry.taken:
             if taken.kind == "contract":
-                if ends.get(taken.subject) is taken:
-                    yield from self._moved(entry, taken)
+                if ends[taken.subject] is taken and (line := self._moved(entry, taken)) is not None:
+                    yield line
             elif taken.kind == "transition":
                 yield _transition(taken), ""
             elif taken.kind == "caught":
@@ -106,34 +105,30 @@ class Narrator:
             elif taken.kind in ("note", "dropped"):
                 yield f"  {visible(taken.subject)}: {brief(taken.value, 500)}", "dim"
 
-    def _moved(self, entry: Entry, taken: Taken) -> Iterator[tuple[str, str]]:
-        name, at = visible(taken.subject), entry.event.at
-        contract = entry.run.contract(taken.subject)
+    def _moved(self, entry: Entry, taken: Taken) -> tuple[str, str] | None:
+        name, at, target = visible(taken.subject), entry.event.at, taken.target
         begun = self._since.pop(taken.subject, None)
+        if target == Status.RUNNING:
+            contract = entry.run.contract(taken.subject)
+            effect = visible(contract.effect) if contract else begun[1] if begun else ""
+            self._since[taken.subject] = at, effect
+            return _("  {name}: {effect} began", name=name, effect=effect), "dim"
+        if target == Status.WAITING:
+            contract = entry.run.contract(taken.subject)
+            asked = contract.question.text if contract and contract.question else ""
+            if asked:
+                return _("  {name} waits: {question}", name=name, question=brief(asked, 500)), ""
+            return _("  {name} waits", name=name), "dim"
+        if target == Status.REJECTED:
+            return _("  {name} rejected: {problem}", name=name, problem=_refusal(entry)), "yellow"
         spent = _(" after {time}", time=duration(max(0.0, at - begun[0]))) if begun else ""
-        effect = visible(contract.effect) if contract else begun[1] if begun else ""
-        match Status(taken.target):
-            case Status.RUNNING:
-                self._since[taken.subject] = at, effect
-                yield _("  {name}: {effect} began", name=name, effect=effect), "dim"
-            case Status.WAITING:
-                asked = contract.question.text if contract and contract.question else ""
-                yield (
-                    (_("  {name} waits: {question}", name=name, question=brief(asked, 500)), "")
-                    if asked
-                    else (
-                        _("  {name} waits", name=name),
-                        "dim",
-                    )
-                )
-            case Status.COMPLETED:
-                yield _("  {name} completed{spent}", name=name, spent=spent), "green"
-            case Status.FAILED:
-                yield _("  {name} failed{spent}: {problem}", name=name, spent=spent, problem=_problem(entry)), "red"
-            case Status.REJECTED:
-                yield _("  {name} rejected: {problem}", name=name, problem=_refusal(entry)), "yellow"
-            case Status.CANCELLED:
-                yield _("  {name} cancelled{spent}", name=name, spent=spent), "yellow"
+        if target == Status.COMPLETED:
+            return _("  {name} completed{spent}", name=name, spent=spent), "green"
+        if target == Status.FAILED:
+            return _("  {name} failed{spent}: {problem}", name=name, spent=spent, problem=_problem(entry)), "red"
+        if target == Status.CANCELLED:
+            return _("  {name} cancelled{spent}", name=name, spent=spent), "yellow"
+        return None
 
 
 def _problem(entry: Entry) -> str:

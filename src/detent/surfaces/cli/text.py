@@ -29,7 +29,10 @@ _PILED = re.compile(f"{_MARK.pattern}{{4,}}")
 
 def visible(text: str, *, keep: str = "") -> str:
     """The text with every character that is not plainly visible written as an escape; `keep` is left as it is."""
-    if text.isprintable() and (text.isascii() or (UNSEEN.isdisjoint(text) and not _MARK.search(text))):
+    if text.isascii() or text.replace("→", "").isascii():  # the arrow stands in every other line of ours
+        if text.isprintable():
+            return text
+    elif text.isprintable() and UNSEEN.isdisjoint(text) and not _MARK.search(text):
         return text
     return "".join(ch if ch in keep else _shown(ch) for ch in _unpiled(text, _written))
 
