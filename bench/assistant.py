@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from bench.engine import folder, raw_commits
 from bench.figure import Figure
 from detent import Action, Contract, Machine, Outcome, Status, Transition, effect
-from detent.agents.assistant import ASSISTANT, effects, turn_input
+from detent.agents.assistant import effects
 from detent.host.embedded import EmbeddedHost
+from detent.surfaces.assistant import begin, history, settings_of, tools_of
 
 CALLS, TURNS = 300, 40
 
@@ -32,7 +33,7 @@ def chain(length: int) -> Machine:
 
 
 def figures() -> Iterator[Figure]:
-    """(a) contract, claim and journal of a call against one raw fsync commit; (b) a turn without tools."""
+    """(a) contract, claim and journal of a call beside one raw commit; (b) a turn, begun as surfaces do."""
     machine = chain(CALLS)
 
     async def calls() -> float:
@@ -48,10 +49,13 @@ def figures() -> Iterator[Figure]:
         with folder() as home:
             async with EmbeddedHost(home, effects(home, model=answer)) as host:
                 for _ in range(TURNS):
-                    begin = time.perf_counter()
-                    run = await host.start(ASSISTANT, turn_input("I prefer tea"), session="s")
+                    begun = time.perf_counter()
+                    past = history(host.journal, "s")
+                    tools = tools_of(host.effects, {}, ())
+                    run = await begin(host, "s", "I prefer tea", said=past.said, facts=past.facts, tools=tools,
+                                      settings=settings_of(home))  # fmt: skip
                     assert (await host.settled(run.id)).status is Status.COMPLETED
-                    taken.append(time.perf_counter() - begin)
+                    taken.append(time.perf_counter() - begun)
         return sorted(taken)[TURNS // 4]
 
     pairs = [(raw_commits(CALLS)[0] / CALLS, asyncio.run(calls())) for _ in range(7)]

@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -104,6 +105,19 @@ def test_a_deed_waits_and_any_command_can_answer(detent: Detent) -> None:
     again = detent("chat", "--session", "t", "--tools", "mail.py", "--json", INVITE).json
     assert "already done" in again["response"]
     assert (detent.folder / "sent").read_text() == "bob@example.com\n"
+
+
+def test_a_turn_reads_no_more_of_its_session_than_it_needs(detent: Detent) -> None:
+    first = detent("chat", "--session", "s", "--json", "hello").json["run_id"]
+    detent("chat", "--session", "s", "hello")
+    with sqlite3.connect(detent.folder / ".detent" / "journal.db") as journal:
+        gone = "delete from events where run = (select no from runs where run_id = ?)"
+        assert journal.execute(gone, (first,)).rowcount > 0
+    journal.close()
+    third = detent("chat", "--session", "s", "--json", "hello").json
+    assert third["response"] == "Hello! What can I do for you?"
+    told = json.loads(detent("log", third["run_id"], "--json").out.splitlines()[0])["event"]["input"]["history"]
+    assert [one["role"] for one in told] == ["user", "assistant"] * 2, "the second turn was told of the first"
 
 
 def test_a_script_speaks_line_by_line(detent: Detent) -> None:

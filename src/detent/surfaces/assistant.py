@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.agents.assistant import ASSISTANT, Ledger, effects, left, new_turn, offered, past, setting, turn_input
 from detent.core.deed import Effect
+from detent.core.status import Status
 from detent.define import find_effects
 from detent.errors import DefinitionError, Refused
 from detent.host.embedded.live import load
@@ -15,6 +16,7 @@ from detent.surfaces.source import of_agent
 
 if TYPE_CHECKING:
     from detent.core.run import Run
+    from detent.host.embedded import EmbeddedHost
     from detent.host.embedded.journal import Journal
     from detent.host.embedded.shared import SharedHost
 
@@ -45,14 +47,20 @@ def own_effects(source: str) -> dict[str, Effect]:
 
 def tools_of(known: Mapping[str, Effect], own: Mapping[str, Effect], named: Sequence[str]) -> list[dict[str, Any]]:
     """The tools a model is offered: those of the user's file, those of MCP servers, and built-in ones by name."""
-    from detent.effects import builtin, discover
-
     unknown = [name for name in named if name not in known]
     if unknown:
         raise Refused(f"there is no tool `{unknown[0]}`; known: {', '.join(sorted(known))}")
-    quiet = {*builtin(), *discover(), WEBHOOK} - set(named)
+    quiet = {*_installed(), WEBHOOK} - set(named)
     served = {name: effect for name, effect in known.items() if name not in quiet}
     return offered({**served, **own}.values())
+
+
+@functools.cache
+def _installed() -> frozenset[str]:
+    """The names of what comes with detent and with plugins; looking through all packages takes longer than a turn."""
+    from detent.effects import builtin, discover
+
+    return frozenset((*builtin(), *discover()))
 
 
 def check_model(wanted: str, *, is_here: bool) -> None:
@@ -78,15 +86,24 @@ class Past(NamedTuple):
 
 
 def history(journal: "Journal", session: str) -> Past:
-    """What a new turn must know of its session."""
-    runs = [load(journal, record.summary.run_id).run for record in journal.session(session, TURNS_READ)]
+    """What a new turn must know of its session.
+
+    The newest turn was told of everything before it, so of the older ones only those are read that moved after it
+    began, or that were cancelled: a turn must not cost more the longer its session is.
+    """
+    turns = [record.summary for record in journal.session(session, TURNS_READ)]
+    if not turns:
+        return Past([], [], [])
+    since = turns[0].started_at
+    runs = [load(journal, turn.run_id).run for turn in turns
+            if turn is turns[0] or turn.updated_at > since or turn.status is Status.CANCELLED]  # fmt: skip
     facts, news = list[dict[str, Any]](), list[dict[str, str]]()
     for run in reversed(runs):
-        fact = left(run, ledger_of(journal, run.id))
+        fact = left(run, ledger_of(journal, run.id)) if run.ended is Status.CANCELLED else None
         if fact is None:
             continue
         facts.append(fact)
-        if run.at >= runs[0].started_at:  # else the newest turn was told
+        if run.at >= since:  # else the newest turn was told
             news.append({"role": "system", "content": fact["value"]})
     return Past(past(runs), news, facts)
 
@@ -103,7 +120,7 @@ def ledgers(journal: "Journal", session: str, limit: int = 1000) -> Iterable[Led
 
 
 async def begin(
-    host: "SharedHost",
+    host: "SharedHost | EmbeddedHost",
     session: str,
     message: str,
     *,

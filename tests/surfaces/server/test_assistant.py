@@ -1,5 +1,6 @@
 """The assistant over HTTP: the order of events, forms of every kind, restarts, and who may ask."""
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ import pytest
 
 from detent.define.policy import read_policy
 from detent.surfaces.server.assistant import IMAGE_MAX
+from detent.surfaces.server.setting import Limits, Settings
 from tests.effects.llm.scripted import DONE, Script, chunk, message, said, serving, streaming, text
 from tests.surfaces.server.stage import Stage, stage
 
@@ -66,7 +68,7 @@ def calling(name: str, text: str = "", **arguments: Any) -> Script:
 
 @asynccontextmanager
 async def talking(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *scripts: Script, policy: str = ""
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *scripts: Script, policy: str = "", limits: Limits | None = None
 ) -> AsyncIterator[Stage]:
     """A server whose model says what the scripts say."""
     (folder / "tools.py").write_text(TOOLS)
@@ -74,7 +76,8 @@ async def talking(
         monkeypatch.setenv("DETENT_BASE_URL", model.url)
         monkeypatch.setenv("DETENT_MODEL", "openai:test")
         monkeypatch.setenv("DETENT_TOOLS", str(folder / "tools.py"))
-        async with stage(folder, policy=read_policy(policy) if policy else None) as scene:
+        law, settings = read_policy(policy) if policy else None, Settings(limits=limits or Limits())
+        async with stage(folder, settings, policy=law) as scene:
             scene.model = model
             yield scene
 
@@ -330,6 +333,26 @@ async def test_a_form_that_expires_is_cancelled_with_its_contract(
         assert (status["exists"], status["expired"]) == (False, True)
         answer = {"request_id": request["id"], "session_id": "s", "action": "approve", "data": GOOD}
         assert (await scene.post("/ecs/respond", answer))["success"] is False
+
+
+async def test_a_model_that_takes_long_does_not_silence_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on = asyncio.Event()
+
+    async def wait() -> None:
+        await may_go_on.wait()
+
+    slow = streaming(chunk({"content": "At last."}), then=wait)
+    async with talking(tmp_path, monkeypatch, slow, limits=Limits(heartbeat_seconds=0.1)) as scene:
+        body = {"message": "I prefer tea", "session_id": "s"}
+        async with scene.client.stream("POST", "/chat", json=body) as answer:
+            lines = answer.aiter_lines()
+            async for line in lines:
+                if line == ": beat":
+                    break
+            may_go_on.set()
+            assert "event: done" in [line async for line in lines]
 
 
 async def test_a_display_needs_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from detent.surfaces.server.service import bound
 from tests.surfaces.command import SCRIPT
 from tests.surfaces.server.stage import FLOWS
 
@@ -103,6 +104,14 @@ def test_it_stops_in_three_seconds_with_open_streams_and_goes_on_after_it(tmp_pa
         assert took < 3.0 + one.stop(
             signal.SIGINT
         )  # the latter: what ending a process takes here, with nothing to wait for
+
+
+def test_a_stream_s_small_messages_do_not_wait_for_each_other() -> None:
+    with bound("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        listening.setblocking(True)
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_it_can_be_stopped_as_soon_as_it_has_said_where_it_is(tmp_path: Path) -> None:

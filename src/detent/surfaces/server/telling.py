@@ -20,6 +20,7 @@ from detent.host.embedded.listing import Listing
 from detent.host.embedded.reader import entries
 from detent.surfaces.server.feed import message
 from detent.surfaces.server.room import Room
+from detent.surfaces.server.stream import BEAT
 
 PAUSE_S = 0.05
 
@@ -114,9 +115,11 @@ def _text(content: str) -> bytes:
 
 
 async def told(room: Room, run_id: str, session: str, status: str, after: int = 0) -> AsyncIterator[bytes]:
-    """The whole stream of a turn until it has ended or waits."""
+    """The whole stream of a turn until it has ended or waits, with a sign of life while its model takes long."""
     yield message("status", {"status": status, "session_id": session})
     teller, seq = Teller(run_id, session, after), 0
+    clock, beat_s = asyncio.get_running_loop().time, room.settings.limits.heartbeat_seconds
+    said_at = clock()
     async with asyncio.TaskGroup() as tasks:
         settled = tasks.create_task(room.host.settled(run_id))
         try:
@@ -127,7 +130,11 @@ async def told(room: Room, run_id: str, session: str, status: str, after: int = 
                 found = await room.read(_since, run_id, seq)
                 seq = found[-1].seq if found else seq
                 for chunk in teller.more(found):
+                    said_at = clock()
                     yield chunk
+                if clock() - said_at >= beat_s:
+                    said_at = clock()
+                    yield BEAT
         finally:
             settled.cancel()
     if settled.done() and not settled.cancelled():
