@@ -11,9 +11,8 @@ from pathlib import Path
 
 FRAME = 24 + 4096  # bytes: a frame's header and its page
 HEADER = 32  # bytes before the first frame
-FIRST = 8  # frames; a run of a step or two is over before a runway pays
 LEFT = 8  # frames still ahead when more is laid: what one commit may write
-LEAST, MOST = 16 * FRAME, 256 * FRAME  # bytes laid at once
+LEAST, MOST = 64 * FRAME, 256 * FRAME  # bytes laid at once
 
 
 class Runway:
@@ -22,7 +21,7 @@ class Runway:
     def __init__(self, journal: Path) -> None:
         self._path = journal.with_name(journal.name + "-wal")
         self._fd = -1
-        self._mark = HEADER + FIRST * FRAME  # where a frame begins that is written when more is needed
+        self._mark = HEADER  # where a frame begins that is written when more is needed
 
     def roll(self) -> None:
         """After a commit: lay more if the log has come near the end of what is laid."""
