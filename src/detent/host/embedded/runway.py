@@ -12,7 +12,7 @@ from pathlib import Path
 FRAME = 24 + 4096  # bytes: a frame's header and its page
 HEADER = 32  # bytes before the first frame
 LEFT = 8  # frames still ahead when more is laid: what one commit may write
-LEAST, MOST = 64 * FRAME, 256 * FRAME  # bytes laid at once
+LAID = bytes(128 * FRAME)  # at once; fewer would be laid too often, more would be written for nothing in short runs
 
 
 class Runway:
@@ -31,7 +31,7 @@ class Runway:
             if not any(os.pread(self._fd, 4, self._mark)):
                 return
             size = os.fstat(self._fd).st_size
-            os.pwrite(self._fd, bytes(min(max(size, LEAST), MOST)), size)
+            os.pwrite(self._fd, LAID, size)
             end = os.fstat(self._fd).st_size
             self._mark = HEADER + ((end - HEADER) // FRAME - LEFT) * FRAME
         except OSError:
