@@ -397,7 +397,7 @@ async def test_a_full_disk_in_the_middle_of_an_effect_leaves_a_doubt_and_no_seco
                     while True:
                         file.write(b"x" * 4096)
                 except OSError:
-                    return {"large": "y" * 400_000}  # more than the log has ready
+                    return {"large": "y" * 900_000}  # more than the log has ready
 
         do = effect("do", settle_s=0.0)(fill)
         async with EmbeddedHost(tmp_path / "home", [do], grace_s=0.0) as host:
