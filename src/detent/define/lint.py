@@ -44,9 +44,11 @@ def _ways(plan: Plan, state: str, rows: list[Way], everywhere: list[Way]) -> Non
     if not any(not row.error for row, _ in [*rows, *everywhere]):
         message = f"nothing leads on from `{state}`: the run fails there with `no_transition`"
         plan.page.warn(plan.path_of(state), message, "add a transition, or make it `type: final`", at_key=True)
-    is_caught = any(row.error == "approval_rejected" for row, _ in [*rows, *everywhere])
-    onward = [path for row, path in plain if _is_open(row) and plan.ends.get(row.target) is not Status.FAILED]
-    if state in plan.asking and onward and not is_caught:
+    if state not in plan.asking or any(row.error == "approval_rejected" for row, _ in [*rows, *everywhere]):
+        return
+    ends = plan.ends
+    onward = [path for row, path in plain if _is_open(row) and ends.get(row.target) is not Status.FAILED]
+    if onward:
         message = f"`{state}` asks first, and this transition has no condition: it may be taken after a no as well"
         plan.page.warn(onward[0], message, "give it a condition, or add a handler for `approval_rejected`")
 
