@@ -12,12 +12,43 @@ import os
 import signal
 import threading
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
 LIMIT_S = 60.0
+
+# Files that take long, so that none of them is begun when the others are done: they go first, in this order.
+LONG = (
+    "test_docs.py",
+    "web/test_page.py",
+    "simulation/test_histories.py",
+    "web/test_run.py",
+    "agents/notebook/test_analysis.py",
+    "agents/coding/test_crash.py",
+    "surfaces/test_cli.py",
+    "core/test_laws.py",
+    "web/test_inbox.py",
+    "effects/kernel/test_limit.py",
+    "effects/mcp/test_tools.py",
+    "core/test_expression.py",
+    "surfaces/test_guard.py",
+    "agents/coding/test_lifecycle.py",
+    "surfaces/test_mcp.py",
+    "surfaces/test_code.py",
+    "agents/notebook/test_crash.py",
+    "agents/coding/test_projects.py",
+    "web/test_chat.py",
+    "simulation/test_cases.py",
+    "define/graph/test_layout.py",
+    "surfaces/server/test_service.py",
+    "simulation/test_payment.py",
+    "define/test_cases.py",
+    "effects/git/test_fuzz.py",
+    "agents/coding/test_hostile.py",
+)
 
 hypothesis.settings.register_profile("dev", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, database=None)
@@ -30,6 +61,13 @@ for name in ("DETENT_HOME", "DETENT_LANG"):
 # A suite that was started in the background ignores Ctrl-C, and so would every command that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first; `./run test` tells xdist to keep this order."""
+    here = Path(__file__).parent
+    turn = {here / name: at for at, name in enumerate(LONG)}
+    items.sort(key=lambda item: turn.get(item.path, len(turn)))
 
 
 @pytest.hookimpl(tryfirst=True)

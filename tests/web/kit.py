@@ -139,7 +139,9 @@ class Looker:
     """Somebody in front of a browser, and everything that browser complained about."""
 
     def __init__(self, browser: Browser, stage: Stage, **options: Any) -> None:
-        given = {"viewport": {"width": 1280, "height": 860}, "locale": "en-US", **options}
+        # Without a graphics card an endless animation takes a whole core: those who look at motion ask for it.
+        still = {"viewport": {"width": 1280, "height": 860}, "locale": "en-US", "reduced_motion": "reduce"}
+        given = {**still, **options}
         self.stage = stage
         self.context: BrowserContext = browser.new_context(**given)
         self.context.set_default_timeout(PATIENCE_S * 1000)

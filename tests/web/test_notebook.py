@@ -55,7 +55,7 @@ def test_a_notebook_is_seen_while_it_is_made(stage: Stage, look: Look, pictures:
     running = subprocess.Popen(command, cwd=stage.folder, env=stage.environment, stdout=subprocess.DEVNULL)
     try:
         until(lambda: any(line["run_id"] == "flowers" for line in stage.ask("/api/runs")["runs"]))
-        looker = look(reduced_motion="reduce")
+        looker = look()
         looker.page.route("**/log?after=0&limit=200", lambda route: as_it_was(stage, route), times=1)
         page = looker.go("#/runs/flowers")
         page.evaluate("window.mark = 1")
