@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from detent.core.route import REJECTIONS
 from detent.core.value import digest
 
 TEXT_MAX = 8000
@@ -24,7 +25,6 @@ CONFIRMED, BY_POLICY, UNSURE = "human-confirmed", "allowed by policy", "outcome 
 NOTHING = "(it gave nothing back)"
 WARNING = "[WARNING] Something that cannot be undone has been done. Do not ask for it again."
 UNKNOWN = "tool_failure.unknown_outcome"
-REJECTIONS = ("approval_rejected", "already_done", "key_held")
 CANCELLATIONS = ("cancelled", "timeout.approval", "timeout.event", UNKNOWN)
 
 

@@ -36,7 +36,8 @@ ACTIONS = ("approve", "edit", "reject")
 DISPLAYS = ("table", "ascii")
 DISPLAY = "visual_display"
 FIELDS_MAX, OPTIONS_MAX, TEXT_MAX, ROWS_MAX = 50, 200, 2000, 500
-LASTING = ("collect_preference", "collect_plan")  # intents whose answers go to long-term memory
+# Intents whose answers go to long-term memory, and as what.
+LASTING = {"collect_preference": "preference", "collect_plan": "plan"}
 DEFAULT_ACTIONS = (
     {"id": "approve", "label": "OK", "style": "primary"},
     {"id": "edit", "label": "Edit", "style": "default"},

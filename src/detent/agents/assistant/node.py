@@ -16,7 +16,15 @@ from detent.core.value import canonical
 
 MEMORY_FILE = "memory.db"
 THINK_S = 180.0
-NODES = ("intent", "emotion", "recall", "store", "think", "keep", "form")
+NODES = {
+    "intent": "What a message is about.",
+    "emotion": "How a message feels.",
+    "recall": "What is remembered that matters now.",
+    "store": "Keep what came of a contract.",
+    "think": "Ask the model what to do next.",
+    "keep": "Remember what the model found worth it.",
+    "form": "Put a form or a display before a person.",
+}
 
 
 def effects(home: Path, model: Perform | None = None, **replaced: Perform) -> list[Effect]:
@@ -39,21 +47,10 @@ def effects(home: Path, model: Perform | None = None, **replaced: Perform) -> li
     limits = {"think": THINK_S, "intent": THINK_S}
     return [
         Effect(
-            f"assistant.{name}", perform, Declared("idempotent", limits.get(name, 60.0), "run", 0.0), about=ABOUT[name]
+            f"assistant.{name}", perform, Declared("idempotent", limits.get(name, 60.0), "run", 0.0), about=NODES[name]
         )
         for name, perform in nodes.items()
     ]
-
-
-ABOUT = {
-    "intent": "What a message is about.",
-    "emotion": "How a message feels.",
-    "recall": "What is remembered that matters now.",
-    "store": "Keep what came of a contract.",
-    "think": "Ask the model what to do next.",
-    "keep": "Remember what the model found worth it.",
-    "form": "Put a form or a display before a person.",
-}
 
 
 async def _llm(contract: Contract) -> Any:
@@ -62,7 +59,7 @@ async def _llm(contract: Contract) -> Any:
     return await llm.perform(contract)
 
 
-async def asked(ask: Perform, contract: Contract, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
+async def _asked(ask: Perform, contract: Contract, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
     """A model's answer to a request made in the name of a contract, and what it used."""
     inner = replace(contract, effect="llm", input=request)
     with speaking_for(contract, inner):
@@ -82,19 +79,19 @@ def _intent(ask: Perform) -> Perform:
             found = dict(intent.FALLBACK)
         if found is None:
             try:
-                answer, usage = await asked(ask, contract, intent.request(text))
+                answer, usage = await _asked(ask, contract, intent.request(text))
                 found = intent.by_model(answer.get("json"))
             except EffectFailed as error:
                 # Knowing the intent is a help, not a condition: an answer that is no JSON must not end the turn.
                 if error.type != "tool_failure.bad_answer":
                     raise
-                found, usage = dict(intent.FALLBACK), error_usage(error)
+                found, usage = dict(intent.FALLBACK), _used_by(error)
         return Outcome(found, patch={"intent": found}, usage=usage)
 
     return perform
 
 
-def error_usage(error: EffectFailed) -> dict[str, float]:
+def _used_by(error: EffectFailed) -> dict[str, float]:
     """What a call that failed used up all the same."""
     return dict(getattr(error, "usage", None) or {})
 
@@ -131,32 +128,36 @@ def _recall(store: Store) -> Perform:
 def _store(store: Store) -> Perform:
     """Execution facts: what came of the contract that has just ended, at the level people may see."""
 
-    def keep(given: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
-        session, call, asked_for = str(given.get("session") or ""), given.get("call"), given.get("form")
-        if call:
-            told = fact.called(call, given.get("outcomes") or {}, given.get("answers") or {})
-            entry = {"category": "execution", "key": told["view"]["action_summary"], "value": told["line"]}
-            return store.keep([{**entry, "source": source}], session)
-        outcome = (given.get("outcomes") or {}).get("form")
-        data = outcome.get("data") if isinstance(outcome, Mapping) else None
-        if not asked_for or not isinstance(data, dict):
-            return []
-        title, context = asked_for["title"], asked_for.get("context") or {}
-        store.note(session, f"ecs_{title}", canonical(data).decode())
-        if context.get("intent") not in form.LASTING:
-            return []
-        default = "preference" if context["intent"] == "collect_preference" else "plan"
-        category = str(context.get("memory_category") or default)
-        labels = {field["name"]: field["label"] for field in asked_for.get("fields", ())}
-        entries = [{"category": category, "key": labels.get(name, name), "value": fact.one_line(value)}
-                   for name, value in data.items()]  # fmt: skip
-        return store.keep(entries, session)
-
     async def perform(contract: Contract) -> Outcome:
-        kept = await asyncio.to_thread(keep, contract.input, contract.key)
+        given = contract.input
+        keep = _keep_call if given.get("call") else _keep_form
+        kept = await asyncio.to_thread(keep, store, given, contract.key)
         return Outcome({"count": len(kept), "entries": kept})
 
     return perform
+
+
+def _keep_call(store: Store, given: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
+    told = fact.called(given["call"], given.get("outcomes") or {}, given.get("answers") or {})
+    entry = {"category": "execution", "key": told["view"]["action_summary"], "value": told["line"], "source": source}
+    return store.keep([entry], str(given.get("session") or ""))
+
+
+def _keep_form(store: Store, given: Mapping[str, Any], _source: str) -> list[dict[str, Any]]:
+    """A form's data goes to the session's working memory, and where its intent says so, to the lasting one."""
+    asked, outcome = given.get("form"), (given.get("outcomes") or {}).get("form")
+    data = outcome.get("data") if isinstance(outcome, Mapping) else None
+    if not asked or not isinstance(data, dict):
+        return []
+    session, context = str(given.get("session") or ""), asked.get("context") or {}
+    store.note(session, f"ecs_{asked['title']}", canonical(data).decode())
+    lasting = form.LASTING.get(str(context.get("intent")))
+    if lasting is None:
+        return []
+    category = str(context.get("memory_category") or lasting)
+    labels = {field["name"]: field["label"] for field in asked.get("fields", ())}
+    return store.keep([{"category": category, "key": labels.get(name, name), "value": fact.one_line(value)}
+                       for name, value in data.items()], session)  # fmt: skip
 
 
 def _keep(store: Store) -> Perform:
@@ -172,7 +173,7 @@ def _think(ask: Perform) -> Perform:
     async def perform(contract: Contract) -> Outcome:
         given = contract.input
         done = reasoning.done_so_far(given)
-        answer, usage = await asked(ask, contract, reasoning.request(given, done))
+        answer, usage = await _asked(ask, contract, reasoning.request(given, done))
         event, patch = reasoning.decided(given, answer, done)
         told = {name: answer.get(name) for name in ("text", "tool_calls", "model", "usage", "cost_usd")}
         return Outcome({**told, "next": event}, raises=event, patch=patch, usage=usage)

@@ -122,6 +122,18 @@ def done_so_far(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     return done
 
 
+class Thought(NamedTuple):
+    """What a decision is made of: the turn, what it has done, and what changes whatever is decided."""
+
+    given: Mapping[str, Any]
+    done: list[dict[str, Any]]
+    patch: dict[str, Any]
+
+    def leads_to(self, event: str, **more: Any) -> Decision:
+        """This event, and these further changes."""
+        return Decision(event, {**self.patch, **more})
+
+
 def decided(given: Mapping[str, Any], answer: Mapping[str, Any], done: list[dict[str, Any]]) -> Decision:
     """What an answer of the model leads to."""
     said = spoken(str(answer.get("text") or ""))
@@ -136,16 +148,17 @@ def decided(given: Mapping[str, Any], answer: Mapping[str, Any], done: list[dict
         "form": {},
         "observation": "\n".join(fact.lines(done)),
     }
+    thought = Thought(given, done, patch)
     wanted = _wanted(answer, said)
     if wanted is not None:
-        return _tool(given, wanted, said, patch, done)
+        return _tool(thought, wanted)
     if said.ecs_request is not None:
         try:
             ttl_s = float(settings.get("form_ttl_seconds") or 0.0)
-            return Decision("ASK", {**patch, "form": form.cleaned(said.ecs_request, ttl_s)})
+            return thought.leads_to("ASK", form=form.cleaned(said.ecs_request, ttl_s))
         except EffectFailed as error:
-            return _again(patch, done, "form", str(error), given)
-    return Decision("END", patch)
+            return _again(thought, "form", str(error))
+    return thought.leads_to("END")
 
 
 def _wanted(answer: Mapping[str, Any], said: Spoken) -> dict[str, Any] | None:
@@ -160,45 +173,42 @@ def _wanted(answer: Mapping[str, Any], said: Spoken) -> dict[str, Any] | None:
     return {"id": "", "names": [f"{name}.{method}", name], "arguments": dict(said.tool_call["arguments"])}
 
 
-def _tool(
-    given: Mapping[str, Any], wanted: dict[str, Any], said: Spoken, patch: dict[str, Any], done: list[dict[str, Any]]
-) -> Decision:
-    tools = {tool["name"]: tool for tool in given.get("tools") or ()}
+def _tool(thought: Thought, wanted: dict[str, Any]) -> Decision:
+    """The call, if the tool was offered and the arguments fit; else the model is told why not."""
+    tools = {tool["name"]: tool for tool in thought.given.get("tools") or ()}
     tool = next((tools[name] for name in wanted["names"] if name in tools), None)
-    name = wanted["names"][0]
     if tool is None:
         known = ", ".join(tools) or "none"
-        return _again(patch, done, name, f"there is no such tool; offered: {known}", given, wanted["arguments"])
-    own = (tool.get("schema") or {}).get("properties") or ()
-    marks = {name: wanted["arguments"].pop(name, None) for name in CONTROLS if name not in own}
-    wrong = problems(tool.get("schema") or {}, wanted["arguments"], "arguments")
+        return _again(thought, wanted["names"][0], f"there is no such tool; offered: {known}", wanted["arguments"])
+    schema, arguments = tool.get("schema") or {}, wanted["arguments"]
+    marks = {name: arguments.pop(name, None) for name in CONTROLS if name not in (schema.get("properties") or ())}
+    wrong = problems(schema, arguments, "arguments")
     if wrong:
-        return _again(patch, done, tool["name"], "; ".join(wrong[:5]), given, wanted["arguments"])
+        return _again(thought, tool["name"], "; ".join(wrong[:5]), arguments)
     service, method = split(tool["name"])
-    if _in_a_row(done, service, method) >= IN_A_ROW_MAX:
+    if _in_a_row(thought.done, service, method) >= IN_A_ROW_MAX:
         text = f"Stopped: {service}.{method} was wanted {IN_A_ROW_MAX + 1} times in a row."
-        return Decision("END", {**patch, "response": text, "is_forced_stop": True})
+        return thought.leads_to("END", response=text, is_forced_stop=True)
     is_marked = bool(marks.get("irreversible") or marks.get("_irreversible"))  # may only make it stricter
     is_irreversible = tool.get("kind", "irreversible") == "irreversible" or is_marked
     try:
-        key = _key(tool, wanted["arguments"]) if is_irreversible else ""
+        key = _key(tool, arguments) if is_irreversible else ""
     except DetentError as error:
-        return _again(patch, done, tool["name"], f"its key cannot be made: {error}", given, wanted["arguments"])
+        return _again(thought, tool["name"], f"its key cannot be made: {error}", arguments)
     call = {
-        "id": wanted["id"] or f"call_{len(done) + 1}",
+        "id": wanted["id"] or f"call_{len(thought.done) + 1}",
         "name": tool["name"],
         "service": service,
         "method": method,
         "effect": tool.get("effect") or tool["name"],
-        "arguments": wanted["arguments"],
+        "arguments": arguments,
         "irreversible": is_irreversible,
         "way": ("keyed" if key else "call") if is_irreversible else "use",
         "key": key,
         "repeat": str(marks.get("_repeat") or "")[:500],
-        "said": said.response,
+        "said": thought.patch["response"],
     }
-    call["question"] = _question(call)
-    return Decision("TOOL", {**patch, "call": call})
+    return thought.leads_to("TOOL", call={**call, "question": _question(call)})
 
 
 def _question(call: Mapping[str, Any]) -> str:
@@ -214,23 +224,23 @@ def _key(tool: Mapping[str, Any], arguments: dict[str, Any]) -> str:
     return old_hash(arguments) if tool.get("key_style") == STYLE else ""
 
 
-def _again(
-    patch: dict[str, Any],
-    done: list[dict[str, Any]],
-    name: str,
-    problem: str,
-    given: Mapping[str, Any],
-    arguments: Mapping[str, Any] | None = None,
-) -> Decision:
-    """The model asked for something that cannot be: it is told so, and nothing else happens."""
+def _again(thought: Thought, name: str, problem: str, arguments: Mapping[str, Any] | None = None) -> Decision:
+    """The model asked for something that cannot be: it is told so, nothing else happens. A form has no arguments."""
     service, method = split(name)
-    view = fact.consequence(f"{service}.{method}", "failed", irreversible=False, was_suspended=False, error=problem)
-    number = len(done) + 1
-    told = {"id": f"call_{number}", "name": name, "service": service, "method": method,
-            "arguments": dict(arguments or {}),
-            "type": "tool_call" if name != "form" else "ecs_request", "view": view, "line": fact.line(view),
-            "turn": given.get("turn") or 0}  # fmt: skip
-    return Decision("AGAIN", {**patch, "executions": [*done, told]})
+    summary = f"{service}.{method}" if arguments is not None else name
+    view = fact.consequence(summary, "failed", irreversible=False, was_suspended=False, error=problem)
+    told = {
+        "id": f"call_{len(thought.done) + 1}",
+        "name": name,
+        "service": service,
+        "method": method,
+        "arguments": dict(arguments or {}),
+        "type": "ecs_request" if arguments is None else "tool_call",
+        "view": view,
+        "line": fact.line(view),
+        "turn": thought.given.get("turn") or 0,
+    }
+    return thought.leads_to("AGAIN", executions=[*thought.done, told])
 
 
 def split(name: str) -> tuple[str, str]:

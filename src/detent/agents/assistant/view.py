@@ -20,7 +20,7 @@ STATUS_WORDS = {
 }  # fmt: skip
 TYPE_WORDS = {"tool_call": "工具调用", "ecs_request": "人工交互"}
 YES_NO = {True: "是", False: "否"}
-IDLE = {Status.COMPLETED: "idle", Status.WAITING: "suspended", Status.FAILED: "error"}
+TURN = {Status.COMPLETED: "idle", Status.WAITING: "suspended", Status.FAILED: "error"}
 
 
 def is_stable(status: Status) -> bool:
@@ -197,7 +197,7 @@ def graph_state(run: Run, ledger: Ledger) -> dict[str, Any]:
     done = context.get("executions") or []
     return {
         "conversation_id": run.session or run.id,
-        "status": IDLE.get(run.status, "error" if run.ended else "processing"),
+        "status": TURN.get(run.status, "error" if run.ended else "processing"),
         "semantic_input": {
             "text": context.get("message", ""), "images": context.get("images") or [],
             "intent": (context.get("intent") or {}).get("intent_type"), "files": [], "raw_event": None,

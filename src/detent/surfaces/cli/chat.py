@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from detent.agents.assistant import checked_session, new_session
-from detent.agents.assistant.view import snapshot
+from detent.agents.assistant.view import seen_by
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.effects.llm import chosen as chosen_model
@@ -58,8 +58,7 @@ class Chat:
         standing = Standing(self.caller, run.id)
         if self.caller.is_json:
             ledger = ledger_of(self.caller.journal, run.id)
-            shown = [{k: v for k, v in snapshot(e, run.at).items() if k != "idempotency_key"}
-                     for e in ledger.executions.values()]  # fmt: skip
+            shown = [seen_by(execution, "diagnosis", run.at) for execution in ledger.executions.values()]
             more = {"session": self.session, "response": run.context.get("response", ""), "executions": shown}
             emit({**standing.envelope(ok=standing.code in (0, 3)), **more})
         elif run.ended is not Status.COMPLETED and not (sys.stdin.isatty() and run.ended is None):

@@ -147,8 +147,8 @@ def _own(source: str) -> dict[str, Effect]:
         raise Refused(f"the tools of this server cannot be used; {TOOLS_FILE} names {error}") from None
 
 
-def _waiting(journal: Journal, request_id: str) -> tuple[str, Ledger, Execution] | None:
-    """An execution by its id, with its run."""
+def _execution(journal: Journal, request_id: str) -> tuple[str, Ledger, Execution] | None:
+    """An execution by its id, with its session and its turn."""
     run_id = request_id.rpartition(":")[0]
     record = journal.record(run_id) if run_id else None
     if record is None or record.summary.name != "assistant":
@@ -163,7 +163,7 @@ async def respond(room: Room, call: Call) -> RespondResult:
     given: RespondRequest = call.body
     if given.action not in ("approve", "edit", "reject"):
         raise BadRequest(f"`action` must be approve, edit or reject, not `{given.action}`")
-    found = await room.read(_waiting, given.request_id)
+    found = await room.read(_execution, given.request_id)
     if found is None or found[0] != given.session_id:
         return RespondResult(False, "complete", error="there is no such request")
     execution = found[2]
@@ -220,7 +220,7 @@ def _answered(journal: Listing, session: str) -> tuple[str, int] | None:
 
 async def status(room: Room, call: Call) -> RequestStatus:
     """Whether a form or a confirmation still waits; it does so through restarts."""
-    found = await room.read(_waiting, call.path["request_id"])
+    found = await room.read(_execution, call.path["request_id"])
     if found is None:
         return RequestStatus(exists=False, expired=False)
     session, _, execution = found
@@ -244,7 +244,7 @@ async def session_timeline(room: Room, call: Call) -> dict[str, Any]:
 async def execution_snapshot(room: Room, call: Call) -> dict[str, Any]:
     """Where one execution stands."""
     id = call.path["execution_id"]
-    found = await room.read(_waiting, id)
+    found = await room.read(_execution, id)
     if found is None:
         raise Unknown(f"there is no execution `{id}`")
     return snapshot(found[2], time.time(), human=call.query.human)
