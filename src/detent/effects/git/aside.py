@@ -16,6 +16,7 @@ from detent.effects.git.command import joined
 from detent.effects.git.listing import parents
 from detent.effects.git.place import Place
 from detent.effects.git.record import RESCUES, Checkpoint, wrap
+from detent.effects.git.ref import write as write_ref
 
 
 @dataclass
@@ -148,5 +149,5 @@ async def pin(place: Place, undo: Checkpoint, tree: str, number: int) -> str:
     about = json.dumps({"undo": undo.id}).encode()
     commit = await wrap(place, [("040000 tree", tree, "worktree")], about, f"rescue of {undo.id}", None)
     ref = f"{RESCUES}/{undo.run}/{undo.seq}-{number}"
-    await place.users("update-ref", ref, commit)
+    await write_ref(place, "update-ref", ref, commit, ref=ref)
     return ref

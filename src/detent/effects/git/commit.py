@@ -18,10 +18,13 @@ from detent.effects.git.command import Git, GitFailed, environment, joined
 from detent.effects.git.difference import Step
 from detent.effects.git.place import Place
 from detent.effects.git.record import Facts
+from detent.effects.git.ref import INDEX
+from detent.effects.git.ref import write as write_ref
 from detent.errors import Refused
 
 BRANCHES = "refs/heads/detent"
 GONE = "000000"
+TOLD = ("-m", "detent: a task is done")  # in the reflog
 LINK = "120000"
 
 Blob = tuple[str, str]  # mode and object; ("000000", "") where there is nothing
@@ -55,7 +58,7 @@ async def on_branch(
     if tree == ours:
         return Committed("", ref, skipped=skipped)
     made = await _commit(place, tree, base, message)
-    await place.users("update-ref", "-m", "detent: a task is done", ref, made, tip or "0" * len(made))
+    await write_ref(place, "update-ref", *TOLD, ref, made, tip or "0" * len(made), ref=ref)
     return Committed(made, ref, tuple(sorted(found)), skipped)
 
 
@@ -84,8 +87,8 @@ async def in_place(
     made = await _commit(place, tree, present.commit, message)
     was = present.commit or "0" * len(made)
     flags = () if present.ref else ("--no-deref",)
-    await place.users("update-ref", "-m", "detent: a task is done", *flags, ref, made, was)
-    await place.users("update-index", "-z", "--index-info", stdin=_lines(place, changes))
+    await write_ref(place, "update-ref", *TOLD, *flags, ref, made, was, ref=ref)
+    await write_ref(place, "update-index", "-z", "--index-info", ref=INDEX, stdin=_lines(place, changes))
     return Committed(made, ref, tuple(changes), (*skipped, *dirty))
 
 

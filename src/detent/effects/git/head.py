@@ -14,6 +14,8 @@ from typing import Any
 
 from detent.effects.git.command import GitFailed
 from detent.effects.git.place import Place, text_of
+from detent.effects.git.ref import INDEX, LOCK_POLL_S, LOCK_WAIT_S, note
+from detent.effects.git.ref import write as write_ref
 from detent.errors import Refused
 
 OPERATIONS = (
@@ -25,8 +27,7 @@ OPERATIONS = (
     "rebase-apply",
     "sequencer",
 )
-LOCK_WAIT_S = 2.0
-LOCK_POLL_S = 0.05
+TOLD, BEFORE = ("-m", "detent: rollback"), ("-m", "detent: before a rollback")  # in the reflog
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ async def restore_head(place: Place, target: Head, keep_ref: str, who: str) -> l
     if (present.ref, present.commit) == (target.ref, target.commit):
         return []
     if present.commit is not None:
-        await place.users("update-ref", "-m", "detent: before a rollback", keep_ref, present.commit)
+        await write_ref(place, "update-ref", *BEFORE, keep_ref, present.commit, ref=keep_ref)
     try:
         if target.ref is None:
             if target.commit is not None:
@@ -94,7 +95,7 @@ async def restore_head(place: Place, target: Head, keep_ref: str, who: str) -> l
         if note:
             return [note]
         if present.ref != target.ref:
-            await place.users("symbolic-ref", "-m", "detent: rollback", "HEAD", target.ref)
+            await write_ref(place, "symbolic-ref", *TOLD, "HEAD", target.ref, ref="HEAD")
     except GitFailed as error:
         return [f"{who}: HEAD was left as it is, because git refused to move it ({error.stderr})"]
     return []
@@ -109,10 +110,10 @@ async def _restore_branch(place: Place, target: Head, keep_ref: str, who: str) -
     if elsewhere:
         return f"{who}: HEAD was left as it is, because its branch is now checked out in {elsewhere}"
     if now is not None:
-        await place.users("update-ref", "-m", "detent: before a rollback", f"{keep_ref}-branch", now)
+        await write_ref(place, "update-ref", *BEFORE, f"{keep_ref}-branch", now, ref=keep_ref)
     if target.commit is None:
         if now is not None:
-            await place.users("update-ref", "-d", ref, now)
+            await write_ref(place, "update-ref", "-d", ref, now, ref=ref)
     else:
         await _point(place, ref, target.commit, now, deref=True)
     return ""
@@ -122,9 +123,9 @@ async def _point(place: Place, ref: str, commit: str, before: str | None, *, der
     flags = [] if deref else ["--no-deref"]
     was = before or "0" * len(commit)
     if ref == "HEAD" and before is None:  # an unborn HEAD has no value to compare with
-        await place.users("update-ref", *flags, "-m", "detent: rollback", ref, commit)
+        await write_ref(place, "update-ref", *flags, *TOLD, ref, commit, ref=ref)
     else:
-        await place.users("update-ref", *flags, "-m", "detent: rollback", ref, commit, was)
+        await write_ref(place, "update-ref", *flags, *TOLD, ref, commit, was, ref=ref)
 
 
 async def _checked_out_elsewhere(place: Place, ref: str) -> str:
@@ -147,7 +148,8 @@ def check_index_lock(place: Place) -> None:
     if not place.has_git or not os.path.lexists(lock):
         return
     ours = place.home / "index.new"
-    if ours.exists() and os.path.samestat(os.lstat(ours), os.lstat(lock)):
+    is_linked = ours.exists() and os.path.samestat(os.lstat(ours), os.lstat(lock))
+    if is_linked or note(place, INDEX).exists():
         lock.unlink()
         return
     raise Refused(f"another git is at work in {place.root} (or died and left {lock}); nothing was changed")

@@ -115,7 +115,9 @@ class Place:
         make_git_dir(self.view_dir, self.object_format)
         rules = f"{self.exclude_sources()[0]}\n/{OWN_FOLDER}/\n"
         write_if_changed(self.view_dir / "info" / "exclude", rules)
-        (self.view_dir / "index.lock").unlink(missing_ok=True)  # we hold our own lock: left by a killed process
+        for folder in (self.home, self.view_dir):  # we hold our own lock: git's were left by a killed process
+            for path in folder.glob("*.lock"):
+                path.unlink(missing_ok=True)
 
 
 def make_git_dir(path: Path, object_format: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from detent.effects.git import head, listing
 from detent.effects.git.head import Head
 from detent.effects.git.place import Place
+from detent.effects.git.ref import write as write_ref
 from detent.effects.git.snapshot import Snapshot, Uncaptured
 from detent.errors import Refused, Unknown
 
@@ -123,7 +124,7 @@ async def write(place: Place, run: str, label: str, found: Snapshot) -> Checkpoi
     body = json.dumps(about, sort_keys=True).encode("ascii")
     commit = await wrap(place, entries, body, f"{name} {_line(label)}", present.commit)
     ref = f"{CHECKPOINTS}/{run}/{seq}"
-    await place.users("update-ref", ref, commit, "0" * len(commit))
+    await write_ref(place, "update-ref", ref, commit, "0" * len(commit), ref=ref)
     return Checkpoint(name, run, seq, label, at, ref, commit, found.tree, tuple(found.uncaptured))
 
 
@@ -144,13 +145,14 @@ async def _inner(outer: Place, nested: Place, run: str, seq: int) -> Inner:
     raw = await head.raw_index(nested)
     blob = "" if raw is None else await outer.view.line("hash-object", "-w", "--stdin", stdin=raw)
     entries = await listing.index_entries(nested) if raw is not None else []
+    ref = f"{PINS}/{run}/{seq}"
     if entries:
         tree = await head.index_tree(nested, entries)
         above = ("-p", present.commit) if present.commit else ()
         pin = await nested.users.line("commit-tree", tree, *above, stdin=b"detent\n")
-        await nested.users("update-ref", f"{PINS}/{run}/{seq}", pin)
+        await write_ref(nested, "update-ref", ref, pin, ref=ref)
     elif present.commit:
-        await nested.users("update-ref", f"{PINS}/{run}/{seq}", present.commit)
+        await write_ref(nested, "update-ref", ref, present.commit, ref=ref)
     return Inner(present, blob, nested.exclude_sources()[0], bool(entries or present.commit))
 
 

@@ -10,6 +10,7 @@ from detent.effects.git.commit import Committed
 from detent.effects.git.difference import Change
 from detent.effects.git.place import Place
 from detent.effects.git.record import HEADS, PINS, RESCUES, Checkpoint
+from detent.effects.git.ref import write as write_ref
 from detent.effects.git.rollback import Rollback
 from detent.effects.git.snapshot import CAP_BYTES
 
@@ -145,4 +146,4 @@ class Repository:
 
 async def _drop(found: Place, refs: list[str]) -> None:
     for ref in refs:
-        await found.users("update-ref", "-d", ref)
+        await write_ref(found, "update-ref", "-d", ref, ref=ref)
