@@ -16,6 +16,8 @@ from detent.errors import Refused
 DEPTH_MAX = 64
 NODES_MAX = 500_000
 TEXT_MAX = 16 * 1024 * 1024
+FLAT_MAX = 32  # parts of a mapping that is looked through at once
+WHOLE_MAX = 1 << 63
 
 Where = str | tuple[Any, Any]  # what is looked at, or the way to a part of it: (the way to the whole, key or index)
 
@@ -54,7 +56,23 @@ def plain(value: Any, what: str = "value") -> Any:
         return _text(value, what)
     if value is None or kind is bool:
         return value
+    if kind is dict and len(value) <= FLAT_MAX and _is_flat(value):
+        return dict(value)
     return _Walk(what).plain(value, what, 0)
+
+
+def _is_flat(value: dict[Any, Any]) -> bool:
+    """Whether a mapping holds only short names and values that are plain at the first look, as most results do."""
+    for name, part in value.items():
+        if type(name) is not str or not name.isascii() or len(name) > TEXT_MAX:
+            return False
+        kind = type(part)
+        if kind is str:
+            if not part.isascii() or len(part) > TEXT_MAX:
+                return False
+        elif part is not None and kind is not bool and not (kind is int and -WHOLE_MAX < part < WHOLE_MAX):
+            return False
+    return True
 
 
 def _text(value: str, where: Where) -> str:

@@ -52,6 +52,9 @@ async def python(contract: Contract) -> Outcome:
 
 def _given(input: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
     """The function's name, and its arguments by place or by name."""
+    name, args = input.get("function"), input.get("args")
+    if type(name) is str and type(args) is dict and len(input) == 2:
+        return name, [], args  # as a workflow writes it; what is anything else is looked at in turn
     given = Arguments("python", input, KNOWN)
     name, args = given.text("function"), given.any("args", {})
     if isinstance(args, dict):

@@ -204,12 +204,12 @@ class SharedHost:
         return result if isinstance(result, Run) else run_of(result)
 
     async def _do(self, verb: str, **given: Any) -> Any:
-        # What goes through the door must be what a host would take: JSON on its own would make null of NaN.
-        sent = {k: msgspec.to_builtins(v) if isinstance(v, Machine) else plain(v, k) for k, v in given.items()}
         while True:
             host = self._own()
             if host is not None:
                 return await getattr(host, verb)(**given)
+            # What goes through the door must be what a host would take: JSON on its own would make null of NaN.
+            sent = {k: msgspec.to_builtins(v) if isinstance(v, Machine) else plain(v, k) for k, v in given.items()}
             try:
                 knock = await Knock.open(self._home)  # one for each verb: `settled` may take its time
                 try:
