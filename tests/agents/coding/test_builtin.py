@@ -131,6 +131,29 @@ async def test_turns_cost_and_time_are_bounded(tmp_path: Path, monkeypatch: pyte
         assert report.ended == "wall"
 
 
+async def test_a_bound_in_dollars_blocks_where_the_price_is_not_known_and_goes_on_when_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = project(tmp_path, BAD)
+    look = calling(("list_files", {}))
+    mend = calling(("edit_file", {"path": "calc.py", "old": "a - b", "new": "a + b"}))
+    async with serving(look, mend, calling(("finish", {"status": "done", "summary": "it adds"}))) as server:
+        monkeypatch.setenv("DETENT_BASE_URL", f"{server.url}/v1")
+        async with office(root) as job:
+            chosen = {"worker": {"use": "builtin"}, "verify": [CHECK], "budget": {"cost_usd": 2}}
+            run = await job.go(settings(chosen, "test"))
+            found = await job.job()
+            assert (run.state, found.blocked and found.blocked.reason) == ("BLOCKED", "budget")
+            assert found.blocked is not None
+            assert "the cost of 1 call to a model is not known, so 2 USD cannot be kept" in found.blocked.detail
+            assert (len(server.asked), found.spent.unpriced_calls, run.usage["unpriced_calls"]) == (1, 1, 1.0)
+            point(server, monkeypatch, tmp_path)
+            run = await job.say("BUDGET_EXTENDED", cost_usd=1)
+            found = await job.job()
+            assert run.output["outcome"] == "archived", found.blocked
+            assert round(found.spent.cost_usd, 4) == 0.02
+
+
 async def test_a_model_that_cannot_be_asked_is_the_machines_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

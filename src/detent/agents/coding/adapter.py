@@ -197,6 +197,7 @@ class AgentWorker:
         if report.ended == "exited" and said.data.get("status") in ("done", "question", "blocked"):
             status = said.data["status"]
         problem = said.error or EXITS.get((self._name, report.exit or 0), "")
+        price = _price(self._settings.model, said.tokens)
         history = str(Path(assignment.folder, "aider.history.md")) if self._name == "aider" else ""
         return msgspec.structs.replace(
             report,
@@ -205,8 +206,9 @@ class AgentWorker:
             question=_word(said.data.get("question")) if status == "question" else "",
             plan=said.text if assignment.role == "plan" else "",
             error=report.error or problem,
-            cost_usd=said.cost_usd or _price(self._settings.model, said.tokens),
+            cost_usd=said.cost_usd or price or 0.0,
             tokens=said.tokens,
+            unpriced_calls=int(not said.cost_usd and price is None),
             session=said.session or assignment.session or history,
         )
 
@@ -243,10 +245,10 @@ def _word(value: Any) -> str:
     return value[:SUMMARY_MAX].strip() if isinstance(value, str) else ""
 
 
-def _price(model: str, tokens: int) -> float:
+def _price(model: str, tokens: int) -> float | None:
     """What tokens cost at most where only their number is known: all of them at the price of output."""
     name = model.partition("/")[2] or model.partition(":")[2] or model
-    return cost(name, Reply(input_tokens=0, output_tokens=tokens)) or 0.0 if name and tokens else 0.0
+    return cost(name, Reply(input_tokens=0, output_tokens=tokens)) if tokens else 0.0
 
 
 def hired(settings: WorkerSettings) -> AgentWorker:

@@ -112,9 +112,10 @@ def summary(run_id: str, job: Job) -> str:
     changed = sorted({path for task, p in job.tasks.items() if task != FINAL for path in p.changed})
     lines += ["", "## Changed", "", *(f"- {path}" for path in changed[:100])]
     spent = job.spent
+    cost = "cost not known" if spent.unpriced_calls else f"{spent.cost_usd:.2f} USD"
     lines += [
         "",
-        f"{spent.changed_lines} lines, {spent.seconds:g} s of work and checks, {spent.cost_usd:.2f} USD; job {run_id}.",
+        f"{spent.changed_lines} lines, {spent.seconds:g} s of work and checks, {cost}; job {run_id}.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -17,7 +17,7 @@ from detent.agents.coding.guard import Guard
 from detent.agents.coding.job import FINAL, Job, job_of, noted, put
 from detent.agents.coding.lifecycle import Seen
 from detent.agents.coding.planning import digest_of, write_plan
-from detent.agents.coding.port import Assignment, Report, limits_of
+from detent.agents.coding.port import Assignment, Report, limits_of, used
 from detent.agents.coding.settings import Step
 from detent.agents.coding.stage import Stage, folder_of, now, staged
 from detent.core.contract import Contract
@@ -243,12 +243,13 @@ def _reported(stage: Stage, report: Report, seconds: float, damage: str) -> Outc
         job.spent,
         cost_usd=job.spent.cost_usd + report.cost_usd,
         tokens=job.spent.tokens + report.tokens,
+        unpriced_calls=job.spent.unpriced_calls + report.unpriced_calls,
         seconds=round(job.spent.seconds + seconds, 3),
     )
     job = replace(job, step=replace(step, report=said), spent=spent)
     if damage:
         job = noted(job, now(), said["summary"], step.task)
-    return stage.outcome(job, said, {"cost_usd": report.cost_usd, "tokens": float(report.tokens)})
+    return stage.outcome(job, said, used(report))
 
 
 def _steps(job: Job) -> list[Step]:

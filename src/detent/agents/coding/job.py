@@ -75,6 +75,7 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
 
     cost_usd: float = 0.0
     tokens: int = 0
+    unpriced_calls: int = 0  # to models whose price nobody knows: `cost_usd` is without them
     seconds: float = 0.0
     changed_lines: int = 0
 

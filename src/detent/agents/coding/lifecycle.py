@@ -15,6 +15,7 @@ from detent.agents.coding.evidence import Evidence, Fault
 from detent.agents.coding.job import FINAL, Asked, Blocked, Current, Job, noted, put
 from detent.agents.coding.plan import Task, order
 from detent.agents.coding.settings import Budget
+from detent.effects.llm.price import unkept
 
 HINTS_MAX = 20
 
@@ -96,7 +97,9 @@ def _extended(job: Job, data: dict[str, Any]) -> Job:
         for name in ("cost_usd", "minutes", "changed_lines")
         if isinstance(data.get(name), int | float) and getattr(budget, name)
     }
-    return replace(job, settings=replace(job.settings, budget=replace(budget, **more)))
+    # Whoever extends the budget knows by now which calls had no price; those to come are counted anew.
+    spent = replace(job.spent, unpriced_calls=0)
+    return replace(job, settings=replace(job.settings, budget=replace(budget, **more)), spent=spent)
 
 
 def _skipped(job: Job, task: str, keep: bool) -> Job:
@@ -119,6 +122,8 @@ def over_budget(job: Job, lines: int | None = None) -> str:
     spent = job.spent
     if budget.cost_usd and spent.cost_usd > budget.cost_usd:
         return f"{spent.cost_usd:.2f} USD are spent; the bound is {budget.cost_usd:.2f}"
+    if budget.cost_usd and spent.unpriced_calls:
+        return unkept(spent.unpriced_calls, budget.cost_usd)
     if budget.minutes and spent.seconds > budget.minutes * 60:
         return f"{spent.seconds / 60:.1f} minutes are used; the bound is {budget.minutes:g}"
     changed = spent.changed_lines if lines is None else lines

@@ -19,6 +19,7 @@ from detent.agents.coding.toolbox import Toolbox, cut
 from detent.core.contract import Contract
 from detent.core.deed import EffectFailed, Outcome
 from detent.effects.llm import Tool, chosen, llm
+from detent.effects.llm.price import unkept
 from detent.effects.llm.settings import HOW
 from detent.errors import DefinitionError
 
@@ -105,6 +106,7 @@ class BuiltinWorker:
             report,
             cost_usd=round(talk.cost_usd, 9),
             tokens=talk.tokens,
+            unpriced_calls=talk.unpriced_calls,
             session=str(Path(assignment.folder, CONVERSATION)),
             output_file=str(file),
             output_tail=file.read_text("utf-8", errors="replace")[-leash.TAIL_CHARS :],
@@ -141,7 +143,7 @@ class _Talk:
         if not self._messages:
             self._messages.append({"role": "system", "content": PLANNING if self._is_plan else RULES})
         self._messages.append({"role": "user", "content": assignment.prompt})
-        self.cost_usd, self.tokens = 0.0, 0
+        self.cost_usd, self.tokens, self.unpriced_calls = 0.0, 0, 0
 
     async def held(self, turns: int) -> Report:
         """Turn by turn, to the end."""
@@ -159,6 +161,8 @@ class _Talk:
             if bound and self.cost_usd > bound:
                 problem = f"it has cost {self.cost_usd:.2f} USD; {bound:.2f} were left"
                 return Report(ended="cost", error=problem)
+            if bound and self.unpriced_calls:
+                return Report(ended="cost", error=unkept(self.unpriced_calls, bound))
         return Report(exit=0, error=f"it used all its {turns} turns", summary=f"not finished after {turns} turns")
 
     async def _used(self, calls: list[dict[str, Any]]) -> Report | None:
@@ -196,6 +200,7 @@ class _Talk:
                 continue
             self.cost_usd += outcome.usage.get("cost_usd", 0.0)
             self.tokens += int(outcome.usage.get("tokens", 0))
+            self.unpriced_calls += int(outcome.usage.get("unpriced_calls", 0))
             break
         result: dict[str, Any] = outcome.result
         return result

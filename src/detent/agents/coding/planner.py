@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import msgspec
+
 from detent.agents.coding import prompt
 from detent.agents.coding.plan import Plan, Task, written
-from detent.agents.coding.port import Assignment, Brief, Draft, Hear, Worker
+from detent.agents.coding.port import Assignment, Brief, Draft, Hear, Report, Worker
 from detent.errors import Refused
 
 FILE_MAX = 2 * 1024 * 1024
@@ -72,13 +74,18 @@ class WorkerPlanner:
         )
         report = await self._worker.work(assignment, hear)
         if report.status == "question":
-            return Draft(questions=(report.question,), cost_usd=report.cost_usd, tokens=report.tokens)
+            return _priced(Draft(questions=(report.question,)), report)
         text = report.plan or _output(report.output_file)
         if report.ended != "exited" or not text.strip():
             said = report.error or report.summary or f"it ended with {report.exit} and said nothing"
             error = f"`{self.name}` gave no plan: {said}"
-            return Draft(error=error, cost_usd=report.cost_usd, tokens=report.tokens)
-        return said_by(text, report.cost_usd, report.tokens)
+            return _priced(Draft(error=error), report)
+        return _priced(said_by(text), report)
+
+
+def _priced(draft: Draft, report: Report) -> Draft:
+    used = {"cost_usd": report.cost_usd, "tokens": report.tokens, "unpriced_calls": report.unpriced_calls}
+    return msgspec.structs.replace(draft, **used)
 
 
 def _output(file: str) -> str:
@@ -94,7 +101,7 @@ def _bytes(path: Path) -> bytes:
         return file.read(FILE_MAX + 1)
 
 
-def said_by(text: str, cost_usd: float = 0.0, tokens: int = 0) -> Draft:
+def said_by(text: str) -> Draft:
     """A plan or questions in what a model or an agent said."""
     body = text.strip()
     if body.startswith("```") and body.endswith("```"):
@@ -107,8 +114,8 @@ def said_by(text: str, cost_usd: float = 0.0, tokens: int = 0) -> Draft:
         asked = value.get("questions") if isinstance(value, dict) else None
         if isinstance(asked, list) and asked:
             questions = tuple(str(item)[:2000] for item in asked[:10])
-            return Draft(questions=questions, cost_usd=cost_usd, tokens=tokens)
-    return Draft(text=body, cost_usd=cost_usd, tokens=tokens)
+            return Draft(questions=questions)
+    return Draft(text=body)
 
 
 def refusal(error: Refused, text: str) -> str:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from detent.agents.coding import crew, leash, mending, plan, projection, prompt, reading
 from detent.agents.coding.job import Blocked, Job, Planned, noted
 from detent.agents.coding.planner import FilePlanner, SinglePlanner, WorkerPlanner, refusal, said_by
-from detent.agents.coding.port import Brief, Draft, Planner, limits_of
+from detent.agents.coding.port import Brief, Draft, Planner, limits_of, used
 from detent.agents.coding.stage import Stage, now, staged
 from detent.core.contract import Contract
 from detent.core.deed import Outcome, effect
@@ -53,9 +53,14 @@ async def make_plan(contract: Contract) -> Outcome:
             draft = await _drafted(stage, contract)
         except DetentError as error:
             draft = Draft(error=str(error))
-        usage = {"cost_usd": draft.cost_usd, "tokens": float(draft.tokens)}
-        cost = job.spent.cost_usd + draft.cost_usd
-        job = replace(job, spent=replace(job.spent, cost_usd=cost, tokens=job.spent.tokens + draft.tokens))
+        usage, spent = used(draft), job.spent
+        spent = replace(
+            spent,
+            cost_usd=spent.cost_usd + draft.cost_usd,
+            tokens=spent.tokens + draft.tokens,
+            unpriced_calls=spent.unpriced_calls + draft.unpriced_calls,
+        )
+        job = replace(job, spent=spent)
         if draft.questions:
             # The contract forgets its question when it is answered, and the planner must hear it again.
             projection.json_file(stage.folder / QUESTIONS, list(draft.questions))

@@ -71,6 +71,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     environment: bool = False  # the machine's fault (no such program, disk full), so no attempt is counted
     cost_usd: float = 0.0
     tokens: int = 0
+    unpriced_calls: int = 0  # those whose price nobody knows
     session: str = ""
     output_file: str = ""
     output_tail: str = ""
@@ -116,7 +117,14 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     cost_usd: float = 0.0
     tokens: int = 0
+    unpriced_calls: int = 0
     summary: str = ""
+
+
+def used(of: Report | Draft) -> dict[str, float]:
+    """What an attempt has used, as the run counts it."""
+    unpriced = {"unpriced_calls": float(of.unpriced_calls)} if of.unpriced_calls else {}
+    return {"cost_usd": of.cost_usd, "tokens": float(of.tokens), **unpriced}
 
 
 class Planner(Protocol):

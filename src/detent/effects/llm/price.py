@@ -57,6 +57,15 @@ def cost(name: str, reply: Reply, is_elsewhere: bool = False) -> float | None:
     return round(dollars / MILLION, 9)
 
 
+def unkept(calls: int, bound_usd: float) -> str:
+    """Why a bound in dollars cannot be kept, and the way out."""
+    counted = "1 call" if calls == 1 else f"{calls} calls"
+    return (
+        f"the cost of {counted} to a model is not known, so {bound_usd:g} USD cannot be kept; "
+        f"name its price in the table of {OWN_TABLE}, or use another bound"
+    )
+
+
 def _find(table: dict[str, Price], name: str) -> Price | None:
     """The price of a model or, for a dated version of one, of the model."""
     return table.get(name) or table.get(_DATED.sub("", name))
