@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 DETENT = Path(sys.executable).parent / "detent"
-FLOWS = ("RELEASE", "JOURNEY", "PAYMENT", "BOOKING", "WEATHER", "NOTEBOOK", "CODING", "ASSISTANT")
+FLOWS = ("RELEASE", "JOURNEY", "PAYMENT", "BOOKING", "WEATHER", "NOTEBOOK", "ASSISTANT")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 PATIENCE_S = 30.0
 

@@ -1,18 +1,22 @@
 """One run in a real browser: live, in the past, forked, retried, signalled, stopped, exported and proved."""
 
-import asyncio
+import json
 import signal
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from detent.effects.git import Repository
 from tests.web.conftest import Look
-from tests.web.kit import Stage, gone, shown, told, until
+from tests.web.kit import DETENT, PATIENCE_S, Stage, gone, shown, told, until
 
+JOB = """\
+worker: {use: shell, command: ["sed", "-i", "s/[*]/+/", "sum.py"]}
+planner: {use: single}
+verify:
+  - {name: adds, run: "grep -q 'a + b' sum.py", baseline: strict}
+"""
 TRIP = ("PICKED_UP", "SCANNED", "ARRIVED", "LOADED")
 
 
@@ -193,35 +197,29 @@ def test_a_notebook_shows_its_cells_plots_and_progress_and_runs_nothing_of_them(
     assert "owned" not in page.title()
 
 
-def test_a_plan_is_confirmed_as_it_was_shown(stage: Stage, look: Look) -> None:
-    tasks = [{"id": "T-1", "title": "Make it add"}, {"id": "T-2", "title": "Say so"}]
-    checks = [{"name": "tests", "command": "pytest", "exit": 0, "passed": 7, "counted": True, "seconds": 1.5}]
-    done = {"T-1": {"status": "DONE", "summary": "a plus b", "changed": ["sum.py"], "evidence": {"steps": checks}}}
-    given = {"plan": {"digest": "d1", "body": {"title": "Sums", "tasks": tasks}}, "tasks": done}
-    run_id = stage.start("flows.py:CODING", given)
-    page = look().go(f"#/runs/{run_id}")
-    shown(page.get_by_text("1 of 2 tasks"))
-    shown(page.get_by_text("7 passed"))
-    page.get_by_role("button", name="Confirm the plan").click()
-    lit(page, "EXECUTING")
-
-
-def test_what_a_job_has_changed_is_shown_from_its_checkpoint_on(stage: Stage, look: Look) -> None:
+def test_a_coding_job_is_confirmed_worked_on_and_shown_with_its_evidence(stage: Stage, look: Look) -> None:
     project = stage.folder / "project"
     project.mkdir()
     subprocess.run(["git", "init", "--quiet"], cwd=project, check=True)
     (project / "sum.py").write_text("return a * b\n")
-
-    async def checkpoint() -> str:
-        return (await (await Repository.open(project)).checkpoint("run", "before")).id
-
-    with ThreadPoolExecutor(1) as other:  # this thread has playwright's loop
-        before = other.submit(lambda: asyncio.run(checkpoint())).result()
-    (project / "sum.py").write_text("return a + b\n")
-    plan = {"digest": "d", "body": {"title": "Sums", "tasks": [{"id": "T-1", "title": "Make it add"}]}}
-    tasks = {"T-1": {"status": "DONE", "checkpoint": before}}
-    given = {"root": str(project), "plan": plan, "tasks": tasks, "first_checkpoint": before}
-    page = look().go(f"#/runs/{stage.start('flows.py:CODING', given)}")
+    (project / "detent.code.yaml").write_text(JOB)
+    command = [str(DETENT), "code", "start", "Make it add", "--json"]
+    done = subprocess.run(
+        command, cwd=project, env=stage.environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 3, done.stderr  # it waits for somebody's word
+    run_id = json.loads(done.stdout)["run_id"]
+    page = look().go(f"#/runs/{run_id}")
+    lit(page, "CONFIRMING")
+    shown(page.get_by_text("0 of 1 tasks"))
+    page.get_by_role("button", name="Confirm the plan").click()
+    shown(page.get_by_text("1 of 1 tasks"))
+    until(lambda: stage.status(run_id) == "completed")
+    lit(page, "IDLE")
+    assert (project / "sum.py").read_text() == "return a + b\n"
+    for text in ("Final verification", "1 file changed", "before the job"):
+        shown(page.get_by_text(text))
+    expect(page.locator(".tag.good").filter(has_text="adds").first).to_be_visible()
     page.get_by_text("Differences").first.click()
     expect(page.locator(".diff .plus").filter(has_text="return a + b")).to_be_visible()
     expect(page.locator(".diff .minus").filter(has_text="return a * b")).to_be_visible()

@@ -192,12 +192,6 @@ NOTEBOOK = Machine(
     work={"stage_running": (Action("act", "notebook.act"),)},
     ends={"workflow_completed": Status.COMPLETED},
 )
-CODING = Machine(
-    name="coding",
-    initial="CONFIRMING",
-    transitions=table("CONFIRMING USER_CONFIRM EXECUTING if event.data.plan == context.plan.digest"),
-    ends={"EXECUTING": Status.COMPLETED},
-)
 ASSISTANT = Machine(
     name="assistant",
     initial="tools",
