@@ -1,8 +1,8 @@
 """One job in many lives: each life is a process of its own that is killed where the script says; the next goes on.
 
 `python -m tests.agents.coding.crash SCRIPT.json …` prints what became of each. Kill points: `fold` (the n-th journal
-write, before or after it is on disk), `git` (inside the n-th call of git), and files that make the worker or the check
-kill its parent. Imports are paid once: a life is a fork.
+write, before or after it is on disk), `git`, `worker` and `check` (inside the n-th call of it, which finds that number
+in a file and the process to kill in another). Imports are paid once: a life is a fork.
 """
 
 import asyncio
@@ -70,16 +70,13 @@ def play(script: dict[str, Any]) -> dict[str, Any]:
     while lives < LIVES_MAX:
         death = deaths[lives] if lives < len(deaths) else {}
         lives += 1
-        (Path(script["folder"]) / "git-left").write_text(str(death.get("git", 0)))
-        for name in ("kill-worker", "kill-check"):
-            if death.get(name):
-                (Path(script["folder"]) / name).touch()
-            else:
-                (Path(script["folder"]) / name).unlink(missing_ok=True)
+        for name in ("git", "worker", "check"):
+            (Path(script["folder"]) / f"{name}-left").write_text(str(death.get(name, 0)))
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
+                (Path(script["folder"]) / "life").write_text(str(os.getpid()))
                 run, writes = asyncio.run(live(script, death))
                 ended = {"state": run.state, "output": run.output, "status": run.status.value, "context": run.context}
                 told.write_text(json.dumps({**ended, "writes": writes}))
