@@ -184,3 +184,20 @@ async def test_what_is_written_during_a_look_is_seen_by_the_next(
     before = await repository.tree_id()
     monkeypatch.undo()
     assert await repository.tree_id() != before
+
+
+async def test_locks_that_a_killed_git_left_on_our_own_indexes_are_cleared_and_no_others(tmp_path: Path) -> None:
+    root = world.init(tmp_path / "project")
+    world.write(root, "a", "a")
+    repository = await Repository.open(root)
+    first = await repository.checkpoint("r1")
+    home = root / ".git" / "detent"
+    stale = [home / "plan.index.lock", home / "index.copy.lock", home / "view" / "index.lock"]
+    stale.append(root / ".git" / "refs" / "detent" / "ck" / "r1" / "2.lock")
+    for path in (*stale, home / "job.json.lock"):
+        path.touch()
+    world.write(root, "a", "b")
+    second = await repository.checkpoint("r1")
+    assert second.tree != first.tree
+    assert [path for path in stale if path.exists()] == []
+    assert (home / "job.json.lock").exists()  # a lease is held by it

@@ -68,6 +68,11 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
 
     @property
+    def counted(self) -> str:
+        """How many tests ran, as the beginning of a sentence; empty where none were counted."""
+        return f"{self.tests} test{'' if self.tests == 1 else 's'}, " if self.tests else ""
+
+    @property
     def tests(self) -> int:
         """Tests that ran, over all steps that count."""
         return sum(step.passed + step.failed for step in self.steps if step.counted)

@@ -40,7 +40,7 @@ async def baseline(contract: Contract) -> Outcome:
         if found.environment:
             return stage.concluded(lifecycle.block(job, "environment", found.environment))
         wrong = sum(step.failed for step in found.steps)
-        told = f"baseline: {f'{found.tests} tests, ' if found.tests else ''}{_were_wrong(job, found)}"
+        told = f"baseline: {found.counted}{_were_wrong(job, found)}"
         return stage.outcome(
             replace(noted(job, now(), told), baseline=found), {"tests": found.tests, "failures": wrong}
         )

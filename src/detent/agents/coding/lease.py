@@ -55,7 +55,7 @@ def take(place: Place, run_id: str, home: Path, by: str, holds: Callable[[Lease]
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(known.since))
             raise Refused(
                 f"job {known.run_id} of {known.by or 'somebody'} is active here since {since} UTC; finish it first: "
-                "`detent code status` shows it, `detent code rollback` or `detent code cancel` ends it"
+                "`detent code status` shows it and how to end it"
             )
         mine = Lease(
             run_id, str(home.resolve()), by, round(time.time(), 3), census.identity(os.getpid()), socket.gethostname()

@@ -288,7 +288,7 @@ def _green(job: Job, task: Task, found: Evidence, seen: Seen) -> Job:
     job = noted(
         job,
         seen.at,
-        f"{task.id} verified: {f'{found.tests} tests, ' if found.tests else ''}tree {found.tree[:12]}",
+        f"{task.id} verified: {found.counted}tree {found.tree[:12]}",
         task.id,
     )
     if found.mode == "final":

@@ -213,8 +213,6 @@ def render(job: Job, facts: dict[str, Any], hand: Hand, revision: int, notice: s
         lines.append(f"  Final verification: {job.tasks[FINAL].status}")
     lines += ["", "## Scratchpad", "", hand.scratchpad[:SCRATCH_MAX], "", "## History", ""]
     lines += [f"- {note.text}" for note in job.log[-HISTORY_LINES:]]
-    if job.archive:
-        lines.append(f"- archived: {job.archive}")
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -115,8 +115,8 @@ class Place:
         make_git_dir(self.view_dir, self.object_format)
         rules = f"{self.exclude_sources()[0]}\n/{OWN_FOLDER}/\n"
         write_if_changed(self.view_dir / "info" / "exclude", rules)
-        for folder in (self.home, self.view_dir):  # we hold our own lock: git's were left by a killed process
-            for path in folder.glob("*.lock"):
+        for folder in (self.home, self.view_dir):  # we hold our own lock: git's were left by one that was killed
+            for path in folder.glob("*index*.lock"):
                 path.unlink(missing_ok=True)
 
 

@@ -34,7 +34,8 @@ async def status(caller: Caller) -> int:
         for task_id, progress in job.tasks.items():
             for fault in progress.faults[:10]:
                 first = fault.message.partition("\n")[0]
-                caller.say(f"    {task_id} {fault.step} {visible(fault.test)}: {visible(first)}", "red")
+                where = " ".join(filter(None, (task_id, fault.step, visible(fault.test))))
+                caller.say(f"    {where}: {visible(first)}", "red")
         latest = job.final or job.progress(job.step.task).evidence
         if latest is not None and standing.run.ended is None and await desk.repository.tree_id() != latest.tree:
             caller.say(_("  the files have changed since they were last verified"), "yellow")

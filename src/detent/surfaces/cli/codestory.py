@@ -72,4 +72,8 @@ def _words(effect: str, context: Mapping[str, Any]) -> str:
         "code.rollback": _("putting files back"),
         "code.undo": _("putting files back"),
         "code.archive": _("archiving"),
+        "code.next": _("choosing what is next"),
+        "code.repair": _("choosing what is next"),
+        "code.report": _("writing down what is wrong"),
+        "code.present": _("planning"),
     }.get(effect, "")

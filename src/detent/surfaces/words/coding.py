@@ -37,6 +37,8 @@ CHINESE: dict[str, str] = {
     "{task}: running the checks": "{task}：正在运行检查",
     "putting files back": "正在恢复文件",
     "archiving": "正在归档",
+    "choosing what is next": "正在决定下一步",
+    "writing down what is wrong": "正在写下问题所在",
     "  the worker ended after {time}": "  工作者在 {time} 后结束",
     "  edit it: {file}": "  可编辑：{file}",
     "Say Go to the plan: it is carried out.": "确认计划：开始执行。",
