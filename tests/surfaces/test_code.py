@@ -134,6 +134,7 @@ def test_killed_in_the_middle_and_resumed(tmp_path: Path) -> None:
     first.kill()
     first.wait()
     assert "is active here" in shell("start", "Another", code=2).err
+    assert "nobody is at work on it now; go on: detent code resume" in shell("status", code=None).out
     done = shell.json("resume")
     assert done["job"]["outcome"] == "archived"
     assert done["job"]["tasks"][0]["attempts"] == 1  # the same attempt, made again

@@ -35,11 +35,11 @@ from tests.effects.llm.scripted import (
 )
 
 MAY_FETCH = os.environ.get("DETENT_EXTERNAL") == "1"
-WAIT_S = 150.0  # for a fetch under way, within the 300 s after which pytest takes a test for hung
+WAIT_S = 90.0  # for a fetch under way, within the 300 s after which pytest takes a test for hung
 CHECK = {"name": "tests", "run": [sys.executable, "-B", "check.py"], "parse": "tap", "baseline": "strict"}
 RESULT = {"status": "done", "summary": "add() adds", "question": ""}
 
-pytestmark = pytest.mark.limit(140)
+pytestmark = pytest.mark.limit(200)
 _refused: dict[str, str] = {}  # what could not be had is not asked for again
 
 
@@ -126,7 +126,7 @@ async def driven(
     async with office(root) as job:
         stop = job.host.overhear(job.run_id, lambda _, data: heard.append(str(data.get("text"))))
         chosen = {"worker": {"use": Path(program).name, "command": [program], **worker}, "verify": [CHECK]}
-        limits = {"wall_s": 120, "silence_s": 100}
+        limits = {"wall_s": 190, "silence_s": 180}
         await job.go(settings({**chosen, "limits": limits, "fix": {"attempts": 0}}, "test"))
         stop()
         return await job.job(), heard

@@ -13,8 +13,10 @@ from detent.agents.coding import lease, planning, projection
 from detent.agents.coding.job import FINAL, Job, job_of
 from detent.agents.coding.machine import CODING, OPERATIONS
 from detent.core.run import Run
+from detent.core.status import Status
 from detent.effects.git import Repository
 from detent.errors import DetentError, Refused, Unknown
+from detent.host.embedded.lock import is_held
 from detent.surfaces.cli.caller import DEFAULT_HOME, Caller, emit, shown
 from detent.surfaces.cli.codestory import CodeNarrator
 from detent.surfaces.cli.driver import drive, telling
@@ -190,6 +192,9 @@ def tell(caller: Caller, job: Job, run: Run) -> None:
         caller.say(_("  go: {command}", command=caller.command("code", "confirm", "--plan", job.plan.digest)))
     elif run.is_held:
         caller.say(_("  go on: {command}", command=caller.command("code", "resume")))
+    elif run.status is Status.RUNNING and not is_held(caller.home):
+        command = caller.command("code", "resume")
+        caller.say(_("  nobody is at work on it now; go on: {command}", command=command), "yellow")
     elif run.ended is not None and job.outcome:
         caller.say(_("  {outcome}", outcome=job.outcome), "green" if job.outcome == "archived" else "yellow")
         still = [test for step in job.final.steps for test in step.failing_ids] if job.final else []

@@ -37,6 +37,7 @@ CHINESE: dict[str, str] = {
     "{task}: running the checks": "{task}：正在运行检查",
     "putting files back": "正在恢复文件",
     "archiving": "正在归档",
+    "  nobody is at work on it now; go on: {command}": "  现在没有进程在处理它；继续：{command}",
     "choosing what is next": "正在决定下一步",
     "writing down what is wrong": "正在写下问题所在",
     "  the worker ended after {time}": "  工作者在 {time} 后结束",
