@@ -5,6 +5,7 @@ what could happen and from what could not, so that a failing example shrinks to 
 """
 
 import contextlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -57,7 +58,14 @@ LISTS = ("{{ context.items }}", "{{ context.none }}", "{{ [1] }}")
 LIMITS = (Limits(), Limits(), Limits(20, 5, 500.0, 0.5, 100), Limits(max_visits=2), Limits(max_tokens=50))
 FAILURES = ("tool_failure", "timeout.action", "validation_error", "tool_failure.exit", "already_done")
 
-law = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+patient = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+LAWS: list[Callable[..., None]] = []
+
+
+def law(holds: Callable[..., None]) -> Callable[..., None]:
+    """A law that is tried on every story: to make one costs more than to try all laws on it."""
+    LAWS.append(holds)
+    return holds
 
 
 # machines
@@ -298,20 +306,16 @@ def again(value: Any, kind: Any) -> Any:
 
 
 @law
-@given(worlds)
-def test_the_same_events_give_the_same_run_commands_and_story(world: tuple[Machine, Any]) -> None:
-    machine, script = world
-    for step in play(machine, script):
+def the_same_events_give_the_same_run_commands_and_story(machine: Machine, story: list[Step]) -> None:
+    for step in story:
         if step.refusal is None:
             assert advance(machine, step.before, step.event) == (step.run, step.commands, step.taken)
 
 
 @law
-@given(worlds)
-def test_nothing_that_went_in_is_changed(world: tuple[Machine, Any]) -> None:
-    machine, script = world
+def nothing_that_went_in_is_changed(machine: Machine, story: list[Step]) -> None:
     before = machine.to_json()
-    for step in play(machine, script):
+    for step in story:
         run, event = encoded(step.before), encoded(step.event)
         with contextlib.suppress(Refused):
             advance(machine, step.before, step.event)
@@ -321,13 +325,11 @@ def test_nothing_that_went_in_is_changed(world: tuple[Machine, Any]) -> None:
 
 
 @law
-@given(worlds)
-def test_a_replay_from_json_gives_the_same_bytes(world: tuple[Machine, Any]) -> None:
-    machine, script = world
+def a_replay_from_json_gives_the_same_bytes(machine: Machine, story: list[Step]) -> None:
     again_machine = Machine.from_json(machine.to_json())
     assert again_machine == machine
     run = Run(id="r1")
-    for step in play(machine, script):
+    for step in story:
         if step.refusal is not None:
             continue
         run, commands, taken = advance(again_machine, again(run, Run), again(step.event, Event))
@@ -337,10 +339,8 @@ def test_a_replay_from_json_gives_the_same_bytes(world: tuple[Machine, Any]) -> 
 
 
 @law
-@given(worlds)
-def test_a_refused_event_changes_nothing_and_is_refused_again(world: tuple[Machine, Any]) -> None:
-    machine, script = world
-    for step in play(machine, script):  # any other exception than Refused would have come out of here
+def a_refused_event_changes_nothing_and_is_refused_again(machine: Machine, story: list[Step]) -> None:
+    for step in story:  # any other exception than Refused would have come out of here
         if step.refusal is not None:
             assert step.run is step.before
             assert str(step.refusal)
@@ -349,11 +349,9 @@ def test_a_refused_event_changes_nothing_and_is_refused_again(world: tuple[Machi
 
 
 @law
-@given(worlds)
-def test_every_contract_lives_by_the_nine_moves(world: tuple[Machine, Any]) -> None:
-    machine, script = world
+def every_contract_lives_by_the_nine_moves(machine: Machine, story: list[Step]) -> None:
     status: dict[str, str] = {}
-    for step in play(machine, script):
+    for step in story:
         for moved in step.taken:
             if moved.kind == "contract":
                 assert status.get(moved.subject, "pending") == moved.source
@@ -368,10 +366,8 @@ def test_every_contract_lives_by_the_nine_moves(world: tuple[Machine, Any]) -> N
 
 
 @law
-@given(worlds)
-def test_an_ended_run_has_nothing_open_and_only_its_own_signals_wake_it(world: tuple[Machine, Any]) -> None:
-    machine, script = world
-    for step in play(machine, script):
+def an_ended_run_has_nothing_open_and_only_its_own_signals_wake_it(machine: Machine, story: list[Step]) -> None:
+    for step in story:
         run = step.run
         if run.ended is None:
             continue
@@ -389,11 +385,9 @@ def test_an_ended_run_has_nothing_open_and_only_its_own_signals_wake_it(world: t
 
 
 @law
-@given(worlds)
-def test_a_contract_is_performed_once_unless_somebody_answered(world: tuple[Machine, Any]) -> None:
-    machine, script = world
+def a_contract_is_performed_once_unless_somebody_answered(machine: Machine, story: list[Step]) -> None:
     performed: set[str] = set()
-    for step in play(machine, script):
+    for step in story:
         if isinstance(step.event, ContractMoved) and step.event.trigger == "resume" and step.refusal is None:
             performed.discard(step.event.contract_id)
         for command in step.commands:
@@ -406,11 +400,9 @@ def test_a_contract_is_performed_once_unless_somebody_answered(world: tuple[Mach
 
 
 @law
-@given(worlds)
-def test_an_irreversible_deed_in_doubt_is_neither_forgotten_nor_repeated(world: tuple[Machine, Any]) -> None:
-    machine, script = world
+def an_irreversible_deed_in_doubt_is_neither_forgotten_nor_repeated(machine: Machine, story: list[Step]) -> None:
     doubtful: dict[str, str] = {}  # key: the contract that may have done it
-    for step in play(machine, script):
+    for step in story:
         moved = step.event.contract_id if isinstance(step.event, ContractMoved) and step.refusal is None else ""
         for key, contract_id in list(doubtful.items()):
             if contract_id == moved:
@@ -427,10 +419,8 @@ def test_an_irreversible_deed_in_doubt_is_neither_forgotten_nor_repeated(world: 
 
 
 @law
-@given(worlds)
-def test_no_run_is_stuck(world: tuple[Machine, Any]) -> None:
-    machine, script = world
-    for step in play(machine, script):
+def no_run_is_stuck(machine: Machine, story: list[Step]) -> None:
+    for step in story:
         run = step.run
         if run.seq and run.ended is None:
             assert is_alive(machine, run)
@@ -438,25 +428,21 @@ def test_no_run_is_stuck(world: tuple[Machine, Any]) -> None:
 
 
 @law
-@given(worlds)
-def test_a_timer_that_has_rung_is_not_set_any_more(world: tuple[Machine, Any]) -> None:
-    machine, script = world
-    for step in play(machine, script):
+def a_timer_that_has_rung_is_not_set_any_more(machine: Machine, story: list[Step]) -> None:
+    for step in story:
         if isinstance(step.event, Signalled) and step.event.name == "@wake" and step.refusal is None:
             assert not 0 < step.run.wake_at <= step.event.at
 
 
 @law
-@given(worlds)
-def test_every_lane_that_is_not_over_has_something_open(world: tuple[Machine, Any]) -> None:
-    machine, script = world
-    for step in play(machine, script):
+def every_lane_that_is_not_over_has_something_open(machine: Machine, story: list[Step]) -> None:
+    for step in story:
         lanes = {lane.path for lane in step.run.lanes if not lane.is_ended}
         leaves = {path for path in lanes if not any(other.startswith(path + "/") for other in lanes)}
         assert leaves == {c.lane for c in step.run.contracts if not c.is_adrift}
 
 
-@law
+@patient
 @given(st.lists(rows("a") | rows("b"), min_size=2, max_size=6), st.lists(st.sampled_from(SIGNALS), max_size=10))
 def test_the_fast_road_leads_where_the_slow_one_does(table: list[Transition], names: list[str]) -> None:
     ends = {"done": Status.COMPLETED, "dead": Status.FAILED}
@@ -523,7 +509,7 @@ def circles(draw: st.DrawFn) -> Machine:
     )
 
 
-@settings(law, max_examples=400)
+@settings(patient, max_examples=400)
 @given(circles(), scripts)
 def test_the_straight_road_leads_where_the_general_one_does(
     machine: Machine, script: list[tuple[int, int, int]]
@@ -561,10 +547,8 @@ def test_a_plain_step_takes_the_straight_road() -> None:
 
 
 @law
-@given(worlds)
-def test_a_run_forked_anywhere_goes_on_by_the_same_laws(world: tuple[Machine, Any]) -> None:
-    machine, script = world
-    for step in play(machine, script)[:: 1 + len(script) // 4]:
+def a_run_forked_anywhere_goes_on_by_the_same_laws(machine: Machine, story: list[Step]) -> None:
+    for step in story[:: 1 + len(story) // 4]:
         fork = {"run": msgspec.to_builtins(step.run), "run_id": "r1"}
         run, commands, _ = advance(machine, Run(id="r2"), msgspec.structs.replace(begun(machine), fork=fork, at=900.0))
         assert is_alive(machine, run)
@@ -575,14 +559,12 @@ def test_a_run_forked_anywhere_goes_on_by_the_same_laws(world: tuple[Machine, An
 
 
 @law
-@given(worlds)
-def test_a_run_can_be_migrated_to_the_same_machine_of_another_name_whenever_nothing_is_at_work(
-    world: tuple[Machine, Any],
+def a_run_can_be_migrated_to_the_same_machine_of_another_name_whenever_nothing_is_at_work(
+    machine: Machine, story: list[Step]
 ) -> None:
-    machine, script = world
     other = msgspec.structs.replace(machine, title="another")
     assert other.digest != machine.digest
-    for step in play(machine, script):
+    for step in story:
         run = step.run
         is_over = run.ended is not None or run.ending is not None
         is_idle = not is_over and all(c.status is not Status.RUNNING for c in run.contracts)
@@ -600,3 +582,14 @@ def is_alive(machine: Machine, run: Run) -> bool:
     """Whether something can still move a run, or it has ended."""
     signals = machine.chart.places[run.state].signals if run.state else {}
     return bool(run.ended or run.contracts or run.wake_at or run.is_held or signals)
+
+
+@settings(patient, max_examples=300)
+@given(worlds)
+def test_every_law_holds_in_every_story(world: tuple[Machine, Any]) -> None:
+    machine, script = world
+    before = machine.to_json()
+    story = play(machine, script)
+    assert machine.to_json() == before
+    for holds in LAWS:
+        holds(machine, story)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +12,8 @@ import pytest
 
 from detent.agents.assistant.store import Store
 from tests.effects.llm.scripted import Script, Server, calling, said, serving
-from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent, Done
+from tests.surfaces import warm
+from tests.surfaces.command import DEADLINE_S, Detent, Done
 
 TOOLS = """
 from pathlib import Path
@@ -63,12 +63,10 @@ class Talk:
     async def __call__(self, *argv: str, code: int = 0) -> Done:
         """Run a command to its end, which must be this exit code, while the server answers."""
         at = {"DETENT_BASE_URL": self.model.url, "DETENT_MODEL": "openai:test", "DETENT_LANG": "en"}
-        process = await asyncio.create_subprocess_exec(
-            SCRIPT, *argv, cwd=self.detent.folder, env=self.detent.env | at | {"OPENAI_API_KEY": KEY},
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        out, err = await asyncio.wait_for(process.communicate(), DEADLINE_S)
-        done = Done(process.returncode or 0, out.decode(), err.decode())
+        env = self.detent.env | at | {"OPENAI_API_KEY": KEY}
+        done = Done(
+            *await asyncio.to_thread(warm.command, argv, self.detent.folder, env, DEADLINE_S, also=("openai", "mcp"))
+        )
         assert done.code == code, done
         return done
 

@@ -1,6 +1,7 @@
 """The made-up world around a real host: virtual time, scripted effects, and the moment of death."""
 
 import asyncio
+import os
 import random
 import selectors
 import shutil
@@ -24,6 +25,8 @@ from detent.host.embedded.writer import Done, InlineWriter
 T = TypeVar("T")
 EPOCH = 1_700_000_000.0
 ROUNDS = 100_000_000  # of the loop, after which a simulation counts as endless
+MEMORY = "/dev/shm"  # noqa: S108 - folders in it are made by mkdtemp
+MEMORY_FREE = 1 << 28
 TURNS = 10  # of the loop, for whatever is ready to go on
 
 
@@ -115,6 +118,14 @@ class _MortalWriter(InlineWriter):
         world.may_die("after a write")
 
 
+def _memory() -> str | None:
+    """Where a folder is kept in memory: a made-up world ends with its process, so it needs no disk."""
+    try:
+        return MEMORY if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_FREE else None
+    except OSError:
+        return None
+
+
 def _unless_dead(world: "World", done: Done) -> Done:
     return lambda error: None if world.is_dead else done(error)
 
@@ -139,7 +150,7 @@ class World:
         self.is_clumsy = is_clumsy
         self.is_steady = is_steady  # a call that a death cut off is answered as before when it is made again
         self._is_own = home is None
-        self.home = home or Path(tempfile.mkdtemp(prefix="detent-world-"))
+        self.home = home or Path(tempfile.mkdtemp(prefix="detent-world-", dir=_memory()))
         self.random = random.Random(seed)
         self.effects: dict[str, Effect] = {}
         self.deeds: list[Deed] = []
