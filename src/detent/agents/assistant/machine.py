@@ -3,9 +3,6 @@
 One run is one turn of a conversation; the session's name ties the turns together. A tool whose deed cannot be taken
 back is asked about first, with the exact call. `call` in the context is the tool call that reasoning has decided on,
 and its `way` the action that carries it out: `use` (harmless), `call` (asked first), `keyed` (also with its own key).
-
-The nodes before reasoning go on to the next in the same result (HEARD, FELT, RECALLED) until one has cost something or
-is somebody else's: what can be had again for nothing needs no entry of its own in the journal, and no commit.
 """
 
 from detent.core.machine import Action, Limits, Machine, Retry, table
@@ -25,12 +22,6 @@ _FACTS = {
     },
     "answers": "{{ approval }}",
 }
-_HEARD = {
-    "text": "{{ context.message }}",
-    "session": "{{ run.session }}",
-    "facts": "{{ context.facts or [] }}",
-    "goes_on": True,
-}
 _TOOL = "{{ context.call.effect }}"
 _GIVEN = "{{ context.call.arguments }}"
 _ASK = Question("{{ context.call.question }}")
@@ -41,11 +32,8 @@ ASSISTANT = Machine(
     title="An assistant with tools that cannot pay twice",
     initial="intent",
     transitions=table("""
-        intent     HEARD        emotion
         intent     -            emotion
-        emotion    FELT         memory
         emotion    -            memory
-        memory     RECALLED     reasoning
         memory     -            reasoning
         reasoning  TOOL         tools
         reasoning  ASK          ask
@@ -61,13 +49,20 @@ ASSISTANT = Machine(
     work={
         "intent": (
             Action("intent", "assistant.intent", {
-                **_HEARD,
+                "text": "{{ context.message }}",
                 "tools": "{{ context.tools }}",
                 "mode": "{{ context.settings.intent }}",
             }, retry=RETRY),
         ),
-        "emotion": (Action("emotion", "assistant.emotion", {**_HEARD, "intent": "{{ context.intent }}"}),),
-        "memory": (Action("recall", "assistant.recall", {**_HEARD, "intent": "{{ context.intent }}"}),),
+        "emotion": (Action("emotion", "assistant.emotion", {"text": "{{ context.message }}"}),),
+        "memory": (
+            Action("recall", "assistant.recall", {
+                "text": "{{ context.message }}",
+                "intent": "{{ context.intent }}",
+                "session": "{{ run.session }}",
+                "facts": "{{ context.facts or [] }}",
+            }),
+        ),
         "reasoning": (
             Action("store", "assistant.store", {
                 **_FACTS,

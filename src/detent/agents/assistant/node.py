@@ -1,7 +1,7 @@
 """The nodes of the graph as effects, each behind one small port: give another function and that node is replaced."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,6 @@ NODES = {
     "keep": "Remember what the model found worth it.",
     "form": "Put a form or a display before a person.",
 }
-# The nodes before reasoning, and what each raises.
-PERCEPTION = {"intent": "HEARD", "emotion": "FELT", "recall": "RECALLED"}
-Node = Callable[[Contract], Awaitable[Outcome]]
 
 
 def effects(home: Path, model: Perform | None = None, **replaced: Perform) -> list[Effect]:
@@ -37,15 +34,16 @@ def effects(home: Path, model: Perform | None = None, **replaced: Perform) -> li
         raise TypeError(f"there is no node `{unknown[0]}`; nodes: {', '.join(NODES)}")
     ask = model or _llm
     store = Store(home / MEMORY_FILE)
-    perceiving = {"intent": _intent(ask), "emotion": _emotion, "recall": _recall(store)}
     nodes: dict[str, Perform] = {
-        **_perceiving(perceiving, replaced),
+        "intent": _intent(ask),
+        "emotion": _emotion,
+        "recall": _recall(store),
         "store": _store(store),
         "think": _think(ask),
         "keep": _keep(store),
         "form": _form,
-        **replaced,
     }
+    nodes |= replaced
     limits = {"think": THINK_S, "intent": THINK_S}
     return [
         Effect(
@@ -71,38 +69,7 @@ async def _asked(ask: Perform, contract: Contract, request: dict[str, Any]) -> t
     return dict(outcome or {}), {}
 
 
-def _perceiving(nodes: Mapping[str, Node], replaced: Mapping[str, Perform]) -> dict[str, Perform]:
-    """Each node with those that follow it, up to one that somebody has replaced: that one has its own entry."""
-    made: dict[str, Perform] = {}
-    following: dict[str, Node] = {}
-    for name in reversed(PERCEPTION):
-        following = {} if name in replaced else {name: nodes[name], **following}
-        if following:
-            made[name] = _one_after_another(following)
-    return made
-
-
-def _one_after_another(nodes: Mapping[str, Node]) -> Perform:
-    """Several nodes in one result; after one that cost something, what it gave is written down before all else."""
-
-    async def perform(contract: Contract) -> Outcome:
-        if not contract.input.get("goes_on"):
-            return await next(iter(nodes.values()))(contract)  # a turn begun before its table had rows for it
-        done, patch, usage, given = list[str](), dict[str, Any](), dict[str, float](), contract
-        for name, node in nodes.items():
-            outcome = await node(given)
-            done.append(name)
-            patch |= outcome.patch
-            usage = outcome.usage
-            if usage:
-                break
-            given = replace(contract, input={**contract.input, **patch})
-        return Outcome({"nodes": done}, raises=" ".join(PERCEPTION[name] for name in done), patch=patch, usage=usage)
-
-    return perform
-
-
-def _intent(ask: Perform) -> Node:
+def _intent(ask: Perform) -> Perform:
     async def perform(contract: Contract) -> Outcome:
         text, mode = str(contract.input.get("text") or ""), contract.input.get("mode")
         if mode == "off":
@@ -135,7 +102,7 @@ async def _emotion(contract: Contract) -> Outcome:
     return Outcome(felt, patch={"felt": felt, "emotion": seen, "detected": felt})
 
 
-def _recall(store: Store) -> Node:
+def _recall(store: Store) -> Perform:
     def look(
         text: str, topic: str, session: str, facts: Sequence[dict[str, Any]]
     ) -> tuple[list[tuple[float, Memory]], dict[str, str]]:
