@@ -394,9 +394,10 @@ def test_two_open_questions_must_be_told_apart(detent: Detent) -> None:
 
 def test_ctrl_c_leaves_the_run_safe(detent: Detent) -> None:
     with detent.going("run", "flows.py:STEADY", "--id", "long") as process:
-        until(lambda: detent.has("began"))
-        process.send_signal(signal.SIGINT)
         assert process.stderr
+        while "steady began" not in (line := process.stderr.readline()):  # told by whoever stays with the run
+            assert line, "it ended before its effect began"
+        process.send_signal(signal.SIGINT)
         while "Stopping" not in (line := process.stderr.readline()):
             assert line, "it ended without a word"
         process.send_signal(signal.SIGINT)
