@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ STEPS = 100
 LONG = 10_000
 WINDOW = 1_000  # steps that are timed together
 TURNS = 3
-PAIRS = 25  # on a busy machine few are undisturbed
+ROUNDS = 25
 LINES = 1_200
 DETENT = Path(sys.executable).with_name("detent")
 TOOL = "async def nothing(**given):\n    return {}\n"
@@ -34,13 +35,14 @@ async def nothing(**given):
 """
 
 
-def chain(length: int) -> str:
-    """A workflow of that many trivial `python` steps."""
+def chain(length: int, *, is_cut: bool = False) -> str:
+    """A workflow of that many trivial `python` steps; cut short, the same file leads to its end after the first."""
+    cut = f"  - {{from: s0, to: s{length}}}\n" if is_cut else ""
     states = [f"  s{n}: {{type: normal, actions: [{_step(n)}]}}\n" for n in range(1, length)]
     rows = [f"  - {{from: s{n}, to: s{n + 1}}}\n" for n in range(length)]
     first, last = f"  s0: {{type: initial, actions: [{_step(0)}]}}\n", f"  s{length}: {{type: final}}\n"
     limits = f"limits: {{max_transitions: {length + 10}}}\n"
-    return f"{limits}states:\n{first}{''.join(states)}{last}transitions:\n{''.join(rows)}"
+    return f"{limits}states:\n{first}{''.join(states)}{last}transitions:\n{cut}{''.join(rows)}"
 
 
 def loop(rounds: int) -> str:
@@ -101,22 +103,27 @@ def _fresh(home: Path, file: str) -> Callable[[], None]:
 def through_the_command_line() -> Iterator[Figure]:
     """`detent run` of 100 steps against 100 raw commits, and of one step against starting Python.
 
-    What is compared takes turns: a machine that is busy for a while is busy for all of them.
+    Start-up is all that comes before the steps, so it is that of the same file, cut short. What is compared takes turns
+    and the middle of the rounds counts: a machine that is busy for a while is busy for all of them, and a disk
+    that is quick for a moment is quick only for the shortest.
     """
     with folder() as home:
         (home / "bench_tools.py").write_text(TOOL)
         (home / "hundred.yaml").write_text(chain(STEPS))
+        (home / "cut.yaml").write_text(chain(STEPS, is_cut=True))
         (home / "one.yaml").write_text(chain(1))
         _fresh(home, "one.yaml")()  # compiles what is not compiled yet
-        short, long = _fresh(home, "one.yaml"), _fresh(home, "hundred.yaml")
+        begin, long, short = (_fresh(home, file) for file in ("cut.yaml", "hundred.yaml", "one.yaml"))
         taken = []
-        for _ in range(PAIRS):
-            bare = best(lambda: called(home, sys.executable, "-c", "pass"), 1)
-            taken.append((bare, best(short, 1), raw_commits(STEPS)[0], best(long, 1)))
-        bare, one, raw, hundred = map(min, zip(*taken, strict=True))
-    allowed = 1.5 * raw + one
+        for _ in range(ROUNDS):
+            allowed = 1.5 * raw_commits(STEPS)[0] + best(begin, 1)
+            taken.append((best(long, 1), allowed))
+        ratio = statistics.median(hundred / allowed for hundred, allowed in taken)
+        hundred, allowed = (statistics.median(one) for one in zip(*taken, strict=True))
+        pairs = [(best(lambda: called(home, sys.executable, "-c", "pass"), 1), best(short, 1)) for _ in range(ROUNDS)]
+        bare, one = map(min, zip(*pairs, strict=True))
     yield Figure("workflows", "100 steps, CLI", round(hundred * 1e3, 1), "ms", round(allowed * 1e3, 1),
-                 round(hundred / allowed, 2), "≤ 1.5× raw commits + start-up", hundred <= allowed)  # fmt: skip
+                 round(ratio, 2), "≤ 1.5× raw commits + start-up", ratio <= 1)  # fmt: skip
     yield Figure("workflows", "one step, CLI", round(one * 1e3, 1), "ms", round(bare * 1e3, 1),
                  round(one / bare, 2), "< 250 ms (ratio: python -c pass)", one < 0.25)  # fmt: skip
 

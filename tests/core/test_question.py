@@ -338,6 +338,7 @@ def test_it_happened_goes_on_with_the_result() -> None:
     assert (moves(story), story.status) == (["resume", "succeed"], Status.COMPLETED)
     assert story.run.results["pay"] == {"id": 7, "success": True}
     assert story.run.context == {"seen_by": "bob"}
+    assert story.run.answers["pay"]["outcome"] == "happened"
 
 
 def test_it_did_not_happen_does_it_now_in_the_same_contract() -> None:

@@ -213,9 +213,11 @@ def _rejected(draft: Draft, contract: Contract, said: Answer, event: ContractMov
 
 
 def _settled(draft: Draft, contract: Contract, said: Answer, actor: str) -> None:
-    """Somebody found out what nobody knew; that is not what people said about the deed, so it is not kept with it."""
+    """Somebody found out what nobody knew; beside what people had said about the deed only that it happened is kept."""
     _patch(draft, contract, said)
     if said.outcome == "happened":
+        known = draft.get("answers").get(contract.action) or {"call_hash": contract.call_hash}
+        draft.put("answers", contract.action, {**known, "outcome": said.outcome})
         running = draft.move(contract, "resume", actor)
         attempt.finished(draft, draft.move(running, "succeed", actor, result=said.result, deed="done"))
     elif said.outcome == "not_happened" and contract.is_adrift:

@@ -35,6 +35,8 @@ async def test_a_timeout_after_dispatch_waits_and_keeps_its_key(tmp_path: Path) 
         assert consequence_lines(ledger)[0] == (
             "[SUCCESS IRREVERSIBLE (outcome unknown)] email.send: seen in the mailbox"
         )
+        (told,) = run.output["executions"]
+        assert told["line"] == consequence_lines(ledger)[0], "what the model was told in this turn"
         third = await scene.say(INVITE, session="third")
         assert "already done" in third.output["response"]
         assert sent == ["bob@example.com"]

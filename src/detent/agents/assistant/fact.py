@@ -113,8 +113,9 @@ def called(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Mappin
         result=result,
         error=error,
     )
+    came_by = how(str(said.get("by") or ""), is_doubtful=is_theirs and said.get("outcome") == "happened")
     return {**{name: call[name] for name in ("id", "name", "service", "method")}, "arguments": arguments,
-            "type": "tool_call", "view": view, "line": line(view, how(str(said.get("by") or "")))}  # fmt: skip
+            "type": "tool_call", "view": view, "line": line(view, came_by)}  # fmt: skip
 
 
 def _bare(outcome: Any) -> Any:
