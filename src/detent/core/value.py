@@ -16,7 +16,6 @@ from detent.errors import Refused
 DEPTH_MAX = 64
 NODES_MAX = 500_000
 TEXT_MAX = 16 * 1024 * 1024
-FLAT_MAX = 32  # parts of a mapping that is looked through at once
 WHOLE_MAX = 1 << 63
 
 Where = str | tuple[Any, Any]  # what is looked at, or the way to a part of it: (the way to the whole, key or index)
@@ -56,23 +55,15 @@ def plain(value: Any, what: str = "value") -> Any:
         return _text(value, what)
     if value is None or kind is bool:
         return value
-    if kind is dict and len(value) <= FLAT_MAX and _is_flat(value):
-        return dict(value)
     return _Walk(what).plain(value, what, 0)
 
 
-def _is_flat(value: dict[Any, Any]) -> bool:
-    """Whether a mapping holds only short names and values that are plain at the first look, as most results do."""
-    for name, part in value.items():
-        if type(name) is not str or not name.isascii() or len(name) > TEXT_MAX:
-            return False
-        kind = type(part)
-        if kind is str:
-            if not part.isascii() or len(part) > TEXT_MAX:
-                return False
-        elif part is not None and kind is not bool and not (kind is int and -WHOLE_MAX < part < WHOLE_MAX):
-            return False
-    return True
+def _is_plain(part: Any) -> bool:
+    """Whether a part is plain at the first look, as most are."""
+    kind = type(part)
+    if kind is str:
+        return part.isascii() and len(part) <= TEXT_MAX
+    return part is None or kind is bool or (kind is int and -WHOLE_MAX < part < WHOLE_MAX)
 
 
 def _text(value: str, where: Where) -> str:
@@ -100,26 +91,45 @@ class _Walk:
         self.left = NODES_MAX
 
     def plain(self, value: Any, where: Where, depth: int) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise Refused(f"{self.what} has more than {NODES_MAX:,} parts")
         if depth > DEPTH_MAX:
             raise Refused(f"{_shown(where)} is nested deeper than {DEPTH_MAX} levels")
+        if isinstance(value, dict):
+            return self._mapping(value, where, depth)
+        if isinstance(value, (list, tuple)):
+            return self._sequence(value, where, depth)
         if isinstance(value, str):
             return _text(str(value), where)
         if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, dict):
-            return {self._key(k, where): self.plain(v, (where, k), depth + 1) for k, v in value.items()}
         if isinstance(value, int):
             return self._whole(int(value), where)
         if isinstance(value, float):
             if not math.isfinite(value):
                 raise Refused(f"{_shown(where)} is {value}; JSON has no such number, use null or a text")
             return float(value)
-        if isinstance(value, (list, tuple)):
-            return [self.plain(v, (where, i), depth + 1) for i, v in enumerate(value)]
         raise Refused(f"{_shown(where)} is a {type(value).__name__}; only JSON values are kept")
+
+    def _mapping(self, value: dict[Any, Any], where: Where, depth: int) -> dict[str, Any]:
+        self._count(len(value))
+        is_deepest, made = depth == DEPTH_MAX, {}
+        for key, part in value.items():
+            name = key if type(key) is str and _is_plain(key) else self._key(key, where)
+            is_done = not is_deepest and _is_plain(part)
+            made[name] = part if is_done else self.plain(part, (where, key), depth + 1)
+        return made
+
+    def _sequence(self, value: list[Any] | tuple[Any, ...], where: Where, depth: int) -> list[Any]:
+        self._count(len(value))
+        is_deepest = depth == DEPTH_MAX
+        return [
+            part if not is_deepest and _is_plain(part) else self.plain(part, (where, at), depth + 1)
+            for at, part in enumerate(value)
+        ]
+
+    def _count(self, parts: int) -> None:
+        self.left -= parts
+        if self.left < 0:
+            raise Refused(f"{self.what} has more than {NODES_MAX:,} parts")
 
     @staticmethod
     def _whole(value: int, where: Where) -> int:
