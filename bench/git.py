@@ -85,7 +85,7 @@ def checkpoints() -> Iterator[Figure]:
         timed("settled")
         calm = min(timed("no change")[0] for _ in range(5))
         edits, backs = [], []
-        for number in range(3):
+        for number in range(8):
             touch(root, 100, f"edit {number}")
             edits.append(timed("100 edits")[0])
             begin = time.perf_counter()
