@@ -314,6 +314,6 @@ def test_eight_levels_of_branches_are_allowed() -> None:
 
 def test_a_circle_with_a_condition_work_or_a_change_on_the_way_may_be_meant() -> None:
     step = (Action("s", "set", input={"name": "n", "value": 1}),)
-    machine("a - b if context.x\nb - a\na - done", ends=ENDS)
-    machine("a - b\nb - a", work={"b": (LOOK,)})
-    Machine("m", "a", (Transition("a", "b", then=step), Transition("b", "a")))
+    assert machine("a - b if context.x\nb - a\na - done", ends=ENDS).states == ("a", "b", "done")
+    assert machine("a - b\nb - a", work={"b": (LOOK,)}).states == ("a", "b")
+    assert Machine("m", "a", (Transition("a", "b", then=step), Transition("b", "a"))).states == ("a", "b")

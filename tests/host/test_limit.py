@@ -18,6 +18,7 @@ import pytest
 from detent.core import Action, Contract, EffectFailed, Outcome, Question, Status, effect
 from detent.errors import DetentError, Refused
 from detent.host.embedded import EmbeddedHost
+from detent.host.embedded.live import load
 from detent.host.embedded.reader import open_journal, verify
 from detent.testing import World, simulate
 from tests.host.conformance import ASKING, DOOR, Outside, one
@@ -264,8 +265,11 @@ async def test_a_defect_of_our_own_ends_one_contract_and_not_the_host(tmp_path: 
 async def test_closing_does_not_wait_for_an_effect_that_does_not_end(tmp_path: Path) -> None:
     outside = Outside()
     async with EmbeddedHost(tmp_path, [outside.hanging()], sync="off", grace_s=0.05) as host:
-        await host.start(one(Action("a", "hang")))
+        run = await host.start(one(Action("a", "hang")))
         await outside.begun.acquire()
+    journal = open_journal(tmp_path)
+    assert [contract.status for contract in load(journal, run.id).run.contracts] == [Status.RUNNING]
+    journal.close()
 
 
 async def test_an_effect_that_speaks_when_it_is_stopped_does_not_disturb_the_closing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from detent.core.attempt import open_contract
 from detent.core.branch import record
 from detent.core.draft import Draft
 from detent.core.events import ContractMoved
-from detent.core.lane import begin
+from detent.core.lane import WHOLE
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
@@ -34,8 +34,7 @@ def taken(machine: Machine, run: Run, event: ContractMoved) -> Draft | None:
     changes["transitions"] = run.transitions + 1
     changes["entered_at"] = event.at
     changes["state_deadline"] = 0.0
-    begin(draft)
-    draft.ready.clear()
+    draft.lanes = {"": WHOLE}
     try:
         open_contract(draft, "", work)
     except (ExpressionError, Refused):

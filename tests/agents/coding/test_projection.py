@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from detent.agents.coding import projection
 from detent.agents.coding.job import Blocked, Job, Planned, put
 from detent.agents.coding.plan import Plan, Task
-from detent.agents.coding.projection import Stored, compare, page_of, project, take_edits
+from detent.agents.coding.projection import Hand, Stored, compare, page_of, project, take_edits
 from detent.agents.coding.reading import front_matter
 from tests.agents.coding.world import configured, office, worker
 from tests.agents.coding.world import project as made
@@ -121,7 +121,7 @@ def test_a_page_from_before_a_crash_is_no_edit(tmp_path: Path) -> None:
 @given(st.text(max_size=300), st.text(max_size=300))
 @settings(max_examples=60)
 def test_no_page_makes_the_reader_fall_over(was: str, now: str) -> None:
-    compare(Stored(was), now)
+    assert isinstance(compare(Stored(was), now), Hand)
 
 
 def test_a_blocked_job_says_why(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.outbox import Outbox
 from detent.host.embedded.ruling import Rulings
 from detent.host.embedded.timer import Timers
-from detent.host.embedded.writer import InlineWriter, Writer, flushed
+from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
 
 LIVE_MAX = 2000
 FindEffects = Callable[[str], Mapping[str, Effect]]
@@ -326,7 +326,7 @@ class Drive:
 
     async def forget(self, runs: Mapping[str, int]) -> None:
         """Remove ended runs, by id and number, from the journal and from memory."""
-        batch = Batch(_Nobody())
+        batch = Batch(Nobody())
         batch.pruned = tuple((no,) for no in runs.values())
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -429,12 +429,6 @@ class _Deeds:
 
     def __call__(self, error: JournalError | None) -> None:
         self.host.written(self, error)
-
-
-class _Nobody:
-    """The owner of a batch that is about no run in memory."""
-
-    is_broken = False
 
 
 def _settle(done: "asyncio.Future[Run]", run: Run, error: JournalError | None) -> None:

@@ -128,14 +128,16 @@ def _report(results: Results) -> None:
             asyncio.get_running_loop().call_exception_handler(told)
 
 
-class _Nobody:
+class Nobody:
+    """The owner of a batch that is about no run in memory."""
+
     is_broken = False
 
 
 async def flushed(writer: "Writer | InlineWriter") -> None:
     """Return when everything submitted so far is on disk, or has failed to get there."""
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    writer.submit(Batch(_Nobody()), lambda _: None if done.done() else done.set_result(None))
+    writer.submit(Batch(Nobody()), lambda _: None if done.done() else done.set_result(None))
     await done
 
 
