@@ -2,7 +2,17 @@
 
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import CONTRACT, Contract, Failure
-from detent.core.deed import Declared, Declined, Effect, EffectFailed, Outcome, OutcomeUnknown, effect
+from detent.core.deed import (
+    Declared,
+    Declined,
+    Effect,
+    EffectFailed,
+    Outcome,
+    OutcomeUnknown,
+    PartialFailure,
+    StillRunning,
+    effect,
+)
 from detent.core.engine import advance
 from detent.core.events import ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry, Taken, trace
@@ -34,6 +44,7 @@ __all__ = [
     "Machine",
     "Outcome",
     "OutcomeUnknown",
+    "PartialFailure",
     "Perform",
     "Question",
     "Retry",
@@ -41,6 +52,7 @@ __all__ = [
     "Signalled",
     "Started",
     "Status",
+    "StillRunning",
     "Taken",
     "Transition",
     "Wait",

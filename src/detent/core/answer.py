@@ -62,7 +62,9 @@ def resumed(draft: Draft, contract: Contract, event: ContractMoved, actor: str) 
     elif not is_void:
         _check_speaker(draft, contract, question, said)
     if question.reason == "outcome_unknown" and not is_void:
-        _settled(draft, contract, said, actor)
+        _settled(draft, contract, said, event, actor)
+    elif said.outcome == "use":
+        _used(draft, contract, question, said, actor)
     elif said.approved is False and question.hears_no and not is_void and not contract.is_adrift:
         _keep(draft, contract, said)
         attempt.perform(draft, contract, "resume", actor, answers=(*contract.answers, said), asked=question.data)
@@ -168,8 +170,39 @@ def _agreed(draft: Draft, contract: Contract, question: Question, said: Answer, 
         attempt.finished(draft, draft.move(running, "succeed", actor, result=result, deed="done"))
     else:
         judges = question.approvers or contract.judges
+        again = _named(question.earlier) or contract.again
         attempt.perform(draft, contract, "resume", actor, answers=answers, approved=contract.call_hash,
-                        asked=question.data, judges=judges, separate=question.separate)  # fmt: skip
+                        asked=question.data, judges=judges, separate=question.separate, again=again)  # fmt: skip
+
+
+def _named(earlier: dict[str, Any]) -> str:
+    """The earlier deed as a contract names the one it repeats."""
+    return f"{earlier.get('run_id', '')} {earlier.get('contract_id', '')}" if earlier else ""
+
+
+def repeated(draft: Draft, event: Signalled) -> None:
+    """The same deed was done, or may have been: whoever answers the open question must know."""
+    contract = draft.contracts.get(str(event.data.get("contract_id")))
+    if contract is None or not contract.is_asking or contract.question is None:
+        raise NotWaiting(f"contract `{event.data.get('contract_id')}` of run {draft.run.id} asks nothing")
+    earlier = event.data.get("earlier")
+    text = "\n".join(part for part in (contract.question.text, str(event.data.get("text", ""))) if part)
+    question = replace(contract.question, text=text, earlier=earlier if isinstance(earlier, dict) else {})
+    draft.contracts[contract.id] = replace(contract, question=question)
+
+
+def _used(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
+    """The result of the earlier deed stands for a second one, which is not done."""
+    if not question.earlier:
+        raise Refused(
+            f"`{contract.id}` was not done before: there is no result to use; say `approved: true` or `false`"
+        )
+    if contract.is_adrift:
+        raise Refused(f"the run has moved on from `{contract.id}`; only `approved: false` is left to say")
+    _keep(draft, contract, said)
+    running = draft.move(contract, "resume", actor, answers=(*contract.answers, said))
+    result = question.earlier.get("result") if said.result is None else said.result
+    attempt.finished(draft, draft.move(running, "succeed", actor, result=result))
 
 
 def _superseded(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
@@ -179,8 +212,8 @@ def _superseded(draft: Draft, contract: Contract, question: Question, said: Answ
     draft.move(running, "reject", actor, error=Failure("approval_rejected", "superseded"))
     args = said.args or {}
     new_id = draft.number(contract.id.rpartition("/")[0])
-    key = contract.key
-    if contract.is_irreversible and work.key is None:
+    key, kind = contract.key, attempt.kind_of(draft, work, contract, args)
+    if kind == "irreversible" and work.key is None:
         key = attempt.deed_key(draft, new_id, contract.effect, args, contract.repeat)
     call_hash = digest([contract.effect, args])
     is_enough = question.quorum <= 1
@@ -190,6 +223,7 @@ def _superseded(draft: Draft, contract: Contract, question: Question, said: Answ
         contract,
         id=new_id,
         status=Status.PENDING,
+        kind=kind,
         input=args,
         key=key,
         call_hash=call_hash,
@@ -212,24 +246,37 @@ def _rejected(draft: Draft, contract: Contract, said: Answer, event: ContractMov
     attempt.finished(draft, draft.move(running, "reject", actor, error=error, result=said.result))
 
 
-def _settled(draft: Draft, contract: Contract, said: Answer, actor: str) -> None:
+def _settled(draft: Draft, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
     """Somebody found out what nobody knew; beside what people had said about the deed only that it happened is kept."""
+    if said.outcome == "not_happened" and event.actor != "evidence":
+        _check_landed(draft, contract)
     _patch(draft, contract, said)
     if said.outcome == "happened":
         known = draft.get("answers").get(contract.action) or {"call_hash": contract.call_hash}
         draft.put("answers", contract.action, {**known, "outcome": said.outcome})
         running = draft.move(contract, "resume", actor)
-        attempt.finished(draft, draft.move(running, "succeed", actor, result=said.result, deed="done"))
+        attempt.succeeded(draft, running, replace(event, result=said.result), actor)
     elif said.outcome == "not_happened" and contract.is_adrift:
         draft.move(contract, "cancel", actor, error=Failure("cancelled", "it did not happen"), deed="none")
+    elif said.outcome == "not_happened" and event.error is not None:  # the probe, or late evidence: it failed
+        running = draft.move(contract, "resume", actor, deed="none")
+        attempt.finished(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
     elif said.outcome == "not_happened":
         attempt.perform(draft, contract, "resume", actor, deed="none")
     elif said.outcome == "give_up":
         unknown = f"{said.by or 'somebody'} gave up: it may or may not have happened"
-        error = Failure("tool_failure.unknown_outcome", unknown)
+        error = event.error or Failure("tool_failure.unknown_outcome", unknown)
         attempt.finished(draft, draft.move(contract, "cancel", actor, error=error))
     else:
         raise Refused("say `outcome`: happened (with `result`), not_happened (run it) or give_up")
+
+
+def _check_landed(draft: Draft, contract: Contract) -> None:
+    """As long as a request may still be under way, nobody can know that it did not happen."""
+    until = contract.question.data.get("lands_until") if contract.question is not None else None
+    if isinstance(until, int | float) and draft.at < until:
+        left = until - draft.at
+        raise Refused(f"the call of `{contract.id}` may still land for {left:.0f} s; look again then")
 
 
 def _called_back(draft: Draft, contract: Contract, event: ContractMoved, actor: str) -> None:
@@ -251,9 +298,15 @@ def expired(draft: Draft, contract: Contract) -> None:
         in_doubt(draft, contract, "timer")
     else:
         error = Failure(EXPIRED.get(reason, "timeout"), f"`{contract.action}` waited until its time was over")
+        if contract.question is not None and contract.question.earlier:
+            error = Failure("already_done", error.message, {"holder": _holder(contract.question.earlier)})
         if contract.question is not None and contract.question.hears_no:
             draft.aborted.append(contract.id)
         attempt.finished(draft, draft.move(contract, "timeout", "timer", error=error))
+
+
+def _holder(earlier: dict[str, Any]) -> dict[str, Any]:
+    return {name: earlier.get(name, "") for name in ("run_id", "contract_id")}
 
 
 POLICY = "policy"  # who moves a contract when a rule decides, and where questions and answers keep what it said

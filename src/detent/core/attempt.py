@@ -17,7 +17,7 @@ from detent.core.deed import Declared
 from detent.core.draft import Draft, told
 from detent.core.duration import seconds_of
 from detent.core.events import ContractMoved, Signalled
-from detent.core.machine import Retry
+from detent.core.machine import Action, Retry
 from detent.core.question import Question
 from detent.core.status import Status
 from detent.core.taken import Taken
@@ -52,7 +52,8 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
         given = {"value": given}
     declared = draft.changes.get("effects", draft.run.effects)
     known: Declared = declared.get(effect) or declared.get("*", UNDECLARED)  # `*`: a world of stubs takes any name
-    kind = action.kind or OWN_KINDS.get(effect) or known.kind
+    kind = action.kind or OWN_KINDS.get(effect) or (known.kind_of(given) if known.kind_by else known.kind)
+    is_lenient = known.is_lenient and kind == "irreversible" and _says_nothing(action)
     repeat = str(work.repeat(scope)) if work.repeat else ""
     question = _question(work, scope, effect, repeat)
     if question is None and kind in draft.machine.asks:
@@ -76,12 +77,14 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
         key=before.key
         if before is not None and before.effect == effect and before.input == given
         else _key(draft, work, scope, contract_id, effect, kind, given, repeat),
-        scope=action.scope or known.scope,
+        scope=action.scope or ("run" if is_lenient else known.scope),
         call_hash=call_hash,
         lane=path,
         timeout_s=action.timeout_s or known.timeout_s,
         settle_s=known.settle,
         repeat=repeat,
+        on_repeat=action.on_repeat,
+        is_lenient=is_lenient,
         question=question,
         created_at=draft.at,
         moved_at=draft.at,
@@ -96,11 +99,22 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
         start(draft, contract, work)
 
 
+def kind_of(draft: Draft, work: Work, contract: Contract, given: dict[str, Any]) -> str:
+    """The kind of a contract's call with other arguments than its author's."""
+    known: Declared = draft.get("effects").get(contract.effect, UNDECLARED)
+    return known.kind_of(given) if known.kind_by and not work.action.kind else contract.kind
+
+
+def _says_nothing(action: Action) -> bool:
+    """Whether its author has not declared what it does to the world."""
+    return not (action.kind or action.key or action.scope or action.ask or action.repeat)
+
+
 def _inherited(before: Contract, call_hash: str) -> dict[str, Any]:
     """What an attempt has from the one before it; a yes only if it was given to this very call."""
     kept = {"attempt": before.attempt + 1, "tries": before.tries, "supersedes": before.supersedes}
     if call_hash and before.approved == call_hash:
-        kept.update(answers=before.answers, approved=call_hash, rule=before.rule)
+        kept.update(answers=before.answers, approved=call_hash, rule=before.rule, again=before.again)
     return kept
 
 

@@ -68,6 +68,9 @@ class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     timeout_s: float = 0.0
     settle_s: float = 0.0
     repeat: str = ""  # why this identical deed is wanted again
+    on_repeat: str = ""  # what to do when the deed was done in another run; "": ask
+    again: str = ""  # "run_id contract_id" of the same deed, which somebody wants done a second time
+    is_lenient: bool = False  # nobody declared what it does: only a doubt keeps its key, every known end gives it back
     supersedes: str = ""
     question: Question | None = None
     answers: tuple[Answer, ...] = ()  # what people said, to this question and to earlier ones

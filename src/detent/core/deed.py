@@ -32,9 +32,29 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class EffectFailed(Exception):
-    """The tool itself reported an error, so nothing irreversible happened; `type` is one of the error types.
+    """Nothing happened: the effect's own word, and evidence. `type` is one of the error types.
+
+    Raise it only where that is known: the arguments were refused, the program was not found, nothing was sent. It gives
+    the deed's key back, so the same deed may be tried again. Every other exception says only that something went wrong
+    somewhere; after an irreversible call that is a doubt, and a person is asked.
 
     What it used up all the same (tokens and cost_usd) is counted like that of a success.
+    """
+
+    def __init__(
+        self, message: str, type: str = "tool_failure", result: Any = None, usage: Mapping[str, float] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.type = type
+        self.result = result
+        self.usage = dict(usage or {})
+
+
+class PartialFailure(Exception):
+    """It failed, and may have done something before it did: a program that ran and then ended with an error.
+
+    The run takes its error path at once, like after `EffectFailed`; the key of an irreversible deed stays taken, and
+    whoever wants to do it again is asked, with `message` and `result` in front of them.
     """
 
     def __init__(
@@ -58,7 +78,27 @@ class Declined(EffectFailed):
 
 
 class OutcomeUnknown(Exception):
-    """The call left and no answer came back: nobody knows whether it happened."""
+    """The call left and no answer came back: nobody knows whether it happened.
+
+    Any exception but `EffectFailed` and `PartialFailure` means the same. This one can show more: `result` is what came
+    back all the same, such as an answer of 502.
+    """
+
+    def __init__(self, message: str = "", result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class StillRunning(OutcomeUnknown):
+    """The call was given up, and goes on where nobody can stop it: in a thread, say.
+
+    `outcome` gives what came of it in the end, or raises as an effect does. Until then nobody can say that it did not
+    happen; when it comes, it answers the question by itself.
+    """
+
+    def __init__(self, message: str, outcome: Awaitable[Any]) -> None:
+        super().__init__(message)
+        self.outcome = outcome
 
 
 Perform = Callable[[Contract], Awaitable[Outcome | Mapping[str, Any] | None]]
@@ -73,9 +113,19 @@ class Declared(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     scope: Scope = "global"
     settle_s: float = -1.0  # how long a request may still be in flight after its caller died; -1: timeout_s
     key: tuple[str, ...] = ()  # the arguments that make two deeds the same; none: all of them
+    kind_by: str = ""  # the argument that decides the kind, if one does
+    kinds: dict[str, Kind] = {}  # and the kinds by its value in capitals, "" where it is left out; others: `kind`
+    is_lenient: bool = False  # an action that says nothing of its kind, key or scope keeps its key only in doubt
 
     def __post_init__(self) -> None:
         interned(self, "kind", "scope")
+
+    def kind_of(self, given: Mapping[str, Any]) -> Kind:
+        """The kind of a call with these arguments."""
+        if not self.kind_by:
+            return self.kind
+        value = given.get(self.kind_by)
+        return self.kinds.get("" if value is None else str(value).upper(), self.kind)
 
     def essence(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments that say which deed it is."""
@@ -116,6 +166,7 @@ def effect(
     settle_s: float = -1.0,
     reconcile: Reconcile | None = None,
     schema: Mapping[str, Any] | None = None,
+    is_lenient: bool = False,
 ) -> Callable[[Callable[..., Any]], Effect]: ...
 def effect(
     name: str | Callable[..., Any] = "",
@@ -127,6 +178,7 @@ def effect(
     settle_s: float = -1.0,
     reconcile: Reconcile | None = None,
     schema: Mapping[str, Any] | None = None,
+    is_lenient: bool = False,
 ) -> Effect | Callable[[Callable[..., Any]], Effect]:
     """Declare an async function of a contract as an effect; undeclared means irreversible, the careful default."""
     if kind not in ("pure", "idempotent", "irreversible"):
@@ -135,7 +187,7 @@ def effect(
     def declare(perform: Callable[..., Any]) -> Effect:
         called = name if isinstance(name, str) and name else perform.__name__
         about = (perform.__doc__ or "").strip().partition("\n")[0]
-        declared = Declared(kind=kind, timeout_s=float(timeout_s), scope=scope, settle_s=float(settle_s))
+        declared = Declared(kind, float(timeout_s), scope, float(settle_s), is_lenient=is_lenient)
         return Effect(called, perform, declared, reconcile, about, dict(schema or {}))
 
     return declare(name) if callable(name) else declare

@@ -10,7 +10,21 @@ from detent.core import answer, attempt, graft, lane, route, straight
 from detent.core.commands import Command
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.draft import Draft, remembered
-from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, RULED, WAKE, ContractMoved, Event, Signalled, Started
+from detent.core.events import (
+    CANCEL,
+    EVIDENCE,
+    HOLD,
+    MIGRATE,
+    RELEASE,
+    REPEATED,
+    RULED,
+    RULES,
+    WAKE,
+    ContractMoved,
+    Event,
+    Signalled,
+    Started,
+)
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
@@ -18,6 +32,7 @@ from detent.core.taken import Taken
 from detent.errors import EventRefused, NotWaiting, Refused
 
 INBOX_MAX = 1000
+ALARMS_MAX = 20
 
 
 def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Command, ...], tuple[Taken, ...]]:
@@ -74,11 +89,14 @@ def _moved_on(
 def _started(draft: Draft, event: Started) -> None:
     if draft.run.seq:
         raise EventRefused(draft.run.state, "started", draft.machine.accepts(draft.run.state))
+    if event.rules > RULES:
+        raise Refused(f"run {draft.run.id} was started by a newer detent (rules {event.rules}, this one knows {RULES})")
     if event.machine != draft.machine.digest:
         raise Refused(f"the run is pinned to machine {event.machine[:12]}, not {draft.machine.digest[:12]}")
     longest = draft.machine.limits.max_duration_s
     draft.changes.update(
         machine=event.machine,
+        rules=event.rules,
         context=event.input,
         variables=draft.machine.variables,
         effects=event.effects,
@@ -123,6 +141,9 @@ def _own(draft: Draft, event: Signalled) -> None:
     if event.name == MIGRATE:
         graft.migrate(draft, event)
         return
+    if event.name == EVIDENCE:
+        _note_evidence(draft, event)
+        return
     if draft.ended is not None or (draft.ending is not None and event.name == CANCEL):
         raise EventRefused(draft.state, event.name, ())
     if event.name == WAKE:
@@ -137,8 +158,21 @@ def _own(draft: Draft, event: Signalled) -> None:
         _release(draft)
     elif event.name == RULED:
         answer.ruled(draft, event)
+    elif event.name == REPEATED:
+        answer.repeated(draft, event)
     else:
         raise EventRefused(draft.state, event.name, draft.machine.accepts(draft.state))
+
+
+def _note_evidence(draft: Draft, event: Signalled) -> None:
+    """What came of a call too late to decide anything; if it was done again meanwhile, that must not go unseen."""
+    contract_id, said = str(event.data.get("contract_id", "")), str(event.data.get("said", ""))
+    draft.say("evidence", subject=contract_id, event=said, value=event.data.get("result"))
+    if event.data.get("is_second"):
+        draft.changes["alarms"] = (
+            *draft.run.alarms[-ALARMS_MAX + 1 :],
+            f"`{contract_id}` may have been done twice: {said}",
+        )
 
 
 def _release(draft: Draft) -> None:

@@ -2,7 +2,8 @@
 
 Time, answers, results and their order enter a run only through these. Signals whose name begins with `@` are the
 host's own: `@wake` (a timer is due), `@cancel`, `@hold` and `@release` (pause), `@migrate`, `@policy` (what a rule
-said about a contract that goes on as it is, or about who may answer its question).
+said about a contract that goes on as it is, or about who may answer its question), `@repeat` (the deed a contract asks
+about was done before), `@evidence` (what came of a call after its contract had gone on without it).
 """
 
 from typing import Any
@@ -13,7 +14,12 @@ from detent.core.contract import Failure
 from detent.core.deed import Declared
 from detent.core.question import Question
 
+# What an event means may only change for runs that begin later: a run says by which rules it is folded.
+# 1: 0.1. 2: a failure is not taken by a row without a condition; the result of a failed call is kept whole; a deed that
+# was done in another run is asked about.
+RULES = 2
 WAKE, CANCEL, HOLD, RELEASE, MIGRATE, RULED = "@wake", "@cancel", "@hold", "@release", "@migrate", "@policy"
+REPEATED, EVIDENCE = "@repeat", "@evidence"
 
 
 class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="started"):
@@ -27,6 +33,7 @@ class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_fie
     source: str = ""  # where the definition came from, to find its effects again
     parent: str = ""  # "run_id contract_id" of the contract this run carries out
     fork: dict[str, Any] | None = None  # {run_id, seq, checkpoint, run}: begin as that run was
+    rules: int = 1  # by which rules its events are folded; see RULES
     at: float = 0.0
     id: str = ""
 
@@ -52,7 +59,8 @@ class ContractMoved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, t
     raises: str = ""
     patch: dict[str, Any] = {}
     usage: dict[str, float] = {}
-    deed: str = ""  # what is known of the outside world, when the move alone does not say it
+    deed: str = ""  # what is known of the outside world, when the move alone does not say it; a `fail` frees the key
+    # of the deed unless it says `possible` here
     actor: str = ""
     at: float = 0.0
     id: str = ""

@@ -13,7 +13,7 @@ from detent.core.chart import Work
 from detent.core.contract import Contract
 from detent.core.deed import Declared
 from detent.core.draft import Draft
-from detent.core.events import Signalled, Started
+from detent.core.events import RULES, Signalled, Started
 from detent.core.route import enter
 from detent.core.run import Lane, Run
 from detent.core.status import Status
@@ -70,6 +70,7 @@ def migrate(draft: Draft, event: Signalled) -> None:
             draft.contracts[contract.id] = replace(contract, action=renamed[contract.action])
     draft.changes.update(
         machine=draft.machine.digest,
+        rules=_rules(draft, event.data.get("rules", run.rules)),
         effects={**run.effects, **_declared(event.data.get("effects"))},
         variables={**draft.machine.variables, **run.variables},
         local={**place.local, **run.local},
@@ -91,6 +92,13 @@ def _check(draft: Draft, event: Signalled, state: str) -> None:
         raise Refused(f"the new machine has no state `{state}`; map it to one of {known}")
     if any(c.status is Status.RUNNING for c in draft.contracts.values()):
         raise Refused("a run can be migrated only while nothing of it is at work")
+
+
+def _rules(draft: Draft, wanted: Any) -> int:
+    """The rules a migrated run goes on by: those of the day it is migrated, never older ones."""
+    if not isinstance(wanted, int) or not draft.run.rules <= wanted <= RULES:
+        raise Refused(f"run {draft.run.id} cannot go on by rules {wanted!r}; it has {draft.run.rules} of {RULES}")
+    return wanted
 
 
 def _renamed(draft: Draft, event: Signalled, former: str) -> dict[str, str]:

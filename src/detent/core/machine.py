@@ -79,6 +79,7 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str = ""
     scope: Literal["", "global", "session", "run"] = ""
     repeat: str = ""
+    on_repeat: Literal["", "ask", "allow", "refuse", "reuse"] = ""  # when the same deed was done in another run
     wait: Wait | None = None
     branches: tuple[Branch, ...] = ()
     each: str = ""

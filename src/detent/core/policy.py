@@ -20,6 +20,7 @@ from detent.core.value import digest
 from detent.errors import ExpressionError
 
 Decision = Literal["allow", "ask", "deny"]
+Repeat = Literal["", "ask", "allow", "refuse", "reuse"]
 DECISIONS = ("allow", "ask", "deny")
 ROOTS = ("args", "tool", "kind", "workflow", "initiator", "cost", "run")  # what the expressions of a rule can read
 ROLE, SPEAKER = "role:", "policy:"  # how a role is named among people, and how the policy signs its answers
@@ -59,6 +60,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     expires_s: float = 0.0
     message: str = ""
     is_for_named: bool = False  # an `allow` that also answers questions meant for certain people
+    on_repeat: Repeat = ""  # what to do when the same deed was done in another run; "": as the action says
 
     @cached_property
     def _patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
@@ -107,6 +109,7 @@ class Verdict(NamedTuple):
     question: Question | None = None  # of an `ask`: who may answer, and how long
     is_rule: bool = True
     is_for_named: bool = False
+    on_repeat: Repeat = ""
 
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
@@ -145,7 +148,9 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
                 separate=rule.separate,
                 expires_s=rule.expires_s,
             )
-        return Verdict(rule.decision, rule.name, message, question, is_for_named=rule.is_for_named)
+        return Verdict(
+            rule.decision, rule.name, message, question, is_for_named=rule.is_for_named, on_repeat=rule.on_repeat
+        )
 
     def people(self, names: Iterable[str]) -> tuple[str, ...]:
         """These names with the holders of each known role in its place."""

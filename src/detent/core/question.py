@@ -25,12 +25,16 @@ class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     expires_s: float = 0.0  # 0: waits for ever
     hears_no: bool = False  # whoever asks is at work and must be told of a no as well
     data: dict[str, Any] = {}  # what the asker knows, shown with the question
+    earlier: dict[
+        str, Any
+    ] = {}  # the same deed, done or possible: {run_id, contract_id, status, at, by, result, error}
 
     def __post_init__(self) -> None:
         interned(self, "reason")
-        if self.schema or self.data:
+        if self.schema or self.data or self.earlier:
             force_setattr(self, "schema", ordered(self.schema))
             force_setattr(self, "data", ordered(self.data))
+            force_setattr(self, "earlier", ordered(self.earlier))
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -44,5 +48,6 @@ class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     patch: dict[str, Any] = {}  # values for the run's context
     call_hash: str = ""  # the call the person saw; must be the one that waits
     data: Any = None  # a form's data
-    outcome: Literal["", "happened", "not_happened", "give_up"] = ""  # for reason outcome_unknown
-    result: Any = None  # with happened: what it gave
+    # `happened`, `not_happened`, `give_up` answer a doubt; `use`: the result of the earlier deed will do
+    outcome: Literal["", "happened", "not_happened", "give_up", "use"] = ""
+    result: Any = None  # with happened or use: what it gave

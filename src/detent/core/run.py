@@ -36,6 +36,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     id: str
     machine: str = ""
+    rules: int = 1  # by which its events are folded
     state: str = ""
     seq: int = 0
     at: float = 0.0
@@ -69,6 +70,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     held_by: str = ""
     raised: str = ""  # what an effect of this state has raised; chooses the row, or rows, when the work is done
     is_business_failure: bool = False  # an action of this execution answered success: false
+    alarms: tuple[str, ...] = ()  # what somebody must look into: deeds that may have been done twice
     limits_hit: int = 0
     state_deadline: float = 0.0
     deadline: float = 0.0

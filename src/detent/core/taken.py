@@ -12,7 +12,7 @@ class Taken(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `condition`: subject was read as `value` with these `values`; value None: it failed, event says why.
     `caught`: an error of type event was taken by the row to target. `set`: subject became value. `log`: subject
     said value at level event. `policy`: the rule `value` decided event about the contract subject; `values` say more.
-    `note`: subject and value say it.
+    `evidence`: what came late of the call subject is value; event says more. `note`: subject and value say it.
     """
 
     kind: str

@@ -9,7 +9,7 @@ from detent.define.kind import seconds
 from detent.define.plan import Plan, lean
 from detent.define.shape import Fields, fields
 
-CARE = frozenset({"side_effect", "approval", "when", "timeout", "retry", "key", "scope", "repeat"})
+CARE = frozenset({"side_effect", "approval", "when", "timeout", "retry", "key", "scope", "repeat", "on_repeat"})
 
 
 def call(plan: Plan, given: Fields, id: str, state: str) -> Action | None:
@@ -38,6 +38,7 @@ def call(plan: Plan, given: Fields, id: str, state: str) -> Action | None:
         key=_text(given, "key"),
         scope=given.get("scope", ""),
         repeat=_text(given, "repeat"),
+        on_repeat=given.get("on_repeat", ""),
     )
 
 

@@ -11,6 +11,7 @@ STEP_ACTIONS = ("increment_variable", "set_variable", "log")
 HANDLER_ACTIONS = ("log_error", "notify_requester", "retry_with_backoff", "kill_workflow")
 LEVELS = ("debug", "info", "warning", "error", "notify")
 EFFECTS = ("pure", "idempotent", "irreversible")
+REPEATS = ("ask", "allow", "refuse", "reuse")
 SCOPES = ("global", "session", "run")
 IMPLICIT_ERRORS = ("error", "error_state")  # undeclared names that mean a failed end
 RETRY = "retry"  # the undeclared name that means: enter the source state again
@@ -154,6 +155,12 @@ ACTION: Shape = {
     "key": Key("template", "Your own idempotency key.", types=_CALL),
     "scope": Key("choice", "How far the idempotency key reaches.", choices=SCOPES, types=_CALL),
     "repeat": Key("template", "Why an identical irreversible call is wanted again.", types=_CALL),
+    "on_repeat": Key(
+        "choice",
+        "What to do when another run has done the same: ask (default), allow, refuse, reuse its result.",
+        choices=REPEATS,
+        types=_CALL,
+    ),
     "condition": Key("condition", "What to look at; the result is `value`.", types=("conditional",)),
     "name": Key("variable", "The variable to set; a bare name is the context's.", types=("set_variable",)),
     "variable": Key("variable", "The same as `name`.", types=("set_variable",)),

@@ -9,7 +9,7 @@ from typing import Any
 from detent.core.expression import names as paths
 from detent.core.policy import DECISIONS, ROLE, ROOTS, SPEAKER, Policy, Rule
 from detent.define.document import Document, Route, read_document, read_file
-from detent.define.grammar import EFFECTS, Key, Shape
+from detent.define.grammar import EFFECTS, REPEATS, Key, Shape
 from detent.define.kind import MISSING, check, seconds
 from detent.define.page import Page, items
 from detent.define.plan import lean
@@ -48,6 +48,9 @@ RULE: Shape = {
     "quorum": Key("positive", "How many different people must say yes.", types=_ASK),
     "different_from_initiator": Key("flag", "Whoever started the run may not answer.", types=_ASK),
     "expires": Key("duration", "How long the question stands; then the error is `timeout.approval`.", types=_ASK),
+    "on_repeat": Key(
+        "choice", "What to do when the same was done in another run.", types=("ask", "allow"), choices=REPEATS
+    ),
     "named_too": Key("flag", "Also answer questions that are meant for certain people.", types=("allow",)),
 }
 DEFAULT: Shape = {
@@ -150,6 +153,7 @@ def _rule(page: Page, given: Fields, roles: dict[str, tuple[str, ...]]) -> Rule 
         separate=given.get("different_from_initiator", False),
         expires_s=seconds(page, given.at("expires"), given.get("expires"), "expires"),
         is_for_named=given.get("named_too", False),
+        on_repeat=given.get("on_repeat", ""),
     )
 
 

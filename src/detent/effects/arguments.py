@@ -62,6 +62,16 @@ class Arguments:
             raise self.mistyped(name, value, "a positive number of seconds")
         return float(value)
 
+    def numbers(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        """A whole number or a list of them."""
+        value = self.any(name, None)
+        if value is None:
+            return default
+        found = value if isinstance(value, list) else [value]
+        if not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
+            raise self.mistyped(name, value, "a list of whole numbers")
+        return tuple(found)
+
     def texts(self, name: str) -> dict[str, str]:
         """A mapping of text to text; empty when left out."""
         value = self.any(name, {})

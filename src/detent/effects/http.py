@@ -1,19 +1,21 @@
 """The effect `http`: one request, and an honest word about whether it left.
 
-    method   GET by default
-    url      http or https
-    headers  a mapping; `Idempotency-Key: <the contract's key>` is added unless it is there
-    json     a value to send as JSON, or
-    body     a text to send as it is
-    timeout  seconds for the whole exchange
-    follow   true: follow redirects
+    method     GET by default
+    url        http or https
+    headers    a mapping; `Idempotency-Key: <the contract's key>` is added unless it is there
+    json       a value to send as JSON, or
+    body       a text to send as it is
+    timeout    seconds for the whole exchange
+    follow     true: follow redirects
+    ok_status  further statuses, of 400 and more, that mean success
 
-The result is `{status, headers, json or text, success, truncated}`; any answer is a result, and `success` means 2xx.
-Of the body 1 MiB is kept; a `note` says so if there was more.
+The result is `{status, headers, json or text, success, truncated}`. A status of 400 or more is the error
+`tool_failure.http`, with that result. Of the body 1 MiB is kept; a `note` says so if there was more.
 
-What counts as evidence: the transport tells us when the first byte of the request goes out. Trouble before that is a
-failure, since nothing happened. Trouble after that is OutcomeUnknown for POST, PUT, PATCH, DELETE and whatever else may
-change something, and a plain failure for GET, HEAD and OPTIONS, which change nothing.
+GET, HEAD and OPTIONS are pure, PUT and DELETE idempotent, everything else is irreversible, unless the action says
+otherwise. What counts as evidence after an irreversible request: 2xx and 3xx are done, 4xx is a no. 408, 409, 425, 5xx,
+a cut connection, a time-out, an answer that cannot be read leave it unknown. The transport tells us when the first byte
+of the request goes out: trouble before that is a failure, since nothing happened.
 
 Each call opens its own connection: a kept one may be closed by the server just as a request is written to it, and then
 nobody knows whether it arrived. What is costly, the TLS settings, is made once.
@@ -30,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, effect
+from detent.core.deed import Declared, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
 from detent.errors import Refused
@@ -40,25 +42,40 @@ if TYPE_CHECKING:
 
     import httpx2
 
-SAFE = ("GET", "HEAD", "OPTIONS")
+KINDS: dict[str, Kind] = {
+    "": "pure",  # GET, where no method is given
+    "GET": "pure",
+    "HEAD": "pure",
+    "OPTIONS": "pure",
+    "PUT": "idempotent",
+    "DELETE": "idempotent",
+}
+UNDECIDED = (408, 409, 425)  # statuses below 500 that do not say whether it was done
 BODY_BYTES_MAX = 1024 * 1024
 CONNECT_S = 10.0
 TIMEOUT_S = 60.0
 
 
-@effect("http", kind="irreversible", timeout_s=TIMEOUT_S)
-async def http(contract: Contract) -> Outcome:
+async def _http(contract: Contract) -> Outcome:
     """Send one HTTP request and take the answer."""
-    given = Arguments("http", contract.input, "method url headers json body timeout follow")
-    timeout_s = given.seconds("timeout")
-    exchange = Exchange(_library(), given, contract.key)
+    given = Arguments("http", contract.input, "method url headers json body timeout follow ok_status")
+    timeout_s, ok_status = given.seconds("timeout"), given.numbers("ok_status", ())
+    exchange = Exchange(_library(), given, contract)
     try:
         async with asyncio.timeout(timeout_s) as limit:
-            return await exchange.perform()
+            return exchange.judge(await exchange.perform(), ok_status)
     except TimeoutError as error:
         if not limit.expired():
             raise exchange.failure(str(error) or "timed out", "tool_failure") from error
         raise exchange.failure(f"no answer within {timeout_s:g} s", "timeout.action") from error
+
+
+http = Effect(
+    "http",
+    _http,
+    Declared(kind="irreversible", timeout_s=TIMEOUT_S, kind_by="method", kinds=KINDS),
+    about="Send one HTTP request and take the answer.",
+)
 
 
 def _library() -> Any:
@@ -81,13 +98,14 @@ def tls() -> "ssl.SSLContext":
 class Exchange:
     """One request on its way, and what is known of it."""
 
-    def __init__(self, library: Any, given: Arguments, key: str) -> None:
+    def __init__(self, library: Any, given: Arguments, contract: Contract) -> None:
         self.library = library
+        self.is_irreversible = contract.is_irreversible
         self.method = _method(given)
         self.url = self._url(given.text("url"))
         self.follow = given.flag("follow")
         self.content = _content(given)
-        self.headers = _headers(given, key)
+        self.headers = _headers(given, contract.key)
         self.has_left = False
         self.stream: Any = None
 
@@ -102,7 +120,19 @@ class Exchange:
             raise invalid(f"`url` of `http` is not one: {error}") from error
         return url
 
-    async def perform(self) -> Outcome:
+    def judge(self, result: dict[str, Any], ok_status: tuple[int, ...]) -> Outcome:
+        """What an answer says about the deed."""
+        status: int = result["status"]
+        if status < 400 or status in ok_status:
+            return Outcome(result | {"success": True})
+        said = f"{self._where()} answered {status}"
+        if not self.is_irreversible:
+            raise PartialFailure(said, "tool_failure.http", result)
+        if status >= 500 or status in UNDECIDED:
+            raise OutcomeUnknown(said, result)
+        raise EffectFailed(said, "tool_failure.http", result)
+
+    async def perform(self) -> dict[str, Any]:
         """Send it, take the answer, and translate every kind of trouble."""
         library = self.library
         limits = library.Timeout(None, connect=CONNECT_S)  # the whole exchange is limited outside
@@ -137,10 +167,14 @@ class Exchange:
 
     def failure(self, problem: str, type: str) -> Exception:
         """The exception that says what is known: nothing happened, or nobody knows."""
-        where = f"{self.method} {self.url.scheme}://{self.url.netloc.decode().rpartition('@')[2]}"
-        if self.has_left and self.method not in SAFE:
-            return OutcomeUnknown(f"{where}: {problem}; the request had been sent")
-        return EffectFailed(f"{where}: {problem}", type=type)
+        if self.has_left and self.is_irreversible:
+            return OutcomeUnknown(f"{self._where()}: {problem}; the request had been sent")
+        if self.has_left:
+            return PartialFailure(f"{self._where()}: {problem}", type=type)
+        return EffectFailed(f"{self._where()}: {problem}", type=type)
+
+    def _where(self) -> str:
+        return f"{self.method} {self.url.scheme}://{self.url.netloc.decode().rpartition('@')[2]}"
 
 
 def _method(given: Arguments) -> str:
@@ -170,23 +204,23 @@ def _headers(given: Arguments, key: str) -> dict[str, str]:
     return headers | extra
 
 
-async def _answer(response: "httpx2.Response") -> Outcome:
+async def _answer(response: "httpx2.Response") -> dict[str, Any]:
     body, is_cut = await _body(response)
     result: dict[str, Any] = {
         "status": response.status_code,
         "headers": dict(response.headers),
-        "success": response.is_success,
+        "success": False,  # until it is judged
         "truncated": is_cut,
     }
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not is_cut and (kind == "application/json" or kind.endswith("+json")):
         try:
-            return Outcome(result | {"json": plain(msgspec.json.decode(body))})
+            return result | {"json": plain(msgspec.json.decode(body))}
         except (msgspec.DecodeError, RecursionError, Refused):
             result["note"] = "the body calls itself JSON and is not"
     elif is_cut:
         result["note"] = f"only the first {BODY_BYTES_MAX:,} bytes of the body are kept"
-    return Outcome(result | {"text": _text(body, response.charset_encoding)})
+    return result | {"text": _text(body, response.charset_encoding)}
 
 
 async def _body(response: "httpx2.Response") -> tuple[bytes, bool]:

@@ -3,23 +3,27 @@
     function  "module:name"; the name may be dotted (`module:Class.method`), no part of it private
     args      a mapping of keyword arguments or a list of positional ones
 
-An async function is awaited on the event loop; any other has a thread to itself. Nothing can stop such a thread:
-after a timeout or a cancel it runs on, so what becomes of its deed is unknown, and an irreversible contract must then
-be settled by a person. The thread does not keep the process alive.
+An async function is awaited on the event loop; any other has a thread to itself. Nothing can stop such a thread: after
+a timeout or a cancel it runs on. What comes of it answers the question whether it happened, and until then nobody can
+say that it did not. The thread does not keep the process alive.
+
+A function that knows that nothing happened raises `detent.EffectFailed`. Any other exception says only that something
+went wrong: after an irreversible call a person is asked.
 
 The module is found as by `import`; whoever starts detent decides what is on `sys.path`.
 """
 
+import asyncio
 import contextlib
 import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, effect
+from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, StillRunning, effect
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
 from detent.effects.thread import in_thread
@@ -29,7 +33,7 @@ TIMEOUT_S = 600.0
 KNOWN = "function args"
 
 
-@effect("python", kind="irreversible", timeout_s=TIMEOUT_S)
+@effect("python", kind="irreversible", timeout_s=TIMEOUT_S, is_lenient=True)
 async def python(contract: Contract) -> Outcome:
     """Call a Python function."""
     name, positional, named = _given(contract.input)
@@ -42,12 +46,27 @@ async def python(contract: Contract) -> Outcome:
         if shape.is_async:
             result = await function(*positional, **named)
         else:
-            result = await in_thread(function, *positional, **named)
+            result = await _in_thread(contract, name, functools.partial(function, *positional, **named))
             if inspect.isawaitable(result):
                 result = await result
     except SystemExit as error:  # a function may end itself, not the host
         raise RuntimeError(f"`{name}` asked to exit with {error.code!r}") from error
     return _outcome(contract, name, result)
+
+
+async def _in_thread(contract: Contract, name: str, call: Callable[[], Any]) -> Any:
+    """Call a function in a thread; given up, the thread goes on, and what comes of it is told late."""
+    work = asyncio.ensure_future(in_thread(call))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        if work.done():
+            raise
+        raise StillRunning(f"`{name}` goes on in its thread", _late(contract, name, work)) from None
+
+
+async def _late(contract: Contract, name: str, work: Awaitable[Any]) -> Outcome:
+    return _outcome(contract, name, await work)
 
 
 def _given(input: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:

@@ -5,9 +5,11 @@
     cwd      the folder to run in; the current one by default
     stdin    text to read; by default there is nothing to read
     timeout  seconds; then the program and its whole process group are killed
+    ok_exit  the exit codes that mean success; [0] by default
 
-The result is `{exit, stdout, stderr, success, truncated}`. An exit code other than 0 is a result with `success: false`,
-not an error: the program ran. Of stdout and stderr 256 KiB each are kept, from both ends.
+The result is `{exit, stdout, stderr, success, truncated}`. Any other exit code is the error `tool_failure.exit`, with
+that result: the program ran, and may have done something before it failed. One that was killed by a signal has not even
+said that it failed. Of stdout and stderr 256 KiB each are kept, from both ends.
 
 The program does not inherit our environment, where secrets live: only the variables in INHERITED, those of LC_*, what
 `env` gives, and the marks by which recovery finds leftovers (see `process`).
@@ -19,13 +21,14 @@ import os
 from typing import Any
 
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, effect
+from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, PartialFailure, effect
 from detent.effects import process
 from detent.effects.arguments import Arguments, invalid
 from detent.effects.process import kill_leftovers
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")
 TIMEOUT_S = 600.0
+LAST_LINE_MAX = 300
 
 
 async def sweep(contract: Contract) -> None:
@@ -33,12 +36,12 @@ async def sweep(contract: Contract) -> None:
     await asyncio.to_thread(kill_leftovers, contract.key)
 
 
-@effect("shell", kind="irreversible", timeout_s=TIMEOUT_S, settle_s=0.0, reconcile=sweep)
+@effect("shell", kind="irreversible", timeout_s=TIMEOUT_S, settle_s=0.0, reconcile=sweep, is_lenient=True)
 async def shell(contract: Contract) -> Outcome:
     """Run a program with its arguments and wait for its end."""
-    given = Arguments("shell", contract.input, "argv env cwd stdin timeout")
+    given = Arguments("shell", contract.input, "argv env cwd stdin timeout ok_exit")
     argv, env, cwd, timeout_s = _argv(given), _environment(given), _folder(given), given.seconds("timeout")
-    stdin = given.text("stdin") if "stdin" in given else None
+    stdin, ok_exit = given.text("stdin") if "stdin" in given else None, given.numbers("ok_exit", (0,))
     if not contract.is_irreversible:  # after a crash it is simply run again, beside what may be left of the first time
         await sweep(contract)
     try:
@@ -51,15 +54,25 @@ async def shell(contract: Contract) -> Outcome:
         raise TimeoutError(message) from error
     except process.NotStarted as error:
         raise _not_started(argv[0], error.__cause__) from error
-    return Outcome(
-        {
-            "exit": finished.exit,
-            "stdout": finished.stdout,
-            "stderr": finished.stderr,
-            "success": finished.exit == 0,
-            "truncated": finished.is_cut,
-        }
-    )
+    return _outcome(contract, argv[0], finished, ok_exit)
+
+
+def _outcome(contract: Contract, program: str, finished: process.Finished, ok_exit: tuple[int, ...]) -> Outcome:
+    is_ok = finished.exit in ok_exit
+    result = {
+        "exit": finished.exit,
+        "stdout": finished.stdout,
+        "stderr": finished.stderr,
+        "success": is_ok,
+        "truncated": finished.is_cut,
+    }
+    if is_ok:
+        return Outcome(result)
+    last = (finished.stderr.strip() or finished.stdout.strip()).rpartition("\n")[2][:LAST_LINE_MAX]
+    why = f": {last}" if last else ""
+    if finished.exit < 0 and contract.is_irreversible:
+        raise OutcomeUnknown(f"`{program}` was killed by signal {-finished.exit}{why}", result)
+    raise PartialFailure(f"`{program}` ended with exit code {finished.exit}{why}", "tool_failure.exit", result)
 
 
 def _argv(given: Arguments) -> list[str]:

@@ -1,7 +1,7 @@
 """One call of a tool: what goes out, what comes back, and what it means when nothing does.
 
-An error that the tool reports is evidence that nothing happened. A lost line or a timeout is not: after the call has
-left, silence is an unknown outcome.
+A request that the server refuses as such is evidence that nothing happened. An error that the tool reports is not: it
+ran, and failed at some point. A lost line or a timeout says nothing at all: the call has left, its outcome is unknown.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown
+from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.progress import say
 from detent.effects.mcp import form
 from detent.effects.mcp.connection import Connection
@@ -126,7 +126,9 @@ class Call:
         said = self._hidden(f"`{self.connection.server.name}.{self.tool}`: {message}")
         if code in LOST:
             return OutcomeUnknown(f"{said} (error {code}); the call had been sent")
-        return EffectFailed(f"{said} (error {code})", "validation_error" if code in REFUSED else "tool_failure")
+        if code in REFUSED:
+            return EffectFailed(f"{said} (error {code})", "validation_error")
+        return PartialFailure(f"{said} (error {code})")
 
     def _hidden(self, value: Any) -> Any:
         return self.connection.resolver.hidden(value)
@@ -154,7 +156,7 @@ class Call:
             told["structured"] = result.structured_content
         told = self._hidden(told)
         if result.is_error:
-            raise EffectFailed(told["text"][:2000] or f"`{self.tool}` reported an error", "tool_failure", told)
+            raise PartialFailure(told["text"][:2000] or f"`{self.tool}` reported an error", "tool_failure", told)
         return Outcome(told)
 
 

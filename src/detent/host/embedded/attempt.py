@@ -5,14 +5,13 @@ effect's probe, and without an answer from it to a question.
 """
 
 import asyncio
-import functools
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from detent.core.contract import Contract, Failure
-from detent.core.deed import Effect, EffectFailed, Outcome, OutcomeUnknown
+from detent.core.deed import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
 from detent.core.events import HOLD, ContractMoved, Signalled
 from detent.core.progress import onlookers
 from detent.core.question import Question
@@ -21,43 +20,35 @@ from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.embedded.child import child_id, child_machine
 from detent.host.embedded.crew import Crew
+from detent.host.embedded.doubt import Doubts, owned
 from detent.host.embedded.live import Live
 from detent.host.embedded.outcome import (
+    Doubt,
     Limit,
     doubtful,
     failed,
     moved_by,
-    not_done,
     not_kept,
+    raised,
     reported,
-    settled_at,
-    told,
+    said,
 )
-from detent.host.embedded.secret import NONE, Secrets, named
+from detent.host.embedded.secret import NONE, Secrets, hide, named
 
 if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost
 
-PROBE_TIMEOUT_S = 60.0
 _CHILD_MARK = " child"
 
-# The line went dead with the call on it. A refused connection is not among them: nothing left.
-LOST = (OutcomeUnknown, TimeoutError, ConnectionError, EOFError)
 
-Work = Callable[..., Coroutine[Any, Any, None]]
-
-
-def _owned(work: Work) -> Work:
-    """A defect of ours ends one contract, not the host and every run in it."""
-
-    @functools.wraps(work)
-    async def guarded(self: "Attempts", live: Live, contract: Contract | str, *args: Any, **named: Any) -> None:
-        try:
-            await work(self, live, contract, *args, **named)
-        except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
-            self.broke(live, contract if isinstance(contract, str) else contract.id, error)
-
-    return guarded
+def _cut_off(contract: Contract, limit: Limit, at: float) -> ContractMoved | Doubt:
+    """A call that was cancelled: by its time limit or by itself; by somebody else, that is not ours to judge."""
+    if limit.is_from_outside:
+        raise asyncio.CancelledError
+    problem, kind = f"`{contract.effect}` broke off by itself", "tool_failure.exception"
+    if limit.is_over:
+        problem, kind = f"`{contract.effect}` took longer than {contract.timeout_s:g} s", "timeout.action"
+    return Doubt(problem, kind) if contract.is_irreversible else failed(contract, kind, problem, at)
 
 
 class Attempts:
@@ -68,6 +59,7 @@ class Attempts:
         self._pass_on = host.overheard
         self._under_way: dict[tuple[str, str], bool] = {}  # attempts that have begun; whether the effect was called
         self._aborted: set[tuple[str, str]] = set()
+        self.doubts = Doubts(host, self)
         self.is_draining = False
         self._may_begin = True
         self._crew = Crew(host.tasks, self._attempt)
@@ -119,7 +111,7 @@ class Attempts:
         live.tasks.pop(contract_id, None)
         self._under_way.pop((live.run.id, contract_id), None)
         error = Failure("cancelled", "stopped before it began")
-        self._tell(live, ContractMoved(contract_id, "cancel", error=error, deed="none", at=self._host.clock.now()))
+        self.tell(live, ContractMoved(contract_id, "cancel", error=error, deed="none", at=self._host.clock.now()))
 
     async def close(self, grace_s: float) -> None:
         """Hold every run that has something under way, let it finish for a moment, then stop it."""
@@ -175,7 +167,9 @@ class Attempts:
         if isinstance(error, JournalError) or contract is None or contract.status is not Status.RUNNING:
             return  # the journal has the last word, and it is with `recover`
         at = self._host.clock.now()
-        moved = doubtful(contract) if contract.is_irreversible else failed(contract, "engine_error", told(error), at)
+        moved = failed(contract, "engine_error", said(error), at)
+        if contract.is_irreversible:
+            moved = doubtful(contract, Doubt(said(error), "engine_error"))
         try:
             self._host.fold(live, replace(moved, at=at))
         except DetentError as problem:
@@ -196,32 +190,37 @@ class Attempts:
             self._under_way[mark] = True
             onlookers[id(contract)] = (self._pass_on, live.run.id)
             try:
-                moved = await self._call(effect, contract, secrets)
+                moved = await self._call(live, effect, contract, secrets)
             except asyncio.CancelledError:
                 if mark not in self._aborted:
                     raise  # the host is closing: the contract stays as it is and is recovered later
-                moved = None
+                moved = Doubt(f"`{contract.effect}` was stopped", "cancelled")
             finally:
                 del onlookers[id(contract)]
                 self._under_way.pop(mark, None)
                 self._aborted.discard(mark)
                 live.dispatched.discard(contract.id)
                 live.tasks.pop(contract.id, None)
-            if moved is None:
-                self._host.spawn(live, contract.id, self.doubt(live, contract.id, effect))
-            else:
+            if type(moved) is Doubt:
+                self._host.spawn(live, contract.id, self.doubts.settle(live, contract.id, effect, hide(secrets, moved)))
+            elif type(moved) is ContractMoved:
                 self._crew.at_hand(task)
-                self._tell(live, secrets.hidden(moved))
+                self.tell(live, secrets.hidden(moved))
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
             self.broke(live, contract.id, error)
 
-    async def _call(self, effect: Effect | None, contract: Contract, secrets: Secrets) -> ContractMoved | None:
-        """What calling the effect comes to; None when nobody knows whether it happened."""
+    async def _call(
+        self, live: Live, effect: Effect | None, contract: Contract, secrets: Secrets
+    ) -> ContractMoved | Doubt:
+        """What calling the effect comes to: an event, or the doubt whether it happened.
+
+        Only the effect knows what its exceptions mean. `EffectFailed` and `PartialFailure` are its word; no other class
+        is judged here, however harmless it sounds.
+        """
         clock = self._host.clock
         if effect is None:
-            return failed(
-                contract, "tool_failure.not_found", f"there is no effect `{contract.effect}` here", clock.now()
-            )
+            missing = f"there is no effect `{contract.effect}` here"
+            return failed(contract, "tool_failure.not_found", missing, clock.now())
         limit = Limit(clock, contract.timeout_s)
         try:
             given = contract
@@ -230,85 +229,18 @@ class Attempts:
             outcome = await effect.perform(given)
             return moved_by(contract, outcome, clock.now())
         except asyncio.CancelledError:
-            if limit.is_from_outside:
-                raise
-            if not limit.is_over:  # the effect has cancelled itself
-                problem = f"`{contract.effect}` broke off by itself"
-                return (
-                    None
-                    if contract.is_irreversible
-                    else failed(contract, "tool_failure.exception", problem, clock.now())
-                )
-            problem = f"`{contract.effect}` took longer than {contract.timeout_s:g} s"
-            return None if contract.is_irreversible else failed(contract, "timeout.action", problem, clock.now())
-        except ConnectionRefusedError as error:
-            return failed(contract, "tool_failure.exception", told(error), clock.now())
-        except LOST as error:
-            kinds = {TimeoutError: "timeout.action", OutcomeUnknown: "tool_failure.unknown_outcome"}
-            kind = next((name for type_, name in kinds.items() if isinstance(error, type_)), "tool_failure.exception")
-            return None if contract.is_irreversible else failed(contract, kind, told(error), clock.now())
-        except EffectFailed as error:
-            return reported(contract, error, clock.now())
+            return _cut_off(contract, limit, clock.now())
+        except (EffectFailed, PartialFailure) as error:
+            return reported(contract, error, clock.now(), live.run.rules)
+        except StillRunning as error:
+            self.doubts.linger(live, contract, secrets, error)
+            return _cut_off(contract, limit, clock.now())
         except (KeyboardInterrupt, GeneratorExit):
             raise  # the user's, or the loop's own end
         except BaseException as error:  # effects may fail in any way; the machine decides what that means
             if contract.effect == "child" and isinstance(error, JournalError):
                 raise  # not the child's failure but ours; `recover` starts it again
-            return failed(contract, "tool_failure.exception", told(error), clock.now())
-        finally:
-            limit.cancel()
-
-    @_owned
-    async def doubt(self, live: Live, contract_id: str, effect: Effect | None, is_crash: bool = False) -> None:
-        """Nobody knows whether it happened: wait until nothing can be in flight, ask the probe, then a person."""
-        try:
-            contract = live.run.contract(contract_id)
-            if contract is None or contract.status is not Status.RUNNING:
-                return
-            await self._host.clock.sleep_until(settled_at(contract, self._host.clock.now()))
-            effect = effect or self._host.effect(live, contract.effect)
-            contract = live.run.contract(contract_id) or contract  # its run may have moved on meanwhile
-            secrets = Secrets(named(live.machine, contract.action))
-            found = (
-                await self._probe(effect, contract, is_crash, secrets)
-                if effect is not None and effect.reconcile
-                else None
-            )
-        finally:
-            live.tasks.pop(contract_id, None)
-        at = self._host.clock.now()
-        first, *follow = [replace(moved, at=at) for moved in found or [doubtful(contract)]]
-        self._tell(live, first, follow)
-
-    async def _probe(
-        self, effect: Effect, contract: Contract, is_crash: bool, secrets: Secrets
-    ) -> list[ContractMoved] | None:
-        """What the effect's probe says; None when there is none, or it cannot tell, breaks, or takes too long."""
-        if effect.reconcile is None:
-            return None
-        limit = Limit(self._host.clock, contract.timeout_s or PROBE_TIMEOUT_S)
-        try:
-            given = (
-                replace(contract, input=secrets.resolve(contract.input)) if secrets.find(contract.input) else contract
-            )
-        except EffectFailed:
-            limit.cancel()
-            return None  # without its secrets the probe cannot ask; that says nothing about the deed
-        try:
-            outcome = await effect.reconcile(given)
-            if outcome is None:
-                return None
-            return [secrets.hidden(replace(moved_by(contract, outcome, 0.0), actor="probe"))]
-        except EffectFailed as error:
-            return [secrets.hidden(moved) for moved in not_done(contract, error, is_crash)]
-        except asyncio.CancelledError:
-            if limit.is_from_outside:
-                raise
-            return None
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException:  # noqa: BLE001
-            return None  # a probe that breaks cannot tell
+            return raised(contract, error, clock.now())
         finally:
             limit.cancel()
 
@@ -332,7 +264,7 @@ class Attempts:
         )
         return Outcome(question=Question(f"waits for run {run_id}", "callback", data={"run_id": run_id}))
 
-    @_owned
+    @owned
     async def _cancel_child(self, live: Live, mark: str, run_id: str) -> None:
         try:
             await self._host.cancel(run_id, by="parent")
@@ -362,7 +294,7 @@ class Attempts:
             )
         result = {"run_id": run.id, "output": run.output, "state": run.state}
         try:
-            self._tell(
+            self.tell(
                 live,
                 ContractMoved(
                     contract_id, "resume", result=result, error=error, actor="child", at=self._host.clock.now()
@@ -371,7 +303,12 @@ class Attempts:
         except DetentError as problem:
             self._host.report(parent_id, problem)  # `recover` hands it up again
 
-    def _tell(self, live: Live, moved: ContractMoved, follow: Sequence[ContractMoved] = ()) -> None:
+    def is_at_work(self, live: Live, contract_id: str) -> bool:
+        """Whether this process has begun a contract, or is about to."""
+        return (live.run.id, contract_id) in self._under_way or contract_id in live.dispatched
+
+    def tell(self, live: Live, moved: ContractMoved, follow: Sequence[ContractMoved] = ()) -> None:
+        """Fold what came of a contract; too late, it changes nothing."""
         try:
             self._host.fold(live, moved, follow=follow)
         except NotWaiting:

@@ -4,13 +4,15 @@ A claim is written in the same transaction as the contract that takes it. It is 
 happened; a doubt keeps it. What came of a deed is read from its holder's events when somebody else asks for its key.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
 from detent.core.contract import Contract, Failure
-from detent.core.events import ContractMoved, Event
+from detent.core.events import EVIDENCE, REPEATED, RULED, ContractMoved, Event, Signalled
+from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.embedded.clock import Clock
@@ -20,13 +22,27 @@ MENTIONS = (
     "select cast(body as blob) from events where run = (select no from runs where run_id = ?)"
     " and instr(body, cast(? as blob)) order by seq desc"
 )
+OnRepeat = Callable[[Contract], str]  # what the policy wants of a deed that was done before; "": it says nothing
+OPEN, POSSIBLE, DONE = "open", "possible", Status.COMPLETED.value
 
 
 class Fate(NamedTuple):
-    """What came of a deed whose key is taken."""
+    """What came of a deed whose key is taken: under way, possibly done, or done."""
 
-    status: str = "open"
+    status: str = OPEN
     result: Any = None
+    error: Failure | None = None
+    at: float = 0.0
+
+
+class Taken(NamedTuple):
+    """What the keys say to a contract that wants to act or ask: whether it may, and what must be folded first."""
+
+    may_go_on: bool = True
+    events: tuple[Event, ...] = ()
+
+
+FREE = Taken()
 
 
 class Claims:
@@ -40,21 +56,21 @@ class Claims:
         self._fresh: dict[tuple[str, str], Claim | None] = {}
         self._ended: dict[tuple[str, str], Fate] = {}  # by run and contract
 
-    def take(self, batch: Batch, run: Run, contract_id: str, clock: Clock) -> ContractMoved | None:
-        """Claim a contract's key; the event that ends the contract when it is taken already."""
+    def take(self, batch: Batch, run: Run, contract_id: str, clock: Clock, policy: OnRepeat) -> Taken:
+        """Claim a contract's key, or say what follows from somebody else's having it."""
         contract = run.contract(contract_id)
         if contract is None or contract.kind != "irreversible" or contract.effect in ("ask", "wait"):
-            return None
+            return FREE
         place = _place(run, contract)
         held = self.holder(*place)
-        if held is None or (held.run_id == run.id and held.contract_id == contract.supersedes):
-            claim = Claim(*place, run.id, contract_id, contract.call_hash, clock.now())
-            self._fresh[place] = claim
-            batch.claims += (claim,)
-            return None
-        if held.run_id == run.id and held.contract_id == contract_id:
-            return None
-        return _refusal(contract, held, self._fate(held), clock.now())
+        if held is not None and (held.run_id, held.contract_id) == (run.id, contract_id):
+            return FREE
+        is_mine = held is None or (held.run_id == run.id and held.contract_id == contract.supersedes)
+        if is_mine or (held is not None and contract.again == f"{held.run_id} {held.contract_id}"):
+            self._put(batch, Claim(*place, run.id, contract_id, contract.call_hash, clock.now()), held)
+            return FREE
+        assert held is not None  # noqa: S101 - the type checker cannot see it
+        return self._met(batch, run, contract, held, policy(contract), clock.now())
 
     def follow(self, batch: Batch, before: Run, run: Run, event: Event) -> None:
         """Free the keys of contracts this event has ended, unless they have happened, or nobody knows."""
@@ -68,13 +84,18 @@ class Claims:
             return self._fresh[scope, key]
         return self._journal().claim(scope, key)
 
+    def is_repeated(self, run: Run, contract: Contract) -> bool:
+        """Whether a deed was handed to somebody else to do it again."""
+        held = self.holder(*_place(run, contract))
+        return held is not None and (held.run_id, held.contract_id) != (run.id, contract.id)
+
     def wrote(self, batch: Batch) -> None:
         """What is on disk need not be kept here."""
         for claim in batch.claims:
             if self._fresh.get((claim.scope, claim.key)) is claim:
                 del self._fresh[claim.scope, claim.key]
         for scope, key, _, _ in batch.freed:
-            if self._fresh.get((scope, key), batch) is None:
+            if (scope, key) in self._fresh and self._fresh[scope, key] is None:
                 del self._fresh[scope, key]
         for mark in batch.fates:
             self._ended.pop(mark, None)
@@ -86,25 +107,82 @@ class Claims:
         for mark in [m for m in self._ended if m[0] == run_id]:
             del self._ended[mark]
 
+    def _put(self, batch: Batch, claim: Claim, held: Claim | None) -> None:
+        if held is not None and held.run_id != claim.run_id:
+            batch.moved += ((held.scope, held.key, held.run_id, held.contract_id),)
+        self._fresh[claim.scope, claim.key] = claim
+        batch.claims += (claim,)
+
     def _follow(self, batch: Batch, run: Run, contract: Contract, event: Event) -> None:
         if type(event) is ContractMoved and event.contract_id == contract.id:
-            fate = _fate(event)
-            if fate.status == "completed" or (fate.status == "in doubt" and contract.deed == "possible"):
+            fate = _called_back(contract, event) or _fate(event)
+            is_possible = fate.status == POSSIBLE and contract.deed == "possible"
+            if is_possible or (fate.status == DONE and not contract.is_lenient):
                 self._ended[run.id, contract.id] = fate
                 batch.fates += ((run.id, contract.id),)
                 return
         place = _place(run, contract)
         held = self.holder(*place)
-        if held is not None and held.run_id == run.id and held.contract_id == contract.id:
+        if held is None or (held.run_id, held.contract_id) != (run.id, contract.id):
+            return
+        run_id, _, contract_id = contract.again.partition(" ")
+        if contract.again:  # the earlier deed is what it was
+            self._put(batch, Claim(*place, run_id, contract_id, contract.call_hash, event.at), held)
+        else:
             self._fresh[place] = None
             batch.freed += ((*place, run.id, contract.id),)
 
+    def _met(self, batch: Batch, run: Run, contract: Contract, held: Claim, on_repeat: str, at: float) -> Taken:
+        """Somebody else has the key: refuse, ask whether to do it again, or do as author or policy have said."""
+        fate = self._fate(held)
+        is_other_call = held.call_hash != contract.call_hash and held.call_hash
+        wish = on_repeat or contract.on_repeat or ("ask" if run.rules > 1 else "refuse")
+        is_own = held.run_id == run.id
+        if is_other_call or fate.status == OPEN or wish == "refuse" or (is_own and fate.status == DONE):
+            return Taken(False, (_refusal(contract, held, fate, at),))
+        if wish == "allow" and fate.status == DONE:
+            self._put(batch, Claim(held.scope, held.key, run.id, contract.id, contract.call_hash, at), held)
+            return Taken(True, (_noted(contract, held, at),))
+        question = contract.question
+        if question is not None and question.earlier and _is_about(question.earlier, held):
+            return FREE  # it asks about this very deed already
+        earlier = _earlier(held, fate)
+        asking = _asking(contract, earlier, at)
+        if wish == "reuse" and fate.status == DONE:
+            use = {"outcome": "use", "by": "journal", "result": fate.result}
+            return Taken(False, (*asking, ContractMoved(contract.id, "resume", result=use, actor="journal", at=at)))
+        return Taken(False, asking)
+
     def _fate(self, held: Claim) -> Fate:
         known = self._ended.get((held.run_id, held.contract_id))
-        if known is not None:
-            return known
-        moved = _last_move(self._journal(), held)
-        return Fate() if moved is None else _fate(moved)
+        return known if known is not None else fate_of(self._journal(), held)
+
+
+def fate_of(journal: Journal, held: Claim) -> Fate:
+    """What came of a deed, as the events of its holder tell it; a holder that was pruned has done it."""
+    if journal.record(held.run_id) is None:
+        return Fate(DONE, at=held.at)
+    for (body,) in journal.rows(MENTIONS, (held.run_id, encode(held.contract_id))):
+        try:
+            event = decode_event(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            continue  # its own run will say that it is damaged; here the key just stays taken
+        if type(event) is ContractMoved and event.contract_id == held.contract_id:
+            return _fate(event)
+        if type(event) is Signalled and event.name == EVIDENCE and event.data.get("contract_id") == held.contract_id:
+            return Fate(DONE, event.data.get("result"), at=event.at)
+    return Fate()
+
+
+def was_redone(journal: Journal, run_id: str, contract_id: str) -> bool:
+    """Whether a contract was put to work again because somebody said that nothing had happened."""
+    for (body,) in journal.rows(MENTIONS, (run_id, encode(contract_id))):
+        event = decode_event(body)
+        if type(event) is ContractMoved and event.contract_id == contract_id and event.trigger == "resume":
+            said = event.result if isinstance(event.result, dict) else {}
+            if said.get("outcome") == "not_happened" and event.error is None:
+                return True
+    return False
 
 
 def _place(run: Run, contract: Contract) -> tuple[str, str]:
@@ -115,29 +193,59 @@ def _place(run: Run, contract: Contract) -> tuple[str, str]:
     return "global", contract.key
 
 
-def _last_move(journal: Journal, held: Claim) -> ContractMoved | None:
-    """The latest event about the holder's contract."""
-    for (body,) in journal.rows(MENTIONS, (held.run_id, encode(held.contract_id))):
-        try:
-            event = decode_event(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            continue  # its own run will say that it is damaged; here the key just stays taken
-        if type(event) is ContractMoved and event.contract_id == held.contract_id:
-            return event
-    return None
-
-
 def _fate(moved: ContractMoved) -> Fate:
     """What a contract's latest event says of its deed; one that ended otherwise than here has given back its key."""
     given = moved.result if isinstance(moved.result, dict) else {}
     if moved.trigger == "succeed" and given.get("success") is not False:
-        return Fate(Status.COMPLETED.value, moved.result)
+        return Fate(DONE, moved.result, at=moved.at)
     if moved.trigger == "resume" and given.get("outcome") == "happened":
-        return Fate(Status.COMPLETED.value, given.get("result"))
-    # Somebody gave up on finding out, or a call that was told no did not say that it did nothing.
-    is_told_no = moved.trigger == "reject" and moved.deed == "possible"
-    gave_up = moved.trigger == "resume" and given.get("outcome") == "give_up"
-    return Fate("in doubt") if is_told_no or gave_up else Fate()
+        return Fate(DONE, given.get("result"), at=moved.at)
+    # It failed on its way, somebody gave up on finding out, or a call that was told no did not say it did nothing.
+    is_said = moved.trigger in ("fail", "reject") and moved.deed == "possible"
+    if is_said or (moved.trigger == "resume" and given.get("outcome") == "give_up"):
+        return Fate(POSSIBLE, moved.result if is_said else None, moved.error, moved.at)
+    return Fate()
+
+
+def _called_back(contract: Contract, moved: ContractMoved) -> Fate | None:
+    """Somebody outside has called back that it is done."""
+    is_callback = contract.question is not None and contract.question.reason == "callback"
+    is_done = is_callback and moved.trigger == "resume" and moved.error is None
+    return Fate(DONE, moved.result, at=moved.at) if is_done else None
+
+
+def _is_about(earlier: dict[str, Any], held: Claim) -> bool:
+    return (earlier.get("run_id"), earlier.get("contract_id")) == (held.run_id, held.contract_id)
+
+
+def _earlier(held: Claim, fate: Fate) -> dict[str, Any]:
+    """The deed that was done, for whoever decides about a second one."""
+    known = {"run_id": held.run_id, "contract_id": held.contract_id, "status": fate.status, "at": fate.at or held.at}
+    if fate.result is not None:
+        known["result"] = fate.result
+    if fate.error is not None:
+        known["error"] = msgspec.to_builtins(fate.error)
+    return known
+
+
+def _asking(contract: Contract, earlier: dict[str, Any], at: float) -> tuple[Event, ...]:
+    """The question whether to do it again, alone or beside what the contract asks already."""
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(earlier["at"]))
+    where = f"{earlier['contract_id']} of run {earlier['run_id']}"
+    text = f"`{contract.effect}` was already done with these arguments, by {where} at {when} UTC. Do it again?"
+    if earlier["status"] == POSSIBLE:
+        why = earlier.get("error", {}).get("message") or "nobody found out"
+        text = f"`{contract.effect}` may already have been done, by {where} at {when} UTC: {why}. Do it again?"
+    if contract.status is Status.WAITING:
+        return (Signalled(REPEATED, {"contract_id": contract.id, "text": text, "earlier": earlier}, "journal", at),)
+    question = Question(text, earlier=earlier)
+    return (ContractMoved(contract.id, "suspend", question=question, deed="none", actor="journal", at=at),)
+
+
+def _noted(contract: Contract, held: Claim, at: float) -> Signalled:
+    """That a second deed was allowed beforehand, for the trace."""
+    said = {"rule": "on_repeat: allow", "decision": "allow", "repeats": f"{held.contract_id} of run {held.run_id}"}
+    return Signalled(RULED, {"contract_id": contract.id, "policy": said}, "journal", at)
 
 
 def _refusal(contract: Contract, held: Claim, fate: Fate, at: float) -> ContractMoved:
@@ -145,10 +253,11 @@ def _refusal(contract: Contract, held: Claim, fate: Fate, at: float) -> Contract
     if held.call_hash != contract.call_hash and held.call_hash:
         problem = f"the key {contract.key} was used for another call by {held.run_id}"
         error = Failure("validation_error", problem, {"holder": holder})
-    elif fate.status == Status.COMPLETED.value:
+    elif fate.status == DONE:
         error = Failure("already_done", f"already done by {held.contract_id} of run {held.run_id}", {"holder": holder})
     else:
-        problem = f"the same deed is {fate.status} in {held.contract_id} of run {held.run_id}"
+        what = "open" if fate.status == OPEN else "in doubt"
+        problem = f"the same deed is {what} in {held.contract_id} of run {held.run_id}"
         error = Failure("key_held", problem, {"holder": holder})
     if contract.status is Status.WAITING:
         answer = {"approved": False, "by": "journal", "comment": error.message, "result": fate.result}

@@ -224,10 +224,12 @@ class Drive:
                 todo.append(ruling)
             if type(ruling) is ContractMoved:
                 return False  # it waits, is rejected, or begins with that move
-        refusal = self.claims.take(batch, run, contract_id, self.clock)
-        if refusal is not None:
-            todo.append(refusal)
-        return refusal is None
+        taken = self.claims.take(batch, run, contract_id, self.clock, partial(self._on_repeat, live.machine, run))
+        todo.extend(taken.events)
+        return taken.may_go_on
+
+    def _on_repeat(self, machine: Machine, run: Run, contract: Contract) -> str:
+        return "" if self._rulings is None else self._rulings.on_repeat(run, machine, contract)
 
     def _hand_over(self, live: Live, batch: Batch, deeds: "_Deeds") -> None:
         run, done = live.run, deeds.done

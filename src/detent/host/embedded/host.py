@@ -6,7 +6,8 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
-from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, ContractMoved, Signalled, Started
+from detent.core.contract import Contract
+from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, RULES, ContractMoved, Signalled, Started
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import SPEAKER
@@ -67,6 +68,7 @@ class EmbeddedHost(Drive):
             source=source,
             parent=parent,
             fork=fork,
+            rules=RULES if fork is None else fork["run"].get("rules", 1),
             at=self.clock.now(),
         )
         self._next_no += 1
@@ -103,12 +105,28 @@ class EmbeddedHost(Drive):
         said = plain(dict(answer), "answer")
         if str(said.get("by") or "").startswith(SPEAKER):
             raise Refused(f"`{said['by']}`: names that begin with `{SPEAKER}` are the policy's own")
+        if contract is not None:
+            self._check_stopped(run_id, contract, said)
         is_open = contract is not None and contract.is_asking
         if self.timers.ring_first(live.run) and is_open and live.run.contract(contract_id) is None:
             raise NotWaiting(f"the time for an answer to `{contract_id}` is over")
         return await self._tell(
             live, ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now(), id=id)
         )
+
+    def _check_stopped(self, run_id: str, contract: Contract, said: Mapping[str, Any]) -> None:
+        """Refuse a word that would start a deed again while its first call goes on here."""
+        earlier = contract.question.earlier if contract.question is not None else {}
+        if said.get("outcome") == "not_happened":
+            doubted = (run_id, contract.id)
+        elif said.get("approved") and earlier:
+            doubted = (str(earlier.get("run_id")), str(earlier.get("contract_id")))
+        else:
+            return
+        if self.attempts.doubts.is_lingering(*doubted):
+            raise Refused(
+                f"the call of `{doubted[1]}` cannot be stopped and still goes on; what comes of it will be told"
+            )
 
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "", id: str = "") -> Run:
         """Stop a run and everything it has under way."""
@@ -174,7 +192,7 @@ class EmbeddedHost(Drive):
     ) -> Run:
         """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
         live = self.load(run_id)
-        data: dict[str, Any] = {"machine": machine.digest} | ({"state": state} if state else {})
+        data: dict[str, Any] = {"machine": machine.digest, "rules": RULES} | ({"state": state} if state else {})
         data |= {"actions": dict(actions)} if actions else {}
         before, live.machine = live.machine, machine
         try:

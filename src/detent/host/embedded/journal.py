@@ -105,6 +105,7 @@ class Batch:
     advance: tuple[Any, ...] | None = None
     snapshot: tuple[int, int, str, bytes] | None = None
     claims: tuple[Claim, ...] = ()
+    moved: tuple[tuple[str, str, str, str], ...] = ()  # claims that go over to somebody else in this transaction
     freed: tuple[tuple[str, str, str, str], ...] = ()
     fates: tuple[tuple[str, str], ...] = ()  # run and contract of the deeds that ended and keep their keys
     notes: tuple[Note, ...] = ()  # messages to send
@@ -204,6 +205,8 @@ class Journal:
                 db.execute(KEEP_MACHINE, (machine.digest, machine.name, machine.to_json()))
             if batch.insert is not None:
                 db.execute(INSERT_RUN, batch.insert)
+            for moved in batch.moved:
+                db.execute(FREE_CLAIM, moved)
             for claim in batch.claims:
                 self._take(claim)
             for freed in batch.freed:

@@ -13,7 +13,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.taken import Taken
 from detent.host.embedded.journal import Batch, Note
-from detent.host.embedded.outcome import told
+from detent.host.embedded.outcome import said
 
 if TYPE_CHECKING:
     from detent.host.embedded.drive import Drive
@@ -101,7 +101,7 @@ class Outbox:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001  # an effect may fail in any way; the message stays
-            return told(error)[:PROBLEM_MAX]
+            return said(error)[:PROBLEM_MAX]
         return ""
 
     def _keep(self, note: Note) -> None:

@@ -1,19 +1,22 @@
 """What came of a call, as the events it means: results, failures, doubts, and the limit on a call's time."""
 
 import asyncio
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from detent.core.contract import Contract, Failure
-from detent.core.deed import Declined, EffectFailed, Outcome
+from detent.core.deed import Declined, EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.events import ContractMoved
 from detent.core.question import Question
+from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import Refused
 from detent.host.embedded.clock import Clock
 
 MESSAGE_MAX = 10_000
+EVIDENCE = "evidence"  # who speaks when a call that was given up answers late
+ANSWERS = ("tool_failure.exit", "tool_failure.http")  # failures that came with an answer
 
 
 class Limit:
@@ -45,6 +48,14 @@ class Limit:
             self._task.uncancel()
 
 
+class Doubt(NamedTuple):
+    """Nobody knows whether a call happened, and why; `result` is what came back all the same."""
+
+    cause: str = ""
+    type: str = "tool_failure.unknown_outcome"
+    result: Any = None
+
+
 def failed(contract: Contract, kind: str, message: str, at: float, result: Any = None) -> ContractMoved:
     """A contract that did not work, with as much of the reason as can be kept."""
     try:
@@ -54,10 +65,24 @@ def failed(contract: Contract, kind: str, message: str, at: float, result: Any =
     return ContractMoved(contract.id, "fail", error=Failure(kind, message), result=result, at=at)
 
 
-def reported(contract: Contract, error: EffectFailed, at: float) -> ContractMoved:
+def reported(contract: Contract, error: EffectFailed | PartialFailure, at: float, rules: int) -> ContractMoved:
     """What the tool itself says went wrong, or that it ended because somebody said no."""
+    if rules == 1 and error.type in ANSWERS and isinstance(error.result, dict):
+        return moved_by(contract, error.result, at)  # in 0.1 an exit code and a status were results, not errors
     moved = replace(failed(contract, error.type, str(error), at, error.result), usage=error.usage)
-    return replace(moved, trigger="reject", deed=error.deed) if isinstance(error, Declined) else moved
+    if isinstance(error, Declined):
+        return replace(moved, trigger="reject", deed=error.deed)
+    is_kept = isinstance(error, PartialFailure) and contract.is_irreversible and not contract.is_lenient
+    return replace(moved, deed="possible") if is_kept else moved
+
+
+def raised(contract: Contract, error: BaseException, at: float) -> ContractMoved | Doubt:
+    """An exception that is nobody's word on what happened: after an irreversible call, a doubt."""
+    result = error.result if isinstance(error, OutcomeUnknown) else None
+    kind = "timeout.action" if isinstance(error, TimeoutError) else "tool_failure.exception"
+    if contract.is_irreversible:
+        return Doubt(said(error), kind, result)
+    return failed(contract, kind, said(error), at, result)
 
 
 def not_kept(contract: Contract | None, moved: ContractMoved, error: Refused) -> ContractMoved:
@@ -67,7 +92,7 @@ def not_kept(contract: Contract | None, moved: ContractMoved, error: Refused) ->
     return ContractMoved(moved.contract_id, "fail", error=Failure("validation_error", str(error)), at=moved.at)
 
 
-def told(error: BaseException) -> str:
+def said(error: BaseException) -> str:
     """An exception as a sentence, whatever its own `__str__` does."""
     try:
         return f"{type(error).__name__}: {error}"
@@ -84,24 +109,50 @@ def settled_at(contract: Contract, now: float) -> float:
     return given_up + contract.settle_s
 
 
-def doubtful(contract: Contract) -> ContractMoved:
-    """The question whether it happened."""
-    question = Question(
-        f"`{contract.effect}` may already have happened. Did it?",
-        "outcome_unknown",
-        data={"choices": ["happened", "not_happened", "give_up"], "key": contract.key},
-    )
+def doubtful(contract: Contract, doubt: Doubt, lands_until: float = 0.0) -> ContractMoved:
+    """The question whether it happened; until `lands_until` nobody can know that it did not."""
+    data: dict[str, Any] = {"choices": ["happened", "not_happened", "give_up"], "key": contract.key}
+    if doubt.cause:
+        data["cause"] = {"type": doubt.type, "message": doubt.cause[:MESSAGE_MAX]}
+    if doubt.result is not None:
+        data["result"] = doubt.result
+    if lands_until:
+        data["lands_until"] = lands_until
+    question = Question(f"`{contract.effect}` may already have happened. Did it?", "outcome_unknown", data=data)
     return ContractMoved(contract.id, "suspend", question=question, deed="possible", actor="recovery")
 
 
 def not_done(contract: Contract, error: EffectFailed, is_crash: bool) -> list[ContractMoved]:
     """What follows from the probe's word that nothing happened."""
     cause = f"it did not happen: {error}"[:MESSAGE_MAX]
+    if contract.status is Status.WAITING:
+        answer = {"outcome": "not_happened", "by": "probe"}
+        failure = None if is_crash or contract.is_adrift else Failure("timeout.action", cause)
+        return [ContractMoved(contract.id, "resume", result=answer, error=failure, actor="probe")]
     if contract.is_adrift:
         return [ContractMoved(contract.id, "cancel", error=Failure("cancelled", cause), actor="probe", deed="none")]
     if is_crash:
         return run_again(contract, "probe")
     return [ContractMoved(contract.id, "fail", error=Failure("timeout.action", cause), actor="probe")]
+
+
+def evident(contract: Contract, moved: ContractMoved) -> ContractMoved:
+    """What came late of a call, as what it means for a contract that is still in doubt."""
+    if moved.trigger == "succeed":
+        return happened(contract, moved, EVIDENCE)
+    if contract.status is not Status.WAITING:
+        return replace(moved, actor=EVIDENCE)
+    outcome = "give_up" if moved.deed == "possible" else "not_happened"
+    answer = {"outcome": outcome, "by": EVIDENCE}
+    return replace(moved, trigger="resume", result=answer, deed="", actor=EVIDENCE)
+
+
+def happened(contract: Contract, moved: ContractMoved, by: str) -> ContractMoved:
+    """What a call gave, as the answer to the question whether it happened."""
+    if contract.status is not Status.WAITING:
+        return replace(moved, actor=by)
+    answer = {"outcome": "happened", "result": moved.result, "by": by}
+    return replace(moved, trigger="resume", result=answer, actor=by)
 
 
 def run_again(contract: Contract, actor: str) -> list[ContractMoved]:

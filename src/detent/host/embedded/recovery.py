@@ -43,13 +43,15 @@ def recover_run(host: "EmbeddedHost", live: Live) -> bool:
     found = False
     now = host.clock.now()
     for contract in live.run.contracts:
+        if contract.question is not None and "lands_until" in contract.question.data:
+            host.attempts.doubts.look_again(live, contract)
         if contract.status is not Status.RUNNING or contract.id in live.tasks or live.run.contract(contract.id) is None:
             continue
         if contract.id in live.dispatched:
             continue  # this process has just begun it
         found = True
         if contract.is_irreversible and contract.deed == "possible":
-            host.spawn(live, contract.id, host.attempts.doubt(live, contract.id, None, is_crash=True))
+            host.spawn(live, contract.id, host.attempts.doubts.settle(live, contract.id, None, is_crash=True))
         else:
             again = [replace(moved, at=now) for moved in run_again(contract, "recovery")]
             host.fold(live, again[0], follow=again[1:])  # both or neither: alone, the first would ask a person

@@ -39,6 +39,11 @@ class Rulings:
         is_doubt = earlier is not None and earlier.question is not None and earlier.question.reason == "outcome_unknown"
         return None if is_doubt else self._on_deed(run, machine, contract)
 
+    def on_repeat(self, run: Run, machine: Machine, contract: Contract) -> str:
+        """What a rule wants done about a deed that was done before, if it says."""
+        verdict = self._verdict(run, machine, contract)
+        return "" if verdict is None else verdict.on_repeat
+
     def _verdict(self, run: Run, machine: Machine, contract: Contract) -> Verdict | None:
         about = {"id": run.id, "machine": machine.name, "state": run.state, "by": run.by, "session": run.session}
         cost = float(run.usage.get("cost_usd", 0.0)) if run.usage else 0.0

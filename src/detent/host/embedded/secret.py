@@ -14,9 +14,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from detent.core.contract import Failure
 from detent.core.deed import EffectFailed
 from detent.core.events import ContractMoved
 from detent.core.machine import Action, Machine
+from detent.host.embedded.outcome import Doubt
 
 HIDDEN = "•••"
 LENGTH_MIN = 4  # hiding shorter values would damage ordinary text
@@ -69,6 +71,12 @@ class Secrets:
 
     def _is_mine(self, value: dict[str, Any]) -> bool:
         return _is_reference(value) and value["secret"] in self._known
+
+
+def hide(secrets: Secrets, doubt: Doubt) -> Doubt:
+    """The reason of a doubt without any secret in it."""
+    shown = secrets.hidden(ContractMoved("", "fail", error=Failure(doubt.type, doubt.cause), result=doubt.result))
+    return Doubt(shown.error.message if shown.error else "", doubt.type, shown.result)
 
 
 NONE = Secrets()  # of an attempt whose action names none

@@ -1,0 +1,219 @@
+"""Doubts: calls of which nobody knows whether they happened, and the three ways to find out.
+
+The probe may know, a person may look, and a call that was given up may still answer. That it happened counts at
+once. That it did not counts only when nothing of the call can be in flight any more.
+"""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
+
+from detent.core.contract import Contract
+from detent.core.deed import Effect, EffectFailed, PartialFailure, StillRunning
+from detent.core.events import EVIDENCE, ContractMoved, Signalled
+from detent.core.status import Status
+from detent.errors import NotWaiting
+from detent.host.embedded.claim import was_redone
+from detent.host.embedded.live import Live
+from detent.host.embedded.outcome import (
+    Doubt,
+    Limit,
+    doubtful,
+    evident,
+    happened,
+    moved_by,
+    not_done,
+    reported,
+    settled_at,
+)
+from detent.host.embedded.secret import Secrets, named
+
+if TYPE_CHECKING:
+    from detent.host.embedded.attempt import Attempts
+    from detent.host.embedded.host import EmbeddedHost
+
+PROBE_TIMEOUT_S = 60.0
+ASK_WITHIN_S = 10.0  # so long a doubt may hold back for a request in flight before it asks
+CRASHED = Doubt()
+_LATE_MARK, _PROBE_MARK = " late", " probe"
+
+Work = Callable[..., Coroutine[Any, Any, None]]
+
+
+class Breaks(Protocol):
+    """What carries out contracts, and can say that doing so went wrong on our side."""
+
+    def broke(self, live: Live, contract_id: str, error: Exception) -> None:
+        """End that contract, so that its run does not wait for ever."""
+
+
+def owned(work: Work) -> Work:
+    """A defect of ours ends one contract, not the host and every run in it."""
+
+    @functools.wraps(work)
+    async def guarded(self: Breaks, live: Live, contract: Contract | str, *args: Any, **named: Any) -> None:
+        try:
+            await work(self, live, contract, *args, **named)
+        except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
+            self.broke(live, contract if isinstance(contract, str) else contract.id, error)
+
+    return guarded
+
+
+class Doubts:
+    """Every doubt of this host, and every call that goes on although it was given up."""
+
+    def __init__(self, host: "EmbeddedHost", attempts: "Attempts") -> None:
+        self._host = host
+        self._attempts = attempts
+        self._lingering: set[tuple[str, str]] = set()
+
+    def broke(self, live: Live, contract_id: str, error: Exception) -> None:
+        """Settling a doubt went wrong on our side."""
+        self._attempts.broke(live, contract_id, error)
+
+    def linger(self, live: Live, contract: Contract, secrets: Secrets, error: StillRunning) -> None:
+        """A call goes on that nobody waits for any more: what comes of it is still evidence."""
+        self._lingering.add((live.run.id, contract.id))
+        mark = f"{contract.id}{_LATE_MARK}"
+        self._host.spawn(live, mark, self._late(live, contract, secrets, error.outcome))
+
+    def is_lingering(self, run_id: str, contract_id: str) -> bool:
+        """Whether a call that was given up goes on in this process."""
+        return (run_id, contract_id) in self._lingering
+
+    @owned
+    async def _late(self, live: Live, contract: Contract, secrets: Secrets, outcome: Awaitable[Any]) -> None:
+        try:
+            moved = moved_by(contract, await outcome, self._host.clock.now())
+        except (EffectFailed, PartialFailure) as error:
+            moved = reported(contract, error, self._host.clock.now(), live.run.rules)
+        except Exception as error:  # noqa: BLE001  # it ended, and nobody is any the wiser: the question stays
+            self._host.report(live.run.id, error)
+            return
+        finally:
+            self._lingering.discard((live.run.id, contract.id))
+            live.tasks.pop(f"{contract.id}{_LATE_MARK}", None)
+        self.give_evidence(live.run.id, contract, secrets.hidden(moved))
+
+    def give_evidence(self, run_id: str, performed: Contract, moved: ContractMoved) -> None:
+        """What came of a call that had been given up: it answers an open doubt, and never starts a second deed."""
+        live = self._host.load(run_id)
+        contract = live.run.contract(performed.id)
+        is_redone = self._attempts.is_at_work(live, performed.id)
+        question = contract.question if contract is not None else None
+        is_asked = question is not None and question.reason == "outcome_unknown"
+        if contract is not None and not is_redone and (is_asked or contract.status is Status.RUNNING):
+            self._attempts.tell(live, evident(contract, moved))
+        elif moved.trigger == "succeed" or moved.deed == "possible":
+            is_second = is_redone or was_redone(self._host.journal, run_id, performed.id)
+            is_second = is_second or self._host.claims.is_repeated(live.run, performed)
+            data = {"contract_id": performed.id, "result": moved.result, "is_second": is_second}
+            told = f"the call of {performed.effect} that had been given up was done all the same"
+            self._host.fold(live, Signalled(EVIDENCE, {**data, "said": told}, "evidence", moved.at))
+
+    @owned
+    async def settle(
+        self, live: Live, contract_id: str, effect: Effect | None, doubt: Doubt = CRASHED, is_crash: bool = False
+    ) -> None:
+        """Nobody knows whether it happened: ask the probe, then a person.
+
+        That it did not happen can only be known when nothing is in flight any more. Where that is soon, it is waited
+        for; else the question is put at once, says until when, and the probe is asked again then.
+        """
+        clock = self._host.clock
+        try:
+            contract = live.run.contract(contract_id)
+            if contract is None or contract.status is not Status.RUNNING:
+                return
+            effect = effect or self._host.effect(live, contract.effect)
+            lands_until = settled_at(contract, clock.now())
+            if lands_until - clock.now() <= ASK_WITHIN_S:
+                await clock.sleep_until(lands_until)
+                lands_until = 0.0
+            found = await self._probe(live, effect, contract_id, is_crash, may_deny=not lands_until)
+            contract = live.run.contract(contract_id) or contract  # its run may have moved on meanwhile
+        finally:
+            live.tasks.pop(contract_id, None)
+        at = clock.now()
+        first, *follow = [replace(moved, at=at) for moved in found or [doubtful(contract, doubt, lands_until)]]
+        self._attempts.tell(live, first, follow)
+        if lands_until and not found:
+            self.look_again(live, contract)
+
+    def look_again(self, live: Live, contract: Contract) -> None:
+        """Ask the probe of an open doubt once nothing of its call can be in flight."""
+        effect = self._host.effect(live, contract.effect)
+        if effect is not None and effect.reconcile is not None and f"{contract.id}{_PROBE_MARK}" not in live.tasks:
+            self._host.spawn(live, f"{contract.id}{_PROBE_MARK}", self._look_again(live, contract.id, effect))
+
+    @owned
+    async def _look_again(self, live: Live, contract_id: str, effect: Effect) -> None:
+        try:
+            contract = live.run.contract(contract_id)
+            if contract is None or contract.question is None:
+                return
+            asked = contract.question.data
+            await self._host.clock.sleep_until(float(asked.get("lands_until", 0.0)))
+            found = await self._probe(live, effect, contract_id, is_crash="cause" not in asked, may_deny=True)
+        finally:
+            live.tasks.pop(f"{contract_id}{_PROBE_MARK}", None)
+        if found:
+            at = self._host.clock.now()
+            self._attempts.tell(live, replace(found[0], at=at), [replace(moved, at=at) for moved in found[1:]])
+
+    async def probe(self, live: Live, contract_id: str) -> bool:
+        """Ask the probe of an open doubt now; whether that settled it."""
+        contract = live.run.contract(contract_id)
+        if contract is None or contract.question is None or contract.question.reason != "outcome_unknown":
+            raise NotWaiting(f"contract `{contract_id}` of run {live.run.id} is not in doubt")
+        effect, asked, clock = self._host.effect(live, contract.effect), contract.question.data, self._host.clock
+        may_deny = clock.now() >= float(asked.get("lands_until", 0.0))
+        found = await self._probe(live, effect, contract_id, is_crash="cause" not in asked, may_deny=may_deny)
+        if not found:
+            return False
+        self._attempts.tell(live, replace(found[0], at=clock.now()))
+        return True
+
+    async def _probe(
+        self, live: Live, effect: Effect | None, contract_id: str, is_crash: bool, may_deny: bool
+    ) -> list[ContractMoved] | None:
+        """What the effect's probe says; None when there is none, or it cannot tell, breaks, or takes too long.
+
+        Its word that nothing happened counts only where `may_deny`, and not while the call goes on here.
+        """
+        contract = live.run.contract(contract_id)
+        if contract is None or effect is None or effect.reconcile is None:
+            return None
+        secrets = Secrets(named(live.machine, contract.action))
+        limit = Limit(self._host.clock, contract.timeout_s or PROBE_TIMEOUT_S)
+        try:
+            given = contract
+            if secrets.find(contract.input):
+                try:
+                    given = replace(contract, input=secrets.resolve(contract.input))
+                except EffectFailed:
+                    return None  # without its secrets the probe cannot ask; that says nothing about the deed
+            outcome = await effect.reconcile(given)
+            contract = live.run.contract(contract_id)  # somebody may have answered meanwhile
+            if outcome is None or contract is None:
+                return None
+            return [secrets.hidden(happened(contract, moved_by(contract, outcome, 0.0), "probe"))]
+        except EffectFailed as error:
+            contract = live.run.contract(contract_id)
+            if contract is None or not may_deny or self.is_lingering(live.run.id, contract_id):
+                return None
+            return [secrets.hidden(moved) for moved in not_done(contract, error, is_crash)]
+        except asyncio.CancelledError:
+            if limit.is_from_outside:
+                raise
+            return None
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException:  # noqa: BLE001
+            return None  # a probe that breaks cannot tell
+        finally:
+            limit.cancel()
