@@ -104,7 +104,7 @@ def called(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Mappin
     is_theirs = said.get("call_hash", bound) == bound
     if isinstance(edited, dict) and is_theirs and status == "completed":
         arguments = edited
-    result = outcome.get("result") if isinstance(outcome, Mapping) and status != "completed" else _bare(outcome)
+    result = _bare(outcome) if status == "completed" else _given(outcome)
     view = consequence(
         f"{call['service']}.{call['method']}",
         status,
@@ -116,6 +116,12 @@ def called(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Mappin
     came_by = how(str(said.get("by") or ""), is_doubtful=is_theirs and said.get("outcome") == "happened")
     return {**{name: call[name] for name in ("id", "name", "service", "method")}, "arguments": arguments,
             "type": "tool_call", "view": view, "line": line(view, came_by)}  # fmt: skip
+
+
+def _given(outcome: Any) -> Any:
+    """What a call that did not succeed gave all the same, without what the engine says of it."""
+    rest = {name: value for name, value in outcome.items() if name not in ("success", "error")} if outcome else {}
+    return rest.get("result") if rest.keys() <= {"result"} else rest
 
 
 def _bare(outcome: Any) -> Any:
