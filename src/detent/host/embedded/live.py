@@ -20,6 +20,7 @@ from detent.host.embedded.journal import Batch, Journal, Record, chain, encode, 
 ENGINE = "3"  # changes when the fold's meaning does: older snapshots are then ignored
 SNAPSHOT_EVERY = 100
 CHECKPOINT_MIN = 6  # letters
+EARLIER_MAX = 16_384  # bytes of an earlier deed that are shown with a question
 
 STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, and this is asked at every event
 
@@ -138,9 +139,18 @@ def question_of(contract: Contract) -> dict[str, Any]:
         shown["schema"] = question.schema
     if question.data:
         shown["data"] = question.data
+    if question.earlier:
+        shown["earlier"] = _shortened(question.earlier)
     if contract.expires_at:
         shown["expires_at"] = contract.expires_at
     return shown
+
+
+def _shortened(earlier: dict[str, Any]) -> dict[str, Any]:
+    """An earlier deed without a result that is too long to be shown with a question."""
+    if len(encode(earlier)) <= EARLIER_MAX:
+        return earlier
+    return {**{name: value for name, value in earlier.items() if name != "result"}, "is_shortened": True}
 
 
 class Point(NamedTuple):
