@@ -34,7 +34,22 @@ NAME = "door"
 _KINDS = (DefinitionError, Refused, NotWaiting, Unknown, ReplayError, JournalError, DetentError)
 ERRORS: dict[str, type[DetentError]] = {kind.__name__: kind for kind in _KINDS}
 VERBS = frozenset(
-    {"start", "signal", "answer", "cancel", "show", "hold", "release", "fork", "migrate", "settled", "recover", "prune"}
+    {
+        "start",
+        "signal",
+        "answer",
+        "cancel",
+        "show",
+        "hold",
+        "release",
+        "fork",
+        "migrate",
+        "settled",
+        "recover",
+        "prune",
+        "probe",
+        "repair_claims",
+    }
 )
 
 

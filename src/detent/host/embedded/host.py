@@ -17,12 +17,14 @@ from detent.core.value import plain
 from detent.errors import JournalError, NotWaiting, Refused
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import CHILD, declarations
+from detent.host.embedded.claim_check import differences, repair, right_holders
 from detent.host.embedded.drive import Drive
-from detent.host.embedded.journal import genesis
+from detent.host.embedded.journal import Batch, genesis
 from detent.host.embedded.live import Live, load, origin, seq_at
 from detent.host.embedded.reader import find, follow
 from detent.host.embedded.recovery import take_up
 from detent.host.embedded.retention import prune
+from detent.host.embedded.writer import Nobody
 from detent.host.port import Summary
 
 
@@ -217,6 +219,20 @@ class EmbeddedHost(Drive):
     async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
         """Forget runs that ended before a time and hold no key; what went is named in a run of its own."""
         return await prune(self, before, by)
+
+    async def probe(self, run_id: str, contract_id: str) -> bool:
+        """Ask the effect itself whether a deed in doubt happened; whether that settled it."""
+        return await self.attempts.doubts.probe(self.load(run_id), contract_id)
+
+    async def repair_claims(self) -> tuple[str, ...]:
+        """Write the claims anew where they are not what the events say; what was wrong, as sentences."""
+        await self.all_written()
+        found = differences(self.journal)
+        if found:
+            batch = Batch(Nobody())
+            repair(batch, found, right_holders(self.journal, found))
+            await self.write(batch)
+        return tuple(one.problem for one in found)
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what the last process left behind; returns the runs that had something under way."""

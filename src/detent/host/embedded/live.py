@@ -21,6 +21,7 @@ ENGINE = "3"  # changes when the fold's meaning does: older snapshots are then i
 SNAPSHOT_EVERY = 100
 CHECKPOINT_MIN = 6  # letters
 ERROR_MAX = 500  # letters of a message in the list
+EARLIER_MAX = 16_384  # bytes of an earlier deed that are shown with a question
 
 STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, and this is asked at every event
 
@@ -148,9 +149,18 @@ def question_of(contract: Contract) -> dict[str, Any]:
         shown["schema"] = question.schema
     if question.data:
         shown["data"] = question.data
+    if question.earlier:
+        shown["earlier"] = _shortened(question.earlier)
     if contract.expires_at:
         shown["expires_at"] = contract.expires_at
     return shown
+
+
+def _shortened(earlier: dict[str, Any]) -> dict[str, Any]:
+    """An earlier deed without a result that is too long to be shown with a question."""
+    if len(encode(earlier)) <= EARLIER_MAX:
+        return earlier
+    return {**{name: value for name, value in earlier.items() if name != "result"}, "is_shortened": True}
 
 
 class Point(NamedTuple):

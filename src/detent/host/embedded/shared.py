@@ -172,6 +172,14 @@ class SharedHost:
         """Return when the run has ended or can only be moved from outside."""
         return await self._run("settled", run_id=run_id)
 
+    async def probe(self, run_id: str, contract_id: str) -> bool:
+        """Ask the effect itself whether a deed in doubt happened; whether that settled it."""
+        return bool(await self._do("probe", run_id=run_id, contract_id=contract_id))
+
+    async def repair_claims(self) -> tuple[str, ...]:
+        """Write the claims anew where they are not what the events say; what was wrong, as sentences."""
+        return tuple(await self._do("repair_claims"))
+
     async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
         """Forget runs that ended before a time and hold no key."""
         return dict(await self._do("prune", before=before, by=by))
