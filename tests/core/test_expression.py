@@ -18,6 +18,7 @@ from jinja2 import ChainableUndefined, Environment
 from detent.core.expression import compile_condition, compile_template, is_constant, names
 from detent.core.filter import FILTERS, TESTS
 from detent.errors import DefinitionError, ExpressionError
+from tests.effort import examples
 
 SCOPE: dict[str, Any] = {
     "context": {"order": {"id": 7, "tags": ["new", "vip"], "total": 12.5}, "name": "Ada Lovelace", "none": None},
@@ -727,7 +728,7 @@ def by_jinja(source: str, scope: dict[str, Any]) -> Any:
     return JINJA.compile_expression(source, undefined_to_none=True)(**scope)
 
 
-@settings(max_examples=1_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(1_000), deadline=None, suppress_health_check=list(HealthCheck))
 @given(source=grow(2)["wild"] | leaf(MISSING), scope=scopes)
 def test_the_shared_subset_means_what_it_means_in_jinja2(source: str, scope: dict[str, Any]) -> None:
     before = json.dumps(scope)
@@ -768,7 +769,7 @@ def tried(source: str, scope: dict[str, Any]) -> None:
         return
 
 
-@settings(max_examples=2_000, deadline=None)
+@settings(max_examples=examples(2_000), deadline=None)
 @given(source=words, value=values)
 def test_nothing_but_our_own_errors_comes_out_of_any_text(source: str, value: Any) -> None:
     scope = {"x": value, "a": value, "b": 3}
@@ -787,7 +788,7 @@ calls = st.builds(
 )
 
 
-@settings(max_examples=2_000, deadline=None)
+@settings(max_examples=examples(2_000), deadline=None)
 @given(source=calls, x=values, y=values)
 def test_a_filter_takes_any_values_and_gives_json_or_our_own_error(source: str, x: Any, y: Any) -> None:
     try:

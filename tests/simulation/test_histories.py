@@ -1,12 +1,11 @@
 """Two thousand random histories with deaths in them: the laws hold in every one."""
 
-import os
-
 import pytest
 
+from tests.effort import examples
 from tests.simulation.history import check
 
-COUNT = int(os.environ.get("DETENT_HISTORIES", "2000"))
+COUNT = examples(2000)
 BATCH = 100
 
 

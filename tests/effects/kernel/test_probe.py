@@ -16,6 +16,7 @@ from hypothesis import strategies as some
 
 from detent.effects.kernel import detail, probe
 from tests.effects.kernel.kit import library, needs
+from tests.effort import examples
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ values = some.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(values)
 def test_any_builtin_value_is_shown_as_short_json(value: Any) -> None:
     shown, is_whole = probe.shown(value)
