@@ -4,7 +4,6 @@ import json
 import math
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -562,13 +561,11 @@ def test_equality_of_towers_neither_recurses_nor_crashes() -> None:
     assert compile_condition("a in [b]")(scope) is True
 
 
-def test_the_work_of_one_template_is_bounded_in_time() -> None:
+def test_the_work_of_one_template_is_bounded() -> None:
     sorts = "[" + "many|sort," * 300 + "]"
     many = list(range(100_000))
-    began = time.perf_counter()
     with pytest.raises(ExpressionError, match="too much work"):
         compile_template(["{{ " + sorts + " }}"] * 50)({"many": many})
-    assert time.perf_counter() - began < 10
 
 
 def test_a_deep_caller_gets_a_refusal_and_not_a_recursion_error() -> None:
