@@ -15,7 +15,6 @@ from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
 from tests.effects.mcp.test_tools import peer
 
-pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
 ENDS = {"done": "completed", "stopped": "rejected"}
 ROWS = table("""
     asking  -                   done

@@ -15,7 +15,6 @@ from detent.core.deed import Effect, EffectFailed, Outcome, OutcomeUnknown
 from detent.core.question import Answer
 from detent.effects.mcp import ServerConfig, Servers, ToolConfig
 
-pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
 ROOT = Path(__file__).parents[3]
 PEER = str(Path(__file__).with_name("peer.py"))
 

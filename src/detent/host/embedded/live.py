@@ -9,6 +9,7 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.engine import advance
 from detent.core.events import Event, migrated_to
+from detent.core.graft import FORK_RULES
 from detent.core.machine import Machine
 from detent.core.question import Question
 from detent.core.run import Run
@@ -192,7 +193,8 @@ def _load(journal: Journal, run_id: str, upto: int) -> Live:
 def origin(was: Live) -> dict[str, Any]:
     """What a fork of this run begins as."""
     run = was.run
-    return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), "run": msgspec.to_builtins(run)}
+    begins_as = {"run": msgspec.to_builtins(run), "rules": FORK_RULES}
+    return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), **begins_as}
 
 
 def seq_at(journal: Journal, record: Record, at: str) -> int:

@@ -76,6 +76,8 @@ class Caller:
         self.is_json = is_json
         self.interrupted = ""  # the run that Ctrl-C puts down
         self.go_on: tuple[str, ...] = ()  # the command that takes it up again, where it is not `resume RUN`
+        self.is_stopping = False  # Ctrl-C was heard and its answer told: the next one stops at once
+        self.answered: int | None = None  # the exit code of the answer, once it was given
         self._found = ""
         self.is_driven_elsewhere = False
         self.catch_up: Callable[[], object] = lambda: None  # tells what has happened and has not been told yet

@@ -1,8 +1,6 @@
 """Staying with a run until it ends or only a person or a signal can move it, telling what happens meanwhile."""
 
 import asyncio
-import os
-import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -19,7 +17,6 @@ from detent.surfaces.cli.caller import Caller, has_colour
 from detent.surfaces.cli.option import is_left
 from detent.surfaces.cli.story import Narrator, News
 from detent.surfaces.cli.text import clock, duration, visible
-from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.cli.view import Standing, children, is_for_people
 from detent.surfaces.language import _
 
@@ -127,7 +124,7 @@ async def drive(caller: Caller, host: "SharedHost", run_id: str, after: int = 0,
     except asyncio.CancelledError:
         caller.interrupted, caller.is_driven_elsewhere = run_id, not host.is_holder
         if host.is_holder:
-            signal.signal(signal.SIGINT, lambda *_: _stop_at_once(caller))
+            caller.is_stopping = True
             caller.note(_("Stopping: what is at work may finish for a moment; Ctrl-C again stops at once."))
         raise
 
@@ -149,11 +146,6 @@ async def move(caller: Caller, run_id: str, after: int, verb: Callable[["SharedH
         note = _("kept; nobody drives it now: `{command}` goes on with it, and so does `detent serve`", command=command)
         caller.note(note)
     return standing.give()
-
-
-def _stop_at_once(caller: Caller) -> None:
-    """The second Ctrl-C: like a kill, which the journal survives by design."""
-    os._exit(interrupted(caller.is_json))
 
 
 async def _settled(caller: Caller, host: "SharedHost", run_id: str) -> Run:

@@ -12,7 +12,6 @@ import click
 
 from detent.surfaces.cli.caller import DRIVING, Caller, user
 from detent.surfaces.cli.program import summaries
-from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.language import _
 
 
@@ -39,12 +38,14 @@ def verb(
                 work_begins()
             try:
                 if inspect.iscoroutinefunction(function):
-                    import asyncio
+                    from detent.surfaces.cli import interrupt
 
-                    return int(asyncio.run(function(caller, **given)))
+                    return int(interrupt.run(function(caller, **given)))
                 return int(function(caller, **given))
             except KeyboardInterrupt:
-                return interrupted(is_json)
+                from detent.surfaces.cli import interrupt
+
+                return interrupt.end(is_json)
             finally:
                 caller.close()
 

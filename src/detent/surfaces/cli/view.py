@@ -79,6 +79,7 @@ class Standing:
             emit(self.envelope(ok=code in (0, 3)))
         else:
             self.tell()
+        self.caller.answered = code
         return code
 
     def tell(self) -> None:
