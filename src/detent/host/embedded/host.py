@@ -201,7 +201,7 @@ class EmbeddedHost(Drive):
         return await prune(self, before, by)
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
-        """Take up what the last process left behind; returns the runs that had something under way."""
+        """Take up what the last process left, all of it or one run's family; the runs that had something under way."""
         taken_up = take_up(self, run_id)
         self.timers.load()
         self.outbox.load()
