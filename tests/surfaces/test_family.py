@@ -1,4 +1,4 @@
-"""A run with its child and grandchild after a SIGKILL: one `detent resume` brings all of them on, whichever is named."""
+"""A run, its child and its grandchild after a SIGKILL: one `detent resume` takes up all, whichever is named."""
 
 import signal
 from pathlib import Path

@@ -6,7 +6,6 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from math import inf
 from types import TracebackType
@@ -211,7 +210,7 @@ def readable(caller: Caller, run_id: str) -> Run | None:
         return None
 
 
-def _patience(run: Run, ended: AbstractSet[str]) -> float:
+def _patience(run: Run, ended: set[str]) -> float:
     """How many seconds to stay with a run that is at rest: none if it waits for somebody."""
     inner = children(run)
     if run.is_held:
