@@ -22,7 +22,7 @@ from detent import (
     advance,
     table,
 )
-from detent.core.graft import RULES
+from detent.core.graft import FORK_RULES
 from detent.errors import EventRefused, Refused
 from tests.core.story import EFFECTS, Story
 
@@ -39,7 +39,7 @@ def machine(*actions: Action, rows: str = "a - done", **fields: Any) -> Machine:
 def forked(story: Story, *, is_old: bool = False, **fields: Any) -> Story:
     """The story of a new run that begins as this one is; an old fork is one that was made by 0.1."""
     fork = {"run": msgspec.to_builtins(story.run), "run_id": "r1", "seq": story.run.seq, "checkpoint": "c1"}
-    fork |= {} if is_old else {"rules": RULES}
+    fork |= {} if is_old else {"rules": FORK_RULES}
     new = Story.__new__(Story)
     new.machine, new.run, new.events, new.performed, new.at = story.machine, Run(id="r2"), [], [], 900.0
     return new.tell(Started(story.machine.digest, {}, EFFECTS, fork=fork, at=900.0, **fields))

@@ -39,7 +39,7 @@ from detent import (
 )
 from detent.core import straight
 from detent.core.contract import MOVES
-from detent.core.graft import RULES
+from detent.core.graft import FORK_RULES
 from detent.errors import Refused
 from tests.core.story import EFFECTS
 from tests.effort import examples
@@ -551,7 +551,7 @@ def test_a_plain_step_takes_the_straight_road() -> None:
 @law
 def a_run_forked_anywhere_goes_on_by_the_same_laws(machine: Machine, story: list[Step]) -> None:
     for step in story[:: 1 + len(story) // 4]:
-        fork = {"run": msgspec.to_builtins(step.run), "run_id": "r1", "rules": RULES}
+        fork = {"run": msgspec.to_builtins(step.run), "run_id": "r1", "rules": FORK_RULES}
         run, commands, _ = advance(machine, Run(id="r2"), msgspec.structs.replace(begun(machine), fork=fork, at=900.0))
         assert is_alive(machine, run)
         assert (run.state, run.ended) == (step.run.state, step.run.ended or step.run.ending)

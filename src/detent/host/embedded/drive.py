@@ -83,7 +83,7 @@ class Drive:
             self._lock = Lock(self.home)
             if not self._lock.take():
                 self._lock = None
-                raise JournalError(f"process {holder(self.home).get('pid', '?')} is writing the journal in {self.home}")
+                raise JournalError(f"process {holder(self.home).pid or '?'} is writing the journal in {self.home}")
         path = self.home / "journal.db"
         try:
             self._written = Journal(path, is_writer=True, sync=self._sync)

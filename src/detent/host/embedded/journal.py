@@ -1,4 +1,4 @@
-"""The journal: every event of every run in one SQLite file. More SQL is in `file`, `listing`, `claim`, `retention`.
+"""The journal: all events of all runs in one SQLite file. More SQL in `file`, `listing`, `claim`, `family`, `retention`.
 
 Events are the truth; each carries the hash of the one before it. The `runs` table and the snapshots are only
 caches of the fold, written in the same transaction. What `commit` has returned from survives a power cut.
@@ -416,7 +416,7 @@ class Journal:
             raise JournalError(_explained(error, self.path)) from None
 
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
-        """For `listing`, `claim` and `retention`, which have questions of their own."""
+        """For `listing`, `claim`, `family` and `retention`, which have questions of their own."""
         return self._all(query, values)
 
     def _all(self, query: str, values: Sequence[Any]) -> list[Any]:

@@ -34,6 +34,7 @@ def verb(
         def call(home: str | None, is_json: bool, policy: str = "", **given: Any) -> int:
             context = click.get_current_context()
             caller = Caller(home or context.find_root().params.get("home"), is_json, policy)
+            caller.name = context.command_path
             if not is_reading_first:
                 work_begins()
             try:
