@@ -270,7 +270,9 @@ async def test_a_deed_that_was_sent_elsewhere_is_judged_by_the_answer_there(stat
     assert [request.method for request in server.requests] == ["POST", "POST"]
 
 
-@pytest.mark.parametrize("location", ["http://127.0.0.1:1/", "http://no-such-host.invalid/", "http://x:99999999/", "ftp://x/"])
+@pytest.mark.parametrize(
+    "location", ["http://127.0.0.1:1/", "http://no-such-host.invalid/", "http://x:99999999/", "ftp://x/"]
+)
 async def test_a_redirect_to_nowhere_is_a_doubt_for_the_first_request_has_left(location: str) -> None:
     async with serving(answering(307, location=location)) as server:
         await doubt(server.url, method="POST", follow=True)
