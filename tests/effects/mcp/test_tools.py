@@ -15,6 +15,8 @@ from detent.core.contract import Contract
 from detent.core.deed import Effect, EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.question import Answer
 from detent.effects.mcp import ServerConfig, Servers, ToolConfig
+from tests.effects.test_http import Request
+from tests.effects.test_http import serving as scripted
 
 pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
 ROOT = Path(__file__).parents[3]
@@ -299,7 +301,9 @@ def alive(tmp_path: Path) -> list[int]:
     return found
 
 
-async def test_a_server_over_streamable_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextlib.asynccontextmanager
+async def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
+    """The peer over streamable HTTP, at a port of this machine."""
     monkeypatch.setenv("NO_PROXY", "*")
     env = {**os.environ, "PEER_NOTES": str(tmp_path / "notes")}
     process = await asyncio.create_subprocess_exec(sys.executable, PEER, "0", env=env, stderr=asyncio.subprocess.PIPE)
@@ -307,7 +311,14 @@ async def test_a_server_over_streamable_http(tmp_path: Path, monkeypatch: pytest
         assert process.stderr is not None
         while b"running on" not in (line := await process.stderr.readline()):
             assert line, "the server ended"
-        port = int(line.split(b"127.0.0.1:")[1].split()[0])
+        yield int(line.split(b"127.0.0.1:")[1].split()[0])
+    finally:
+        process.terminate()
+        await process.communicate()
+
+
+async def test_a_server_over_streamable_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listening(tmp_path, monkeypatch) as port:
         for protocol in ("auto", "legacy"):
             config = ServerConfig("web", url=f"http://127.0.0.1:{port}/mcp", protocol=protocol)
             async with serving(tmp_path / protocol, config) as (_, effects):
@@ -315,9 +326,55 @@ async def test_a_server_over_streamable_http(tmp_path: Path, monkeypatch: pytest
                 asking = await call(effects["web.greet"])
                 outcome = await call(effects["web.greet"], answered(effects["web.greet"], asking, {"name": "Bo"}))
                 assert outcome.result["text"] == "hello Bo, 3"
-    finally:
-        process.terminate()
-        await process.communicate()
+                with pytest.raises(EffectFailed):
+                    await call(effects["web.code"], number=-32602)
     config = ServerConfig("web", url=f"http://127.0.0.1:{port}/mcp")
     async with serving(tmp_path / "none", config) as (servers, _):
         assert "cannot be reached" in servers.problems["web"]
+
+
+GARBLED = {
+    "not json": (200, "application/json", b"<html>busy</html>"),
+    "no event": (200, "text/event-stream", b"data: nonsense\n\n"),
+    "a page": (200, "text/html", b"<html>hello</html>"),
+    "accepted": (202, "text/plain", b""),
+}
+
+
+@contextlib.asynccontextmanager
+async def between(port: int, answer: tuple[int, str, bytes]) -> AsyncIterator[int]:
+    """A proxy before a server; a call is handed on, and its answer becomes another one."""
+    import httpx2
+
+    async def exchange(request: Request, writer: asyncio.StreamWriter) -> None:
+        headers = {name: value for name, value in request.headers.items() if name not in ("host", "content-length")}
+        url = f"http://127.0.0.1:{port}{request.path}"
+        if request.method == "GET":  # an open line on which nothing would come
+            status, kind, body, session = 405, "text/plain", b"", ""
+        else:
+            async with httpx2.AsyncClient(timeout=60) as client:
+                came = await client.request(request.method, url, headers=headers, content=request.body)
+            status, kind, body = came.status_code, came.headers.get("content-type", ""), came.content
+            session = came.headers.get("mcp-session-id", "")
+        if b'"tools/call"' in request.body:
+            status, kind, body = answer
+        lines = [f"HTTP/1.1 {status} So", f"content-type: {kind}", f"content-length: {len(body)}", "connection: close"]
+        lines += [f"mcp-session-id: {session}"] if session else []
+        writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        await writer.drain()
+
+    async with scripted(exchange) as server:
+        yield int(server.url.rpartition(":")[2])
+
+
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+@pytest.mark.parametrize("answer", GARBLED.values(), ids=GARBLED)
+async def test_an_answer_over_http_that_cannot_be_read_is_a_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str, answer: tuple[int, str, bytes]
+) -> None:
+    async with listening(tmp_path, monkeypatch) as port, between(port, answer) as proxy:
+        config = ServerConfig("web", url=f"http://127.0.0.1:{proxy}/mcp", protocol=protocol)  # type: ignore[arg-type]
+        async with serving(tmp_path / "home", config) as (_, effects):
+            with pytest.raises(OutcomeUnknown):
+                await call(effects["web.pay"], amount=5)
+    assert notes(tmp_path) == "pay 5 k1\n"
