@@ -71,7 +71,8 @@ def test_all_waits_for_every_branch_and_reports_the_first_failure_in_the_order_o
     assert (story.status, story.error) == (Status.FAILED, "branch_failed")
     assert story.run.error is not None
     assert story.run.error.message == "branch `m` of `both`: code 1"
-    assert story.run.error.data == {"branch": "m", "causes": ["tool_failure.exit"]}
+    passed_over = ["a → done"]
+    assert story.run.error.data == {"branch": "m", "causes": ["tool_failure.exit"], "passed_over": passed_over}
 
 
 def test_a_row_may_name_the_cause_inside_a_branch() -> None:

@@ -291,7 +291,12 @@ WARNED = {
     "a bare variable": ("variables: {n: 1}\n" + action('{id: x, tool: y, params: {p: "{{ n + variables.n }}"}}'), "did you mean `variables.n`?"),
     "an unknown action's result": (action('{id: check, tool: y, params: {p: "{{ result.chek.x }}"}}'), "there is no action `chek` whose result could be read; did you mean `check`?"),
     "an unknown variable": ("variables: {limit: 1}\n" + action('{id: x, tool: y, params: {p: "{{ variables.limti + variables.limit }}"}}'), "did you mean `limit`?"),
-    "an open way after a question": (action("{id: x, tool: y, side_effect: true}"), "it may be taken after a no as well"),
+    "an open way after a question": (action("{id: x, tool: y, side_effect: true}").replace("to: z", "to: z, condition: true"), "it is taken after a no too"),
+    "a default branch that is none": (action("{id: x, tool: y}").replace("[{", '[{from: a, to: error, condition: "{{ result.x.n > 1 }}"}, {'), "7:72: warning: without a condition `a` → `z` is taken only when the work succeeded"),
+    "a retry after success": (action("{id: x, tool: y}").replace("to: z", "to: retry"), "this enters `a` again when its work succeeded"),
+    "a way behind every success": (action("{id: x, tool: y}").replace("to: z}", 'to: z}, {from: a, to: error, condition: "{{ context.x }}"}'), "is taken only after a failure: line 7 takes every success"),
+    "a way behind all failures": (action("{id: x, tool: y}").replace("to: z}", "to: z}, {from: a, to: error, on: error}, {from: a, to: error_state, on: error}"), "`a` → `error_state` is never taken"),
+    "a way behind everything": (action("{id: x, tool: y}").replace("to: z}", "to: z, condition: true}, {from: a, to: error, on: error}"), "`a` → `error` is never taken"),
     "an unknown child of an error type": (handler("{error_type: timeout.actoin, action: log_error}"), "did you mean `timeout.action`?"),
     "an expression that is not computed": (f'variables: {{x: "{{{{ 1 }}}}"}}\n{HEAD}', "expressions are not computed here"),
 }  # fmt: skip

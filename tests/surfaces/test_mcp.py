@@ -41,7 +41,7 @@ transitions:
   - {from: ask, to: write, condition: "{{ result.sure.success }}"}
   - {from: ask, to: no, condition: "{{ not result.sure.success }}"}
   - {from: write, to: done, condition: "{{ result.note.success }}"}
-  - {from: write, to: no}
+  - {from: write, to: no, on: error}
 """
 FORM = """
 name: who

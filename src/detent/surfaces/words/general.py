@@ -36,6 +36,9 @@ CHINESE: dict[str, str] = {
     "Show what would be called and asked; touch nothing.": "只显示会调用什么、会问什么；不触碰任何东西。",
     "With --dry-run: what the tools answer.": "与 --dry-run 一起用：各工具的回答。",
     "--answers goes with --dry-run": "--answers 只能与 --dry-run 一起用",
+    "  not taken: `{row}`, which has no condition and so is for success": (
+        "  未采用：`{row}`，它没有条件，因此只用于成功"
+    ),
     "in `{name}`": "在 `{name}`",
     "  would call {name} {value}": "  会调用 {name} {value}",
     "  would ask at {name}: {question}": "  会在 {name} 询问：{question}",
@@ -123,7 +126,7 @@ CHINESE: dict[str, str] = {
     "state": "状态",
     "status": "状况",
     "changed": "变化",
-    "question": "问题",
+    "question or error": "问题或错误",
     "pending": "未开始",
     "running": "进行中",
     "waiting": "等待中",
