@@ -19,8 +19,7 @@ from detent.effects import process
 from detent.effects.capture import CAP_BYTES, Capture
 from detent.effects.process import kill_leftovers
 from detent.effects.shell import shell
-
-WAIT_S = 20.0
+from tests.effort import PATIENCE_S
 
 
 def contract(key: str = "shell:test", kind: str = "irreversible", **given: Any) -> Contract:
@@ -54,9 +53,9 @@ def is_running(pid: int) -> bool:
 
 
 async def until(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S:g} s: {what}"
         await asyncio.sleep(0.01)
 
 

@@ -88,7 +88,7 @@ async def test_a_host_without_the_effect_keeps_the_message(tmp_path: Path) -> No
 def test_a_failed_delivery_is_tried_again_with_the_same_key() -> None:
     async def story() -> None:
         with World() as world:
-            world.effect("break", answers=[RuntimeError("no money")])
+            world.effect("break", kind="pure", answers=[RuntimeError("no money")])
             world.effect("notify", kind="idempotent", answers=[RuntimeError("busy"), ConnectionError("gone"), {}])
             async with world.host() as host:
                 run = await host.settled((await host.start(MACHINE)).id)

@@ -120,7 +120,7 @@ def test_a_probe_without_its_secret_is_no_evidence(is_set: bool, monkeypatch: py
         raise EffectFailed(f"nothing of {contract.input['token']}")
 
     async def story() -> None:
-        world.effects["pay"] = effect("pay", reconcile=probe)(perform)
+        world.effects["pay"] = effect("pay", settle_s=0.0, reconcile=probe)(perform)
         async with world.host() as host:
             machine = one(Action("a", "pay", {"token": {"secret": "TEST_TOKEN"}}))
             run = await host.settled((await host.start(machine)).id)

@@ -8,7 +8,8 @@ import pytest
 
 from detent.core import Action, Contract, Effect, EffectFailed, Outcome, OutcomeUnknown, Retry, Run, Status, effect
 from detent.core.deed import Reconcile
-from detent.errors import NotWaiting
+from detent.core.events import ContractMoved
+from detent.errors import NotWaiting, Refused
 from detent.host.embedded import EmbeddedHost
 from detent.testing import World, simulate
 from tests.host.conformance import one
@@ -47,6 +48,7 @@ class Bank:
 
 
 PAY = one(Action("pay", "pay", {"to": "bob"}))
+PAY_ONCE = one(Action("pay", "pay", {"to": "bob"}, on_repeat="refuse"))
 Told = Callable[[EmbeddedHost, Bank], Awaitable[None]]
 
 
@@ -67,15 +69,29 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-@pytest.mark.parametrize("silence", ["hang", OutcomeUnknown("lost"), TimeoutError(), ConnectionAbortedError()])
-def test_without_a_probe_a_person_is_asked_after_the_settle_time(silence: Any) -> None:
+async def later(host: EmbeddedHost, run: Run) -> Run:
+    """The run when nothing of its call can be in flight any more, and a probe has had its say."""
+    await asyncio.sleep(SETTLE_S + 0.001)
+    return await host.settled(run.id)
+
+
+SILENCES = ["hang", OutcomeUnknown("lost"), TimeoutError(), ConnectionAbortedError(), ValueError("no JSON")]
+
+
+@pytest.mark.parametrize("silence", SILENCES, ids=repr)
+def test_without_a_probe_a_person_is_asked_at_once_and_told_until_when_it_may_land(silence: Any) -> None:
     async def story(host: EmbeddedHost, bank: Bank) -> None:
         run = await host.settled((await host.start(PAY)).id)
         (contract,) = run.waiting
         assert contract.question is not None
         assert (contract.question.reason, contract.deed) == ("outcome_unknown", "possible")
         given_up_after = 10.0 if silence == "hang" else 0.0
-        assert now() == pytest.approx(given_up_after + SETTLE_S)
+        assert now() == pytest.approx(given_up_after)
+        left = contract.question.data["lands_until"] - host.clock.now()
+        assert left == pytest.approx(SETTLE_S)
+        with pytest.raises(Refused, match="may still land"):
+            await host.answer(run.id, contract.id, {"outcome": "not_happened", "by": "ann"})
+        await later(host, run)
         await host.answer(run.id, contract.id, {"outcome": "not_happened", "by": "ann"})
         run = await host.settled(run.id)
         assert (run.status, bank.calls, run.results["pay"]["receipt"]) == (Status.COMPLETED, 2, 2)
@@ -87,7 +103,7 @@ def test_a_probe_that_finds_the_deed_completes_the_contract() -> None:
     async def story(host: EmbeddedHost, bank: Bank) -> None:
         run = await host.settled((await host.start(PAY)).id)
         assert (run.status, bank.calls, run.results["pay"]["receipt"]) == (Status.COMPLETED, 1, 1)
-        assert bank.asked_at == [pytest.approx(10.0 + SETTLE_S)]
+        assert bank.asked_at == [pytest.approx(10.0)], "that it happened counts at once"
 
     tell(lambda: Bank(is_felt=True), story, "probe")
 
@@ -95,8 +111,11 @@ def test_a_probe_that_finds_the_deed_completes_the_contract() -> None:
 def test_a_probe_that_finds_nothing_after_a_timeout_fails_the_contract_as_a_timeout() -> None:
     async def story(host: EmbeddedHost, bank: Bank) -> None:
         run = await host.settled((await host.start(PAY)).id)
+        assert run.waiting, "while the call may still land, a no of the probe is none"
+        run = await later(host, run)
         assert run.error is not None
         assert (run.status, run.error.type, bank.calls) == (Status.FAILED, "timeout.action", 1)
+        assert bank.asked_at == [pytest.approx(10.0), pytest.approx(10.0 + SETTLE_S)]
         again = await host.settled((await host.start(PAY)).id)
         assert again.status is Status.COMPLETED, "with that evidence the key is free"
 
@@ -105,8 +124,8 @@ def test_a_probe_that_finds_nothing_after_a_timeout_fails_the_contract_as_a_time
 
 def test_a_timeout_known_not_to_have_happened_may_be_retried() -> None:
     async def story(host: EmbeddedHost, bank: Bank) -> None:
-        machine = one(Action("pay", "pay", {"to": "bob"}, retry=Retry(limit=2, on=("timeout",))))
-        run = await host.settled((await host.start(machine)).id)
+        machine = one(Action("pay", "pay", {"to": "bob"}, retry=Retry(limit=2, on=("timeout",), delay_s=0)))
+        run = await later(host, await host.settled((await host.start(machine)).id))
         assert (run.status, bank.calls) == (Status.COMPLETED, 2)
 
     tell(Bank, story, "probe")
@@ -159,12 +178,11 @@ def test_a_cancelled_run_ends_only_when_the_doubt_is_settled() -> None:
         assert run.status is Status.RUNNING
         run = await host.settled(run.id)
         assert (run.status, run.waiting[0].is_adrift) == (Status.WAITING, True)
-        assert now() == pytest.approx(SETTLE_S)
         run = await host.answer(
             run.id, run.waiting[0].id, {"outcome": "happened", "result": {"receipt": 5}, "by": "ann"}
         )
         assert run.status is Status.CANCELLED
-        second = await host.settled((await host.start(PAY)).id)
+        second = await host.settled((await host.start(PAY_ONCE)).id)
         assert second.results["pay"]["result"] == {"receipt": 5}
 
     tell(Bank, story)
@@ -176,9 +194,9 @@ def test_a_probe_settles_a_cancelled_run_by_itself(is_felt: bool) -> None:
         run = await host.start(PAY)
         await bank.begun.wait()
         await host.cancel(run.id)
-        run = await host.settled(run.id)
+        run = await later(host, await host.settled(run.id))
         assert (run.status, bank.calls) == (Status.CANCELLED, 1)
-        second = await host.settled((await host.start(PAY)).id)
+        second = await host.settled((await host.start(PAY_ONCE)).id)
         assert second.status is (Status.REJECTED if is_felt else Status.COMPLETED)
 
     tell(lambda: Bank(is_felt=is_felt), story, "probe")
@@ -189,8 +207,8 @@ def test_cancelling_in_the_middle_of_a_doubt_does_not_stop_its_settling() -> Non
         run = await host.start(PAY)
         await asyncio.sleep(20.0)  # the call has timed out, and the settle time is running
         run = await host.cancel(run.id)
-        run = await host.settled(run.id)
         assert run.waiting[0].is_adrift
+        run = await later(host, run)
         run = await host.answer(run.id, run.waiting[0].id, {"outcome": "not_happened", "by": "ann"})
         assert (run.status, bank.calls) == (Status.CANCELLED, 1)
 
@@ -213,7 +231,7 @@ def test_a_late_result_after_a_cancel_is_evidence() -> None:
         await host.cancel(run.id)
         run = await host.settled(run.id)
         assert run.status is Status.CANCELLED
-        second = await host.settled((await host.start(PAY)).id)
+        second = await host.settled((await host.start(PAY_ONCE)).id)
         assert second.results["pay"]["result"] == {"receipt": 9}
 
     tell(Tidy, story)
@@ -241,8 +259,9 @@ def _after_a_crash(
 
 def test_after_a_crash_a_probe_that_finds_nothing_has_it_performed_again() -> None:
     async def check(world: World, bank: Bank, run: Run, host: EmbeddedHost) -> None:
+        run = await later(host, run)
         assert (run.status, bank.calls) == (Status.COMPLETED, 2)
-        assert bank.asked_at == [pytest.approx(SETTLE_S)]
+        assert bank.asked_at == [pytest.approx(0.0), pytest.approx(SETTLE_S)]
 
     _after_a_crash("probe", False, check)
 
@@ -256,8 +275,7 @@ def test_after_a_crash_a_probe_that_finds_it_does_not() -> None:
 
 def test_after_a_crash_without_a_probe_a_person_decides() -> None:
     async def check(world: World, bank: Bank, run: Run, host: EmbeddedHost) -> None:
-        assert (run.status, bank.calls) == (Status.WAITING, 1)
-        assert now() == pytest.approx(SETTLE_S)
+        assert (run.status, bank.calls, now()) == (Status.WAITING, 1, 0.0)
         run = await host.answer("r", run.waiting[0].id, {"outcome": "happened", "result": {"receipt": 3}, "by": "ann"})
         assert (run.status, run.results["pay"]["receipt"]) == (Status.COMPLETED, 3)
         with pytest.raises(NotWaiting):
@@ -309,3 +327,23 @@ def test_a_pure_effect_that_was_cut_off_is_simply_done_again() -> None:
 
     with World() as world:
         simulate(story())
+
+
+def test_a_call_that_answers_after_it_was_done_again_is_an_alarm() -> None:
+    """Somebody said that it had not happened, and was wrong: both deeds are in the journal, and nobody may miss it."""
+
+    async def story(host: EmbeddedHost, bank: Bank) -> None:
+        run = await host.settled((await host.start(PAY)).id)
+        first = run.waiting[0]
+        run = await later(host, run)
+        await host.answer(run.id, first.id, {"outcome": "not_happened", "by": "ann"})
+        run = await host.settled(run.id)
+        assert (run.status, bank.calls, run.alarms) == (Status.COMPLETED, 2, ())
+        late = ContractMoved(first.id, "succeed", result={"receipt": 1}, at=host.clock.now())
+        host.attempts.doubts.give_evidence(run.id, first, late)
+        run = await host.show(run.id)
+        (alarm,) = run.alarms
+        assert "twice" in alarm
+        assert (run.status, bank.calls) == (Status.COMPLETED, 2), "it changes nothing else"
+
+    tell(lambda: Bank(OutcomeUnknown("lost")), story)

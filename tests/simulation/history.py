@@ -4,6 +4,7 @@ Every choice comes from the seed, so a failing history is told again by its numb
 """
 
 import random
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from detent import Action, Branch, Machine, Question, Retry, Status, Transition,
 from detent.core.contract import Contract
 from detent.core.deed import EffectFailed, OutcomeUnknown
 from detent.core.run import Run
-from detent.testing import Story, World, assert_laws, honest, simulate, tell_all
+from detent.testing import WAYS_TO_FAIL, Story, World, assert_laws, honest, simulate, tell_all
 
 EFFECTS = ("look", "put", "pay", "flaky", "shaky", "lost")
 
@@ -68,6 +69,7 @@ def world(draw: random.Random) -> World:
     made.effect("shaky", answers=[EffectFailed("refused"), {"ok": True}], probe=probe)
     made.effect("lost", answers=[OutcomeUnknown("no answer"), "hang", {"ok": True}], probe=probe, timeout_s=9)
     made.die_at = frozenset(draw.sample(range(1, 120), k=draw.randint(0, 5)))
+    made.fail_after = {draw.randint(1, 12): draw.choice(WAYS_TO_FAIL) for _ in range(draw.randint(0, 2))}
     return made
 
 
@@ -75,7 +77,10 @@ def moody(draw: random.Random) -> object:
     """An operator who sometimes says no, gives up, or lets a question expire."""
 
     def answer(world: World, run: Run, contract: Contract) -> dict[str, object] | None:
-        said = dict(honest(world, run, contract))
+        looked = honest(world, run, contract)
+        if looked is None:
+            return None
+        said = dict(looked)
         if contract.question is not None and contract.question.reason == "approval":
             if contract.question.expires_s and draw.random() < 0.3:
                 return None
@@ -90,8 +95,8 @@ def moody(draw: random.Random) -> object:
     return answer
 
 
-def check(seed: int) -> None:
-    """Live one history and assert the laws of every run in it."""
+def check(seed: int, also: Callable[[World], None] = lambda _: None) -> None:
+    """Live one history and assert the laws of every run in it, and whatever else the caller wants of its world."""
     draw = random.Random(seed)
     with world(draw) as made:
         operator = moody(random.Random(seed + 1))
@@ -103,6 +108,7 @@ def check(seed: int) -> None:
             stories.append(replace_run(stories[0], "twin"))
         for run in simulate(tell_all(made, stories)):
             assert_laws(made, run)
+        also(made)
 
 
 def replace_run(story: Story, run_id: str) -> Story:

@@ -22,10 +22,20 @@ from detent.testing.story import (
     tell_all,
 )
 from detent.testing.trial import Told, Verdict, crash_case, play, try_case, try_cases
-from detent.testing.world import Deed, MortalHost, Stuck, VirtualClock, VirtualLoop, World, simulate
+from detent.testing.world import (
+    WAYS_TO_FAIL,
+    Deed,
+    MortalHost,
+    Stuck,
+    VirtualClock,
+    VirtualLoop,
+    World,
+    simulate,
+)
 
 __all__ = [
     "World",
+    "WAYS_TO_FAIL",
     "Deed",
     "MortalHost",
     "Stuck",

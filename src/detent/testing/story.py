@@ -6,27 +6,37 @@ from typing import Any, NamedTuple
 
 from detent.core.contract import Contract
 from detent.core.machine import Machine
+from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.reader import verify
-from detent.testing.world import Stuck, World, simulate
+from detent.testing.world import WAYS_TO_FAIL, Stuck, VirtualClock, World, simulate
 
 ROUNDS_MAX = 200
+NEVER: Mapping[int, str] = {}
 
 Operator = Callable[[World, Run, Contract], Mapping[str, Any] | None]
 
 
-def honest(world: World, _run: Run, contract: Contract) -> Mapping[str, Any]:
-    """An operator who approves, and who looks before saying whether something happened."""
-    if contract.question is None or contract.question.reason != "outcome_unknown":
-        return {"approved": True, "by": "operator"}
-    done = world.done(contract.key)
+def honest(world: World, _run: Run, contract: Contract) -> Mapping[str, Any] | None:
+    """An operator who approves, and who looks before saying whether something happened; nothing is wanted twice."""
+    question, done = contract.question or Question(), world.done(contract.key)
+    if question.reason != "outcome_unknown":
+        is_repeat = bool(question.earlier) and bool(done)
+        return {"outcome": "use", "by": "operator"} if is_repeat else {"approved": True, "by": "operator"}
     if done:
         return {"outcome": "happened", "result": done[-1].result, "by": "operator"}
+    if question.data.get("lands_until", 0.0) > VirtualClock().now():
+        return None  # too early to say that it did not
     return {"outcome": "not_happened", "by": "operator"}
+
+
+def lands_until(run: Run) -> float:
+    """Until when a call that is in doubt may still land; 0: none is."""
+    return min((c.question.data.get("lands_until", 0.0) for c in run.waiting if c.question is not None), default=0.0)
 
 
 class Story(NamedTuple):
@@ -71,9 +81,10 @@ async def _tell_on(world: World, host: EmbeddedHost, story: Story) -> Run:
         if run.ended is not None:
             return run
         if not await _answer_one(world, host, story, run):
-            if not run.wake_at:
+            until = run.wake_at or lands_until(run)
+            if not until:
                 raise Stuck(f"run {run.id} waits in `{run.state}` and nobody answers")
-            await asyncio.sleep(max(0.0, run.wake_at - host.clock.now()) + 0.001)
+            await asyncio.sleep(max(0.0, until - host.clock.now()) + 0.001)
     raise Stuck(f"run {story.run_id} did not end")
 
 
@@ -127,34 +138,53 @@ class Report(NamedTuple):
     points: int
     lives: int
     undisturbed: Run
+    failures: int  # tellings in which a call failed after its deed was done
+
+
+def _truthful(operator: Operator) -> Operator:
+    """The same operator, who looks where a deed may have been done: stories are written for calls that work."""
+
+    def answer(world: World, run: Run, contract: Contract) -> Mapping[str, Any] | None:
+        question = contract.question
+        is_doubt = question is not None and (question.reason == "outcome_unknown" or bool(question.earlier))
+        return honest(world, run, contract) if is_doubt else operator(world, run, contract)
+
+    return answer
 
 
 def crash_anywhere(
     story: Story, make_world: Callable[[], World], check: Callable[[World, Run], None] | None = None
 ) -> Report:
-    """Tell a story, then again with a death at every write and inside every effect, asserting the laws each time."""
+    """Tell a story, then again with a death at every write and inside every effect, asserting the laws each time.
 
-    def once(die_at: Sequence[int]) -> tuple[World, Run]:
+    And once more for every call and every way to fail after its deed is done: no exception, time-out or late answer may
+    lead to a second deed. There the run may end otherwise, so only the laws are asserted, not `check`.
+    """
+
+    def once(story: Story, die_at: Sequence[int] = (), fail_after: Mapping[int, str] = NEVER) -> tuple[World, Run]:
         world = make_world()
         world.die_at = frozenset(die_at)
+        world.fail_after = dict(fail_after)
         try:
             run = simulate(tell(world, story))
             assert_laws(world, run)
-            if check is not None:
+            if check is not None and not fail_after:
                 check(world, run)
         except BaseException as error:
-            error.add_note(
-                f"died at {sorted(die_at)}: {[world.moments[i - 1] for i in sorted(die_at) if i <= world.points]}"
-            )
+            moments = [world.moments[i - 1] for i in sorted(die_at) if i <= world.points]
+            error.add_note(f"died at {sorted(die_at)}: {moments}; calls that failed after the deed: {fail_after}")
             raise
         finally:
             world.close()
         return world, run
 
-    world, undisturbed = once(())
+    world, undisturbed = once(story)
     for point in range(1, world.points + 1):
-        once((point,))
-    return Report(world.points, world.points + 1, undisturbed)
+        once(story, (point,))
+    ways = [(number, how) for number in range(1, len(world.calls) + 1) for how in WAYS_TO_FAIL]
+    for number, how in ways:
+        once(story._replace(operator=_truthful(story.operator)), fail_after={number: how})
+    return Report(world.points, world.points + 1, undisturbed, len(ways))
 
 
 def is_settled(run: Run) -> bool:

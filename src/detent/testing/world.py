@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from detent.core.contract import Contract
-from detent.core.deed import Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, effect
+from detent.core.deed import (
+    Effect,
+    EffectFailed,
+    Kind,
+    Outcome,
+    OutcomeUnknown,
+    PartialFailure,
+    StillRunning,
+    effect,
+)
 from detent.core.policy import Policy
 from detent.core.run import Run
 from detent.core.status import Status
@@ -28,6 +37,28 @@ ROUNDS = 100_000_000  # of the loop, after which a simulation counts as endless
 MEMORY = "/dev/shm"  # noqa: S108 - folders in it are made by mkdtemp
 MEMORY_FREE = 1 << 28
 TURNS = 10  # of the loop, for whatever is ready to go on
+
+
+# How a call may end after its deed is done; none of them says that it was not.
+FAILURES: dict[str, Callable[[], BaseException]] = {
+    "RuntimeError": lambda: RuntimeError("the answer cannot be read"),
+    "KeyError": lambda: KeyError("id"),
+    "TimeoutError": TimeoutError,
+    "ConnectionResetError": ConnectionResetError,
+    "ConnectionRefusedError": ConnectionRefusedError,
+    "OSError": lambda: OSError(28, "no space left on device"),
+    "SystemExit": lambda: SystemExit(1),
+    "CancelledError": asyncio.CancelledError,
+    "OutcomeUnknown": lambda: OutcomeUnknown("no answer"),
+    "PartialFailure": lambda: PartialFailure("it ended with an error"),
+}
+WAYS_TO_FAIL = (*FAILURES, "hang", "late")  # and: never answer; answer long after it was given up
+LATE_S = 1.0
+
+
+async def _late(answer: Any) -> Any:
+    await asyncio.sleep(LATE_S)
+    return answer
 
 
 class Stuck(AssertionError):
@@ -161,6 +192,7 @@ class World:
         self.moments: list[str] = []
         self.die_at = frozenset(die_at)
         self.is_dead = False
+        self.fail_after: dict[int, str] = {}  # by number of the call: how it fails although the deed is done
         self.hanging = 0  # calls that will never answer
         self.stirred = asyncio.Event()  # something was written, or a call has begun to hang
         self._given: dict[tuple[str, str], Any] = {}  # by call: the answer it got in this life
@@ -189,7 +221,10 @@ class World:
         settle_s: float = 0.0,
         probe: bool = False,
     ) -> Effect:
-        """Make an effect that answers from a list (the last repeats): a result, an exception, or "hang"."""
+        """Make an effect that answers from a list (the last repeats): a result, an exception, or "hang".
+
+        `EffectFailed` means that nothing happened. Before any other exception the deed is done: the harder world.
+        """
         count = 0
 
         async def perform(contract: Contract) -> Outcome:
@@ -207,11 +242,12 @@ class World:
                 await asyncio.sleep(self.random.uniform(0, delay_s))
             if answer == "hang":
                 await self._hang()
-            if isinstance(answer, Exception):
-                if isinstance(answer, OutcomeUnknown):
+            if isinstance(answer, BaseException):
+                if not isinstance(answer, EffectFailed):  # the one word that says nothing happened
                     self._do(name, contract, None)
                 raise answer
             self._do(name, contract, answer)
+            await self._fail_after(contract, answer)
             await self._alive(f"{name} is done")
             return answer if isinstance(answer, Outcome) else Outcome(answer)
 
@@ -226,6 +262,17 @@ class World:
         )
         self.effects[name] = declare(perform)
         return self.effects[name]
+
+    async def _fail_after(self, contract: Contract, answer: Any) -> None:
+        """Fail after the deed, if that is what this call is to do."""
+        how = self.fail_after.get(len(self.calls))
+        if how is None or contract is not self.calls[-1]:
+            return
+        if how == "hang":
+            await self._hang()
+        if how == "late":
+            raise StillRunning("it goes on by itself", _late(answer))
+        raise FAILURES[how]()
 
     def owed(self, contract: Contract) -> Any:
         """The answer of a call that a death may have cut off, if it had one."""

@@ -15,7 +15,6 @@ from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
 from tests.effects.mcp.test_tools import peer
 
-pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
 ENDS = {"done": "completed", "stopped": "rejected"}
 ROWS = table("""
     asking  -                   done
@@ -136,7 +135,7 @@ async def test_a_cancelled_irreversible_call_that_had_asked_is_a_doubt(tmp_path:
 
 
 def calling(tool: str, **given: Any) -> Machine:
-    work = {"asking": [Action("call", f"peer.{tool}", given)]}
+    work = {"asking": (Action("call", f"peer.{tool}", given),)}
     rows = table("""
         asking  -             done
         asking  !tool_failure stopped

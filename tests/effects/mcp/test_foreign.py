@@ -17,7 +17,6 @@ from detent.core.deed import Effect, Outcome, PartialFailure
 from detent.core.question import Answer
 from detent.effects.mcp import ServerConfig, Servers
 
-pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
 BIN = Path(sys.executable).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "detent-tests" / "npm"
 PACKAGES = {

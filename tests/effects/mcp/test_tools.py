@@ -18,7 +18,6 @@ from detent.effects.mcp import ServerConfig, Servers, ToolConfig
 from tests.effects.test_http import Request
 from tests.effects.test_http import serving as scripted
 
-pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
 ROOT = Path(__file__).parents[3]
 PEER = str(Path(__file__).with_name("peer.py"))
 

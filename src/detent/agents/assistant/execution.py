@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.assistant.fact import UNKNOWN
+from detent.agents.assistant.fact import ALREADY, UNKNOWN
 from detent.agents.assistant.reasoning import split
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.events import ContractMoved
@@ -61,6 +61,7 @@ class Execution(msgspec.Struct, frozen=True):
     allowed_by: str = ""  # who said yes to it
     doubt: bool = False  # it waited because nobody knew whether it had happened
     expires_at: float = 0.0
+    already_done: bool = False  # refused because an earlier one did the same; `result` is what that one gave
 
     def moved(self, trigger: str, actor: str, at: float, seq: int = 0, **known: Any) -> "Execution":
         """The execution after one more move; only nodes that carry out, and people, may move one."""
@@ -216,6 +217,8 @@ class Ledger:
             known["error"] = _error(entry, execution.contract_id)
             if trigger == "reject":
                 known["result"] = _result(entry, execution.contract_id)
+                failure = entry.event.error if isinstance(entry.event, ContractMoved) else None
+                known["already_done"] = failure is not None and failure.type == ALREADY
         elif trigger == "suspend":
             contract = self._seen[execution.contract_id]
             known |= {"question": contract.question, "expires_at": contract.expires_at}

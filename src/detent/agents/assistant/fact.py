@@ -23,6 +23,7 @@ LABELS = {
 }
 CONFIRMED, BY_POLICY, UNSURE = "human-confirmed", "allowed by policy", "outcome unknown"  # how it came to be done
 NOTHING = "(it gave nothing back)"
+ALREADY, DONE_BEFORE = "already_done", "REJECTED ALREADY_DONE"  # refused because it was done before, with what it gave
 WARNING = "[WARNING] Something that cannot be undone has been done. Do not ask for it again."
 UNKNOWN = "tool_failure.unknown_outcome"
 CANCELLATIONS = ("cancelled", "timeout.approval", "timeout.event", UNKNOWN)
@@ -32,8 +33,7 @@ def status_of(outcome: Any) -> tuple[str, str]:
     """The status a result stands for, and the error message if there is one."""
     if not isinstance(outcome, Mapping) or outcome.get("success") is not False:
         return "completed", ""
-    error = outcome.get("error")
-    kind = str(error.get("type", "")) if isinstance(error, Mapping) else ""
+    error, kind = outcome.get("error"), _kind(outcome)
     message = str(error.get("message") or kind) if isinstance(error, Mapping) else str(error or "it reported an error")
     if kind in REJECTIONS:
         return "rejected", message
@@ -62,7 +62,7 @@ def how(allowed_by: str, *, is_doubtful: bool = False) -> str:
     return BY_POLICY if allowed_by.startswith("policy:") else CONFIRMED
 
 
-def line(view: Mapping[str, Any], came_by: str = CONFIRMED) -> str:
+def line(view: Mapping[str, Any], came_by: str = CONFIRMED, *, is_already: bool = False) -> str:
     """One line for the model: `[SUCCESS IRREVERSIBLE (human-confirmed)] email.send: …`."""
     label = view["consequence_label"]
     is_done = label == "SUCCESS"
@@ -72,6 +72,8 @@ def line(view: Mapping[str, Any], came_by: str = CONFIRMED) -> str:
         label += f" ({came_by})"
     said = view["result"] if is_done else view["error_message"]
     told = NOTHING if is_done and said in (None, {}) else one_line(said)
+    if is_already:
+        label, told = DONE_BEFORE, f"{told}; it gave: {NOTHING if view['result'] is None else one_line(view['result'])}"
     return f"[{label}] {one_line(view['action_summary'])}: {told}"
 
 
@@ -104,7 +106,7 @@ def called(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Mappin
     is_theirs = said.get("call_hash", bound) == bound
     if isinstance(edited, dict) and is_theirs and status == "completed":
         arguments = edited
-    result = outcome.get("result") if isinstance(outcome, Mapping) and status != "completed" else _bare(outcome)
+    result = _bare(outcome) if status == "completed" else _given(outcome)
     view = consequence(
         f"{call['service']}.{call['method']}",
         status,
@@ -114,8 +116,21 @@ def called(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Mappin
         error=error,
     )
     came_by = how(str(said.get("by") or ""), is_doubtful=is_theirs and said.get("outcome") == "happened")
+    is_already = _kind(outcome) == ALREADY
     return {**{name: call[name] for name in ("id", "name", "service", "method")}, "arguments": arguments,
-            "type": "tool_call", "view": view, "line": line(view, came_by)}  # fmt: skip
+            "type": "tool_call", "view": view, "line": line(view, came_by, is_already=is_already)}  # fmt: skip
+
+
+def _kind(outcome: Any) -> str:
+    """The type of error in a result, if there is one."""
+    error = outcome.get("error") if isinstance(outcome, Mapping) else None
+    return str(error.get("type", "")) if isinstance(error, Mapping) else ""
+
+
+def _given(outcome: Any) -> Any:
+    """What a call that did not succeed gave all the same, without what the engine says of it."""
+    rest = {name: value for name, value in outcome.items() if name not in ("success", "error")} if outcome else {}
+    return rest.get("result") if rest.keys() <= {"result"} else rest
 
 
 def _bare(outcome: Any) -> Any:

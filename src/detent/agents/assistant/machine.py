@@ -90,10 +90,10 @@ ASSISTANT = Machine(
             }, when="context.to_store"),
         ),
         "tools": (
-            Action("use", _TOOL, _GIVEN, when="context.call.way == 'use'"),
-            Action("call", _TOOL, _GIVEN, kind="irreversible", ask=_ASK, repeat=_AGAIN,
+            Action("use", _TOOL, _GIVEN, on_repeat="refuse", when="context.call.way == 'use'"),
+            Action("call", _TOOL, _GIVEN, kind="irreversible", ask=_ASK, repeat=_AGAIN, on_repeat="refuse",
                    when="context.call.way == 'call'"),
-            Action("keyed", _TOOL, _GIVEN, kind="irreversible", ask=_ASK, repeat=_AGAIN,
+            Action("keyed", _TOOL, _GIVEN, kind="irreversible", ask=_ASK, repeat=_AGAIN, on_repeat="refuse",
                    key="{{ context.call.key }}", when="context.call.way == 'keyed'"),
         ),
         "ask": (Action("form", "assistant.form", {

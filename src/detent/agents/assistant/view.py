@@ -101,7 +101,7 @@ def consequence_lines(ledger: Ledger) -> list[str]:
         if execution.type == "tool_call":
             view = consequence(execution, ledger)
             came_by = fact.how(execution.allowed_by, is_doubtful=execution.doubt)
-            found.append({"view": view, "line": fact.line(view, came_by)})
+            found.append({"view": view, "line": fact.line(view, came_by, is_already=execution.already_done)})
     return fact.lines(found)
 
 

@@ -24,13 +24,14 @@ HOW = (
     "set DETENT_MODEL (openai:NAME or anthropic:NAME) with the provider's key, or DETENT_BASE_URL; see `detent doctor`"
 )
 
-_LINE = re.compile(r"^\[(?P<label>[A-Z_]+)[^\]]*\]\s*(?P<rest>.*)$", re.MULTILINE)
+_LINE = re.compile(r"^\[(?P<label>REJECTED ALREADY_DONE|[A-Z_]+)[^\]]*\]\s*(?P<rest>.*)$", re.MULTILINE)
 _FIELD = re.compile(r"\{(?P<name>\w+)(?:\|(?P<default>[^}]*))?\}")
 _CHINESE = re.compile("[\u4e00-\u9fff]")
 LABELS = {
     "SUCCESS": "done",
     "FAILED": "failed",
     "REJECTED": "rejected",
+    "REJECTED ALREADY_DONE": "already",
     "CANCELLED": "rejected",
     "WAITING": "unknown",
 }

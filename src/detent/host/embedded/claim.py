@@ -70,7 +70,7 @@ class Claims:
         contract = run.contract(contract_id)
         if contract is None or contract.kind != "irreversible" or contract.effect in ("ask", "wait"):
             return FREE
-        place = _place(run, contract)
+        place = place_of(run, contract)
         held = self.holder(*place)
         if held is not None and (held.run_id, held.contract_id) == (run.id, contract_id):
             return FREE
@@ -95,7 +95,7 @@ class Claims:
 
     def is_repeated(self, run: Run, contract: Contract) -> bool:
         """Whether a deed was handed to somebody else to do it again."""
-        held = self.holder(*_place(run, contract))
+        held = self.holder(*place_of(run, contract))
         return held is not None and (held.run_id, held.contract_id) != (run.id, contract.id)
 
     def wrote(self, batch: Batch) -> None:
@@ -123,14 +123,12 @@ class Claims:
         batch.claims += (claim,)
 
     def _follow(self, batch: Batch, run: Run, contract: Contract, event: Event) -> None:
-        if type(event) is ContractMoved and event.contract_id == contract.id:
-            fate = _called_back(contract, event) or _fate(event)
-            is_possible = fate.status == POSSIBLE and contract.deed == "possible"
-            if is_possible or (fate.status == DONE and not contract.is_lenient):
-                self._ended[run.id, contract.id] = fate
-                batch.fates += ((run.id, contract.id),)
-                return
-        place = _place(run, contract)
+        fate = kept(contract, event)
+        if fate is not None:
+            self._ended[run.id, contract.id] = fate
+            batch.fates += ((run.id, contract.id),)
+            return
+        place = place_of(run, contract)
         held = self.holder(*place)
         if held is None or (held.run_id, held.contract_id) != (run.id, contract.id):
             return
@@ -167,6 +165,15 @@ class Claims:
         return known if known is not None else fate_of(self._journal(), held)
 
 
+def kept(contract: Contract, event: Event) -> Fate | None:
+    """What came of a contract that this event has ended, if it keeps its key: it was done, or nobody knows."""
+    if type(event) is not ContractMoved or event.contract_id != contract.id:
+        return None
+    fate = _called_back(contract, event) or _fate(event)
+    is_possible = fate.status == POSSIBLE and contract.deed == "possible"
+    return fate if is_possible or (fate.status == DONE and not contract.is_lenient) else None
+
+
 def fate_of(journal: Journal, held: Claim) -> Fate:
     """What came of a deed, as the events of its holder tell it; a holder that was pruned has done it."""
     if journal.record(held.run_id) is None:
@@ -194,7 +201,8 @@ def was_redone(journal: Journal, run_id: str, contract_id: str) -> bool:
     return False
 
 
-def _place(run: Run, contract: Contract) -> tuple[str, str]:
+def place_of(run: Run, contract: Contract) -> tuple[str, str]:
+    """The scope and the key under which a contract's deed is claimed."""
     if contract.scope == "run":
         return f"run:{run.id}", contract.key
     if contract.scope == "session":

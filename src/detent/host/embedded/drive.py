@@ -83,7 +83,7 @@ class Drive:
             self._lock = Lock(self.home)
             if not self._lock.take():
                 self._lock = None
-                raise JournalError(f"process {holder(self.home).get('pid', '?')} is writing the journal in {self.home}")
+                raise JournalError(f"process {holder(self.home).pid or '?'} is writing the journal in {self.home}")
         path = self.home / "journal.db"
         try:
             self._written = Journal(path, is_writer=True, sync=self._sync)
@@ -332,6 +332,12 @@ class Drive:
         """Remove ended runs, by id and number, from the journal and from memory."""
         batch = Batch(Nobody())
         batch.pruned = tuple((no,) for no in runs.values())
+        await self.write(batch)
+        for run_id in runs:
+            self._live.pop(run_id, None)
+
+    async def write(self, batch: Batch) -> None:
+        """Write what is no event of a run; returns when it is on disk."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def written(error: JournalError | None) -> None:
@@ -342,8 +348,6 @@ class Drive:
 
         self._writer.submit(batch, written)
         await done
-        for run_id in runs:
-            self._live.pop(run_id, None)
 
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
         """Hear what the run's effects say while they are at work, until the returned function is called.

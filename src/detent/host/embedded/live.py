@@ -9,6 +9,7 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.engine import advance
 from detent.core.events import Event, migrated_to
+from detent.core.graft import FORK_RULES
 from detent.core.machine import Machine
 from detent.core.question import Question
 from detent.core.run import Run
@@ -20,6 +21,8 @@ from detent.host.embedded.journal import Batch, Journal, Record, chain, encode, 
 ENGINE = "3"  # changes when the fold's meaning does: older snapshots are then ignored
 SNAPSHOT_EVERY = 100
 CHECKPOINT_MIN = 6  # letters
+ERROR_MAX = 500  # letters of a message in the list
+EARLIER_MAX = 16_384  # bytes of an earlier deed that are shown with a question
 
 STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, and this is asked at every event
 
@@ -89,10 +92,12 @@ class Live:
             batch.machine = self.machine
             first = (self.no, run.id, self.machine.name, run.machine, run.state, status, run.seq, self.head)
             times = (run.started_at, run.at, wake_at)
-            batch.insert = (*first, *times, waiting, run.by, run.session, run.parent, run.source, cost)
-            self.listed = (run.machine, status, wake_at, waiting, cost, "")
+            error = _error(run)
+            batch.insert = (*first, *times, waiting, run.by, run.session, run.parent, run.source, cost, error)
+            self.listed = (run.machine, status, wake_at, waiting, cost, "", error)
             return
-        listed = (run.machine, status, wake_at, waiting, cost, run.held_by if run.is_held else "")
+        held_by = run.held_by if run.is_held else ""
+        listed = (run.machine, status, wake_at, waiting, cost, held_by, "" if run.ended is None else _error(run))
         if listed == self.listed:
             batch.advance = (run.state, run.seq, self.head, run.at, self.no)
         else:
@@ -117,6 +122,13 @@ def _waiting(run: Run) -> str:
     return "[]"
 
 
+def _error(run: Run) -> str:
+    """Why a run has not ended well, as the list keeps it."""
+    if run.error is None or run.ended is None or run.ended is Status.COMPLETED:
+        return ""
+    return encode({"type": run.error.type, "message": run.error.message[:ERROR_MAX]}).decode()
+
+
 def question_of(contract: Contract) -> dict[str, Any]:
     """What a person must see to answer: the question and the exact call it is about."""
     question = contract.question or Question()
@@ -138,9 +150,18 @@ def question_of(contract: Contract) -> dict[str, Any]:
         shown["schema"] = question.schema
     if question.data:
         shown["data"] = question.data
+    if question.earlier:
+        shown["earlier"] = _shortened(question.earlier)
     if contract.expires_at:
         shown["expires_at"] = contract.expires_at
     return shown
+
+
+def _shortened(earlier: dict[str, Any]) -> dict[str, Any]:
+    """An earlier deed without a result that is too long to be shown with a question."""
+    if len(encode(earlier)) <= EARLIER_MAX:
+        return earlier
+    return {**{name: value for name, value in earlier.items() if name != "result"}, "is_shortened": True}
 
 
 class Point(NamedTuple):
@@ -182,7 +203,8 @@ def _load(journal: Journal, run_id: str, upto: int) -> Live:
 def origin(was: Live) -> dict[str, Any]:
     """What a fork of this run begins as."""
     run = was.run
-    return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), "run": msgspec.to_builtins(run)}
+    begins_as = {"run": msgspec.to_builtins(run), "rules": FORK_RULES}
+    return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), **begins_as}
 
 
 def seq_at(journal: Journal, record: Record, at: str) -> int:

@@ -13,6 +13,7 @@ from detent.core.history import Entry
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused, ReplayError, Unknown
+from detent.host.embedded.claim_check import Tally, check_run
 from detent.host.embedded.journal import Journal, Record
 from detent.host.embedded.live import Point, beginning, load, replay
 
@@ -133,7 +134,7 @@ def _base(journal: Journal, record: Record, after: int) -> Point:
 
 
 def verify(journal: Journal, run_id: str) -> Proof:
-    """Replay a whole run from its first event and check every hash and what the list says of it."""
+    """Replay a whole run from its first event; check every hash, what the list says of it, and the keys it holds."""
     with journal.one_moment():
         return _verify(journal, run_id)
 
@@ -142,16 +143,19 @@ def _verify(journal: Journal, run_id: str) -> Proof:
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")
-    point = beginning(run_id)
+    point, tally = beginning(run_id), Tally()
     try:
-        for point in replay(journal, record.no, point):  # noqa: B007, B020  # up to the last, or the broken one
-            pass
+        for after in replay(journal, record.no, point):
+            if after.event is not None:
+                tally.take(point.run, after.run, after.event)
+            point = after
     except (JournalError, ReplayError) as error:
         return Proof(run_id, point.seq, point.head.hex(), str(error))
     said, run = record.summary, point.run
     problem = ""
     if (point.seq, point.head, run.state, run.status) != (said.seq, record.head, said.state, said.status):
         problem = f"the list says {said.status.value} in `{said.state}` at {said.seq}"
+    problem = problem or check_run(journal, tally)
     return Proof(run_id, point.seq, point.head.hex(), problem)
 
 
