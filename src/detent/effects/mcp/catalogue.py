@@ -95,12 +95,18 @@ def kept(folder: Path, server: ServerConfig) -> tuple[Offer, ...] | None:
     return found.tools if found.config == server.digest else None
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder of the servers for us alone, and the home above it if it is not there yet."""
+    for one in (folder.parent, folder):
+        one.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def keep(folder: Path, server: ServerConfig, tools: tuple[Offer, ...]) -> None:
     """Remember the tools; a home that cannot be written is no reason to stop."""
     if kept(folder, server) == tools:
         return
     with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         number, name = tempfile.mkstemp(dir=folder)
         with os.fdopen(number, "wb") as file:
             file.write(msgspec.json.encode(Kept(server.digest, tools)))
