@@ -25,6 +25,7 @@ from detent import (
     Taken,
     advance,
 )
+from detent.core.events import RULES
 
 EFFECTS = {
     "look": Declared(kind="pure"),
@@ -45,6 +46,7 @@ class Story:
         self.performed: list[str] = []
         self.at = 100.0
         effects = started.pop("effects", EFFECTS)
+        started.setdefault("rules", RULES)
         self.tell(Started(machine.digest, dict(input or {}), effects, **started, at=self.at))
 
     def tell(self, event: Event) -> "Story":

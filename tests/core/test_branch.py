@@ -1,6 +1,5 @@
 """Stories of branches: side by side, one per item, joined by all, any or some of them."""
 
-import time
 from typing import Any
 
 import pytest
@@ -72,7 +71,8 @@ def test_all_waits_for_every_branch_and_reports_the_first_failure_in_the_order_o
     assert (story.status, story.error) == (Status.FAILED, "branch_failed")
     assert story.run.error is not None
     assert story.run.error.message == "branch `m` of `both`: code 1"
-    assert story.run.error.data == {"branch": "m", "causes": ["tool_failure.exit"]}
+    passed_over = ["a → done"]
+    assert story.run.error.data == {"branch": "m", "causes": ["tool_failure.exit"], "passed_over": passed_over}
 
 
 def test_a_row_may_name_the_cause_inside_a_branch() -> None:
@@ -226,11 +226,9 @@ def test_a_deed_of_this_very_event_is_taken_back_without_a_doubt_when_a_neighbou
 
 
 def test_ten_thousand_branches_that_take_no_time_are_done_in_one_event() -> None:
-    begin = time.perf_counter()
     story = Story(each(setting("n", 1)), {"items": list(range(10_000))})
     assert story.status is Status.COMPLETED
     assert Story(each(setting("n", 1), at_once=1), {"items": list(range(10_000))}).status is Status.COMPLETED
-    assert time.perf_counter() - begin < 20
 
 
 def test_ten_thousand_branches_at_work_can_be_left_at_once() -> None:

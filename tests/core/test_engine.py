@@ -312,7 +312,8 @@ def test_a_circle_inside_one_event_comes_to_an_end() -> None:
 def test_a_failure_nothing_takes_fails_the_run() -> None:
     story = Story(working(LOOK)).fail("look", "tool_failure.exit", "code 1")
     assert (story.state, story.status) == ("a", Status.FAILED)
-    assert story.finish == Finish(Status.FAILED, {}, Failure("tool_failure.exit", "code 1"))
+    failure = Failure("tool_failure.exit", "code 1", {"passed_over": ["a → done"]})  # its own, and the row it passed by
+    assert story.finish == Finish(Status.FAILED, {}, failure)
     assert story.run.results["look"] == {
         "success": False,
         "error": {"type": "tool_failure.exit", "message": "code 1"},
@@ -342,6 +343,84 @@ def test_errors_are_taken_by_type_then_by_open_rows_then_by_the_last_resort() ->
 
 def test_an_ordinary_row_is_not_for_failures() -> None:
     assert Story(working(LOOK, rows="a - done")).fail("look").status is Status.FAILED
+
+
+def test_an_ordinary_row_is_not_for_a_no_either() -> None:
+    story = Story(working(LOOK, rows="a - done")).succeed("look", {"success": False})
+    assert (story.state, story.status, story.run.failures) == ("a", Status.FAILED, {"a": 1})
+    said = Failure("tool_failure", "`look` answered `success: false`", {"passed_over": ["a → done"]})
+    assert story.run.error == said
+    own = {"success": False, "error": {"type": "validation_error", "message": "no such colour"}}
+    story = Story(working(LOOK, rows="a - done")).succeed("look", own)
+    assert story.run.error == Failure("validation_error", "no such colour", {"passed_over": ["a → done"]})
+    story = Story(working(LOOK, rows="a - done")).succeed("look", {"success": False, "error": "no such colour"})
+    assert str(story.run.error and story.run.error.message) == "`look` answered `success: false`: no such colour"
+
+
+def test_runs_of_the_first_rules_take_a_no_by_an_ordinary_row() -> None:
+    story = Story(working(LOOK, rows="a - done"), rules=1).succeed("look", {"success": False})
+    assert (story.state, story.status, story.run.error) == ("done", Status.COMPLETED, None)
+    story = Story(working(LOOK, rows="a - failed if result.look.success == false"), rules=1)
+    assert story.succeed("look", {"success": False}).run.error is None
+
+
+def test_an_earlier_no_of_the_same_work_keeps_ordinary_rows_shut() -> None:
+    story = Story(working(LOOK, Action("more", "look"), rows="a - done")).succeed("look", {"success": False})
+    assert story.succeed("more").error == "tool_failure"
+    again = working(LOOK, rows="a - a if attempt < 1 and not result.look.success\na - done")
+    assert Story(again).succeed("look", {"success": False}).succeed("look").state == "done"
+
+
+def test_a_no_is_taken_by_a_condition_by_a_row_for_failures_and_by_a_handler() -> None:
+    no = {"success": False}
+    assert Story(working(LOOK, rows="a - done\na - failed if true")).succeed("look", no).state == "failed"
+    assert Story(working(LOOK, rows="a - done\na !tool_failure failed")).succeed("look", no).state == "failed"
+    assert Story(working(LOOK, rows="a - done\na !* failed")).succeed("look", no).state == "failed"
+    always = Machine("m", "a", (Transition("a", "failed", even_failed=True),), {"a": (LOOK,)}, ENDS)
+    assert Story(always).succeed("look", no).state == "failed"
+
+
+def test_a_row_for_failures_takes_them_all_and_no_success() -> None:
+    rows = (Transition("a", "tidy", even_failed=True, only_failed=True), *table("a - done\ntidy - failed"))
+    mend = Action("mend", "sync", {"why": "{{ error.message }}"})
+    machine = Machine("m", "a", rows, {"a": (LOOK,), "tidy": (mend,)}, ENDS)
+    assert Story(machine).succeed("look").state == "done"
+    assert Story(machine).fail("look", "tool_failure", "it broke").open("mend").input == {"why": "it broke"}
+    story = Story(machine).succeed("look", {"success": False})
+    assert story.open("mend").input == {"why": "`look` answered `success: false`"}
+    assert story.succeed("mend").error == "tool_failure"
+
+
+def test_where_a_no_finds_no_row_at_all_nothing_was_passed_over() -> None:
+    story = Story(working(LOOK, rows="a - done if result.look.success")).succeed("look", {"success": False})
+    assert (story.error, story.run.error and story.run.error.data) == ("no_transition", {})
+    waiting = Story(working(LOOK, rows="a GO done")).succeed("look", {"success": False})
+    assert waiting.status is Status.WAITING
+    assert waiting.signal("GO").state == "done"
+
+
+def test_a_failed_end_says_why_whatever_led_there() -> None:
+    no = Story(working(LOOK, rows="a - failed if not result.look.success\na - done")).succeed(
+        "look", {"success": False}
+    )
+    assert no.run.error == Failure("tool_failure", "`look` answered `success: false`")
+    chosen = Story(working(LOOK, rows="a - failed if result.look.n > 3\na - done")).succeed("look", {"n": 4})
+    said = Failure("error_state", "`a` led to the failed end `failed`, because result.look.n > 3")
+    assert (chosen.status, chosen.run.error) == (Status.FAILED, said)
+    told = Story(working(LOOK, rows="a GO failed")).signal("GO")
+    assert told.run.error == Failure("error_state", "`a` led to the failed end `failed` on `GO`")
+
+
+def test_what_a_failed_call_gave_is_kept_beside_its_error() -> None:
+    rows = "a - done\na !* failed"
+    given = {"exit": 2, "stdout": "", "stderr": "no rule"}
+    error = {"type": "tool_failure.exit", "message": "code 2"}
+    story = Story(working(LOOK, rows=rows))
+    story.move("look", "fail", result=given, error=Failure("tool_failure.exit", "code 2"))
+    assert story.run.results["look"] == {**given, "success": False, "error": error}
+    old = Story(working(LOOK, rows=rows), rules=1)
+    old.move("look", "fail", result=given, error=Failure("tool_failure.exit", "code 2"))
+    assert old.run.results["look"] == {"success": False, "error": error, "result": given}
 
 
 def test_a_retry_row_does_not_take_what_must_never_be_retried() -> None:
@@ -456,7 +535,7 @@ def test_block_one_of_the_seed_executes_four_times() -> None:
 
 
 def test_a_business_failure_counts_as_an_attempt_but_is_no_error() -> None:
-    rows = "a - done if result.look.success\na - a if attempt < 2\na - failed"
+    rows = "a - done if result.look.success\na - a if attempt < 2\na - failed if true"
     story = Story(working(LOOK, rows=rows)).succeed("look", {"success": False}).succeed("look", {"success": False})
     assert (story.state, story.run.failures, story.run.error) == ("a", {"a": 2}, None)
     assert story.succeed("look", {"success": False}).state == "failed"
@@ -464,7 +543,7 @@ def test_a_business_failure_counts_as_an_attempt_but_is_no_error() -> None:
 
 
 def test_attempts_survive_a_detour_and_a_success_resets_them() -> None:
-    rows = "a - b if result.look.success\na - fix\nfix - a\nb BACK a"
+    rows = "a - b if result.look.success\na - fix if true\nfix - a\nb BACK a"
     machine = Machine("m", "a", table(rows), {"a": (LOOK,), "fix": (Action("mend", "look"),)})
     story = Story(machine)
     for _ in range(2):

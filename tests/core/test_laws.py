@@ -39,8 +39,11 @@ from detent import (
 )
 from detent.core import straight
 from detent.core.contract import MOVES
+from detent.core.events import RULES
+from detent.core.graft import FORK_RULES
 from detent.errors import Refused
 from tests.core.story import EFFECTS
+from tests.effort import examples
 
 SIGNALS = ("GO", "PAID", "BACK", "RESET", "NEVER")
 STATES = ("a", "b", "c")
@@ -58,7 +61,7 @@ LISTS = ("{{ context.items }}", "{{ context.none }}", "{{ [1] }}")
 LIMITS = (Limits(), Limits(), Limits(20, 5, 500.0, 0.5, 100), Limits(max_visits=2), Limits(max_tokens=50))
 FAILURES = ("tool_failure", "timeout.action", "validation_error", "tool_failure.exit", "already_done")
 
-patient = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+patient = settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 LAWS: list[Callable[..., None]] = []
 
 
@@ -157,7 +160,10 @@ def lines(draw: st.DrawFn, depth: int = 0) -> tuple[Action, ...]:
 def rows(draw: st.DrawFn, source: str) -> Transition:
     target = draw(st.sampled_from([*STATES, *STATES, *STATES, "done", "dead"]))
     when = draw(st.sampled_from(["", "", "", *CONDITIONS]))
-    kind = draw(st.sampled_from(["done", "done", "signal", "error", "even_failed"]))
+    kind = draw(st.sampled_from(["done", "done", "signal", "error", "even_failed", "only_failed", "plain"]))
+    if kind == "plain":  # without a condition, and only onward: no circles
+        onward = STATES[STATES.index(source) + 1 :] if source in STATES else ()
+        return Transition(source, draw(st.sampled_from([*onward, "done", "dead"])))
     if kind == "signal":
         return Transition(source, target, on=draw(st.sampled_from(SIGNALS[:3])), when=when)
     # Circles are wanted, but not ten thousand turns of them in one event.
@@ -166,6 +172,8 @@ def rows(draw: st.DrawFn, source: str) -> Transition:
     if kind == "error":
         is_kill = draw(st.integers(0, 5)) == 0
         return Transition(source, target, error=draw(st.sampled_from(ERRORS)), when=when, then=then, is_kill=is_kill)
+    if kind == "only_failed":
+        return Transition(source, target, when=when, then=then, even_failed=True, only_failed=True)
     is_failed = kind == "even_failed"
     return Transition(source, target, when=when, then=then, even_failed=is_failed, is_retry=is_failed)
 
@@ -192,7 +200,7 @@ def machines(draw: st.DrawFn) -> Machine:
 
 
 scripts = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8), st.integers(0, 40)), min_size=5, max_size=30)
-worlds = st.tuples(machines(), scripts)
+worlds = st.tuples(machines(), scripts, st.integers(1, RULES))
 
 
 # events
@@ -209,11 +217,11 @@ class Step(NamedTuple):
     refusal: Refused | None
 
 
-def play(machine: Machine, script: list[tuple[int, int, int]]) -> list[Step]:
+def play(machine: Machine, script: list[tuple[int, int, int]], rules: int = RULES) -> list[Step]:
     """Tell a run one event after the other, as the script picks them."""
     run, at = Run(id="r1"), 100.0
     story: list[Step] = []
-    event: Event = begun(machine)
+    event: Event = begun(machine, rules)
     steps = iter(script)
     while True:
         try:
@@ -230,9 +238,9 @@ def play(machine: Machine, script: list[tuple[int, int, int]]) -> list[Step]:
         event = picked_event(run, story, at, kind, which, how)
 
 
-def begun(machine: Machine) -> Started:
+def begun(machine: Machine, rules: int = RULES) -> Started:
     context = {"n": 1, "turns": 0, "effect": "pay", "items": [1, 2, 3], "none": []}
-    return Started(machine.digest, context, EFFECTS, by="ann", at=100.0, id="begin")
+    return Started(machine.digest, context, EFFECTS, by="ann", rules=rules, at=100.0, id="begin")
 
 
 def picked_event(run: Run, story: list[Step], at: float, kind: int, which: int, how: int) -> Event:
@@ -509,7 +517,7 @@ def circles(draw: st.DrawFn) -> Machine:
     )
 
 
-@settings(patient, max_examples=400)
+@settings(patient, max_examples=examples(400))
 @given(circles(), scripts)
 def test_the_straight_road_leads_where_the_general_one_does(
     machine: Machine, script: list[tuple[int, int, int]]
@@ -547,10 +555,35 @@ def test_a_plain_step_takes_the_straight_road() -> None:
 
 
 @law
+def a_failure_is_taken_only_by_a_row_that_is_meant_for_it(machine: Machine, story: list[Step]) -> None:
+    for step in story:
+        event, state = step.event, step.before.state
+        if step.run.rules < 2 or not isinstance(event, ContractMoved) or step.refusal is not None:
+            continue
+        said_no = event.trigger == "succeed" and isinstance(event.result, dict) and event.result.get("success") is False
+        ways = [t for t in step.taken if t.kind == "transition"]
+        is_own = any(c.id == event.contract_id and not c.is_adrift for c in step.before.contracts)
+        if not (said_no and is_own and not event.raises and ways) or ways[0].event:
+            continue
+        rows = [r for r in machine.transitions if r.source in (state, "*") and not r.on and r.target == ways[0].target]
+        assert any(row.when or row.even_failed or row.error for row in rows)
+
+
+@law
+def a_failed_run_says_why(machine: Machine, story: list[Step]) -> None:
+    for step in story:
+        if step.run.ended is Status.FAILED and step.run.rules >= 2:
+            assert step.run.error is not None
+            assert step.run.error.message or step.run.error.type != "error_state"
+
+
+@law
 def a_run_forked_anywhere_goes_on_by_the_same_laws(machine: Machine, story: list[Step]) -> None:
+    rules = story[0].run.rules
     for step in story[:: 1 + len(story) // 4]:
-        fork = {"run": msgspec.to_builtins(step.run), "run_id": "r1"}
-        run, commands, _ = advance(machine, Run(id="r2"), msgspec.structs.replace(begun(machine), fork=fork, at=900.0))
+        fork = {"run": msgspec.to_builtins(step.run), "run_id": "r1", "rules": FORK_RULES}
+        forked = msgspec.structs.replace(begun(machine, rules), fork=fork, at=900.0)
+        run, commands, _ = advance(machine, Run(id="r2"), forked)
         assert is_alive(machine, run)
         assert (run.state, run.ended) == (step.run.state, step.run.ended or step.run.ending)
         assert not any(c.is_adrift or c.answers for c in run.contracts)
@@ -584,12 +617,12 @@ def is_alive(machine: Machine, run: Run) -> bool:
     return bool(run.ended or run.contracts or run.wake_at or run.is_held or signals)
 
 
-@settings(patient, max_examples=300)
+@settings(patient, max_examples=examples(300))
 @given(worlds)
-def test_every_law_holds_in_every_story(world: tuple[Machine, Any]) -> None:
-    machine, script = world
+def test_every_law_holds_in_every_story(world: tuple[Machine, Any, int]) -> None:
+    machine, script, rules = world
     before = machine.to_json()
-    story = play(machine, script)
+    story = play(machine, script, rules)
     assert machine.to_json() == before
     for holds in LAWS:
         holds(machine, story)

@@ -6,7 +6,6 @@ import copy
 import json
 import random
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from detent.define.workflow import load_workflow, read_workflow
 from detent.errors import DefinitionError
 from tests.define.stage import FILES
 
-LIMIT_S = 1.0
 HEAD = "states: {a: {type: initial}, z: {type: final}}\ntransitions: [{from: a, to: z}]\n"
 
 
@@ -224,10 +222,8 @@ def test_a_broken_file_gives_a_clear_error_with_its_place(name: str, tmp_path: P
     content, where, says = BROKEN[name]
     file = tmp_path / "broken.yaml"
     file.write_bytes(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
-    began = time.process_time()
     with pytest.raises(DefinitionError) as caught:
         load(str(file))
-    assert time.process_time() - began < LIMIT_S
     told = str(caught.value)
     places = re.findall(r"broken\.yaml:(\d+:\d+): ", told)
     assert places, f"no place in: {told[:300]}"
@@ -272,10 +268,8 @@ def test_children_that_double_do_not_grow_without_end(tmp_path: Path) -> None:
         calls = "".join(f"\n      - {{id: x{i}, workflow: w{number + 1}.yaml}}" for i in range(8))
         (tmp_path / f"w{number}.yaml").write_text(action(f"{{type: log, message: x}}{calls}"))
     (tmp_path / f"w{last}.yaml").write_text(HEAD)
-    began = time.process_time()
     with pytest.raises(DefinitionError, match="larger than"):
         load_workflow(tmp_path / "w0.yaml")
-    assert time.process_time() - began < 5 * LIMIT_S
 
 
 def test_a_childs_problems_are_told_with_its_own_lines(tmp_path: Path) -> None:
@@ -297,7 +291,12 @@ WARNED = {
     "a bare variable": ("variables: {n: 1}\n" + action('{id: x, tool: y, params: {p: "{{ n + variables.n }}"}}'), "did you mean `variables.n`?"),
     "an unknown action's result": (action('{id: check, tool: y, params: {p: "{{ result.chek.x }}"}}'), "there is no action `chek` whose result could be read; did you mean `check`?"),
     "an unknown variable": ("variables: {limit: 1}\n" + action('{id: x, tool: y, params: {p: "{{ variables.limti + variables.limit }}"}}'), "did you mean `limit`?"),
-    "an open way after a question": (action("{id: x, tool: y, side_effect: true}"), "it may be taken after a no as well"),
+    "an open way after a question": (action("{id: x, tool: y, side_effect: true}").replace("to: z", "to: z, condition: true"), "it is taken after a no too"),
+    "a default branch that is none": (action("{id: x, tool: y}").replace("[{", '[{from: a, to: error, condition: "{{ result.x.n > 1 }}"}, {'), "7:72: warning: without a condition `a` → `z` is taken only when the work succeeded"),
+    "a retry after success": (action("{id: x, tool: y}").replace("to: z", "to: retry"), "this enters `a` again when its work succeeded"),
+    "a way behind every success": (action("{id: x, tool: y}").replace("to: z}", 'to: z}, {from: a, to: error, condition: "{{ context.x }}"}'), "is taken only after a failure: line 7 takes every success"),
+    "a way behind all failures": (action("{id: x, tool: y}").replace("to: z}", "to: z}, {from: a, to: error, on: error}, {from: a, to: error_state, on: error}"), "`a` → `error_state` is never taken"),
+    "a way behind everything": (action("{id: x, tool: y}").replace("to: z}", "to: z, condition: true}, {from: a, to: error, on: error}"), "`a` → `error` is never taken"),
     "an unknown child of an error type": (handler("{error_type: timeout.actoin, action: log_error}"), "did you mean `timeout.action`?"),
     "an expression that is not computed": (f'variables: {{x: "{{{{ 1 }}}}"}}\n{HEAD}', "expressions are not computed here"),
 }  # fmt: skip

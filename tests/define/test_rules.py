@@ -82,7 +82,7 @@ states:
   c: {type: final}
 transitions:
   - {from: a, to: b, condition: "{{ result.second.n == 2 }}"}
-  - {from: a, to: c}
+  - {from: a, to: c, condition: "{{ true }}"}
 """
 
 
@@ -121,6 +121,69 @@ def test_r3_the_first_that_holds_is_taken_unless_another_has_priority(priority: 
 def test_r3_nothing_enabled_is_an_error_and_never_silence() -> None:
     told = play(CHOICE % 0, {"look": [{"n": 1}]})
     assert (told.status, told.error, told.run.state) == ("failed", "no_transition", "a")
+
+
+def test_r3_without_a_condition_only_success_goes_on() -> None:
+    text = """
+states:
+  build: {type: initial, actions: [{id: make, tool: make}]}
+  deploy: {actions: [{id: ship, tool: ship}]}
+  done: {type: final}
+transitions: [{from: build, to: deploy}, {from: deploy, to: done}]
+"""
+    assert play(text).path == ("build", "deploy", "done")
+    for answer, kind in (
+        (BROKEN, "tool_failure"),
+        (NO, "tool_failure"),
+        (EffectFailed("2", "tool_failure.exit"), "tool_failure.exit"),
+    ):
+        told = play(text, {"make": [answer]})
+        assert (told.status, told.run.state, told.error, told.calls) == ("failed", "build", kind, ("make",))
+        assert told.run.error is not None
+        assert told.run.error.data == {"passed_over": ["build → deploy"]}
+
+
+ON_ERROR = """
+states:
+  a: {type: initial, actions: [{id: t, tool: t}]}
+  tidy: {actions: [{type: set_variable, name: why, value: "{{ error.message }}"}]}
+  z: {type: final}
+  y: {type: final}
+transitions:
+  - {from: a, to: y, on: error, condition: "{{ result.t.code == 7 }}"}
+  - {from: a, to: tidy, on: error}
+  - {from: a, to: z}
+  - {from: tidy, to: error}
+"""
+
+
+def test_r3_on_error_takes_failures_and_nothing_else() -> None:
+    assert play(ON_ERROR).run.state == "z"
+    told = play(ON_ERROR, {"t": [BROKEN]})
+    assert (told.path, told.run.context, told.error) == (("a", "tidy", "error"), {"why": "it broke"}, "tool_failure")
+    told = play(ON_ERROR, {"t": [NO]})
+    assert (told.path, told.run.context) == (("a", "tidy", "error"), {"why": "`t` answered `success: false`"})
+    assert play(ON_ERROR, {"t": [{"success": False, "code": 7}]}).path == ("a", "y")
+    assert not read_workflow(ON_ERROR).warnings
+
+
+def test_r3_on_error_is_not_the_event_of_that_name() -> None:
+    text = """
+states:
+  a: {type: initial}
+  w: {type: wait, for: [error, ok], timeout: 5s}
+  z: {type: final}
+  late: {type: final}
+transitions:
+  - {from: a, to: w}
+  - {from: w, to: late, on: error}
+  - {from: w, to: z, on: ok}
+  - {from: w, to: error, condition: "{{ result.w.event == 'error' }}"}
+"""
+    assert play(text, script=[later(6)]).run.state == "late"
+    assert play(text, script=[event("ok")]).run.state == "z"
+    assert play(text, script=[event("error")]).run.state == "error"
+    assert ["takes failures, not the event" in str(one) for one in read_workflow(text).warnings] == [True]
 
 
 def test_r4_a_condition_that_raises_counts_as_false_and_is_recorded() -> None:
@@ -210,7 +273,7 @@ states:
 transitions:
   - {from: a, to: z, condition: "{{ result.t.done }}"}
   - {from: a, to: a, condition: "{{ result.t.success }}"}
-  - {from: a, to: retry}
+  - {from: a, to: retry, on: error}
   - {from: retry, to: a}
 """
     told = play(text, {"t": [NO, NO, {}, NO, {"done": True}]})
@@ -251,13 +314,19 @@ error_handlers:
     assert play(text, {"t": [BROKEN]}).run.state == "all"
 
 
-def test_r8_an_open_transition_is_taken_after_a_failure_too() -> None:
+def test_r8_a_transition_whose_condition_always_holds_is_taken_after_a_failure_too() -> None:
     text = """
 states: {a: {type: initial, actions: [{id: t, tool: t}]}, z: {type: final}, net: {type: final}}
-transitions: [{from: a, to: z}]
+transitions: [{from: a, to: z%s}]
 error_handlers: [{error_type: "*", action: log_error, fallback_state: net}]
 """
-    assert play(text, {"t": [BROKEN]}).run.state == "z"
+    for always in (', condition: "{{ true }}"', ", condition: true"):
+        assert play(text % always, {"t": [BROKEN]}).run.state == "z"
+        assert play(text % always, {"t": [NO]}).run.state == "z"
+    for unsaid in ("", ", priority: 3"):
+        assert play(text % unsaid, {"t": [BROKEN]}).run.state == "net"
+        assert play(text % unsaid, {"t": [NO]}).run.state == "net"
+        assert play(text % unsaid).run.state == "z"
 
 
 def test_r8_what_nothing_takes_fails_the_run() -> None:

@@ -26,7 +26,7 @@ def table(machine: Machine) -> str:
     lines = [f"machine {machine.name} from {machine.initial}"]
     for row in machine.transitions:
         on = f"!{row.error}" if row.error else row.on or "-"
-        marks = [word for word in ("even_failed", "is_retry", "is_kill") if getattr(row, word)]
+        marks = [word for word in ("even_failed", "only_failed", "is_retry", "is_kill") if getattr(row, word)]
         marks += [f"priority={row.priority}"] if row.priority else []
         when = f" if {row.when}" if row.when else ""
         lines.append(f"  {row.source} {on} {row.target}{when}" + (f" ({' '.join(marks)})" if marks else ""))
@@ -84,7 +84,7 @@ def test_a_workflow_is_a_definition_like_any_other() -> None:
     assert [text.rpartition("/")[2] for text in load(str(FILES / "seed_1_basic.yaml")).warnings] == [
         "seed_1_basic.yaml:8:3: warning: the variable `timeout` is never read",
         "seed_1_basic.yaml:24:3: warning: `execute` has no default branch: the run fails with `no_transition` if no"
-        " condition holds; add a last transition without a condition",
+        ' condition holds; add a last transition with `condition: "{{ true }}"`',
     ]
 
 

@@ -21,7 +21,7 @@ states:
   bad: {type: error}
 transitions:
   - {from: a, to: b, condition: "{{ result.look.success }}"}
-  - {from: a, to: bad}
+  - {from: a, to: bad, on: error}
   - {from: b, to: c, condition: "{{ result.pay.success }}"}
   - {from: c, to: d}
   - {from: d, to: z}

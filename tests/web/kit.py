@@ -16,12 +16,13 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
+from tests.effort import PATIENCE_S
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 DETENT = Path(sys.executable).parent / "detent"
 FLOWS = ("RELEASE", "JOURNEY", "PAYMENT", "BOOKING", "WEATHER", "NOTEBOOK", "ASSISTANT")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-PATIENCE_S = 30.0
 
 # What the page says and takes away again after a moment is written down, for a machine may be busy in that moment.
 HEARD = """

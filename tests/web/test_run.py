@@ -5,11 +5,11 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page, expect
 
+from tests.effort import PATIENCE_S
 from tests.web.conftest import Look
-from tests.web.kit import DETENT, PATIENCE_S, Stage, gone, shown, told, until
+from tests.web.kit import DETENT, Stage, gone, shown, told, until
 
 JOB = """\
 worker: {use: shell, command: ["sed", "-i", "s/[*]/+/", "sum.py"]}
@@ -235,7 +235,6 @@ def test_a_conversation_has_its_tools_between_the_words(stage: Stage, look: Look
     expect(page.locator(".say.tool")).to_contain_text("release.publish")
 
 
-@pytest.mark.limit(120)
 def test_after_a_cut_the_page_goes_on_where_it_was(look: Look, tmp_path: Path) -> None:
     stage = Stage(tmp_path / "other")
     try:

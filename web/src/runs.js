@@ -34,7 +34,7 @@ function Row({ line, isNew, isHere }) {
     <td class="is"><${Status} status=${line.status} /></td>
     <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small></td>
     <td class="in"><span class="state"><${Text} value=${line.state} /></span></td>
-    <td class="asked cut">${asked && html`<${Text} value=${asked.question || asked.action} />`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
+    <td class="asked cut">${asked ? html`<${Text} value=${asked.question || asked.action} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${line.error.message}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
     <td class="soft when"><time datetime=${iso(line.updated_at)} title=${moment(line.updated_at)}>${age(line.updated_at)}</time>
       <small><time datetime=${iso(line.started_at)} title=${moment(line.started_at)}>${_("started {when}", { when: age(line.started_at) })}</time></small></td>
     <td class="number">${money(line.cost_usd)}</td></tr>`;
@@ -98,7 +98,7 @@ export function Runs() {
     ${trouble.value && html`<div class="note harm" role="alert">${trouble.value}</div>`}
     ${!found.value ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /><i /></div>`
     : !found.value.length && !next.value ? html`<div class="card empty"><h2>${key === JSON.stringify(read(new URLSearchParams())) ? _("No runs yet") : _("No run fits")}</h2><p>${_("Start one under Definitions, or with: detent run FILE")}</p></div>`
-      : html`<div class="card"><table class="runs"><thead><tr><th scope="col">${_("Status")}</th><th scope="col">${_("Machine")}</th><th scope="col">${_("State")}</th><th scope="col">${_("Waits for")}</th><th scope="col">${_("Changed")}</th><th scope="col" class="number">${_("Cost")}</th></tr></thead>
+      : html`<div class="card"><table class="runs"><thead><tr><th scope="col">${_("Status")}</th><th scope="col">${_("Machine")}</th><th scope="col">${_("State")}</th><th scope="col">${_("Question or error")}</th><th scope="col">${_("Changed")}</th><th scope="col" class="number">${_("Cost")}</th></tr></thead>
         <tbody>${found.value.map((line, at) => html`<${Row} key=${line.run_id} line=${line} isNew=${fresh.value.has(line.run_id)} isHere=${at === here.value} />`)}</tbody></table></div>
       ${next.value && html`<p class="row older"><button onClick=${() => older().catch((error) => { trouble.value = error.message; })}>${_("Show older")}</button></p>`}`}`;
 }

@@ -274,13 +274,21 @@ def finished(draft: Draft, contract: Contract) -> None:
         draft.ready.append((path, lane.position + 1))
         return
     failure = contract.error or Failure("engine_error", f"{contract.id} ended as {contract.status.value}")
-    result: dict[str, Any] = {"success": False, "error": {"type": failure.type, "message": failure.message}}
-    if contract.result is not None:
-        result["result"] = contract.result
-    record(draft, path, contract.action, result)
+    record(draft, path, contract.action, _failed_result(draft, contract, failure))
     work = draft.work(contract)
     if not (work.retries and _again(draft, contract, work, failure)):
         ended(draft, path, failure)
+
+
+def _failed_result(draft: Draft, contract: Contract, failure: Failure) -> dict[str, Any]:
+    """What is kept of a call that failed: what it gave, with `success: false` and the error beside it."""
+    said: dict[str, Any] = {"success": False, "error": {"type": failure.type, "message": failure.message}}
+    given = contract.result
+    if given is None:
+        return said
+    # By rules 1, and where it is the result of another deed that stands in the way, it lies one level deeper.
+    is_own = draft.get("rules") >= 2 and contract.status is Status.FAILED and isinstance(given, dict)
+    return {**given, **said} if is_own else {**said, "result": given}
 
 
 def _may_retry(contract: Contract, failure: Failure) -> bool:

@@ -98,6 +98,7 @@ class Place:
         "is_idle",
         "local",
         "net",
+        "onward",
         "plain",
         "settled",
         "signals",
@@ -123,6 +124,7 @@ class Place:
                 self.settled.append(way)
             else:
                 (self.net if way.row.error == "*" else self.caught).append(way)
+        self.onward = [way for way in self.settled if not way.row.only_failed]  # when all went well
         awaited = [name for work in _waits(self.work) for name, _ in work.matches]
         self.accepts = tuple(dict.fromkeys([*self.signals, *awaited]))
         self.is_idle = bool(self.signals) and not (
@@ -169,9 +171,9 @@ class Chart:
                     place.plain[event] = (row.target, (Taken("transition", state, event, row.target),))
 
     def _straight(self, state: str, place: Place) -> tuple[str, Work, Taken] | None:
-        if len(place.work) != 1 or not place.settled or not _takes_time(place.work[0]):
+        if len(place.work) != 1 or not place.onward or not _takes_time(place.work[0]):
             return None
-        way = place.settled[0]
+        way = place.onward[0]
         if way.when or way.then or way.row.is_kill:
             return None
         target = self.places[way.row.target]
@@ -211,6 +213,14 @@ def _takes_time(work: Work) -> bool:
 def _text(condition: Any) -> str:
     """A `choose` may say true or false outright."""
     return condition if isinstance(condition, str) else str(bool(condition)).lower()
+
+
+def ids(work: Iterable[Work]) -> Iterator[str]:
+    """The names of these actions, and of those in their branches."""
+    for one in work:
+        yield one.action.id
+        for _, inner in one.branches:
+            yield from ids(inner)
 
 
 def _waits(work: Iterable[Work]) -> Iterator[Work]:

@@ -73,13 +73,15 @@ def _check_transition(machine: "Machine", row: "Transition", known: set[str], wh
             f"{did_you_mean(row.target, known)}",
             where,
         )
-    if not (row.on or row.error or row.then or row.source in machine.ends):
+    if not (row.on or row.error or row.then or row.only_failed or row.source in machine.ends):
         return
     place = f"{where}, `{row.source}` → `{row.target}`"
     if row.on:
         _identifier(row.on, "event", place)
     if row.on and row.error:
         raise DefinitionError("a row is for a signal or for an error, not for both", place)
+    if row.only_failed and (row.on or row.error or not row.even_failed):
+        raise DefinitionError("`only_failed` is for rows open to failures that name no signal and no error", place)
     if row.error and not _ERROR_NAME.fullmatch(row.error):
         raise DefinitionError(f"`{row.error}` is not an error type", place)
     if row.source in machine.ends and not row.on:
@@ -225,7 +227,7 @@ def _onward(machine: "Machine") -> Iterator[tuple[str, str]]:
     """Where each state that does nothing surely leads."""
     done: dict[str, list[Transition]] = {}
     for row in sorted(machine.transitions, key=lambda r: -r.priority):
-        if not (row.on or row.error):
+        if not (row.on or row.error or row.only_failed):
             done.setdefault(row.source, []).append(row)
     for state in machine.states:
         if state in machine.ends or machine.work.get(state):

@@ -105,6 +105,7 @@ class Transition(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     then: tuple[Action, ...] = ()  # set, log and notes only
     even_failed: bool = False  # also tried after a failure that no typed row takes
+    only_failed: bool = False  # and only then: after a call that failed, or that answered `success: false`
     is_retry: bool = False  # goes back to its source; errors that are never retried do not enable it
     is_kill: bool = False  # stop everything and end as failed in the target, without its work
 

@@ -5,10 +5,12 @@ Order after a failure: rows that name its type, rows open to failures, the last 
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from detent.core import lane
 from detent.core.attempt import NEVER_RETRIED
 from detent.core.branch import leave
-from detent.core.chart import Row
+from detent.core.chart import Row, ids
 from detent.core.contract import Failure
 from detent.core.draft import Draft
 from detent.core.events import Signalled
@@ -20,6 +22,7 @@ CHAIN_MAX = 10_000  # transitions one event may lead to
 REJECTIONS = ("approval_rejected", "already_done", "key_held")
 LIMITS = ("loop_limit", "timeout.workflow", "budget_exceeded")  # caught once; the second time the run fails
 HARD_LIMITS = ("loop_limit", "timeout.workflow")  # and these only by a row that names them
+UNNAMED = (*REJECTIONS, *LIMITS, "no_transition")  # ends of a run that no row was expected to take
 
 
 def rest(draft: Draft) -> None:
@@ -92,7 +95,7 @@ def _settle(draft: Draft) -> None:
         if later and failure is None:
             _pass(draft, later)
     elif reason is not None:
-        _fail(draft, reason)
+        _fail(draft, _named(draft, reason))
     elif 0 < draft.get("state_deadline") <= draft.at:
         draft.changes["state_deadline"] = 0.0
         settle(draft, Failure("timeout.state", f"`{draft.state}` took too long"))
@@ -128,15 +131,66 @@ def _choose(draft: Draft, failure: Failure | None, raised: str) -> tuple[Row | N
         stuck = Failure("no_transition", f"`{draft.state}` raised `{raised}`; it has ways for: {known}")
     else:
         said = len(draft.taken)
-        way = _first(draft, place.settled)
-        if way is not None or place.signals or (draft.get("state_deadline") and not place.settled):
+        no = _no(draft)
+        way = _first(draft, place.onward) if no is None else _after_no(draft, no)
+        if way is not None:
             return way, "", None
+        passed = _passed_over(draft) if no is not None else []
+        if not passed and (place.signals or (draft.get("state_deadline") and not place.settled)):
+            return None, "", None
         broken = [t.event for t in draft.taken[said:] if t.kind == "condition" and t.value is None]
         stuck = Failure("no_transition", f"nothing leads on from `{draft.state}`")
         if broken:
             stuck = Failure("expression_error", broken[0])
+        elif no is not None and passed:
+            stuck = no
     draft.changes["error"] = draft.cause = stuck
     return _catch(draft, stuck, is_settled=True), "", stuck
+
+
+def _no(draft: Draft) -> Failure | None:
+    """What failed where an action has answered `success: false`: its own error, or one that names it."""
+    if not draft.get("is_business_failure"):
+        return None
+    results = draft.get("results")
+    for action in ids(draft.place.work):
+        said = results.get(action)
+        if isinstance(said, dict) and said.get("success") is False:
+            return _own_error(action, said.get("error"))
+    return Failure("tool_failure", f"an action of `{draft.state}` answered `success: false`")
+
+
+def _own_error(action: str, said: Any) -> Failure:
+    if isinstance(said, dict) and isinstance(said.get("type"), str) and said["type"]:
+        return Failure(said["type"], str(said.get("message") or f"`{action}` failed"))
+    detail = f": {said}" if isinstance(said, str) and said else ""
+    return Failure("tool_failure", f"`{action}` answered `success: false`{detail}")
+
+
+def _after_no(draft: Draft, no: Failure) -> Row | None:
+    """The row for work that was done and did not succeed; one without a condition is for success."""
+    rows = draft.place.settled
+    if draft.get("rules") >= 2:
+        draft.cause = no
+        rows = [way for way in rows if way.when is not None or way.row.even_failed]
+    way = _first(draft, rows)
+    if way is not None and way.row.only_failed:
+        draft.changes["error"] = no
+    return way
+
+
+def _passed_over(draft: Draft) -> list[str]:
+    """The rows that only success takes, and that a failure has passed over."""
+    if draft.get("rules") < 2:
+        return []
+    rows = [way.row for way in draft.place.settled if way.when is None and not way.row.even_failed]
+    return [f"{draft.state} → {row.target}" for row in rows]
+
+
+def _named(draft: Draft, failure: Failure) -> Failure:
+    """The failure that ends the run, with the rows it has passed over."""
+    passed = [] if failure.type in UNNAMED else _passed_over(draft)
+    return replace(failure, data={**failure.data, "passed_over": passed}) if passed else failure
 
 
 def _catch(draft: Draft, failure: Failure, is_settled: bool = False) -> Row | None:
@@ -209,12 +263,27 @@ def enter(draft: Draft, state: str, is_limited: bool = True) -> None:
 
 def _arrive(draft: Draft, status: Status) -> None:
     """An end state: it may set and log, then the run is over."""
+    if status is Status.FAILED and draft.get("rules") >= 2 and draft.get("error") is None:
+        draft.changes["error"] = draft.cause or _reason(draft)
     try:
         for work in draft.place.work:
             lane.act(draft, "", work)
     except (ExpressionError, Refused) as error:
         draft.say("note", subject=draft.state, value=f"skipped: {error}")
     end(draft, status, None if status is Status.COMPLETED else draft.get("error") or draft.cause)
+
+
+def _reason(draft: Draft) -> Failure:
+    """Why a run fails where no failure led it to its end: the row that did."""
+    taken = draft.taken
+    at = next((at for at in reversed(range(len(taken))) if taken[at].kind == "transition"), None)
+    if at is None:
+        return Failure("error_state", f"the run began in `{draft.state}`, which is a failed end")
+    way, before = taken[at], taken[at - 1] if at else None
+    because = f" on `{way.event}`" if way.event else ""
+    if before is not None and before.kind == "condition" and before.value is True:
+        because += f", because {before.subject}"
+    return Failure("error_state", f"`{way.source}` led to the failed end `{way.target}`{because}")
 
 
 def _over_limit(draft: Draft, state: str) -> Failure | None:

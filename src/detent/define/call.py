@@ -4,11 +4,12 @@ from typing import Any
 
 from detent.core.machine import Action, Retry
 from detent.define.approval import approval
-from detent.define.grammar import ERROR_TYPES
-from detent.define.kind import seconds
+from detent.define.grammar import ACTION, ERROR_TYPES
+from detent.define.kind import Spot, numbers, seconds
 from detent.define.plan import Plan, lean
 from detent.define.shape import Fields, fields
 
+TOLERANT = {"ok_exit": "shell", "ok_status": "http"}  # whose answers each widens
 CARE = frozenset({"side_effect", "approval", "when", "timeout", "retry", "key", "scope", "repeat", "on_repeat"})
 
 
@@ -47,13 +48,37 @@ def _target(plan: Plan, given: Fields, key: str) -> tuple[str, Any]:
     if key == "tool":
         if "input" in given:
             given.say("input", "`input` is for a child workflow; a tool is given `params`")
-        return str(given["tool"]), params
+        return str(given["tool"]), _tolerant(plan, given, params)
     if key == "python":
         return "python", {"function": given["python"], "args": params}
     if "input" in given and "params" in given:
         given.say("input", "`input` and `params` are the same for a child workflow; write one of them")
     machine = plan.find_child(plan.page, given.at("workflow"), str(given["workflow"]))
     return "child", {"machine": machine or {}, "input": given.get("input", params)}
+
+
+def _tolerant(plan: Plan, given: Fields, params: Any) -> Any:
+    """What the tool is given, with the answers that are no failures; these are checked wherever they stand."""
+    for key, tool in TOLERANT.items():
+        is_inside = isinstance(params, dict) and key in params
+        if is_inside and given["tool"] == tool and not _is_expression(params[key]):
+            spot = Spot(plan.page, (*given.at("params"), key), ACTION[key], key)
+            numbers(spot, params[key])
+        if key not in given:
+            continue
+        if given["tool"] != tool:
+            given.say(key, f"`{key}` is for the tool `{tool}`")
+        elif is_inside:
+            given.say(key, f"`{key}` stands here and under `params`", "write it once")
+        elif not isinstance(params, dict):
+            given.say(key, "`params` is an expression here", f"let it give `{key}` too")
+        else:
+            params = {**params, key: given[key]}
+    return params
+
+
+def _is_expression(value: Any) -> bool:
+    return isinstance(value, str) and "{{" in value
 
 
 def _text(given: Fields, key: str) -> str:

@@ -15,11 +15,13 @@ REPEATS = ("ask", "allow", "refuse", "reuse")
 SCOPES = ("global", "session", "run")
 IMPLICIT_ERRORS = ("error", "error_state")  # undeclared names that mean a failed end
 RETRY = "retry"  # the undeclared name that means: enter the source state again
+ERROR = "error"  # the event that stands for a failure of the state's work
 GRAMMAR_VERSION = 1
 ERROR_TYPES = (
     "validation_error",
     "tool_failure",
     "tool_failure.exit",
+    "tool_failure.http",
     "tool_failure.exception",
     "tool_failure.not_found",
     "tool_failure.unknown_outcome",
@@ -65,6 +67,7 @@ Kind = Literal[
     "items",  # a list, or an expression that gives one
     "plain",  # a mapping of plain values
     "names",  # a text or a list of texts
+    "numbers",  # a whole number or a list of them
     "schema",  # JSON Schema, or a short form of it
     "join",
     "path",
@@ -152,6 +155,8 @@ ACTION: Shape = {
     "approval": Key("approval", "Ask a person first, and who may answer.", types=_CALL),
     "timeout": Key("duration", "How long the call may take.", types=_CALL),
     "retry": Key("one", "Try again when the call fails.", of="retry", types=_CALL),
+    "ok_exit": Key("numbers", "The exit codes of `shell` that mean success; 0 if it says nothing.", types=_CALL),
+    "ok_status": Key("numbers", "Statuses of `http`, of 400 and more, that mean success.", types=_CALL),
     "key": Key("template", "Your own idempotency key.", types=_CALL),
     "scope": Key("choice", "How far the idempotency key reaches.", choices=SCOPES, types=_CALL),
     "repeat": Key("template", "Why an identical irreversible call is wanted again.", types=_CALL),
@@ -179,8 +184,8 @@ ACTION: Shape = {
 TRANSITION: Shape = {
     "from": Key("states", "The state it leaves; `*` is every state.", is_needed=True),
     "to": Key("state", "The state it leads to; `retry` enters the same state again.", is_needed=True),
-    "condition": Key("condition", "Taken only if this holds; without it, always."),
-    "on": Key("name", "Taken when this event comes."),
+    "condition": Key("condition", "Taken only if this holds; without it, when the state's work succeeded."),
+    "on": Key("name", "Taken when this event comes; `error`: when the state's work failed."),
     "priority": Key("integer", "Higher is tried first; 0 if it says nothing."),
     "description": Key("text", "When this way is taken."),
     "on_transition": Key("many", "What to set or log on the way.", of="step"),

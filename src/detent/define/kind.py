@@ -265,6 +265,14 @@ def _names(spot: Spot, value: Any) -> Any:
     return tuple(given)
 
 
+def numbers(spot: Spot, value: Any) -> Any:
+    """A whole number or a list of them, as a list."""
+    given = value if isinstance(value, list) else [value]
+    if not given or not all(isinstance(one, int) and not isinstance(one, bool) for one in given):
+        return spot.mistyped("a whole number or a list of them, as in `[0, 1]`", value)
+    return given
+
+
 def _schema(spot: Spot, value: Any) -> Any:
     if value is None:
         return {}
@@ -359,6 +367,7 @@ CHECKS: dict[str, Check] = {
     "items": _items,
     "plain": _plain,
     "names": _names,
+    "numbers": numbers,
     "schema": _schema,
     "join": _join,
     "path": _text,

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from detent.core.machine import Transition
+from detent.core.chart import INSTANT
+from detent.core.expression import names
+from detent.core.machine import Action, Transition
 from detent.core.status import Status
 from detent.define.document import Route
 from detent.define.grammar import ROOTS
@@ -12,7 +14,8 @@ from detent.define.problem import cut
 from detent.define.transition import inner
 
 TRUE = ("true", "True", "1")
-
+FOR_ALL = 'write `condition: "{{ true }}"` for success and failure, or `on: error` for failures alone'
+FAILURE = frozenset({"error", "result", "attempt"})  # what a condition reads that looks at how the work went
 
 Way = tuple[Transition, Route]
 
@@ -28,46 +31,126 @@ def lint(plan: Plan) -> None:
     _reach(plan)
 
 
-def _is_open(row: Transition) -> bool:
-    return not row.when or inner(row.when) in TRUE
+def is_open(row: Transition) -> bool:
+    """Whether it is taken whatever has become of the work."""
+    return not row.only_failed and (inner(row.when) in TRUE if row.when else row.even_failed)
+
+
+def _is_for_success(row: Transition) -> bool:
+    return not (row.when or row.even_failed)
+
+
+def can_fail(plan: Plan, state: str) -> bool:
+    """Whether the work of a state may fail or answer no."""
+    return state in plan.timeouts_s or any(map(_may_fail, plan.work.get(state, ())))
+
+
+def _may_fail(action: Action) -> bool:
+    if action.branches:
+        return any(_may_fail(inner) for branch in action.branches for inner in branch.actions)
+    return bool(action.wait.timeout_s) if action.wait is not None else action.effect not in INSTANT
 
 
 def _ways(plan: Plan, state: str, rows: list[Way], everywhere: list[Way]) -> None:
     """Ways behind one that is always taken, and states that may find no way at all."""
-    for event in dict.fromkeys(row.on for row, _ in rows if not row.error):
-        _hidden(plan, state, [(row, path) for row, path in rows if row.on == event and not row.error])
+    for event in dict.fromkeys(row.on for row, _ in rows if row.on):
+        _hidden(plan, state, [(row, path) for row, path in rows if row.on == event])
     plain = [(row, path) for row, path in rows if not row.error and not row.on]
-    opens = [path for row, path in plain if _is_open(row)]
-    if plain and not opens and not _is_complete([row for row, _ in plain]) and plan.types[state] != "wait":
+    _hidden_after_work(plan, state, plain)
+    _passed_over(plan, state, plain, [row for row, _ in [*rows, *everywhere] if row.error])
+    onward = [row for row, _ in plain if not row.only_failed]
+    has_default = any(is_open(row) or _is_for_success(row) for row in onward)
+    is_complete = _is_complete(onward) or (len(onward) < len(plain) and _asks_for_success(plan, state, onward))
+    if onward and not has_default and not is_complete and plan.types[state] != "wait":
         message = f"`{state}` has no default branch: the run fails with `no_transition` if no condition holds"
-        plan.page.warn(plan.path_of(state), message, "add a last transition without a condition", at_key=True)
+        hint = 'add a last transition with `condition: "{{ true }}"`'
+        plan.page.warn(plan.path_of(state), message, hint, at_key=True)
     if not any(not row.error for row, _ in [*rows, *everywhere]):
         message = f"nothing leads on from `{state}`: the run fails there with `no_transition`"
         plan.page.warn(plan.path_of(state), message, "add a transition, or make it `type: final`", at_key=True)
-    if state not in plan.asking or any(row.error == "approval_rejected" for row, _ in [*rows, *everywhere]):
-        return
+    if state in plan.asking and not any(row.error == "approval_rejected" for row, _ in [*rows, *everywhere]):
+        _after_a_no(plan, state, plain)
+
+
+def _after_a_no(plan: Plan, state: str, rows: list[Way]) -> None:
     ends = plan.ends
-    onward = [path for row, path in plain if _is_open(row) and ends.get(row.target) is not Status.FAILED]
+    onward = [path for row, path in rows if is_open(row) and ends.get(row.target) is not Status.FAILED]
     if onward:
-        message = f"`{state}` asks first, and this transition has no condition: it may be taken after a no as well"
+        message = f"`{state}` asks first, and the condition of this transition always holds: it is taken after a no too"
         plan.page.warn(onward[0], message, "give it a condition, or add a handler for `approval_rejected`")
 
 
 def _hidden(plan: Plan, state: str, rows: list[Way]) -> None:
+    """Ways on a signal behind one that every such signal takes."""
     first: Route | None = None
     for row, path in rows:
         if first is not None:
-            line = plan.page.places[first][0]
-            message = f"`{state}` → `{row.target}` is never taken: the transition in line {line} has no condition"
-            plan.page.warn(path, message, "put it before that one, or leave it out")
-        elif _is_open(row):
+            _never(plan, state, row, path, first)
+        elif not row.when or inner(row.when) in TRUE:
             first = path
+
+
+def _never(plan: Plan, state: str, row: Transition, path: Route, before: Route) -> None:
+    line = plan.page.places[before][0]
+    message = f"`{state}` → `{row.target}` is never taken: the transition in line {line} has no condition"
+    plan.page.warn(path, message, "put it before that one, or leave it out")
+
+
+def _hidden_after_work(plan: Plan, state: str, rows: list[Way]) -> None:
+    """Ways behind one that takes whatever they could take: every success, every failure, or both."""
+    has_failures = can_fail(plan, state)
+    success: Route | None = None
+    failure: Route | None = None
+    for row, path in rows:
+        is_late = success is not None and not row.only_failed
+        if is_late and (failure is not None or not has_failures or _is_for_success(row)):
+            _never(plan, state, row, path, success or path)
+        elif row.only_failed and failure is not None:
+            _never(plan, state, row, path, failure)
+        elif is_late and not (is_open(row) or _reads(row) & FAILURE):
+            line = plan.page.places[success or path][0]
+            message = f"`{state}` → `{row.target}` is taken only after a failure: line {line} takes every success"
+            plan.page.warn(path, message, "put it before that one, or ask for the failure")
+        if is_open(row):
+            success, failure = success or path, failure or path
+        elif row.only_failed and not row.when:
+            failure = failure or path
+        elif _is_for_success(row):
+            success = success or path
+
+
+def _reads(row: Transition) -> set[str]:
+    """The roots that a condition reads."""
+    return {name.partition(".")[0] for name in names(row.when)}
+
+
+def _passed_over(plan: Plan, state: str, rows: list[Way], errors: list[Transition]) -> None:
+    """A last way without a condition is no default branch any more once the work can fail."""
+    is_caught = any(row.error in ("*", "tool_failure") for row in errors)
+    takes_failures = any(is_open(row) or row.only_failed for row, _ in rows) or is_caught
+    for number, (row, path) in enumerate(rows):
+        if not _is_for_success(row):
+            continue
+        if row.is_retry:
+            message = f"this enters `{state}` again when its work succeeded, and not after a failure"
+            plan.page.warn(path, message, "say `on: error`, or give it a condition")
+        before = [one for one, _ in rows[:number] if one.when]
+        if before and can_fail(plan, state) and not takes_failures and not _is_complete(before):
+            message = f"without a condition `{state}` → `{row.target}` is taken only when the work succeeded"
+            plan.page.warn(path, message, f"a failure ends the run here; {FOR_ALL}")
+        return
 
 
 def _is_complete(rows: list[Transition]) -> bool:
     """Whether one of the conditions is the plain opposite of another."""
     said = {inner(row.when) for row in rows}
     return any(f"not {one}" in said or f"not ({one})" in said for one in said)
+
+
+def _asks_for_success(plan: Plan, state: str, rows: list[Transition]) -> bool:
+    """Whether one of the conditions says in so many words that an action of the state succeeded."""
+    wanted = {f"result.{action.id}.success" for action in plan.work.get(state, ())}
+    return any(inner(row.when) in wanted for row in rows)
 
 
 def _reach(plan: Plan) -> None:

@@ -38,6 +38,7 @@ WORDS = {
     "items": "list, or expression",
     "plain": "mapping",
     "names": "text or list of texts",
+    "numbers": "whole number or list of them",
     "schema": "JSON Schema, or names with types",
     "join": "`all`, `any` or a number",
     "path": "file",

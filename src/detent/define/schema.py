@@ -47,6 +47,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "items": {"anyOf": [{"type": "array"}, _EXPRESSION, {"$ref": "#/$defs/action"}]},
     "plain": {"type": ["object", "null"]},
     "names": {"anyOf": [{"type": "string", "minLength": 1}, _TEXTS]},
+    "numbers": {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}, "minItems": 1}]},
     "schema": {
         "type": ["object", "null"],
         "additionalProperties": {"anyOf": [{"enum": list(TYPES)}, {"type": ["object", "array", "string", "boolean"]}]},

@@ -4,7 +4,7 @@ from typing import Any
 
 from detent.core.machine import Await, Transition
 from detent.define.document import Route
-from detent.define.grammar import RETRY
+from detent.define.grammar import ERROR, RETRY
 from detent.define.page import items
 from detent.define.plan import Plan
 from detent.define.shape import Fields, fields
@@ -24,9 +24,14 @@ def _transition(plan: Plan, given: Fields) -> None:
     target = plan.target(given.at("to"), given["to"], may_retry=True) if "to" in given else ""
     then = steps(plan, given.at("on_transition"), given["on_transition"]) if "on_transition" in given else ()
     event, when = given.get("on", ""), given.get("condition", "")
+    is_for_failures = event == ERROR
+    if is_for_failures:
+        event = ""
+        _check_error(plan, given, source)
     if event:
         plan.events[event] = None
-    if not source or not target or ("condition" in given.said and not when) or ("on" in given.said and not event):
+    is_broken = ("condition" in given.said and not when) or ("on" in given.said and "on" not in given)
+    if not source or not target or is_broken:
         return
     is_retry = target == RETRY and RETRY not in plan.types
     if is_retry and source == "*":
@@ -37,7 +42,7 @@ def _transition(plan: Plan, given: Fields) -> None:
         event = ""
         is_open = False
     else:
-        is_open = not event
+        is_open = not event and (bool(when) or is_for_failures)  # without a condition it is for success
     row = Transition(
         source=source,
         target=source if is_retry else target,
@@ -46,9 +51,17 @@ def _transition(plan: Plan, given: Fields) -> None:
         priority=given.get("priority", 0),
         then=then,
         even_failed=is_open,
+        only_failed=is_for_failures,
         is_retry=is_retry,
     )
     plan.add(row, given.path)
+
+
+def _check_error(plan: Plan, given: Fields, source: str) -> None:
+    """`on: error` takes failures; an event that is called `error` as well is asked for by its name."""
+    if ERROR in plan.named_events.get(source, ()):
+        hint = f"for the event write `condition: \"{{{{ result.{source}.event == 'error' }}}}\"`"
+        plan.page.warn(given.at("on"), "`on: error` takes failures, not the event `error`", hint)
 
 
 def _awaited(plan: Plan, state: str, event: str, when: str) -> str:

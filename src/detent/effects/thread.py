@@ -11,7 +11,7 @@ import contextlib
 import contextvars
 import os
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 IDLE_MAX = 8
@@ -50,37 +50,55 @@ _idle: list[_Worker] = []
 os.register_at_fork(after_in_child=_idle.clear)  # a child has the list, but not the threads
 
 
+class ThreadCall:
+    """A blocking function at work in a thread. Who awaits it may give up, and await it again: the call goes on."""
+
+    __slots__ = ("_loop", "_outcome", "_waiting")
+
+    def __init__(self, function: Callable[..., Any], *args: Any, **named: Any) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._outcome: tuple[Any, BaseException | None] | None = None
+        self._waiting: asyncio.Future[None] | None = None
+        context = contextvars.copy_context()
+
+        def call() -> Callable[[], object]:
+            result, failed = None, None
+            try:
+                result = context.run(function, *args, **named)
+            except BaseException as error:  # noqa: BLE001  # it is raised again where it is awaited
+                failed = error
+
+            def tell() -> None:
+                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                    self._loop.call_soon_threadsafe(self._settle, result, failed)
+
+            return tell
+
+        try:
+            worker = _idle.pop()
+        except IndexError:
+            worker = _Worker()
+        worker.calls.put(call)
+
+    def _settle(self, result: Any, error: BaseException | None) -> None:
+        self._outcome = result, error
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """What the function returns, or raise as it does; one caller may wait at a time."""
+        if self._outcome is None:
+            self._waiting = self._loop.create_future()
+            yield from self._waiting
+        assert self._outcome is not None  # noqa: S101 - nothing else wakes us
+        result, error = self._outcome
+        if error is None:
+            return result
+        if isinstance(error, Exception | SystemExit) and not isinstance(error, StopIteration):
+            raise error
+        raise RuntimeError(f"it ended with {type(error).__name__}: {error}") from error
+
+
 async def in_thread(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call a blocking function in a thread that a cancelled caller leaves behind."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if not done.done():
-            done.set_result((result, error))
-
-    def call() -> Callable[[], object]:
-        result, failed = None, None
-        try:
-            result = context.run(function, *args, **named)
-        except BaseException as error:  # noqa: BLE001  # it is raised again where it is awaited
-            failed = error
-
-        def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(settle, result, failed)
-
-        return tell
-
-    try:
-        worker = _idle.pop()
-    except IndexError:
-        worker = _Worker()
-    worker.calls.put(call)
-    result, error = await done
-    if error is None:
-        return result
-    if isinstance(error, Exception | SystemExit) and not isinstance(error, StopIteration):
-        raise error
-    raise RuntimeError(f"it ended with {type(error).__name__}: {error}") from error
+    return await ThreadCall(function, *args, **named)

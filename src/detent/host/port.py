@@ -33,6 +33,7 @@ class Summary(msgspec.Struct, frozen=True):
     cost_usd: float = 0.0
     checkpoint: str = ""
     source: str = ""
+    error: dict[str, str] | None = None  # why it has not ended well: type and message
     no: int = 0  # grows with every run; `list(before=no)` gives the page after this one
 
 

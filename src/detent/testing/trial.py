@@ -22,6 +22,7 @@ from detent.define.policy import compile_policy
 from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
 from detent.host.embedded.reader import entries, verify
+from detent.testing.answer import judged
 from detent.testing.case import Case, Step, Tools, differences, read_cases
 from detent.testing.world import MortalHost, Stuck, World, simulate
 
@@ -288,7 +289,8 @@ def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effec
     for name in sorted((every - {"*"}) | tools.keys()):
         found = known.get(name)
         kind: Kind = found.declared.kind if found is not None else "pure"
-        world.effect(name, kind=kind, answers=tools.get(name) or ({},), timeout_s=60)
+        made = world.effect(name, kind=kind, answers=tools.get(name) or ({},), timeout_s=60)
+        world.effects[name] = judged(made)
 
 
 def called(machine: Machine) -> set[str]:

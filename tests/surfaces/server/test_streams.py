@@ -155,7 +155,6 @@ def test_what_is_kept_of_words_is_bounded(words: list[dict[str, Any]], kept: lis
     assert spoken.words == (words if kept is None else kept)
 
 
-@pytest.mark.limit(90)
 async def test_a_reader_that_does_not_read_costs_nothing_and_misses_nothing(tmp_path: Path) -> None:
     async with stage(tmp_path) as at:
         run_id = await at.start("count")

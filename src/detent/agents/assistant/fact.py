@@ -106,7 +106,7 @@ def called(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Mappin
     is_theirs = said.get("call_hash", bound) == bound
     if isinstance(edited, dict) and is_theirs and status == "completed":
         arguments = edited
-    result = outcome.get("result") if isinstance(outcome, Mapping) and status != "completed" else _bare(outcome)
+    result = _bare(outcome) if status == "completed" else _given(outcome)
     view = consequence(
         f"{call['service']}.{call['method']}",
         status,
@@ -125,6 +125,12 @@ def _kind(outcome: Any) -> str:
     """The type of error in a result, if there is one."""
     error = outcome.get("error") if isinstance(outcome, Mapping) else None
     return str(error.get("type", "")) if isinstance(error, Mapping) else ""
+
+
+def _given(outcome: Any) -> Any:
+    """What a call that did not succeed gave all the same, without what the engine says of it."""
+    rest = {name: value for name, value in outcome.items() if name not in ("success", "error")} if outcome else {}
+    return rest.get("result") if rest.keys() <= {"result"} else rest
 
 
 def _bare(outcome: Any) -> Any:

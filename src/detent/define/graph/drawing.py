@@ -271,12 +271,12 @@ def _edges(machine: Machine, walk: _Walk) -> Iterator[Edge]:
 def _kind(row: Transition) -> EdgeKind:
     if row.is_retry:
         return "retry"
-    return "signal" if row.on else "error" if row.error else "settled"
+    return "signal" if row.on else "error" if row.error or row.only_failed else "settled"
 
 
 def _reason(row: Transition, is_choice: bool) -> str:
     """What is written on a row."""
-    name = row.on or (f"!{row.error}" if row.error else "")
+    name = row.on or (f"!{row.error}" if row.error else "on error" if row.only_failed else "")
     when = shorten("" if _is_same(row) else _bare(row.when), CONDITION_MAX)
     if name:
         text = f"{name} [{when}]" if when else name

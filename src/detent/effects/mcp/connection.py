@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from detent.core.deed import EffectFailed
+from detent.core.deed import EffectFailed, Kind
 from detent.effects.http import tls
 from detent.effects.kernel.orphan import marks
 from detent.effects.mcp.catalogue import Offer, keep, offers
@@ -82,6 +82,7 @@ class Connection:
         self.server = server
         self.resolver = Resolver(server.name)
         self.tools: dict[str, Offer] = {}
+        self.laxest: dict[str, Kind] = {}  # by tool: the most harmless that it was ever taken for
         self.protocol = ""
         self.turn = asyncio.Lock()  # of a server whose questions do not say which call they belong to
         self.active: Call | None = None
@@ -178,7 +179,7 @@ class Connection:
             if not cursor or len(found) >= TOOLS_MAX:
                 break
         tools = offers(self.server.name, found[:TOOLS_MAX])
-        keep(self._folder, self.server, tools)
+        self.laxest = keep(self._folder, self.server, tools)
         return tools
 
     def _not_reached(self, error: BaseException) -> EffectFailed:

@@ -138,8 +138,8 @@ class Doubts:
             contract = live.run.contract(contract_id) or contract  # its run may have moved on meanwhile
         finally:
             live.tasks.pop(contract_id, None)
-        at = clock.now()
-        first, *follow = [replace(moved, at=at) for moved in found or [doubtful(contract, doubt, lands_until)]]
+        at, advice = clock.now(), effect.advice if effect is not None else ""
+        first, *follow = [replace(moved, at=at) for moved in found or [doubtful(contract, doubt, lands_until, advice)]]
         self._attempts.tell(live, first, follow)
         if lands_until and not found:
             self.look_again(live, contract)

@@ -65,6 +65,7 @@ insert into held select scope, key, run_id, contract_id, call_hash, at from clai
 drop table claims;
 alter table held rename to claims
 """,
+    4: "alter table runs add column error text not null default ''",
 }
 VERSION = 1 + len(MIGRATIONS)
 
@@ -163,6 +164,11 @@ def _make(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def has_errors(db: sqlite3.Connection) -> bool:
+    """Whether the list of runs says why they failed; a file that only older versions have written to does not."""
+    return any(column[1] == "error" for column in db.execute("pragma table_info(runs)"))
 
 
 def roll_back(db: sqlite3.Connection) -> None:

@@ -1,4 +1,4 @@
-"""The journal: every event of every run in one SQLite file. More SQL is in `file`, `listing`, `claim`, `retention`.
+"""The journal: all events of all runs in one SQLite file. More SQL: `file`, `listing`, `claim`, `family`, `retention`.
 
 Events are the truth; each carries the hash of the one before it. The `runs` table and the snapshots are only
 caches of the fold, written in the same transaction. What `commit` has returned from survives a power cut.
@@ -18,7 +18,7 @@ from detent.core.events import Event
 from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
-from detent.host.embedded.file import MIGRATIONS, open_reading, open_writing, roll_back
+from detent.host.embedded.file import MIGRATIONS, has_errors, open_reading, open_writing, roll_back
 from detent.host.embedded.runway import Runway
 from detent.host.port import Summary
 
@@ -29,11 +29,11 @@ MACHINES_MAX = 100  # machines kept ready
 INSERT_EVENT = "insert into events (run, seq, id, body, hash) values (?, ?, ?, ?, ?)"
 INSERT_RUN = (
     "insert into runs (no, run_id, name, machine, state, status, seq, head, started_at, updated_at, wake_at, waiting,"
-    " by, session, parent, source, cost_usd) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " by, session, parent, source, cost_usd, error) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 UPDATE_RUN = (
     "update runs set machine = ?, state = ?, status = ?, seq = ?, head = ?, updated_at = ?, wake_at = ?, waiting = ?,"
-    " cost_usd = ?, held_by = ? where no = ?"
+    " cost_usd = ?, held_by = ?, error = ? where no = ?"
 )
 # Where nothing that is listed by has changed, the indexes are left alone.
 ADVANCE_RUN = "update runs set state = ?, seq = ?, head = ?, updated_at = ? where no = ?"
@@ -55,7 +55,7 @@ KEEP_NOTE = "update outbox set delivered_at = ?, tries = ?, problem = ? where ke
 NOTES = "select key, run_id, message, at, delivered_at, tries, problem from outbox"
 SUMMARY = (
     "select run_id, name, machine, state, status, seq, started_at, updated_at, wake_at, waiting, by, session, parent,"
-    " cost_usd, head, source, no from runs"
+    " cost_usd, head, source, no, error from runs"
 )
 
 
@@ -155,6 +155,7 @@ class Journal:
         self._kept: set[str] = set()  # digests of machines known to be in the file
         try:
             self._db = open_writing(path, sync, migrations) if is_writer else open_reading(path, migrations)
+            self.summary = SUMMARY if has_errors(self._db) else SUMMARY.replace(" error ", " '' ")
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"cannot open the journal {path}: {error}") from None
         self._runway = Runway(path) if is_writer and sync == "full" else None
@@ -266,18 +267,18 @@ class Journal:
 
     def record(self, run_id: str) -> Record | None:
         """A run's row by its whole id."""
-        row = self._one(f"{SUMMARY} where run_id = ?", (run_id,))
+        row = self._one(f"{self.summary} where run_id = ?", (run_id,))
         return None if row is None else record_of_row(row)
 
     def find(self, prefix: str) -> list[Record]:
         """The runs whose id begins like this, newest first; at most ten."""
         like = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        query = f"{SUMMARY} where run_id like ? escape '\\' order by parent <> '', no desc limit 10"
+        query = f"{self.summary} where run_id like ? escape '\\' order by parent <> '', no desc limit 10"
         return [record_of_row(row) for row in self._all(query, (like,))]
 
     def newest(self) -> Record | None:
         """The run started last that is nobody's child."""
-        row = self._one(f"{SUMMARY} where parent = '' order by no desc limit 1", ())
+        row = self._one(f"{self.summary} where parent = '' order by no desc limit 1", ())
         return None if row is None else record_of_row(row)
 
     def runs(self, status: Iterable[Status] = (), name: str = "", limit: int = 100, before: int = 0) -> list[Record]:
@@ -295,7 +296,7 @@ class Journal:
             values.append(before)
         clause = f" where {' and '.join(where)}" if where else ""
         found = []
-        for row in self._all(f"{SUMMARY}{clause} order by no desc limit ?", (*values, limit)):
+        for row in self._all(f"{self.summary}{clause} order by no desc limit ?", (*values, limit)):
             try:
                 found.append(record_of_row(row))
             except JournalError as error:
@@ -304,7 +305,7 @@ class Journal:
 
     def session(self, session: str, limit: int = 100) -> list[Record]:
         """The runs of a session whose ids begin with its name, newest first."""
-        query = f"{SUMMARY} where run_id > ? and run_id < ? and session = ? order by run_id desc limit ?"
+        query = f"{self.summary} where run_id > ? and run_id < ? and session = ? order by run_id desc limit ?"
         return [record_of_row(row) for row in self._all(query, (f"{session}-", f"{session}-~", session, limit))]
 
     def timers(self) -> list[tuple[float, str]]:
@@ -416,7 +417,7 @@ class Journal:
             raise JournalError(_explained(error, self.path)) from None
 
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
-        """For `listing`, `claim` and `retention`, which have questions of their own."""
+        """For `listing`, `claim`, `family` and `retention`, which have questions of their own."""
         return self._all(query, values)
 
     def _all(self, query: str, values: Sequence[Any]) -> list[Any]:
@@ -433,7 +434,7 @@ def record_of_row(row: Any) -> Record:
             run_id=row[0], name=row[1], machine=row[2], state=row[3], status=Status(row[4]), seq=row[5],
             started_at=row[6], updated_at=row[7], wake_at=row[8] or 0.0, waiting=tuple(msgspec.json.decode(row[9])),
             by=row[10], session=row[11], parent=row[12], cost_usd=row[13], checkpoint=row[14].hex(), source=row[15],
-            no=row[16],
+            no=row[16], error=msgspec.json.decode(row[17]) if row[17] else None,
         )  # fmt: skip
     except (ValueError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         raise JournalError(f"run {row[0]} is damaged: its entry in the list makes no sense ({error})") from None

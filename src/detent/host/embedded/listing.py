@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from detent.core.status import Status
 from detent.errors import JournalError
-from detent.host.embedded.journal import SUMMARY, Journal, Record, record_of_row
+from detent.host.embedded.journal import Journal, Record, record_of_row
 
 SCAN_MAX = 20_000  # rows one search looks at
 COUNT = "select count(*) from runs"
@@ -61,7 +61,7 @@ class Listing(Journal):
         for status in dict.fromkeys(s.value for s in wanted.status) or [None]:
             parts = ["no < ?", "no >= ?", *(["status = ?"] if status else []), *where]
             given = [before, floor, *([status] if status else []), *values, wanted.limit + 1]
-            rows += self._all(f"{SUMMARY} where {' and '.join(parts)} order by no desc limit ?", given)
+            rows += self._all(f"{self.summary} where {' and '.join(parts)} order by no desc limit ?", given)
         rows.sort(key=lambda row: -row[16])
         page, rest = rows[: wanted.limit], rows[wanted.limit :]
         following = int(page[-1][16]) if rest else floor if is_scan and floor > 1 else 0
@@ -69,7 +69,7 @@ class Listing(Journal):
 
     def waiting(self, limit: int) -> list[Record]:
         """Runs with a question for people, oldest first."""
-        return self._sound(self._all(f"{SUMMARY} {OPEN} order by no limit ?", (limit,)))
+        return self._sound(self._all(f"{self.summary} {OPEN} order by no limit ?", (limit,)))
 
     def waiting_count(self) -> int:
         """How many runs have a question for people."""
@@ -95,7 +95,7 @@ class Listing(Journal):
         """The rows of these runs."""
         wanted = list(run_ids)
         marks = ", ".join("?" * len(wanted))
-        return self._sound(self._all(f"{SUMMARY} where run_id in ({marks})", wanted)) if wanted else []
+        return self._sound(self._all(f"{self.summary} where run_id in ({marks})", wanted)) if wanted else []
 
     def _sound(self, rows: Iterable[tuple[object, ...]]) -> list[Record]:
         found = []

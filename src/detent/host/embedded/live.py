@@ -9,6 +9,7 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.engine import advance
 from detent.core.events import Event, migrated_to
+from detent.core.graft import FORK_RULES
 from detent.core.machine import Machine
 from detent.core.question import Question
 from detent.core.run import Run
@@ -20,6 +21,7 @@ from detent.host.embedded.journal import Batch, Journal, Record, chain, encode, 
 ENGINE = "3"  # changes when the fold's meaning does: older snapshots are then ignored
 SNAPSHOT_EVERY = 100
 CHECKPOINT_MIN = 6  # letters
+ERROR_MAX = 500  # letters of a message in the list
 EARLIER_MAX = 16_384  # bytes of an earlier deed that are shown with a question
 
 STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, and this is asked at every event
@@ -90,10 +92,12 @@ class Live:
             batch.machine = self.machine
             first = (self.no, run.id, self.machine.name, run.machine, run.state, status, run.seq, self.head)
             times = (run.started_at, run.at, wake_at)
-            batch.insert = (*first, *times, waiting, run.by, run.session, run.parent, run.source, cost)
-            self.listed = (run.machine, status, wake_at, waiting, cost, "")
+            error = _error(run)
+            batch.insert = (*first, *times, waiting, run.by, run.session, run.parent, run.source, cost, error)
+            self.listed = (run.machine, status, wake_at, waiting, cost, "", error)
             return
-        listed = (run.machine, status, wake_at, waiting, cost, run.held_by if run.is_held else "")
+        held_by = run.held_by if run.is_held else ""
+        listed = (run.machine, status, wake_at, waiting, cost, held_by, "" if run.ended is None else _error(run))
         if listed == self.listed:
             batch.advance = (run.state, run.seq, self.head, run.at, self.no)
         else:
@@ -116,6 +120,13 @@ def _waiting(run: Run) -> str:
         if contract.status is Status.WAITING:
             return encode([question_of(c) for c in run.waiting]).decode()
     return "[]"
+
+
+def _error(run: Run) -> str:
+    """Why a run has not ended well, as the list keeps it."""
+    if run.error is None or run.ended is None or run.ended is Status.COMPLETED:
+        return ""
+    return encode({"type": run.error.type, "message": run.error.message[:ERROR_MAX]}).decode()
 
 
 def question_of(contract: Contract) -> dict[str, Any]:
@@ -192,7 +203,8 @@ def _load(journal: Journal, run_id: str, upto: int) -> Live:
 def origin(was: Live) -> dict[str, Any]:
     """What a fork of this run begins as."""
     run = was.run
-    return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), "run": msgspec.to_builtins(run)}
+    begins_as = {"run": msgspec.to_builtins(run), "rules": FORK_RULES}
+    return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), **begins_as}
 
 
 def seq_at(journal: Journal, record: Record, at: str) -> int:

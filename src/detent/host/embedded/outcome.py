@@ -109,7 +109,7 @@ def settled_at(contract: Contract, now: float) -> float:
     return given_up + contract.settle_s
 
 
-def doubtful(contract: Contract, doubt: Doubt, lands_until: float = 0.0) -> ContractMoved:
+def doubtful(contract: Contract, doubt: Doubt, lands_until: float = 0.0, advice: str = "") -> ContractMoved:
     """The question whether it happened; until `lands_until` nobody can know that it did not."""
     data: dict[str, Any] = {"choices": ["happened", "not_happened", "give_up"], "key": contract.key}
     if doubt.cause:
@@ -118,7 +118,8 @@ def doubtful(contract: Contract, doubt: Doubt, lands_until: float = 0.0) -> Cont
         data["result"] = doubt.result
     if lands_until:
         data["lands_until"] = lands_until
-    question = Question(f"`{contract.effect}` may already have happened. Did it?", "outcome_unknown", data=data)
+    text = f"`{contract.effect}` may already have happened. Did it?" + (f"\n{advice}" if advice else "")
+    question = Question(text, "outcome_unknown", data=data)
     return ContractMoved(contract.id, "suspend", question=question, deed="possible", actor="recovery")
 
 

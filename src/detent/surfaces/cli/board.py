@@ -147,7 +147,7 @@ def table(runs: Sequence[Summary]) -> list[str]:
 
 
 def _head() -> list[str]:
-    return [_("run"), _("machine"), _("state"), _("status"), _("changed"), _("question")]
+    return [_("run"), _("machine"), _("state"), _("status"), _("changed"), _("question or error")]
 
 
 def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
@@ -171,6 +171,8 @@ def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
 def _row(summary: Summary) -> list[str]:
     first = str(summary.waiting[0].get("question", "")) if summary.waiting else ""
     asked = brief(first, 60)
+    if summary.error is not None:
+        asked = brief(f"{summary.error['type']}: {summary.error['message']}", 60)
     if len(summary.waiting) > 1:
         asked = _("{question} (and {count} more)", question=asked, count=len(summary.waiting) - 1)
     names = [summary.run_id, visible(summary.name), visible(summary.state)]

@@ -3,6 +3,7 @@
 `risk` is worth knowing but nothing is wrong; only a `problem` makes the exit code 1.
 """
 
+import asyncio
 import os
 import platform
 import shutil
@@ -21,17 +22,19 @@ from detent.define.problem import BrokenDefinition
 from detent.errors import DetentError
 from detent.host.embedded.file import VERSION
 from detent.host.embedded.journal import Journal
+from detent.host.embedded.knock import is_answering
 from detent.host.embedded.lock import holder, is_held
 from detent.host.embedded.reader import verify
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.option import verb
-from detent.surfaces.cli.text import status_word, visible, when
+from detent.surfaces.cli.text import process_name, silence, status_word, visible
 from detent.surfaces.language import _
 from detent.surfaces.policy import find_policy, policy_file
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024
 RUNS_MAX = 1_000_000
+PING_S = 2.0
 COLOURS = {"ok": "green", "note": "dim", "risk": "yellow", "problem": "red"}
 
 
@@ -255,10 +258,9 @@ def _lock(home: Path) -> Finding:
     if not is_held(home):
         return Finding("lock", "ok", _("nobody writes the journal now"))
     found = holder(home)
-    since = when(float(found.get("since") or 0))
-    return Finding(
-        "lock", "ok", _("process {pid} writes the journal, since {when}", pid=found.get("pid", "?"), when=since)
-    )
+    if asyncio.run(is_answering(home, PING_S)):
+        return Finding("lock", "ok", _("{process} writes the journal", process=process_name(*found)))
+    return Finding("lock", "problem", " ".join(silence(*found)).rstrip())
 
 
 def _journal(caller: Caller, is_deep: bool) -> Iterator[Finding]:

@@ -79,6 +79,7 @@ class Standing:
             emit(self.envelope(ok=code in (0, 3)))
         else:
             self.tell()
+        self.caller.answered = code
         return code
 
     def tell(self) -> None:
@@ -98,6 +99,8 @@ class Standing:
             is_over = run.ended is None
             yield (_("  before that: {problem}", problem=problem), "dim") if is_over else (f"  {problem}", "red")
             yield from _holder(self.caller, run.error)
+            for row in run.error.data.get("passed_over", ()):
+                yield _("  not taken: `{row}`, which has no condition and so is for success", row=visible(str(row))), ""
         if run.ended is Status.COMPLETED and run.output not in (None, {}):
             yield from _output(self.machine.name, run.output)
         for note in self.notes:

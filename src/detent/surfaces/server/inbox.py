@@ -132,7 +132,7 @@ def _yes(machine: Machine, run: Run, contract: Contract) -> Follow:
     if contract.effect == "ask" and asked.reason == "approval":
         return _tried(machine, run, contract, {"approved": True})
     does = [] if contract.effect == "ask" else [shape.Calling(contract.effect, contract.input)]
-    rows = [row for row in _rows(machine, run.state) if not row.on and not row.error]
+    rows = [row for row in _rows(machine, run.state) if not (row.on or row.error or row.only_failed)]
     ways = dict.fromkeys((row.target, row.when) for row in rows)
     return Follow(does, [Way(target, when) for target, when in ways], False, "")
 

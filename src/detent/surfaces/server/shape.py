@@ -76,6 +76,7 @@ class RunLine(msgspec.Struct, frozen=True):
     source: str
     cost_usd: float
     checkpoint: str
+    error: Failed | None = None
 
 
 class RunPage(msgspec.Struct, frozen=True):

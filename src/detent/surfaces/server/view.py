@@ -44,6 +44,7 @@ def line(summary: Summary) -> shape.RunLine:
         source=summary.source,
         cost_usd=summary.cost_usd,
         checkpoint=summary.checkpoint,
+        error=None if summary.error is None else shape.Failed(summary.error["type"], summary.error["message"]),
     )
 
 

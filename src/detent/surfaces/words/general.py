@@ -36,6 +36,9 @@ CHINESE: dict[str, str] = {
     "Show what would be called and asked; touch nothing.": "只显示会调用什么、会问什么；不触碰任何东西。",
     "With --dry-run: what the tools answer.": "与 --dry-run 一起用：各工具的回答。",
     "--answers goes with --dry-run": "--answers 只能与 --dry-run 一起用",
+    "  not taken: `{row}`, which has no condition and so is for success": (
+        "  未采用：`{row}`，它没有条件，因此只用于成功"
+    ),
     "in `{name}`": "在 `{name}`",
     "  would call {name} {value}": "  会调用 {name} {value}",
     "  would ask at {name}: {question}": "  会在 {name} 询问：{question}",
@@ -117,7 +120,7 @@ CHINESE: dict[str, str] = {
     "state": "状态",
     "status": "状况",
     "changed": "变化",
-    "question": "问题",
+    "question or error": "问题或错误",
     "pending": "未开始",
     "running": "进行中",
     "waiting": "等待中",
@@ -213,7 +216,16 @@ CHINESE: dict[str, str] = {
     "{path} is yours alone": "{path} 只有您能访问",
     "others may use {path} (mode {mode}): chmod {wanted}": "其他人可以使用 {path}（权限 {mode}）：chmod {wanted}",
     "nobody writes the journal now": "现在没有进程在写日志",
-    "process {pid} writes the journal, since {when}": "进程 {pid} 正在写日志，始于{when}",
+    "process {pid} ({command}, since {time})": "进程 {pid}（{command}，始于 {time}）",
+    "{process} writes the journal": "{process}正在写日志",
+    "{process} holds the journal and does not answer.": "{process}持有日志，但没有应答。",
+    "`kill -CONT {pid}` wakes it if it was stopped; `kill -9 {pid}` ends it, and the journal survives that.": (
+        "如果它被挂起了，`kill -CONT {pid}` 会唤醒它；`kill -9 {pid}` 会结束它，日志不会因此受损。"
+    ),
+    "Still waiting; Ctrl-C is safe.": "仍在等待；按 Ctrl-C 是安全的。",
+    "Nothing was done.": "什么都没有做。",
+    "It may have been done; see: {command}": "它可能已经做了；查看：{command}",
+    "Withdrawn: nothing was done.": "已撤回：什么都没有做。",
     "sound, schema {version}, {count} kB": "完好，模式版本 {version}，{count} kB",
     "run {run_id}, after event {seq}: {problem}": "运行 {run_id}，事件 {seq} 之后：{problem}",
     "{count} runs replay to what the journal says": "{count} 个运行重放的结果与日志一致",
