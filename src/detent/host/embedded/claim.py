@@ -153,13 +153,8 @@ class Claims:
         question = contract.question
         if question is not None and question.earlier and _is_about(question.earlier, held):
             return FREE  # it asks about this very deed already
-<<<<<<< HEAD
         earlier = _earlier(held, fate) | _people(self._journal(), held)
-        asking = _asking(contract, earlier, at)
-=======
-        earlier = _earlier(held, fate)
         asking = _asking(contract, earlier, at, said.advice)
->>>>>>> main
         if wish == "reuse" and fate.status == DONE:
             use = {"outcome": "use", "by": "journal", "result": fate.result}
             return Taken(False, (*asking, ContractMoved(contract.id, "resume", result=use, actor="journal", at=at)))
@@ -250,7 +245,6 @@ def _earlier(held: Claim, fate: Fate) -> dict[str, Any]:
     return known
 
 
-<<<<<<< HEAD
 def _people(journal: Journal, held: Claim) -> dict[str, Any]:
     """Who started the run of a deed, and who said yes to the deed."""
     record = journal.record(held.run_id)
@@ -267,10 +261,7 @@ def _people(journal: Journal, held: Claim) -> dict[str, Any]:
     return known
 
 
-def _asking(contract: Contract, earlier: dict[str, Any], at: float) -> tuple[Event, ...]:
-=======
 def _asking(contract: Contract, earlier: dict[str, Any], at: float, advice: str) -> tuple[Event, ...]:
->>>>>>> main
     """The question whether to do it again, alone or beside what the contract asks already."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(earlier["at"]))
     where = f"{earlier['contract_id']} of run {earlier['run_id']}"
