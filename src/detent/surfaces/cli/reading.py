@@ -117,8 +117,8 @@ async def list_runs(caller: Caller, waiting: bool, status: tuple[str, ...], limi
     if caller.is_json:
         emit({"ok": True, "runs": msgspec.to_builtins(runs), "error": None})
         return 0
-    for line in table(runs):
-        caller.say(line)
+    for line, colour in table(runs):
+        caller.say(line, colour)
     return 0
 
 

@@ -9,6 +9,21 @@ CHINESE: dict[str, str] = {
     "`{name}` was cut off and may have happened; asking in {time}, when nothing of it can land": (
         "`{name}` 被中断，可能已经发生；{time}后它不会再到达，届时询问"
     ),
+    "List the deeds nobody is sure about, or settle many at once.": "列出无人确定的操作，或一次了结多个。",
+    "Only doubts about this effect.": "只处理关于这个 effect 的疑问。",
+    "Every open doubt.": "所有未了结的疑问。",
+    "What became of each of them.": "它们各自的结果。",
+    "Ask each effect itself whether it happened.": "向每个 effect 本身查询是否发生过。",
+    "With `--outcome happened`: what it gave.": "与 `--outcome happened` 一起用：它得到的结果。",
+    "--all goes without RUN and without --effect": "--all 不能与 RUN 或 --effect 一起用",
+    "give either --outcome or --probe": "请给出 --outcome 或 --probe 其中之一",
+    "say which doubts: RUN…, --effect NAME or --all": "请说明是哪些疑问：RUN…、--effect NAME 或 --all",
+    "--result goes with --outcome happened": "--result 只能与 --outcome happened 一起用",
+    "no open doubts": "没有未了结的疑问",
+    "{name}: {count} in doubt": "{name}：{count} 个存疑",
+    "  that they did not happen can be said from {clock} on": "  从 {clock} 起才能说它们没有发生",
+    "settled {done} of {count}": "{count} 个中已了结 {done} 个",
+    "the runs are now: {statuses}": "这些运行现在：{statuses}",
     "cause": "原因",
     "the process that made the call ended before an answer came": "发出调用的进程在得到回答之前结束了",
     "came back": "返回",
@@ -30,5 +45,6 @@ CHINESE: dict[str, str] = {
     "use that result:": "采用那个结果：",
     "stop:": "停止：",
     "  ALARM: {problem}": "  警报：{problem}",
+    "ALARM: {problem}": "警报：{problem}",
     "  look into it: {command}": "  请查看：{command}",
 }
