@@ -236,9 +236,7 @@ async def recover(caller: Caller, host: "SharedHost", run_id: str = "") -> list[
             left = settled_at(contract, time.time()) - time.time() if is_cut_off else 0.0
             if 1 < left <= ASK_WITHIN_S:
                 what = {"name": visible(contract.effect), "time": duration(left)}
-                caller.note(
-                    _("`{name}` was cut off and may have happened; asking in {time}, when nothing of it can land", **what)
-                )
+                caller.note(_("`{name}` was cut off and may have happened; asking in {time}", **what))
     return found
 
 

@@ -56,9 +56,7 @@ async def settle_doubts(
     return _give(caller, [_now(caller, one) for one in found], doubts)
 
 
-def _check(
-    runs: Sequence[str], effect: str, is_all: bool, outcome: str | None, is_probed: bool, result: str
-) -> None:
+def _check(runs: Sequence[str], effect: str, is_all: bool, outcome: str | None, is_probed: bool, result: str) -> None:
     if is_all and (runs or effect):
         raise click.UsageError(_("--all goes without RUN and without --effect"))
     if outcome and is_probed:

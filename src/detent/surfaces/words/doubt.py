@@ -6,9 +6,7 @@ CHINESE: dict[str, str] = {
     ),
     "With `--outcome happened` or `use`: what it gave.": "与 `--outcome happened` 或 `use` 一起用：它得到的结果。",
     "--result goes with --outcome happened or use": "--result 只能与 --outcome happened 或 use 一起用",
-    "`{name}` was cut off and may have happened; asking in {time}, when nothing of it can land": (
-        "`{name}` 被中断，可能已经发生；{time}后它不会再到达，届时询问"
-    ),
+    "`{name}` was cut off and may have happened; asking in {time}": "`{name}` 被中断，可能已经发生；{time}后询问",
     "List the deeds nobody is sure about, or settle many at once.": "列出无人确定的操作，或一次了结多个。",
     "Only doubts about this effect.": "只处理关于这个 effect 的疑问。",
     "Every open doubt.": "所有未了结的疑问。",
@@ -24,6 +22,20 @@ CHINESE: dict[str, str] = {
     "  that they did not happen can be said from {clock} on": "  从 {clock} 起才能说它们没有发生",
     "settled {done} of {count}": "{count} 个中已了结 {done} 个",
     "the runs are now: {statuses}": "这些运行现在：{statuses}",
+    "Write claims anew that are not what the events say.": "重写与事件不符的占用记录。",
+    "comparing the claims with the events of {count} runs; this takes a while": (
+        "正在把占用记录与 {count} 个运行的事件核对；需要一些时间"
+    ),
+    "repaired: {problem}": "已修复：{problem}",
+    "write them anew with: {command}": "重写它们：{command}",
+    "they are what the events say": "与事件一致",
+    "{key} is held by {name} of run {run_id}, but its claim is gone: it could be done twice": (
+        "{key} 由运行 {run_id} 的 {name} 持有，但占用记录不见了：同一操作可能做两次"
+    ),
+    "{key} is claimed for {name} of run {run_id}, which does not hold it": (
+        "{key} 记为由运行 {run_id} 的 {name} 占用，而它并不持有"
+    ),
+    "run {run_id}: {problem}": "运行 {run_id}：{problem}",
     "cause": "原因",
     "the process that made the call ended before an answer came": "发出调用的进程在得到回答之前结束了",
     "came back": "返回",
@@ -34,7 +46,9 @@ CHINESE: dict[str, str] = {
     ),
     "before": "先前",
     "done at {clock} ({when}) by {name} of run {run_id}": "{clock}（{when}）由运行 {run_id} 的 {name} 完成",
-    "perhaps done at {clock} ({when}) by {name} of run {run_id}": "{clock}（{when}）可能已由运行 {run_id} 的 {name} 完成",
+    "perhaps done at {clock} ({when}) by {name} of run {run_id}": (
+        "{clock}（{when}）可能已由运行 {run_id} 的 {name} 完成"
+    ),
     "that run was started by {name}": "该运行由 {name} 启动",
     "it was approved by {name}": "由 {name} 批准",
     "error": "错误",
