@@ -93,9 +93,9 @@ def detent(tmp_path: Path) -> Detent:
 def lost(detent: Detent, *names: str, machine: str = "PAY") -> list[str]:
     """Runs of which nobody knows whether they have paid."""
     detent.touch("dead")
-    runs = [str(detent("run", f"bank.py:{machine}", "--set", f"to={n}", "--json", code=3).json["run_id"]) for n in names]
+    runs = [detent("run", f"bank.py:{machine}", "--set", f"to={name}", "--json", code=3).json for name in names]
     (detent.folder / "dead").unlink()
-    return runs
+    return [str(run["run_id"]) for run in runs]
 
 
 def paid(detent: Detent, name: str, machine: str = "PAY") -> Any:
