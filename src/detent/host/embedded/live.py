@@ -94,10 +94,11 @@ class Live:
             times = (run.started_at, run.at, wake_at)
             error = _error(run)
             batch.insert = (*first, *times, waiting, run.by, run.session, run.parent, run.source, cost, error)
-            self.listed = (run.machine, status, wake_at, waiting, cost, "", error)
+            self.listed = (run.machine, status, wake_at, waiting, cost, "", error, "")
             return
         held_by = run.held_by if run.is_held else ""
-        listed = (run.machine, status, wake_at, waiting, cost, held_by, "" if run.ended is None else _error(run))
+        error, alarms = "" if run.ended is None else _error(run), encode(run.alarms).decode() if run.alarms else ""
+        listed = (run.machine, status, wake_at, waiting, cost, held_by, error, alarms)
         if listed == self.listed:
             batch.advance = (run.state, run.seq, self.head, run.at, self.no)
         else:
