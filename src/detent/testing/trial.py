@@ -1,8 +1,8 @@
 """Cases on trial: the real engine and host in a folder of their own, with made-up tools, people and time.
 
 A step of the script happens when only somebody outside can move the run, or when all that is at work hangs. Time runs
-on by itself while a call is at work or is to be tried again; otherwise only `advance` moves it. Once a script has
-moved it, calls that hang are left hanging. Afterwards every journal is replayed and must give the same run.
+on by itself while a call is at work or is to be tried again. In a script that has `advance` only that moves it, and a
+step happens when nothing more can happen at that moment. In the end every journal is replayed, to the same run.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from detent.errors import DefinitionError, Refused
 from detent.host.embedded.reader import entries, verify
 from detent.testing.answer import judged
 from detent.testing.case import Case, Step, Tools, differences, read_cases
-from detent.testing.world import MortalHost, Stuck, World, simulate
+from detent.testing.world import MortalHost, Stuck, VirtualLoop, World, simulate
 
 RUN = "case"
 INITIATOR = "initiator"  # who starts the run of a case
@@ -70,7 +70,7 @@ class Told(NamedTuple):
 
 
 def try_cases(path: str | Path) -> list[Verdict]:
-    """Play every case of a file; raises DefinitionError where the file itself is wrong."""
+    """Play every case of a file; raises DefinitionError where it is no case file, and fails a case that is wrong."""
     return [try_case(case) for case in read_cases(path)]
 
 
@@ -101,6 +101,8 @@ def crash_case(case: Case, most: int = 0) -> Verdict:
 
 
 def _tried(case: Case, die_at: Sequence[int] = ()) -> tuple[Verdict, Told | None]:
+    if case.problems:
+        return _verdict(case, {}, (), "\n".join(map(str, case.problems)))._replace(differs=()), None
     try:
         workflow = _workflow(case)
         policy = compile_policy(case.policy) if case.policy is not None else None
@@ -233,15 +235,19 @@ class _Stage:
                 return None
             await self._happen(host, step)
             self._at, self._until = self._at + 1, None
-        await self._rest(host, is_patient=not self._is_timed)
+        await self._rest(host, is_patient=True)
         refused = [self._refused[at] for at in sorted(self._refused)]
         return await _told(self._world, host, self._machine, refused)
 
     async def _rest(self, host: MortalHost, *, is_patient: bool) -> None:
-        """Wait until only somebody outside can move the run; what only our death has put in doubt is settled."""
-        await host.rest(is_patient=is_patient)
-        while await self._settle(host):
-            await host.rest(is_patient=is_patient)
+        """Wait until only somebody outside, or time, can move the run; what our death has put in doubt is settled."""
+        while True:
+            if self._is_timed:
+                await _loop().quiet()
+            else:
+                await host.rest(is_patient=is_patient)
+            if not await self._settle(host):
+                return
 
     async def _settle(self, host: MortalHost) -> bool:
         """Say truly what became of one call that a death of ours cut off; false when none is in doubt."""
@@ -269,11 +275,18 @@ class _Stage:
             elif step.verb == "cancel":
                 await host.cancel(RUN, id=mark)
             else:
-                now = asyncio.get_running_loop().time()
+                now = _loop().time()
                 self._until = now + step.seconds + MOMENT_S if self._until is None else self._until
                 await asyncio.sleep(max(0.0, self._until - now))
         except Refused as error:
             self._refused[self._at] = f"{step.verb} {step.name}".rstrip() + f": {error}"
+
+
+def _loop() -> VirtualLoop:
+    """The loop in which a case is played."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop), "a case is played by `simulate`"
+    return loop
 
 
 def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effect] | None = None) -> None:

@@ -153,7 +153,7 @@ class Claims:
         question = contract.question
         if question is not None and question.earlier and _is_about(question.earlier, held):
             return FREE  # it asks about this very deed already
-        earlier = _earlier(held, fate)
+        earlier = _earlier(held, fate) | _people(self._journal(), held)
         asking = _asking(contract, earlier, at, said.advice)
         if wish == "reuse" and fate.status == DONE:
             use = {"outcome": "use", "by": "journal", "result": fate.result}
@@ -242,6 +242,22 @@ def _earlier(held: Claim, fate: Fate) -> dict[str, Any]:
         known["result"] = fate.result
     if fate.error is not None:
         known["error"] = msgspec.to_builtins(fate.error)
+    return known
+
+
+def _people(journal: Journal, held: Claim) -> dict[str, Any]:
+    """Who started the run of a deed, and who said yes to the deed."""
+    record = journal.record(held.run_id)
+    known = {"by": record.summary.by} if record is not None and record.summary.by else {}
+    for (body,) in journal.rows(MENTIONS, (held.run_id, encode(held.contract_id))):
+        try:
+            event = decode_event(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            continue
+        is_answer = type(event) is ContractMoved and event.contract_id == held.contract_id
+        said = event.result if is_answer and event.trigger == "resume" else None
+        if isinstance(said, dict) and said.get("approved") is True and said.get("by"):
+            return {**known, "approved_by": str(said["by"])}
     return known
 
 

@@ -77,6 +77,10 @@ class Doubts:
 
     def linger(self, live: Live, contract: Contract, secrets: Secrets, error: StillRunning) -> None:
         """A call goes on that nobody waits for any more: what comes of it is still evidence."""
+        if not contract.is_irreversible:
+            if asyncio.iscoroutine(error.outcome):
+                error.outcome.close()  # it is done again, or failed, whatever comes of it
+            return
         self._lingering.add((live.run.id, contract.id))
         mark = f"{contract.id}{_LATE_MARK}"
         self._host.spawn(live, mark, self._late(live, contract, secrets, error.outcome))

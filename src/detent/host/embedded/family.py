@@ -17,6 +17,13 @@ KIN = (
     " order by runs.no"
 )
 PARENT = "select parent from runs where run_id = ?"
+CHILDREN = (
+    "select child.run_id, child.parent, child.status in ('completed', 'failed', 'rejected', 'cancelled')"
+    " from runs child left join runs parent on parent.run_id = substr(child.parent, 1,"
+    " instr(child.parent, ' ') - 1) where child.parent <> ''"
+    " and (child.status in ('pending', 'running', 'waiting') or parent.status in ('waiting', 'running'))"
+    " order by child.no"
+)
 
 
 class Member(NamedTuple):
@@ -50,3 +57,8 @@ def family(journal: Journal, run_id: str) -> list[Member]:
     if not found:
         raise Unknown(f"there is no run {run_id}")
     return found
+
+
+def children(journal: Journal) -> list[tuple[str, str, bool]]:
+    """Runs that a parent may still have to hear of, or to end: (run id, "parent contract", has it ended)."""
+    return [(row[0], row[1], bool(row[2])) for row in journal.rows(CHILDREN, ())]

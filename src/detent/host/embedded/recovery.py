@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from detent.core.events import CANCEL, RELEASE, Signalled
 from detent.core.status import Status
 from detent.errors import DetentError
-from detent.host.embedded.family import family
+from detent.host.embedded.family import children, family
 from detent.host.embedded.live import Live
 from detent.host.embedded.outcome import run_again
 
@@ -25,9 +25,9 @@ def take_up(host: "EmbeddedHost", run_id: str) -> tuple[str, ...]:
         host.load(run_id)  # what is named must be sound
         kin = family(host.journal, run_id)
         left = [one.run_id for one in kin if not one.has_ended]
-        children = [(one.run_id, one.parent, one.has_ended) for one in kin if one.parent]
+        apart = [(one.run_id, one.parent, one.has_ended) for one in kin if one.parent]
     else:
-        left, children = host.journal.unattended(), host.journal.children()
+        left, apart = host.journal.unattended(), children(host.journal)
     taken_up = []
     for one in left:
         try:
@@ -38,7 +38,7 @@ def take_up(host: "EmbeddedHost", run_id: str) -> tuple[str, ...]:
             if one == run_id:
                 raise
             host.report(one, error)  # a damaged run must not keep the others from going on
-    for child, parent, has_ended in children:
+    for child, parent, has_ended in apart:
         try:
             recover_child(host, child, parent, has_ended)
         except DetentError as error:

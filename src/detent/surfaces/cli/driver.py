@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, ReplayError
+from detent.host.embedded.doubt import ASK_WITHIN_S
 from detent.host.embedded.family import Member, family, first_of
 from detent.host.embedded.live import load
 from detent.host.embedded.outcome import settled_at
@@ -227,17 +228,15 @@ async def _moved(caller: Caller, runs: Sequence[Run], limit_s: float) -> bool:
 
 
 async def recover(caller: Caller, host: "SharedHost", run_id: str = "") -> list[str]:
-    """Take up what the last process left, one run or all; a doubt that is not asked about at once is told."""
+    """Take up what the last process left, one run or all; a doubt that holds back before it asks is told."""
     found = list(await host.recover(run_id))
     for one in found if host.is_holder else ():
         for contract in load(caller.journal, one).run.contracts:
             is_cut_off = contract.status is Status.RUNNING and contract.deed == "possible" and contract.is_irreversible
             left = settled_at(contract, time.time()) - time.time() if is_cut_off else 0.0
-            if left > 1:
+            if 1 < left <= ASK_WITHIN_S:
                 what = {"name": visible(contract.effect), "time": duration(left)}
-                caller.note(
-                    _("`{name}` was cut off and may have happened; in {time} nothing of it can be under way", **what)
-                )
+                caller.note(_("`{name}` was cut off and may have happened; asking in {time}", **what))
     return found
 
 
