@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detent.core.deed import EffectFailed, OutcomeUnknown
+from detent.core.deed import EffectFailed, OutcomeUnknown, PartialFailure
 from detent.core.status import Status
 from detent.define.document import Document, Route, read_document, read_file
 from detent.define.page import Page, items, kind_of
@@ -17,6 +17,7 @@ from detent.define.problem import Problem, refuse
 
 Tools = dict[str, tuple[Any, ...]]  # per tool the answers of successive calls: a result, an exception, or "hang"
 UNKNOWN_OUTCOME = "tool_failure.unknown_outcome"
+OUTCOMES = ("happened", "not_happened", "give_up", "use")  # what somebody may say to a doubt, or to a repeat
 
 
 class Step(NamedTuple):
@@ -102,6 +103,7 @@ CASE: dict[str, Want] = {
 ANSWER: dict[str, dict[str, Want]] = {
     "output": {"output": ANY},
     "raise": {"raise": Want(lambda value: isinstance(value, str), "a text"), "type": TEXT},
+    "did_then_raise": {"did_then_raise": Want(lambda value: isinstance(value, str), "a text"), "type": TEXT},
     "hang": {"hang": YES},
 }
 STEP: dict[str, dict[str, Want]] = {
@@ -115,6 +117,13 @@ STEP: dict[str, dict[str, Want]] = {
         "data": ANY,
     },
     "reject": {"reject": TEXT, "by": TEXT, "comment": TEXT},
+    "settle": {
+        "settle": TEXT,
+        "outcome": Want(lambda value: value in OUTCOMES, f"one of {', '.join(OUTCOMES)}"),
+        "result": ANY,
+        "by": TEXT,
+        "comment": TEXT,
+    },
     "event": {"event": TEXT, "id": LABEL, "data": MAPPING},
     "advance": {"advance": NUMBER},
     "cancel": {"cancel": YES},
@@ -269,9 +278,12 @@ def _answer(page: Page, path: Route, value: Any) -> Any:
         return "hang"
     if kind == "output":
         return {} if given["output"] is None else given["output"]
-    if given.get("type") == UNKNOWN_OUTCOME:
-        return OutcomeUnknown(given["raise"])
-    return EffectFailed(given["raise"], given.get("type", "tool_failure"))
+    type = given.get("type", "")
+    if kind == "did_then_raise" and type not in ("", UNKNOWN_OUTCOME):
+        return PartialFailure(given[kind], type)
+    if kind == "did_then_raise" or type == UNKNOWN_OUTCOME:
+        return OutcomeUnknown(given[kind])
+    return EffectFailed(given["raise"], type or "tool_failure")
 
 
 def _step(page: Page, path: Route, value: Any) -> Step | None:
@@ -283,6 +295,11 @@ def _step(page: Page, path: Route, value: Any) -> Step | None:
         names = {"context": "patch", "hash": "call_hash"}
         said = {names.get(key, key): inner for key, inner in given.items() if key != verb}
         return Step(verb, given[verb], {"approved": verb == "approve", **said})
+    if verb == "settle":
+        if "outcome" not in given:
+            page.say(path, "a `settle` needs `outcome`", f"one of {', '.join(OUTCOMES)}")
+            return None
+        return Step(verb, given[verb], {key: inner for key, inner in given.items() if key != verb})
     if verb == "event":
         return Step(verb, given["event"], {"data": given.get("data", {}), "id": str(given.get("id", ""))})
     return Step(verb, seconds=float(given["advance"]) if verb == "advance" else 0.0)

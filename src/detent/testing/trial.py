@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detent.core.deed import Effect, Kind, OutcomeUnknown
+from msgspec.structs import replace
+
+from detent.core.deed import Effect, OutcomeUnknown, PartialFailure
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
@@ -256,7 +258,7 @@ class _Stage:
                 if (run.id, contract.id) not in self._doubts:
                     continue
                 self._doubts.remove((run.id, contract.id))
-                if isinstance(self._world.owed(contract), OutcomeUnknown):
+                if isinstance(self._world.owed(contract), OutcomeUnknown | PartialFailure):
                     continue  # this doubt belongs to the case
                 done = self._world.done(contract.key)
                 said = {"outcome": "happened", "result": done[-1].result} if done else {"outcome": "not_happened"}
@@ -268,7 +270,7 @@ class _Stage:
         """One step of the script; what the host refuses changes nothing and is remembered."""
         mark = step.said.get("id") or f"step-{self._at}"  # a step cut off by a death happens once all the same
         try:
-            if step.verb in ("approve", "reject"):
+            if step.verb in ("approve", "reject", "settle"):
                 await _answer(host, step, mark)
             elif step.verb == "event":
                 await host.signal(RUN, step.name, step.said["data"], id=mark)
@@ -301,8 +303,9 @@ def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effec
         every |= known.keys()
     for name in sorted((every - {"*"}) | tools.keys()):
         found = known.get(name)
-        kind: Kind = found.declared.kind if found is not None else "pure"
-        made = world.effect(name, kind=kind, answers=tools.get(name) or ({},), timeout_s=60)
+        made = world.effect(name, kind="pure", answers=tools.get(name) or ({},), timeout_s=60)
+        if found is not None:
+            made = replace(made, declared=replace(found.declared, timeout_s=60.0, settle_s=0.0))
         world.effects[name] = judged(made)
 
 
