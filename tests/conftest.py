@@ -18,7 +18,9 @@ from typing import Any
 import hypothesis
 import pytest
 
-LIMIT_S = 60.0
+from tests.effort import examples
+
+LIMIT_S = 300.0  # only against hanging
 
 # Files that take long, so that none of them is begun when the others are done: they go first, in this order.
 LONG = (
@@ -50,8 +52,9 @@ LONG = (
     "agents/coding/test_hostile.py",
 )
 
-hypothesis.settings.register_profile("dev", deadline=None)
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, database=None)
+BOTH: dict[str, Any] = {"deadline": None, "max_examples": examples(100)}
+hypothesis.settings.register_profile("dev", **BOTH)
+hypothesis.settings.register_profile("ci", **BOTH, derandomize=True, print_blob=True, database=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
 # The caller's own journal and language must not reach a test, nor a process that a test starts.

@@ -8,7 +8,9 @@
     │  ├─ NotWaiting         the contract has no open question
     │  └─ Unknown            no such run, contract, machine, effect  → HTTP 404
     ├─ ReplayError       operator: journal and definition disagree
-    └─ JournalError      operator: storage
+    ├─ JournalError      operator: storage
+    └─ NoAnswer          operator: the process that holds the journal does not answer; nothing was done
+       └─ MaybeDone          it took the verb before it fell silent, so nobody knows
 
 A failing effect is not here: its failure is data (`{"type", "message"}`) on a FAILED contract.
 """
@@ -62,3 +64,19 @@ class ReplayError(DetentError):
 
 class JournalError(DetentError):
     """The operator's move: the storage failed; what was acknowledged before is whole."""
+
+
+class NoAnswer(DetentError):
+    """The operator's move: the process that holds the journal does not answer, and what it was to do is withdrawn."""
+
+    def __init__(self, message: str, *, pid: int, command: str, since: float, run_id: str, is_change: bool) -> None:
+        super().__init__(message)
+        self.pid = pid
+        self.command = command
+        self.since = since
+        self.run_id = run_id  # where to look
+        self.is_change = is_change  # whether anything would have been changed
+
+
+class MaybeDone(NoAnswer):
+    """The verb was taken and no answer came: it may have been done, and only the journal can tell."""

@@ -1,6 +1,5 @@
 """Stories of branches: side by side, one per item, joined by all, any or some of them."""
 
-import time
 from typing import Any
 
 import pytest
@@ -227,11 +226,9 @@ def test_a_deed_of_this_very_event_is_taken_back_without_a_doubt_when_a_neighbou
 
 
 def test_ten_thousand_branches_that_take_no_time_are_done_in_one_event() -> None:
-    begin = time.perf_counter()
     story = Story(each(setting("n", 1)), {"items": list(range(10_000))})
     assert story.status is Status.COMPLETED
     assert Story(each(setting("n", 1), at_once=1), {"items": list(range(10_000))}).status is Status.COMPLETED
-    assert time.perf_counter() - begin < 20
 
 
 def test_ten_thousand_branches_at_work_can_be_left_at_once() -> None:

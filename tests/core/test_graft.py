@@ -13,6 +13,7 @@ from detent import (
     Machine,
     Perform,
     Question,
+    Retry,
     Run,
     Signalled,
     Started,
@@ -21,6 +22,7 @@ from detent import (
     advance,
     table,
 )
+from detent.core.graft import FORK_RULES
 from detent.errors import EventRefused, Refused
 from tests.core.story import EFFECTS, Story
 
@@ -34,9 +36,10 @@ def machine(*actions: Action, rows: str = "a - done", **fields: Any) -> Machine:
     return Machine("m", "a", table(rows), {"a": actions}, ENDS, **fields)
 
 
-def forked(story: Story, **fields: Any) -> Story:
-    """The story of a new run that begins as this one is."""
+def forked(story: Story, *, is_old: bool = False, **fields: Any) -> Story:
+    """The story of a new run that begins as this one is; an old fork is one that was made by 0.1."""
     fork = {"run": msgspec.to_builtins(story.run), "run_id": "r1", "seq": story.run.seq, "checkpoint": "c1"}
+    fork |= {} if is_old else {"rules": FORK_RULES}
     new = Story.__new__(Story)
     new.machine, new.run, new.events, new.performed, new.at = story.machine, Run(id="r2"), [], [], 900.0
     return new.tell(Started(story.machine.digest, {}, EFFECTS, fork=fork, at=900.0, **fields))
@@ -80,6 +83,40 @@ def test_a_fork_has_limits_of_its_own() -> None:
     limited = machine(LOOK, limits=Limits(max_duration_s=60), timeouts_s={"a": 30})
     fork = forked(Story(limited).move("look", "suspend", question=Question(), usage={"tokens": 5.0}))
     assert (fork.run.deadline, fork.run.state_deadline, fork.run.usage) == (960.0, 930.0, {})
+
+
+def between_two_tries() -> Story:
+    """A wait that took too long is to be tried again, and what it waits for has come meanwhile."""
+    patient = Action("nap", "wait", wait=Wait(events=(Await("PAID"),), timeout_s=20), retry=Retry(2, delay_s=60))
+    story = Story(machine(patient, keeps=("PAID",))).wake().signal("PAID")
+    assert (story.state, story.open("nap").status) == ("a", Status.PENDING)
+    return story
+
+
+def test_a_fork_between_two_tries_waits_for_the_second_one_like_the_run_itself() -> None:
+    story = between_two_tries()
+    fork = forked(story)
+    assert (fork.state, fork.open("nap").status, fork.run.inbox) == ("a", Status.PENDING, story.run.inbox)
+    assert fork.run.wake_at - fork.at == pytest.approx(story.run.wake_at - story.at)
+    assert fork.wake().status is story.wake().status is Status.COMPLETED
+
+
+def test_a_fork_of_a_held_run_begins_by_its_timer_what_had_not_begun() -> None:
+    story = between_two_tries().signal("@hold").wake()
+    fork = forked(story)
+    assert (fork.open("nap").status, fork.run.wake_at) == (Status.PENDING, fork.at)
+    assert fork.wake().status is Status.COMPLETED
+
+
+def test_a_fork_opens_what_was_open_even_if_its_condition_no_longer_holds() -> None:
+    first = Action("look", "look", when="not result.look or result.look.success", retry=Retry(1, delay_s=60))
+    fork = forked(Story(machine(first)).fail("look"))
+    assert fork.wake().performed == ["a/look/3"]
+
+
+def test_a_fork_of_an_old_journal_is_what_it_was() -> None:
+    fork = forked(between_two_tries(), is_old=True)
+    assert (fork.status, fork.run.inbox) == (Status.COMPLETED, ())
 
 
 def test_a_fork_under_another_machine_begins_the_state_again() -> None:

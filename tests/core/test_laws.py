@@ -40,8 +40,10 @@ from detent import (
 from detent.core import straight
 from detent.core.contract import MOVES
 from detent.core.events import RULES
+from detent.core.graft import FORK_RULES
 from detent.errors import Refused
 from tests.core.story import EFFECTS
+from tests.effort import examples
 
 SIGNALS = ("GO", "PAID", "BACK", "RESET", "NEVER")
 STATES = ("a", "b", "c")
@@ -59,7 +61,7 @@ LISTS = ("{{ context.items }}", "{{ context.none }}", "{{ [1] }}")
 LIMITS = (Limits(), Limits(), Limits(20, 5, 500.0, 0.5, 100), Limits(max_visits=2), Limits(max_tokens=50))
 FAILURES = ("tool_failure", "timeout.action", "validation_error", "tool_failure.exit", "already_done")
 
-patient = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+patient = settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 LAWS: list[Callable[..., None]] = []
 
 
@@ -515,7 +517,7 @@ def circles(draw: st.DrawFn) -> Machine:
     )
 
 
-@settings(patient, max_examples=400)
+@settings(patient, max_examples=examples(400))
 @given(circles(), scripts)
 def test_the_straight_road_leads_where_the_general_one_does(
     machine: Machine, script: list[tuple[int, int, int]]
@@ -579,7 +581,7 @@ def a_failed_run_says_why(machine: Machine, story: list[Step]) -> None:
 def a_run_forked_anywhere_goes_on_by_the_same_laws(machine: Machine, story: list[Step]) -> None:
     rules = story[0].run.rules
     for step in story[:: 1 + len(story) // 4]:
-        fork = {"run": msgspec.to_builtins(step.run), "run_id": "r1"}
+        fork = {"run": msgspec.to_builtins(step.run), "run_id": "r1", "rules": FORK_RULES}
         forked = msgspec.structs.replace(begun(machine, rules), fork=fork, at=900.0)
         run, commands, _ = advance(machine, Run(id="r2"), forked)
         assert is_alive(machine, run)
@@ -615,7 +617,7 @@ def is_alive(machine: Machine, run: Run) -> bool:
     return bool(run.ended or run.contracts or run.wake_at or run.is_held or signals)
 
 
-@settings(patient, max_examples=300)
+@settings(patient, max_examples=examples(300))
 @given(worlds)
 def test_every_law_holds_in_every_story(world: tuple[Machine, Any, int]) -> None:
     machine, script, rules = world

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown
+from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.effects.http import BODY_BYTES_MAX, http
 
 Handler = Callable[["Request", asyncio.StreamWriter], Awaitable[None]]
-UNSAFE = ["POST", "PUT", "PATCH", "DELETE"]
+READING, REPEATABLE, IRREVERSIBLE = ["GET", "HEAD", "OPTIONS"], ["PUT", "DELETE"], ["POST", "PATCH", "PURGE"]
 
 
 @pytest.fixture(autouse=True)
@@ -111,15 +111,32 @@ async def half(request: Request, writer: asyncio.StreamWriter) -> None:
     await writer.drain()
 
 
-async def send(url: str, key: str = "http:abc", **given: Any) -> dict[str, Any]:
-    outcome = await http.perform(Contract("a/b/1", "b", "http", input={"url": url, **given}, key=key))
+async def send(url: Any, key: str = "http:abc", kind: str = "", **given: Any) -> dict[str, Any]:
+    """Send a request of the kind that its method has, or of another."""
+    kind = kind or http.declared.kind_of(given)
+    outcome = await http.perform(Contract("a/b/1", "b", "http", kind=kind, input={"url": url, **given}, key=key))
     assert isinstance(outcome, Outcome)
     result: dict[str, Any] = outcome.result
     return result
 
 
 async def refusal(url: Any, **given: Any) -> EffectFailed:
+    """How a request of which nothing came is told: evidence."""
     with pytest.raises(EffectFailed) as caught:
+        await send(url, **given)
+    return caught.value
+
+
+async def failure(url: Any, **given: Any) -> PartialFailure:
+    """How a request is told that left and failed, where a second one does no harm."""
+    with pytest.raises(PartialFailure) as caught:
+        await send(url, **given)
+    return caught.value
+
+
+async def doubt(url: Any, **given: Any) -> OutcomeUnknown:
+    """How a request is told that left and of which nobody knows what came."""
+    with pytest.raises(OutcomeUnknown) as caught:
         await send(url, **given)
     return caught.value
 
@@ -156,12 +173,56 @@ async def test_the_callers_own_idempotency_key_wins() -> None:
     assert keys == ["mine", None, "%E8%AE%A2%E5%8D%95 42%0A"]
 
 
-@pytest.mark.parametrize(("status", "success"), [(200, True), (204, True), (302, False), (404, False), (500, False)])
-async def test_any_answer_is_a_result(status: int, success: bool) -> None:
-    async with serving(answering(status, b"" if status == 204 else b"x", location="/there")) as server:
-        result = await send(server.url, method="POST")
-    assert (result["status"], result["success"], result["headers"]["location"]) == (status, success, "/there")
+@pytest.mark.parametrize("method", ["GET", "PUT", "POST"])
+@pytest.mark.parametrize("status", [200, 201, 204, 301, 302, 303, 304])
+async def test_below_400_it_is_done(method: str, status: int) -> None:
+    async with serving(answering(status, b"" if status in (204, 304) else b"x", location="/there")) as server:
+        result = await send(server.url, method=method)
+    assert (result["status"], result["success"], result["headers"]["location"]) == (status, True, "/there")
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 422, 429, 451])
+async def test_a_4xx_is_a_no_to_an_irreversible_request(status: int) -> None:
+    async with serving(answering(status, b'{"why": "x"}', content_type="application/json")) as server:
+        no = await refusal(server.url, method="POST")
+    assert no.type == "tool_failure.http"
+    assert f"answered {status}" in str(no)
+    assert (no.result["status"], no.result["success"], no.result["json"]) == (status, False, {"why": "x"})
+
+
+@pytest.mark.parametrize("method", IRREVERSIBLE)
+@pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 503, 504, 599])
+async def test_an_answer_that_does_not_say_whether_it_was_done_is_a_doubt(method: str, status: int) -> None:
+    async with serving(answering(status, b"upstream gone")) as server:
+        unknown = await doubt(server.url, method=method)
+    assert f"answered {status}" in str(unknown)
+    assert (unknown.result["status"], unknown.result["text"]) == (status, "upstream gone"), "shown to who must find out"
+
+
+@pytest.mark.parametrize("method", [*READING, *REPEATABLE])
+@pytest.mark.parametrize("status", [400, 404, 409, 500, 503])
+async def test_where_a_second_request_does_no_harm_400_and_more_are_plain_failures(method: str, status: int) -> None:
+    async with serving(answering(status, b"x")) as server:
+        error = await failure(server.url, method=method)
+    assert error.type == "tool_failure.http"
+    assert error.result["status"] == status
+
+
+async def test_the_action_may_say_of_which_kind_a_request_is() -> None:
+    async with serving(answering(500)) as server:
+        await failure(server.url, method="POST", kind="idempotent")
+        await doubt(server.url, method="PUT", kind="irreversible")
+        await doubt(server.url, method="GET", kind="irreversible")
+
+
+@pytest.mark.parametrize("ok_status", [[404, 500], 404])
+async def test_ok_status_says_which_further_answers_are_success(ok_status: Any) -> None:
+    async with serving(answering(404, b"none")) as server:
+        for method in ("GET", "POST"):
+            result = await send(server.url, method=method, ok_status=ok_status)
+            assert (result["status"], result["success"], result["text"]) == (404, True, "none")
+        assert (await refusal(server.url, method="POST", ok_status=[410])).type == "tool_failure.http"
 
 
 async def test_redirects_are_followed_when_asked() -> None:
@@ -178,9 +239,44 @@ async def test_redirects_are_followed_when_asked() -> None:
 
 async def test_a_circle_of_redirects_ends() -> None:
     async with serving(answering(302, location="/again")) as server:
-        assert "redirect" in str(await refusal(server.url, follow=True))
-        with pytest.raises(OutcomeUnknown):
-            await send(server.url, follow=True, method="POST")
+        assert "redirect" in str(await failure(server.url, follow=True))
+        await doubt(server.url, follow=True, method="POST")
+
+
+def leading(status: int, end: Handler) -> Handler:
+    """A server that redirects from /old to /new, which it answers otherwise."""
+
+    async def handler(request: Request, writer: asyncio.StreamWriter) -> None:
+        await (answering(status, location="/new") if request.path == "/old" else end)(request, writer)
+
+    return handler
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+@pytest.mark.parametrize("end", [404, 500])
+async def test_a_deed_that_led_to_a_page_is_done_though_the_page_is_not_there(status: int, end: int) -> None:
+    async with serving(leading(status, answering(end))) as server:
+        error = await failure(f"{server.url}/old", method="POST", follow=True)
+    assert (error.type, error.result["status"]) == ("tool_failure.http", end)
+    assert [request.method for request in server.requests] == ["POST", "GET"]
+
+
+@pytest.mark.parametrize("status", [307, 308])
+async def test_a_deed_that_was_sent_elsewhere_is_judged_by_the_answer_there(status: int) -> None:
+    async with serving(leading(status, answering(404))) as server:
+        await refusal(f"{server.url}/old", method="POST", follow=True)
+    async with serving(leading(status, answering(500))) as server:
+        await doubt(f"{server.url}/old", method="POST", follow=True)
+    assert [request.method for request in server.requests] == ["POST", "POST"]
+
+
+@pytest.mark.parametrize(
+    "location", ["http://127.0.0.1:1/", "http://no-such-host.invalid/", "http://x:99999999/", "ftp://x/"]
+)
+async def test_a_redirect_to_nowhere_is_a_doubt_for_the_first_request_has_left(location: str) -> None:
+    async with serving(answering(307, location=location)) as server:
+        await doubt(server.url, method="POST", follow=True)
+    assert len(server.requests) == 1
 
 
 async def test_a_large_body_is_cut_and_says_so() -> None:
@@ -227,26 +323,24 @@ async def test_a_request_that_never_left_is_a_failure(method: str) -> None:
     assert (await refusal("http://no-such-host.invalid/", method=method)).type == "tool_failure"
 
 
-@pytest.mark.parametrize("method", UNSAFE)
+@pytest.mark.parametrize("method", IRREVERSIBLE)
 @pytest.mark.parametrize("handler", [hangup, reset, nonsense, half])
-async def test_a_lost_answer_to_a_change_is_unknown(method: str, handler: Handler) -> None:
+async def test_a_lost_answer_to_a_deed_is_a_doubt(method: str, handler: Handler) -> None:
     async with serving(handler) as server:
-        with pytest.raises(OutcomeUnknown, match="had been sent"):
-            await send(server.url, method=method, body="x")
+        assert "had been sent" in str(await doubt(server.url, method=method, body="x"))
 
 
-@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
+@pytest.mark.parametrize("method", ["GET", "OPTIONS", *REPEATABLE])
 @pytest.mark.parametrize("handler", [hangup, reset, nonsense, half])
-async def test_a_lost_answer_to_a_question_is_a_failure(method: str, handler: Handler) -> None:
+async def test_a_lost_answer_is_a_failure_where_a_second_request_does_no_harm(method: str, handler: Handler) -> None:
     async with serving(handler) as server:
-        assert (await refusal(server.url, method=method)).type == "tool_failure"
+        assert (await failure(server.url, method=method)).type == "tool_failure"
 
 
-async def test_silence_after_a_change_is_unknown_and_after_a_question_a_timeout() -> None:
+async def test_silence_after_a_deed_is_a_doubt_and_after_a_question_a_timeout() -> None:
     async with serving(silence) as server:
-        with pytest.raises(OutcomeUnknown, match=r"no answer within 0\.3 s"):
-            await send(server.url, method="POST", timeout=0.3)
-        assert (await refusal(server.url, timeout=0.3)).type == "timeout.action"
+        assert "no answer within 0.3 s" in str(await doubt(server.url, method="POST", timeout=0.3))
+        assert (await failure(server.url, timeout=0.3)).type == "timeout.action"
 
 
 async def test_a_slow_drip_does_not_outwit_the_timeout() -> None:
@@ -258,14 +352,13 @@ async def test_a_slow_drip_does_not_outwit_the_timeout() -> None:
             await asyncio.sleep(0.02)
 
     async with serving(drip) as server:
-        assert (await refusal(server.url, timeout=0.3)).type == "timeout.action"
+        assert (await failure(server.url, timeout=0.3)).type == "timeout.action"
 
 
-async def test_a_server_that_never_reads_leaves_a_large_change_unknown() -> None:
+async def test_a_server_that_never_reads_leaves_a_large_deed_in_doubt() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with pytest.raises(OutcomeUnknown):
-            await send(url, method="POST", body="x" * 15_000_000, timeout=0.5)
+        await doubt(url, method="POST", body="x" * 15_000_000, timeout=0.5)
 
 
 async def test_time_that_ran_out_before_the_request_left_is_a_failure() -> None:
@@ -311,6 +404,7 @@ async def test_a_cancel_goes_on_as_it_is() -> None:
         ({"url": "http://a/", "headers": {"a": 1}}, "must be text"),
         ({"url": "http://a/", "headers": {"a": "ü漢"}}, "header"),
         ({"url": "http://a/", "timeout": -1}, "positive"),
+        ({"url": "http://a/", "ok_status": "404"}, "list of whole numbers"),
         ({"url": "http://a/", "params": {}}, "knows no `params`"),
     ],
 )
@@ -330,3 +424,9 @@ async def test_headers_that_would_break_the_protocol_never_leave(headers: dict[s
 
 def test_it_declares_what_it_is() -> None:
     assert (http.name, http.declared.kind, http.declared.timeout_s) == ("http", "irreversible", 60.0)
+    assert http.declared.kind_of({}) == "pure", "GET, where no method is given"
+    kinds = {"pure": READING, "idempotent": REPEATABLE, "irreversible": IRREVERSIBLE}
+    for kind, methods in kinds.items():
+        for method in methods:
+            assert {http.declared.kind_of({"method": name}) for name in (method, method.lower())} == {kind}
+    assert http.declared.kind_of({"method": ["GET"]}) == "irreversible", "what is not understood is not harmless"

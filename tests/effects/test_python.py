@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown
+from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, StillRunning
 from detent.effects.python import python
 
 SOURCE = """
@@ -20,6 +20,7 @@ from detent.core.deed import EffectFailed, Outcome
 
 release = threading.Event()
 started = threading.Event()
+ended = threading.Event()
 word = contextvars.ContextVar("word", default="unset")
 meeting = None
 number = 5
@@ -40,12 +41,18 @@ async def leave_later(): sys.exit(4)
 def stop(): raise StopIteration
 def interrupt(): raise KeyboardInterrupt
 def failed(): raise EffectFailed("the tool says no", type="tool_failure.exit")
+def rest(): return later(1)
 def outcome(): return Outcome({"x": 1}, raises="DONE")
 def alien(): return {"a": [object()]}
 def infinite(): return float("nan")
-def hang():
+def hang(result=None):
     started.set()
     release.wait(60)
+    ended.set()
+    return result
+def then(end):
+    hang()
+    return {"fail": failed, "boom": boom, "leave": leave, "alien": alien, "rest": rest}[end]()
 def said(): return word.get()
 def _private(): return 1
 class Tool:
@@ -161,14 +168,57 @@ async def test_an_irreversible_deed_with_an_unusable_result_may_not_be_tried_aga
         await call(f"{module}:alien")
 
 
-async def test_a_cancel_does_not_wait_for_a_thread_that_cannot_be_stopped(module: str) -> None:
+async def given_up(function: str, args: Any = None) -> StillRunning:
+    """A call that its caller gives up while it is at work; the module's `started` says that it is."""
+    started = sys.modules[function.partition(":")[0]].started
+    calling = asyncio.create_task(call(function, args))
+    assert await asyncio.to_thread(started.wait, 30)
+    calling.cancel()
+    with pytest.raises(StillRunning, match="goes on in its thread") as caught:
+        await calling
+    return caught.value
+
+
+async def test_a_call_that_is_given_up_goes_on_and_says_late_what_came_of_it(module: str) -> None:
     await call(f"{module}:add", [1])
-    functions = sys.modules[module]
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await call(f"{module}:hang")
-    assert functions.started.wait(30), "the call goes on"
+    late = await given_up(f"{module}:hang", ["paid"])
+    assert isinstance(late, OutcomeUnknown), "until then nobody knows"
+    sys.modules[module].release.set()
+    assert await late.outcome == Outcome("paid")
+    assert await late.outcome == Outcome("paid"), "whoever gives up waiting may wait again"
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        ("fail", EffectFailed),
+        ("boom", KeyError),
+        ("leave", RuntimeError),
+        ("alien", OutcomeUnknown),
+        ("rest", OutcomeUnknown),
+    ],
+)
+async def test_what_a_call_raises_late_is_raised_where_it_is_awaited(
+    module: str, end: str, error: type[Exception]
+) -> None:
+    await call(f"{module}:add", [1])
+    late = await given_up(f"{module}:then", [end])
+    sys.modules[module].release.set()
+    with pytest.raises(error):
+        await late.outcome
+
+
+async def test_a_result_that_comes_in_the_moment_of_the_cancel_is_not_lost(module: str) -> None:
+    await call(f"{module}:add", [1])
+    functions: Any = sys.modules[module]
+    calling = asyncio.create_task(call(f"{module}:hang", ["paid"]))
+    assert await asyncio.to_thread(functions.started.wait, 30)
     functions.release.set()
+    assert functions.ended.wait(30), "without giving the loop a turn"
+    calling.cancel()
+    with pytest.raises(StillRunning) as caught:
+        await calling
+    assert await caught.value.outcome == Outcome("paid")
 
 
 async def test_one_call_after_another_has_the_same_thread_and_calls_at_once_have_their_own(module: str) -> None:
@@ -208,13 +258,13 @@ def test_a_forked_child_has_threads_of_its_own(module: str) -> None:
 def test_a_thread_that_never_ends_does_not_keep_the_process_alive(module: str, tmp_path: Path) -> None:
     code = (
         "import asyncio\n"
-        "from detent.core.contract import Contract\n"
+        "from detent.core import Contract, StillRunning\n"
         "from detent.effects.python import python\n"
         "given = {'function': 'time:sleep', 'args': [300]}\n"
         "async def main():\n"
         "    try:\n"
         "        await asyncio.wait_for(python.perform(Contract('a', 'b', 'python', input=given)), 0.05)\n"
-        "    except TimeoutError:\n"
+        "    except StillRunning:\n"
         "        print('late')\n"
         "asyncio.run(main())\n"
     )

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome
+from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.effects import process
 from detent.effects.capture import CAP_BYTES, Capture
 from detent.effects.process import kill_leftovers
 from detent.effects.shell import shell
-
-WAIT_S = 20.0
+from tests.effort import PATIENCE_S
 
 
 def contract(key: str = "shell:test", kind: str = "irreversible", **given: Any) -> Contract:
@@ -54,9 +53,9 @@ def is_running(pid: int) -> bool:
 
 
 async def until(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S:g} s: {what}"
         await asyncio.sleep(0.01)
 
 
@@ -75,14 +74,52 @@ async def test_a_program_runs_and_says_how_it_went() -> None:
     assert result == {"exit": 0, "stdout": "out\n", "stderr": "err\n", "success": True, "truncated": False}
 
 
-async def test_another_exit_code_is_a_result_and_not_an_error() -> None:
-    result = await python("raise SystemExit(7)")
-    assert (result["exit"], result["success"]) == (7, False)
+async def failure(code: str, kind: str = "irreversible", **given: Any) -> PartialFailure:
+    """How a program that ran and failed is told."""
+    with pytest.raises(PartialFailure) as caught:
+        await shell.perform(contract(kind=kind, argv=[sys.executable, "-c", code], **given))
+    return caught.value
 
 
-async def test_a_program_ended_by_a_signal_has_its_negative_number() -> None:
-    result = await python("import os; os.kill(os.getpid(), 9)")
-    assert (result["exit"], result["success"]) == (-9, False)
+@pytest.mark.parametrize("kind", ["irreversible", "idempotent"])
+async def test_another_exit_code_is_an_error_that_frees_nothing(kind: str) -> None:
+    code = "import sys; print('paid'); print('one\\ncannot print the receipt', file=sys.stderr); sys.exit(7)"
+    error = await failure(code, kind)
+    assert not isinstance(error, EffectFailed), "it ran: nobody says that nothing happened"
+    assert error.type == "tool_failure.exit"
+    assert str(error).endswith("ended with exit code 7: cannot print the receipt")
+    assert error.result == {
+        "exit": 7,
+        "stdout": "paid\n",
+        "stderr": "one\ncannot print the receipt\n",
+        "success": False,
+        "truncated": False,
+    }
+
+
+async def test_the_error_shows_stdout_where_stderr_is_silent_and_no_endless_line() -> None:
+    assert str(await failure("print('2 failed'); raise SystemExit(1)")).endswith("exit code 1: 2 failed")
+    assert str(await failure("raise SystemExit(1)")).endswith("exit code 1")
+    assert len(str(await failure("print('x' * 100_000); raise SystemExit(1)"))) < 1000
+
+
+@pytest.mark.parametrize("ok_exit", [[0, 1], [1], 1])
+async def test_ok_exit_says_which_codes_are_success(ok_exit: Any) -> None:
+    result = await python("raise SystemExit(1)", ok_exit=ok_exit)
+    assert (result["exit"], result["success"]) == (1, True)
+    assert (await failure("raise SystemExit(2)", ok_exit=ok_exit)).type == "tool_failure.exit"
+
+
+async def test_ok_exit_without_nought_makes_nought_a_failure() -> None:
+    assert str(await failure("", ok_exit=[1])).endswith("exit code 0")
+
+
+async def test_a_program_that_was_killed_has_not_even_said_that_it_failed() -> None:
+    killed = "import os; print('paid', flush=True); os.kill(os.getpid(), 9)"
+    with pytest.raises(OutcomeUnknown, match="killed by signal 9") as caught:
+        await python(killed)
+    assert (caught.value.result["exit"], caught.value.result["stdout"]) == (-9, "paid\n")
+    assert (await failure(killed, "idempotent")).type == "tool_failure.exit", "it may simply be run again"
 
 
 async def test_arguments_arrive_exactly_as_they_are() -> None:
@@ -113,6 +150,8 @@ async def test_a_command_line_is_refused_with_the_way_to_write_it() -> None:
         ({"argv": ["true\0"]}, "cannot be run"),
         ({"argv": ["true"], "cwd": "/no/such/folder"}, "there is no folder"),
         ({"argv": ["true"], "stdin": 5}, "`stdin`"),
+        ({"argv": ["true"], "ok_exit": "0"}, "list of whole numbers"),
+        ({"argv": ["true"], "ok_exit": [True]}, "list of whole numbers"),
         ({"argv": ["true"], "timeout": 0}, "positive"),
         ({"argv": ["true"], "timeout": True}, "positive"),
         ({"argv": ["true"], "timeuot": 5}, "knows no `timeuot`"),
@@ -294,8 +333,9 @@ async def test_a_cancel_at_any_early_moment_leaves_nothing(tmp_path: Path) -> No
 async def test_many_at_once_leave_no_descriptor_open() -> None:
     await perform("true")
     before = len(os.listdir("/proc/self/fd"))
-    results = await asyncio.gather(*(perform("sh", "-c", f"echo {n}; exit {n}") for n in range(40)))
-    assert [result["exit"] for result in results] == list(range(40))
+    codes = list(range(40))
+    results = await asyncio.gather(*(perform("sh", "-c", f"echo {n}; exit {n}", ok_exit=codes) for n in codes))
+    assert [result["exit"] for result in results] == codes
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -367,3 +407,4 @@ async def test_the_same_key_at_work_in_this_process_is_spared(tmp_path: Path) ->
 def test_it_declares_what_it_is() -> None:
     assert (shell.name, shell.declared.kind, shell.declared.timeout_s) == ("shell", "irreversible", 600.0)
     assert shell.declared.settle == 0
+    assert shell.declared.is_lenient

@@ -108,7 +108,7 @@ async def _live(world: World, host: EmbeddedHost, machine: Machine, is_cancelled
         for run in runs:
             for contract in run.waiting:
                 if not is_cancelled or (contract.question and contract.question.reason == "outcome_unknown"):
-                    await host.answer(run.id, contract.id, honest(world, run, contract))
+                    await host.answer(run.id, contract.id, honest(world, run, contract) or {})
                     break
         await asyncio.sleep(1)
     raise AssertionError(f"still open: {[(run.id, run.status) for run in runs if run.ended is None]}")

@@ -9,6 +9,7 @@ import pytest
 from detent.core import Effect
 from detent.host.embedded import EmbeddedHost
 from tests.host.conformance import CHECKS, FullHost, HandClock
+from tests.host.conformance_evidence import CHECKS as EVIDENCE
 
 
 def opener(is_inline: bool):  # type: ignore[no-untyped-def]  # a Protocol with defaults cannot be written as Callable
@@ -27,3 +28,9 @@ def opener(is_inline: bool):  # type: ignore[no-untyped-def]  # a Protocol with 
 @pytest.mark.parametrize("check", CHECKS)
 async def test_the_embedded_host_conforms(check: str, writer: str, tmp_path: Path) -> None:
     await CHECKS[check](opener(writer == "inline"), tmp_path / "home")
+
+
+@pytest.mark.parametrize("writer", ["threaded", "inline"])
+@pytest.mark.parametrize("check", EVIDENCE)
+async def test_the_embedded_host_believes_only_evidence(check: str, writer: str, tmp_path: Path) -> None:
+    await EVIDENCE[check](opener(writer == "inline"), tmp_path / "home")

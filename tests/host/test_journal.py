@@ -284,17 +284,18 @@ async def test_a_journal_of_a_newer_detent_is_not_touched(tmp_path: Path) -> Non
     assert (tmp_path / "journal.db").read_bytes() == before
 
 
-async def test_a_list_that_an_older_version_wrote_can_be_read_without_its_errors(tmp_path: Path) -> None:
+async def test_a_list_that_an_older_version_wrote_can_be_read_without_its_errors_and_alarms(tmp_path: Path) -> None:
     await make_runs(tmp_path, 1)
     with raw(tmp_path) as db:
         db.execute("alter table runs drop column error")
+        db.execute("alter table runs drop column alarms")
         db.execute("pragma user_version = 4")
     reader = Journal(tmp_path / "journal.db")
-    assert [record.summary.error for record in reader.runs()] == [None]
+    assert [(record.summary.error, record.summary.alarms) for record in reader.runs()] == [(None, ())]
     reader.close()
     Journal(tmp_path / "journal.db", is_writer=True).close()
     with raw(tmp_path) as db:
-        assert db.execute("select error from runs").fetchall() == [("",)]
+        assert db.execute("select error, alarms from runs").fetchall() == [("", "")]
 
 
 NEXT = {

@@ -71,6 +71,7 @@ async def test_a_journal_whose_claims_kept_their_results_says_the_same(tmp_path:
         db.execute(claims.strip().rstrip(";"))
         db.executemany("insert into claims values (?, ?, ?, ?, ?, 'completed', '{}', ?)", kept)
         db.execute("alter table runs drop column error")
+        db.execute("alter table runs drop column alarms")
         db.execute("pragma user_version = 3")
     db.close()
     async with host_at(tmp_path, outside.effect("pay")) as host:

@@ -6,85 +6,19 @@ import os
 import signal
 import socket
 import stat
-import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from detent.errors import JournalError, Refused, Unknown
+from detent.errors import JournalError, NoAnswer, Refused, Unknown
 from detent.host.embedded import shared
 from detent.host.embedded.lock import Lock
 from detent.host.embedded.reader import open_journal, verify
 from detent.host.embedded.shared import open_host
+from tests.host.company import deeds, peer
 from tests.host.conformance import DOOR
 from tests.host.peer import MACHINES, effects
-
-
-class Peer:
-    """Another process, and what it says."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.is_holder = False
-        self._tag = 0
-        self._heard: list[dict[str, Any]] = []
-
-    async def hear(self, **wanted: Any) -> dict[str, Any]:
-        """The next thing it says that has these fields."""
-        while True:
-            for said in self._heard:
-                if all(said.get(name) == value for name, value in wanted.items()):
-                    self._heard.remove(said)
-                    return said
-            assert self.process.stdout is not None
-            line = await self.process.stdout.readline()
-            assert line, f"the process ended; heard {self._heard}"
-            self._heard.append(json.loads(line))
-
-    def order(self, verb: str, **given: Any) -> int:
-        """Have it do a verb; its tag."""
-        self._tag += 1
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"do": verb, "given": given, "tag": self._tag}).encode() + b"\n")
-        return self._tag
-
-    async def do(self, verb: str, **given: Any) -> Any:
-        """Have it do a verb and wait for what came of it."""
-        said = await self.hear(tag=self.order(verb, **given))
-        return said.get("ok") or said
-
-    def leave(self) -> None:
-        """Let it end as a program ends."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"\n")
-
-
-@asynccontextmanager
-async def peer(home: Path, *, is_awaited: bool = True) -> AsyncIterator[Peer]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.host.peer", home, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        limit=2**26,
-    )  # fmt: skip
-    try:
-        other = Peer(process)
-        if is_awaited:
-            other.is_holder = (await other.hear(ok="open"))["is_holder"]
-        yield other
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-        assert process.stdin is not None
-        process.stdin.close()
-        process._transport.close()  # type: ignore[attr-defined]  # asyncio closes it only when the loop is gone
-
-
-def deeds(home: Path) -> list[str]:
-    path = home / "deeds"
-    return path.read_text().splitlines() if path.exists() else []
 
 
 async def test_the_verbs_of_a_second_process_reach_the_first(tmp_path: Path) -> None:
@@ -247,19 +181,29 @@ async def test_a_second_process_can_fork_at_a_checkpoint(tmp_path: Path) -> None
             await other.fork(run.id, "9")
 
 
+GO = b'{"go": 2}\n'
+
+
+def offer(verb: str, **args: object) -> bytes:
+    return json.dumps({"protocol": 2, "offer": {"verb": verb, "args": args}}).encode() + b"\n"
+
+
 async def test_nonsense_at_the_door_hurts_nobody(tmp_path: Path) -> None:
     async with open_host(tmp_path) as host:
         run = await host.start(DOOR)
         nonsense = [
             b"hello\n",
-            b'{"verb": "close", "args": {}}\n',
-            b'{"verb": "signal", "args": 5}\n',
+            offer("close"),
+            b'{"protocol": 2, "offer": {"verb": "signal", "args": 5}}\n',
+            b'{"protocol": 2, "offer": 7}\n',
+            b'{"protocol": 3, "offer": {"verb": "signal", "args": {}}}\n',
             b"[]\n",
             b"\xff\n",
-            b'{"verb": "signal", "args": {"run_id": 7, "name": 8}}\n',
-            b'{"verb": "start", "args": {"machine": 1}}\n',
-            json.dumps({"verb": "answer", "args": {"run_id": run.id, "contract_id": "c", "answer": "no"}}).encode()
-            + b"\n",
+            offer("signal", run_id=7, name=8) + GO,
+            offer("start", machine=1) + GO,
+            offer("answer", run_id=run.id, contract_id="c", answer="no") + GO,
+            offer("signal", run_id=run.id, name="OPEN") + b"stop\n",
+            offer("signal", run_id=run.id, name="OPEN"),
             b"no newline",
         ]
         for said in nonsense:
@@ -268,7 +212,7 @@ async def test_nonsense_at_the_door_hurts_nobody(tmp_path: Path) -> None:
             writer.write_eof()
             reply = await reader.read()
             assert b'"result"' not in reply
-            assert b"error" in reply or said == b"no newline"
+            assert b"error" in reply or said == b"no newline" or b"OPEN" in said
             writer.close()
             await writer.wait_closed()
         assert (await host.signal(run.id, "OPEN")).seq == 2
@@ -285,12 +229,12 @@ async def test_what_goes_through_the_door_is_checked_before(tmp_path: Path) -> N
 
 
 async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(shared, "ANSWER_S", 0.1)
     lock = Lock(tmp_path)
     assert lock.take()
     with socket.socket(socket.AF_UNIX) as mute:
         mute.bind(str(tmp_path / "door"))
-        with pytest.raises(JournalError, match=f"process {os.getpid()} holds"):
+        with pytest.raises(NoAnswer, match=rf"process {os.getpid()} \(.+, since .+\) holds .+ nothing was done"):
             async with open_host(tmp_path):
                 pass
     lock.free()

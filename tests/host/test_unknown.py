@@ -8,6 +8,7 @@ import pytest
 
 from detent.core import Action, Contract, Effect, EffectFailed, Outcome, OutcomeUnknown, Retry, Run, Status, effect
 from detent.core.deed import Reconcile
+from detent.core.events import ContractMoved
 from detent.errors import NotWaiting, Refused
 from detent.host.embedded import EmbeddedHost
 from detent.testing import World, simulate
@@ -326,3 +327,23 @@ def test_a_pure_effect_that_was_cut_off_is_simply_done_again() -> None:
 
     with World() as world:
         simulate(story())
+
+
+def test_a_call_that_answers_after_it_was_done_again_is_an_alarm() -> None:
+    """Somebody said that it had not happened, and was wrong: both deeds are in the journal, and nobody may miss it."""
+
+    async def story(host: EmbeddedHost, bank: Bank) -> None:
+        run = await host.settled((await host.start(PAY)).id)
+        first = run.waiting[0]
+        run = await later(host, run)
+        await host.answer(run.id, first.id, {"outcome": "not_happened", "by": "ann"})
+        run = await host.settled(run.id)
+        assert (run.status, bank.calls, run.alarms) == (Status.COMPLETED, 2, ())
+        late = ContractMoved(first.id, "succeed", result={"receipt": 1}, at=host.clock.now())
+        host.attempts.doubts.give_evidence(run.id, first, late)
+        run = await host.show(run.id)
+        (alarm,) = run.alarms
+        assert "twice" in alarm
+        assert (run.status, bank.calls) == (Status.COMPLETED, 2), "it changes nothing else"
+
+    tell(lambda: Bank(OutcomeUnknown("lost")), story)

@@ -1,17 +1,15 @@
 """Two thousand random histories with deaths in them: the laws hold in every one."""
 
-import os
-
 import pytest
 
+from tests.effort import examples
 from tests.simulation.history import check
 
-COUNT = int(os.environ.get("DETENT_HISTORIES", "2000"))
+COUNT = examples(2000)
 BATCH = 100
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))
-@pytest.mark.limit(240)
 def test_the_laws_hold_in_every_random_history(first: int) -> None:
     for seed in range(first, min(first + BATCH, COUNT)):
         try:

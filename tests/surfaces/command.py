@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.effort import PATIENCE_S
 from tests.surfaces import warm
 
 SCRIPT = warm.SCRIPT
-DEADLINE_S = 120.0  # only against hanging: a busy machine takes its time
+DEADLINE_S = PATIENCE_S
 
 FLOWS = """
 import asyncio

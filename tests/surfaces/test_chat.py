@@ -18,7 +18,6 @@ import pytest
 from tests.effects.llm.scripted import DONE, calling, chunk, said, serving, streaming
 from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent
 
-pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
 TOOLS = """
 import os
 from pathlib import Path

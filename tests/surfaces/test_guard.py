@@ -241,7 +241,6 @@ async def test_the_screen_shows_the_exact_call_of_an_obedient_model(tmp_path: Pa
         assert all(ch == "\n" or ch.isprintable() for ch in listed.out), listed.out
 
 
-@pytest.mark.limit(120)
 async def test_a_tool_of_an_mcp_server_stands_under_the_same_law(tmp_path: Path) -> None:
     law = """\
 rules:

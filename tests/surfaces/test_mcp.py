@@ -21,8 +21,6 @@ from detent.effects import builtin
 from detent.host.embedded.shared import open_host
 from detent.surfaces.mcp import Surface
 
-pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
-
 DETENT = str(Path(sys.executable).with_name("detent"))
 FLOW = """
 name: book

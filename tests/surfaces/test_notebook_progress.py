@@ -10,8 +10,6 @@ import termios
 from fcntl import ioctl
 from pathlib import Path
 
-import pytest
-
 from detent.agents.notebook.content import gist, peek
 from detent.surfaces.cli.notebook_progress import Narrative, fitted, wide
 
@@ -63,7 +61,6 @@ def on_terminal(folder: Path, *words: str) -> str:
     return said.decode()
 
 
-@pytest.mark.limit(90)
 def test_a_narrow_terminal_shows_tree_cell_and_time_in_whole_lines(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB, encoding="utf-8")
     said = on_terminal(tmp_path, "run", "job.yaml", "--id", "job", "-o", "job.md")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.web.kit import CHROMIUM, PATIENCE_S, Looker, Stage, missing
+from tests.effort import PATIENCE_S
+from tests.web.kit import CHROMIUM, Looker, Stage, missing
 
 Look = Callable[..., Looker]
 

@@ -48,7 +48,6 @@ def as_it_was(stage: Stage, route: Route) -> None:
     route.fulfill(json=told)
 
 
-@pytest.mark.limit(90)
 def test_a_notebook_is_seen_while_it_is_made(stage: Stage, look: Look, pictures: Path, tmp_path: Path) -> None:
     word = tmp_path / "word"
     command = [str(DETENT), "notebook", "run", str(BOOK), "--id", "flowers", "-p", f"word={word}"]

@@ -5,11 +5,12 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page, expect
 
+from tests.effects.kernel.hostile import HOSTILE
+from tests.effort import PATIENCE_S
 from tests.web.conftest import Look
-from tests.web.kit import DETENT, PATIENCE_S, Stage, gone, shown, told, until
+from tests.web.kit import DETENT, Stage, gone, shown, told, until
 
 JOB = """\
 worker: {use: shell, command: ["sed", "-i", "s/[*]/+/", "sum.py"]}
@@ -197,6 +198,19 @@ def test_a_notebook_shows_its_cells_plots_and_progress_and_runs_nothing_of_them(
     assert "owned" not in page.title()
 
 
+def test_no_html_of_a_cell_does_anything_in_the_page(stage: Stage, look: Look) -> None:
+    harmless = "<p>a word</p>"  # so that each of them leaves something to be shown
+    run_id = stage.start("flows.py:NOTEBOOK", {"html": [f"{harmless}{one}" for one in HOSTILE]})
+    page = look().go(f"#/runs/{run_id}")
+    frames = page.locator(".cell iframe")
+    expect(frames).to_have_count(len(HOSTILE) + 1)
+    for number in range(1, len(HOSTILE) + 1):
+        inside = frames.nth(number).content_frame
+        expect(inside.get_by_text("a word").first).to_be_attached()
+        assert inside.locator("script, style, iframe, svg, form, [onclick], [onerror], [href], [style]").count() == 0
+    assert "owned" not in page.title()
+
+
 def test_a_coding_job_is_confirmed_worked_on_and_shown_with_its_evidence(stage: Stage, look: Look) -> None:
     project = stage.folder / "project"
     project.mkdir()
@@ -235,7 +249,6 @@ def test_a_conversation_has_its_tools_between_the_words(stage: Stage, look: Look
     expect(page.locator(".say.tool")).to_contain_text("release.publish")
 
 
-@pytest.mark.limit(120)
 def test_after_a_cut_the_page_goes_on_where_it_was(look: Look, tmp_path: Path) -> None:
     stage = Stage(tmp_path / "other")
     try:

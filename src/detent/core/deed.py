@@ -151,6 +151,7 @@ class Effect(msgspec.Struct, frozen=True):
     about: str = ""
     schema: dict[str, Any] = {}  # JSON Schema of its input, for those who must be told how to call it; empty: unknown
     withdraw: Callable[[Contract], None] | None = None
+    advice: str = ""  # for whoever is asked about a call: how to declare what it is, where nobody has
 
 
 @overload

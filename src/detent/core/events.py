@@ -32,7 +32,7 @@ class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_fie
     session: str = ""
     source: str = ""  # where the definition came from, to find its effects again
     parent: str = ""  # "run_id contract_id" of the contract this run carries out
-    fork: dict[str, Any] | None = None  # {run_id, seq, checkpoint, run}: begin as that run was
+    fork: dict[str, Any] | None = None  # {run_id, seq, checkpoint, run, rules}: begin as that run was
     rules: int = 1  # by which rules its events are folded; see RULES
     at: float = 0.0
     id: str = ""

@@ -19,6 +19,9 @@ from detent.core.run import Lane, Run
 from detent.core.status import Status
 from detent.errors import EventRefused, Refused
 
+# How a new fork begins, written into its first event. A fork of 0.1 names none and keeps to those of its day:
+# it began at once, and with its condition asked again, what the other run was not to begin before a certain time.
+FORK_RULES = 2
 # A fork is a new run: it has these values of the old one, but limits, usage and deadlines of its own.
 KEPT = ("context", "variables", "local", "results", "answers", "failures", "counts", "event", "error", "inbox",
         "raised", "is_business_failure")  # fmt: skip
@@ -52,8 +55,14 @@ def fork(draft: Draft, event: Started) -> None:
         _resume_idle(draft) if not was.lanes else lane.begin(draft)
         return
     draft.lanes = {one.path: one for one in was.lanes}
-    open_lanes = dict.fromkeys(c.lane for c in was.contracts if not c.is_adrift)
-    draft.ready.extend((path, draft.lanes[path].position) for path in open_lanes if path in draft.lanes)
+    opened = {c.lane: c for c in was.contracts if not c.is_adrift and c.lane in draft.lanes}
+    if "rules" not in source:
+        draft.ready.extend((path, draft.lanes[path].position) for path in opened)
+        return
+    for path, contract in opened.items():
+        # What had not begun begins by its timer: there may be a signal in the inbox that came before it.
+        is_pending = contract.status is Status.PENDING
+        lane.reopen(draft, path, event.at + max(0.0, contract.due_at - was.at) if is_pending else 0.0)
 
 
 def migrate(draft: Draft, event: Signalled) -> None:

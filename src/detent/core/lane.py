@@ -36,6 +36,17 @@ def go_on(draft: Draft) -> None:
             _walk(draft, path, position)
 
 
+def reopen(draft: Draft, path: str, due_at: float) -> None:
+    """Open what a lane stands on once more, whatever its condition says by now, to be begun at `due_at` or at once."""
+    lane = draft.lanes.get(path)
+    if lane is None:
+        return  # another lane, opened before, has ended the state
+    try:
+        open_contract(draft, path, draft.works(path)[lane.position], due_at=due_at)
+    except (ExpressionError, Refused) as error:
+        ended(draft, path, _failure(error))
+
+
 def _walk(draft: Draft, path: str, position: int) -> None:
     works = draft.works(path)
     failure = None
@@ -44,11 +55,13 @@ def _walk(draft: Draft, path: str, position: int) -> None:
             if _takes_time(draft, path, works[position], position):
                 return
             position += 1
-    except ExpressionError as error:
-        failure = Failure("expression_error", str(error))
-    except Refused as error:
-        failure = Failure("validation_error", str(error))
+    except (ExpressionError, Refused) as error:
+        failure = _failure(error)
     ended(draft, path, failure)
+
+
+def _failure(error: ExpressionError | Refused) -> Failure:
+    return Failure("validation_error" if isinstance(error, Refused) else "expression_error", str(error))
 
 
 def _takes_time(draft: Draft, path: str, work: Work, position: int) -> bool:

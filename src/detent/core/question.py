@@ -25,9 +25,8 @@ class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     expires_s: float = 0.0  # 0: waits for ever
     hears_no: bool = False  # whoever asks is at work and must be told of a no as well
     data: dict[str, Any] = {}  # what the asker knows, shown with the question
-    earlier: dict[
-        str, Any
-    ] = {}  # the same deed, done or possible: {run_id, contract_id, status, at, by, result, error}
+    # the same deed, done or possible: {run_id, contract_id, status, at, by, approved_by, result, error}
+    earlier: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         interned(self, "reason")

@@ -15,7 +15,8 @@ The result is `{status, headers, json or text, success, truncated}`. A status of
 GET, HEAD and OPTIONS are pure, PUT and DELETE idempotent, everything else is irreversible, unless the action says
 otherwise. What counts as evidence after an irreversible request: 2xx and 3xx are done, 4xx is a no. 408, 409, 425, 5xx,
 a cut connection, a time-out, an answer that cannot be read leave it unknown. The transport tells us when the first byte
-of the request goes out: trouble before that is a failure, since nothing happened.
+of the request goes out: trouble before that is a failure, since nothing happened. A redirect that leads from the deed
+to a page about it has done the deed: if that page cannot be had, the action fails and its key stays taken.
 
 Each call opens its own connection: a kept one may be closed by the server just as a request is written to it, and then
 nobody knows whether it arrived. What is costly, the TLS settings, is made once.
@@ -107,7 +108,9 @@ class Exchange:
         self.content = _content(given)
         self.headers = _headers(given, contract.key)
         self.has_left = False
+        self.is_redirected = False  # from the deed to a page about it
         self.stream: Any = None
+        self._had_left = False
 
     def _url(self, text: str) -> "httpx2.URL":
         try:
@@ -126,7 +129,7 @@ class Exchange:
         if status < 400 or status in ok_status:
             return Outcome(result | {"success": True})
         said = f"{self._where()} answered {status}"
-        if not self.is_irreversible:
+        if not self.is_irreversible or self.is_redirected:
             raise PartialFailure(said, "tool_failure.http", result)
         if status >= 500 or status in UNDECIDED:
             raise OutcomeUnknown(said, result)
@@ -146,24 +149,27 @@ class Exchange:
                     extensions={"trace": self._trace},
                 )
                 async with sending as response:
+                    self.is_redirected = response.request.method != self.method
                     return await _answer(response)
         except library.TimeoutException as error:
             raise self.failure("could not connect in time", "timeout.action") from error
         except (library.HTTPError, library.InvalidURL, library.StreamError) as error:
             raise self.failure(str(error) or type(error).__name__, "tool_failure") from error
         except UnicodeEncodeError as error:
+            if self.has_left:  # it was redirected to an address that cannot be written
+                raise self.failure(error.reason, "tool_failure") from error
             raise invalid(f"a header of `http` has a character that HTTP cannot carry: {error.reason}") from error
 
     async def _trace(self, event: str, info: dict[str, Any]) -> None:
         if event.endswith("send_request_headers.started"):
-            self.has_left = True
+            self._had_left, self.has_left = self.has_left, True
         elif event.endswith("connect_tcp.complete"):
             self.stream = info["return_value"]
         elif event.endswith("start_tls.failed"):
             await self.stream.aclose()  # the library forgets it if the cause is a cancel
         elif event.endswith("send_request_headers.failed"):
-            # Our own side refused to write such headers; on a first request that means that none was sent.
-            self.has_left = type(info["exception"]).__name__ != "LocalProtocolError"
+            # Our own side may have refused to write such headers; then only an earlier request, if any, was sent.
+            self.has_left = self._had_left or type(info["exception"]).__name__ != "LocalProtocolError"
 
     def failure(self, problem: str, type: str) -> Exception:
         """The exception that says what is known: nothing happened, or nobody knows."""

@@ -13,20 +13,19 @@ went wrong: after an irreversible call a person is asked.
 The module is found as by `import`; whoever starts detent decides what is on `sys.path`.
 """
 
-import asyncio
 import contextlib
 import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, StillRunning, effect
+from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, effect
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
-from detent.effects.thread import in_thread
+from detent.effects.thread import in_thread, perform_in_thread
 from detent.errors import Refused
 
 TIMEOUT_S = 600.0
@@ -46,7 +45,8 @@ async def python(contract: Contract) -> Outcome:
         if shape.is_async:
             result = await function(*positional, **named)
         else:
-            result = await _in_thread(contract, name, functools.partial(function, *positional, **named))
+            call = functools.partial(function, *positional, **named)
+            result = await perform_in_thread(name, call, functools.partial(_late, contract, name))
             if inspect.isawaitable(result):
                 result = await result
     except SystemExit as error:  # a function may end itself, not the host
@@ -54,19 +54,12 @@ async def python(contract: Contract) -> Outcome:
     return _outcome(contract, name, result)
 
 
-async def _in_thread(contract: Contract, name: str, call: Callable[[], Any]) -> Any:
-    """Call a function in a thread; given up, the thread goes on, and what comes of it is told late."""
-    work = asyncio.ensure_future(in_thread(call))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        if work.done():
-            raise
-        raise StillRunning(f"`{name}` goes on in its thread", _late(contract, name, work)) from None
-
-
-async def _late(contract: Contract, name: str, work: Awaitable[Any]) -> Outcome:
-    return _outcome(contract, name, await work)
+def _late(contract: Contract, name: str, result: Any) -> Outcome:
+    """What a call that was given up gave in the end; a rest that it left for the loop is not begun any more."""
+    if inspect.iscoroutine(result):
+        result.close()
+        raise OutcomeUnknown(f"`{name}` was given up before all of it had begun")
+    return _outcome(contract, name, result)
 
 
 def _given(input: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:

@@ -34,6 +34,7 @@ class Summary(msgspec.Struct, frozen=True):
     checkpoint: str = ""
     source: str = ""
     error: dict[str, str] | None = None  # why it has not ended well: type and message
+    alarms: tuple[str, ...] = ()  # what somebody must look into: deeds that may have been done twice
     no: int = 0  # grows with every run; `list(before=no)` gives the page after this one
 
 

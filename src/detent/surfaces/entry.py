@@ -11,8 +11,11 @@ import sys
 def main() -> None:
     """Do what the command line says, and exit."""
     gc.disable()  # until the command's work begins
-    from detent.surfaces.cli import main as called
+    try:
+        from detent.surfaces.cli import main as called
 
-    code = called()
+        code = called()
+    except KeyboardInterrupt:  # before there was anything that could be told
+        code = 130
     gc.freeze()
     sys.exit(code)

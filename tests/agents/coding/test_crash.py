@@ -242,7 +242,6 @@ def test_every_journal_write_can_be_the_last_one_of_a_process(is_mending: bool, 
         case.check(told, not is_mending)
 
 
-@pytest.mark.limit(200)
 @pytest.mark.parametrize("where", ["worker", "check"])
 def test_every_worker_and_every_check_can_be_the_last_of_a_process(where: str, tmp_path: Path) -> None:
     """Each call in turn kills the process it works for, half done: the next life counts it and goes on."""

@@ -40,7 +40,6 @@ WAIT_S = 90.0  # for fetches under way, all together: a slow line must not hold 
 CHECK = {"name": "tests", "run": [sys.executable, "-B", "check.py"], "parse": "tap", "baseline": "strict"}
 RESULT = {"status": "done", "summary": "add() adds", "question": ""}
 
-pytestmark = pytest.mark.limit(200)
 _refused: dict[str, str] = {}  # what could not be had is not asked for again
 _waited: list[float] = []
 

@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -175,11 +174,9 @@ say(status="blocked")
 
 async def test_a_worker_that_sleeps_for_ever_holds_nobody_up(tmp_path: Path) -> None:
     root = project(tmp_path)
-    begun = time.monotonic()
     async with office(root) as job:
         run = await job.go(configured(worker(tmp_path, "time.sleep(10**6)"), limits={"wall_s": 0.5}))
         assert run.state == "BLOCKED"
-    assert time.monotonic() - begun < 30
 
 
 BARE_DAEMON = """

@@ -13,6 +13,7 @@ from detent.agents.coding.projection import Hand, Stored, compare, page_of, proj
 from detent.agents.coding.reading import front_matter
 from tests.agents.coding.world import configured, office, worker
 from tests.agents.coding.world import project as made
+from tests.effort import examples
 
 
 def job(root: Path) -> Job:
@@ -119,7 +120,7 @@ def test_a_page_from_before_a_crash_is_no_edit(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_no_page_makes_the_reader_fall_over(was: str, now: str) -> None:
     assert isinstance(compare(Stored(was), now), Hand)
 

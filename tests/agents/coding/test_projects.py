@@ -80,7 +80,6 @@ def unpacked(project: Project, shelf: Path, folder: Path) -> Path:
     return root
 
 
-@pytest.mark.limit(180)
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.pin)
 async def test_a_bug_in_a_real_project(project: Project, shelf: Path, tmp_path: Path) -> None:
     root = unpacked(project, shelf, tmp_path)

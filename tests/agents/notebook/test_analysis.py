@@ -44,7 +44,6 @@ def report_of(ended: Ended) -> str:
     return ended.cells[-1].content
 
 
-@pytest.mark.limit(180)
 async def test_a_nasty_file_is_read_and_an_impossible_goal_is_called_not_met(tmp_path: Path) -> None:
     ended = await analysed(tmp_path, nasty(tmp_path), "predict Umsatz with MAPE < 0.5 %")
     assert (ended.run.state, ended.run.status, ended.failed) == ("workflow_completed", Status.COMPLETED, [])
@@ -79,7 +78,6 @@ async def test_a_nasty_file_is_read_and_an_impossible_goal_is_called_not_met(tmp
     assert html(notebook).count('src="data:image/png;base64,') >= 3
 
 
-@pytest.mark.limit(120)
 async def test_a_goal_in_chinese_is_met_and_reported_in_chinese(tmp_path: Path) -> None:
     ended = await analysed(tmp_path, from_sklearn("iris")(tmp_path), "对 target 分类，准确率高于 90%")
     assert (ended.failed, ended.run.output["achieved"]) == ([], True)
@@ -90,7 +88,6 @@ async def test_a_goal_in_chinese_is_met_and_reported_in_chinese(tmp_path: Path) 
     assert "目标已达到" in report_of(ended)
 
 
-@pytest.mark.limit(120)
 async def test_without_libraries_and_with_few_rows_the_data_is_described(tmp_path: Path) -> None:
     for name in ("sklearn", "matplotlib"):  # the kernel works in this folder, and finds these first
         (tmp_path / f"{name}.py").write_text("raise ImportError('not here')\n", encoding="utf-8")
@@ -147,7 +144,6 @@ async def test_a_goal_about_a_column_that_is_not_there_ends_with_a_sentence(tmp_
     assert ended.run.error.message.startswith(said)
 
 
-@pytest.mark.limit(120)
 async def test_what_would_flatter_a_model_is_kept_away_from_it_and_said(tmp_path: Path) -> None:
     draw = random.Random(3)
     lines = ["owner_id,sold,area,price_usd,colour,price"]
@@ -172,7 +168,6 @@ async def test_what_would_flatter_a_model_is_kept_away_from_it_and_said(tmp_path
     assert "no further model was tried; random forest, gradient boosting" in report
 
 
-@pytest.mark.limit(120)
 async def test_a_forecast_is_made_from_the_past_only(tmp_path: Path) -> None:
     lines = ["'YEAR'   'SPOTS'", *(f"{1900 + n}   {50 + 40 * math.sin(n / 2):.2f}" for n in range(90))]
     (tmp_path / "sun.txt").write_text("\n".join(lines), encoding="utf-8")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from detent.agents.notebook.book import Book
 from detent.agents.notebook.brief import Brief
@@ -110,7 +109,6 @@ async def live(world: World, brief: Brief, deeds: Path, kernels: Kernels) -> Run
             return await world.unless_dead(work())
 
 
-@pytest.mark.limit(300)
 async def test_death_at_every_journal_write_changes_nothing(tmp_path: Path) -> None:
     deeds = tmp_path / "deeds"
     async with forgetful() as kernels:
@@ -181,7 +179,6 @@ async def test_an_intent_without_an_outcome_on_a_once_cell_is_a_question(tmp_pat
         assert any("not run again" in line for line in book.current)
 
 
-@pytest.mark.limit(90)
 def test_kill_9_in_the_middle_of_a_cell_and_resume_from_the_command_line(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     slow = (

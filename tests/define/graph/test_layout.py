@@ -16,6 +16,7 @@ from detent.define.graph.simplex import Span, solve
 from detent.errors import DefinitionError
 from tests.define.graph.law import broken, lying
 from tests.define.graph.machines import CHINESE, EVERY, coding, notebook
+from tests.effort import examples
 
 WORK: list[tuple[Action, ...]] = [
     (),
@@ -63,7 +64,7 @@ def test_nothing_lies_on_anything_else_in_a_terminal(name: str) -> None:
     assert list(broken(shown, cells(shown))) == []
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(machines())
 def test_nothing_lies_on_anything_else_in_any_machine(machine: Machine) -> None:
     shown = picture(machine)

@@ -330,7 +330,6 @@ def assert_nothing_lost(root: Path, before: Picture, after: Picture, blobs: dict
     assert not missing, ("lost", [path for path, name in changed.items() if name in missing])
 
 
-@pytest.mark.limit(120)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + HISTORIES))
 async def test_any_history_can_be_rolled_back_and_forth(seed: int, tmp_path: Path) -> None:
     history = History(world.init(tmp_path / "repo"), random.Random(seed))

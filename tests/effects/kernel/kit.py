@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from detent.effects.kernel import Execution, Kernel
+from tests.effort import PATIENCE_S
 
 MISSING = [name for name in ("jupyter_client", "ipykernel", "nbformat") if importlib.util.find_spec(name) is None]
 
 needs_kernel = pytest.mark.skipif(
     bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (pip install 'detent[notebook]')"
 )
-
-WAIT_S = 20.0
 
 
 def needs(*modules: str) -> pytest.MarkDecorator:
@@ -81,32 +80,10 @@ class Heard:
         self._event.set()
 
     async def word(self, word: str) -> None:
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while word not in self._text:
                 self._event.clear()
                 await self._event.wait()
-
-
-class Machine:
-    """How much time the machine took away from us: what a bound on seconds may not be blamed for."""
-
-    BEAT_S = 0.01
-
-    def __init__(self) -> None:
-        self.lost_s = 0.0
-
-    async def __aenter__(self) -> "Machine":
-        self._beating = asyncio.create_task(self._beat())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._beating.cancel()
-
-    async def _beat(self) -> None:
-        while True:
-            begun = time.monotonic()
-            await asyncio.sleep(self.BEAT_S)
-            self.lost_s += max(0.0, time.monotonic() - begun - self.BEAT_S)
 
 
 def is_running(pid: int) -> bool:
@@ -119,7 +96,7 @@ def is_running(pid: int) -> bool:
 
 
 async def until(condition: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, f"not within {WAIT_S:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S:g} s: {what}"
         await asyncio.sleep(0.01)

@@ -4,6 +4,7 @@ from typing import Any
 
 from detent.effects.kernel import Execution, Kernel
 from tests.effects.kernel.kit import check_notebook, kernel, kinds, needs_kernel, notes, text, values
+from tests.effort import PATIENCE_S
 
 pytestmark = needs_kernel
 
@@ -86,10 +87,9 @@ inside = [bad, {"slow": slow}]
             "DataFrame",
         ]
         assert found["inside"] == ["Bad", {"slow": "Slow"}]
-        assert done.duration_s < 30
         failing = await run(it, "class Fails:\n    def __repr__(self): raise RuntimeError('no')\nFails()")
         assert (failing.status, (failing.error or {})["evalue"]) == ("error", "no")
-        overdue = await it.execute("slow", timeout_s=0.5, grace_s=10)
+        overdue = await it.execute("slow", timeout_s=0.5, grace_s=PATIENCE_S)
         assert (overdue.status, overdue.is_restarted) == ("timeout", False)
 
 

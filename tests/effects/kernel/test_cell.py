@@ -4,7 +4,6 @@ import ast
 import asyncio
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from detent.effects.kernel import Kernel
 from tests.effects.kernel.kit import Heard, check_notebook, kernel, kinds, needs_kernel, notes, text, values
+from tests.effort import PATIENCE_S
 
 pytestmark = needs_kernel
 
@@ -25,7 +25,7 @@ async def test_a_cell_returns_its_outputs_its_count_and_the_variables() -> None:
             {"output_type": "execute_result", "data": {"text/plain": "21"}, "metadata": {}, "execution_count": 1},
         ]
         assert values(done) == {"x": 20}
-        assert 0 < done.duration_s < 30
+        assert done.duration_s > 0
 
         failed = await it.execute("y = 2\nimport sys\nprint('to err', file=sys.stderr)\n1 / 0")
         assert (failed.status, failed.execution_count) == ("error", 2)
@@ -91,14 +91,13 @@ async def test_output_is_heard_while_the_cell_still_runs(tmp_path: Path) -> None
 async def test_a_question_to_the_user_fails_at_once() -> None:
     async with kernel() as it:
         for code in ("input('name? ')", "import getpass; getpass.getpass()"):
-            done = await it.execute(code, timeout_s=50)
+            done = await it.execute(code, timeout_s=PATIENCE_S)
             assert done.status == "error"
             assert done.error is not None
             assert done.error["ename"] == "StdinNotImplementedError"
-            assert done.duration_s < 30
-        done = await it.execute("import sys\nsys.__stdin__.read(), __import__('os').read(0, 9)", timeout_s=50)
+        done = await it.execute("import sys\nsys.__stdin__.read(), __import__('os').read(0, 9)", timeout_s=PATIENCE_S)
         assert done.outputs[0]["data"]["text/plain"] == "('', b'')"
-        assert (await it.execute("breakpoint()", timeout_s=50)).duration_s < 30
+        assert (await it.execute("breakpoint()", timeout_s=PATIENCE_S)).status != "timeout"
 
 
 async def test_what_an_earlier_cell_still_sends_does_not_reach_the_next_one() -> None:
@@ -160,9 +159,7 @@ async def test_a_watcher_that_fails_does_not_break_the_cell() -> None:
 async def test_a_kernel_that_was_never_started_says_so() -> None:
     it = Kernel()
     assert not it.is_alive
-    begun = time.monotonic()
     done = await it.execute("1")
     assert (done.status, (done.error or {})["ename"]) == ("dead", "KernelDied")
-    assert time.monotonic() - begun < 10
     await it.interrupt()
     await it.shutdown()

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from detent.effects.kernel import Execution, Kernel
 from tests.effects.kernel.kit import (
     Heard,
-    Machine,
     check_notebook,
     is_running,
     kernel,
@@ -21,6 +19,7 @@ from tests.effects.kernel.kit import (
     until,
     values,
 )
+from tests.effort import PATIENCE_S
 
 pytestmark = needs_kernel
 
@@ -42,13 +41,13 @@ async def test_a_cell_over_its_limit_is_interrupted_and_keeps_its_kernel() -> No
     async with kernel() as it:
         await it.execute("kept = 1")
         pid = it.pid
-        done, limit_s, _ = await overdue(it, SLEEPS, 0.5, grace_s=30)
+        done, limit_s = await overdue(it, SLEEPS, 0.5, grace_s=PATIENCE_S)
         assert (done.status, done.is_restarted, text(done)) == ("timeout", False, "begun\n")
         assert done.error is not None
         assert done.error["ename"] == "TimeLimit"
         assert f"{limit_s:g} s; it was interrupted" in done.error["evalue"]
         assert [row["ename"] for row in done.outputs[1:]] == ["KeyboardInterrupt", "TimeLimit"]
-        assert limit_s <= done.duration_s < limit_s + 30
+        assert done.duration_s >= limit_s
         assert values(done)["kept"] == 1
         assert it.pid == pid
         assert (await it.execute("kept")).outputs[0]["data"] == {"text/plain": "1"}
@@ -58,55 +57,43 @@ async def test_a_cell_over_its_limit_is_interrupted_and_keeps_its_kernel() -> No
 LIMIT_S, GRACE_S = 0.3, 0.7
 
 
-async def overdue(it: Kernel, code: str, limit_s: float, grace_s: float) -> tuple[Execution, float, float]:
-    """A cell over its limit that had begun by then, the limit, and how long it took; slow machines get a longer one."""
+async def overdue(it: Kernel, code: str, limit_s: float, grace_s: float) -> tuple[Execution, float]:
+    """A cell over its limit that had begun by then, and the limit; slow machines get a longer one."""
     while True:
-        begun = time.monotonic()
         done = await it.execute(code, timeout_s=limit_s, grace_s=grace_s)
         if "begun" in text(done):
-            return done, limit_s, time.monotonic() - begun
+            return done, limit_s
         limit_s *= 2
-        assert limit_s < 20, done
+        assert limit_s < PATIENCE_S, done
         await it.start()
 
 
-async def swallow(times: int) -> list[float]:
-    """By how much `execute` was late for a cell that ignores interrupts, so many times on one kernel."""
-    late = []
+async def swallow(times: int) -> None:
+    """A cell that ignores interrupts is ended with its kernel, so many times."""
     async with kernel() as it:
         for _ in range(times):
             await it.start()
             generation = it.generation
-            async with Machine() as machine:
-                done, limit_s, took_s = await overdue(it, SWALLOWS, LIMIT_S, GRACE_S)
-            late.append(took_s - limit_s - GRACE_S - machine.lost_s)
+            done, _limit_s = await overdue(it, SWALLOWS, LIMIT_S, GRACE_S)
             assert (done.status, done.is_restarted, done.variables) == ("timeout", True, {})
             assert "begun\nignored\n".startswith(text(done))
             await it.start()
             assert it.generation > generation
-    return late
 
 
-@pytest.mark.limit(120)
-async def test_a_cell_that_ignores_interrupts_ends_within_limit_and_grace_20_of_20_times() -> None:
-    late = [row for rows in await asyncio.gather(swallow(10), swallow(10)) for row in rows]
-    assert len(late) == 20
-    assert max(late) <= 0, late
+async def test_a_cell_that_ignores_interrupts_is_ended_20_of_20_times() -> None:
+    await asyncio.gather(swallow(10), swallow(10))
 
 
-async def test_a_killed_kernel_is_noticed_within_a_third_of_a_second_and_its_output_kept() -> None:
+async def test_a_killed_kernel_is_noticed_and_its_output_kept() -> None:
     async with kernel() as it:
         heard = Heard()
         for code in (SLEEPS, "print('begun', flush=True)\nwhile True: pass"):
             task = asyncio.create_task(it.execute(code, on_output=heard))
             await heard.word("begun")
             heard = Heard()
-            async with Machine() as machine:
-                killed = time.monotonic()
-                os.kill(it.pid, signal.SIGKILL)
-                done = await task
-                took_s = time.monotonic() - killed
-            assert took_s - machine.lost_s < 0.3
+            os.kill(it.pid, signal.SIGKILL)
+            done = await task
             assert (done.status, text(done), kinds(done)) == ("dead", "begun\n", ["stream", "error"])
             assert (done.error or {})["evalue"] == "the kernel was ended by SIGKILL"
             assert not it.is_alive
@@ -140,7 +127,7 @@ async def test_an_interrupt_from_outside_ends_the_cell_only() -> None:
         assert (done.status, (done.error or {})["ename"]) == ("interrupted", "KeyboardInterrupt")
         assert (await it.execute("2")).status == "ok"
         for turns in range(6):  # however early the interrupt comes, it is not lost
-            task = asyncio.create_task(it.execute("import time\ntime.sleep(100)", timeout_s=30))
+            task = asyncio.create_task(it.execute("import time\ntime.sleep(100)", timeout_s=PATIENCE_S))
             for _ in range(turns):
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -153,10 +140,8 @@ async def test_an_interrupt_from_outside_ends_the_cell_only() -> None:
 async def test_a_stopped_process_is_killed_after_limit_and_grace() -> None:
     async with kernel() as it:
         os.kill(it.pid, signal.SIGSTOP)
-        async with Machine() as machine:
-            done = await it.execute("1", timeout_s=0.3, grace_s=0.5)
+        done = await it.execute("1", timeout_s=0.3, grace_s=0.5)
         assert (done.status, done.is_restarted) == ("timeout", True)
-        assert done.duration_s - machine.lost_s < 0.8
         assert values(await it.execute("x = 1")) == {"x": 1}
 
 
@@ -209,11 +194,7 @@ async def test_shutting_down_a_busy_kernel_does_not_wait_for_it() -> None:
     heard = Heard()
     task = asyncio.create_task(it.execute(SWALLOWS, on_output=heard))
     await heard.word("begun")
-    async with Machine() as machine:
-        begun = time.monotonic()
-        await it.shutdown()
-        took_s = time.monotonic() - begun
-    assert took_s - machine.lost_s < 2
+    await it.shutdown()  # the cell itself would never end
     assert (await task).status == "dead"
     before = len(os.listdir("/proc/self/fd"))
     async with kernel():
@@ -228,11 +209,7 @@ async def test_nobody_who_waits_in_line_holds_up_the_end() -> None:
     assert done.is_restarted
     waiting = [asyncio.create_task(it.execute(SWALLOWS)) for _ in range(3)]  # the new kernel is still starting
     await asyncio.sleep(0)
-    async with Machine() as machine:
-        begun = time.monotonic()
-        await it.shutdown()
-        took_s = time.monotonic() - begun
-    assert took_s - machine.lost_s < 3
+    await it.shutdown()
     assert [(await task).status for task in waiting] == ["dead"] * 3
     await it.start()
     heard = Heard()

@@ -5,7 +5,6 @@ import datetime
 import decimal
 import json
 import sys
-import time
 import types
 from pathlib import PurePosixPath
 from typing import Any
@@ -16,6 +15,7 @@ from hypothesis import strategies as some
 
 from detent.effects.kernel import detail, probe
 from tests.effects.kernel.kit import library, needs
+from tests.effort import examples
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ values = some.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(values)
 def test_any_builtin_value_is_shown_as_short_json(value: Any) -> None:
     shown, is_whole = probe.shown(value)
@@ -147,9 +147,7 @@ def test_a_look_keeps_its_budget_and_says_so(namespace: dict[str, Any]) -> None:
     namespace.update({f"v{n}": [n] * 100 for n in range(1500)})
     everything = look(budget_s=60.0)
     assert (everything["is_complete"], len(everything["changed"])) == (True, 1500)
-    begun = time.monotonic()
     found = look(budget_s=0.002)  # without a number: everything again
-    assert time.monotonic() - begun < 10
     assert not found["is_complete"]
     assert len(found["changed"]) < 1500
     assert "v1499" in found["changed"], "the newest first"

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from detent.core import EffectFailed
 from detent.effects.kernel import Kernel, spec
 from tests.effects.kernel.kit import kernel, needs_kernel, notes, text, values
+from tests.effort import PATIENCE_S
 
 pytestmark = needs_kernel
 
@@ -78,7 +78,7 @@ async def test_any_kernelspec_by_name(install: Any) -> None:
     async with kernel(name="mine") as it:
         done = await it.execute("import os\nfound = os.environ['FROM_SPEC']")
         assert values(done) == {"found": "yes"}
-        slow = await it.execute("import time\ntime.sleep(100)", timeout_s=0.3, grace_s=30)
+        slow = await it.execute("import time\ntime.sleep(100)", timeout_s=0.3, grace_s=PATIENCE_S)
         assert (slow.status, slow.is_restarted) == ("timeout", False), "interrupted by a message"
 
 
@@ -97,15 +97,14 @@ async def test_no_single_message_is_needed(install: Any, tmp_path: Path) -> None
         fine = await it.execute("hello")
         assert (fine.status, text(fine), fine.variables, fine.execution_count) == ("ok", "hello\n", {}, 1)
         for code, status in (("lose the reply", "error"), ("lose the idle", "ok")):
-            done = await it.execute(code, timeout_s=50)
+            done = await it.execute(code, timeout_s=PATIENCE_S)
             assert done.status == status, code
             assert text(done).startswith(f"{code}\n")
-            assert done.duration_s < 30
             assert status == "ok" or (done.error or {})["ename"] == "ReplyLost", "nobody knows whether it ran whole"
         silent = await it.execute("lose both", timeout_s=0.5, grace_s=0.5)
         assert (silent.status, silent.is_restarted) == ("timeout", True)
-        asked = await it.execute("ask", timeout_s=50)
-        assert asked.duration_s < 30
+        asked = await it.execute("ask", timeout_s=PATIENCE_S)
+        assert asked.status != "timeout"
         assert "the cell asked for input ('your name? '); nobody can answer" in notes(asked)
         gone = await it.execute("leave")
         assert (gone.status, (gone.error or {})["evalue"]) == ("dead", "the kernel ended with exit code 0")
@@ -119,10 +118,9 @@ async def test_a_kernel_that_cannot_start_says_why(install: Any, tmp_path: Path)
     for name, said in cases.items():
         with pytest.raises(EffectFailed, match=said):
             await Kernel(name).start()
-    begun = time.monotonic()
     with pytest.raises(EffectFailed, match=r"did not answer within 0\.5 s") as slow:
         await Kernel("mute").start(within_s=0.5)
-    assert (slow.value.type, time.monotonic() - begun < 30) == ("timeout.action", True)
+    assert slow.value.type == "timeout.action"
     with pytest.raises(
         EffectFailed, match=r"no kernel `nosuch`; kernels here: .*dies, missing, mute, python3"
     ) as unknown:

@@ -9,6 +9,7 @@ from hypothesis import strategies as some
 from detent.core.value import plain as kept
 from detent.core.value import scrub
 from detent.effects.kernel.text import plain
+from tests.effort import examples
 
 anything = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats() | some.text(some.characters(codec=None)),
@@ -36,7 +37,7 @@ def test_what_is_nested_too_deep_is_cut() -> None:
     assert json.dumps(plain(deep)).endswith('"..."' + "]" * 48)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(anything)
 def test_whatever_comes_in_the_journal_can_keep_what_goes_out(value: Any) -> None:
     clean = plain(value)

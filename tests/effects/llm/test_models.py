@@ -25,8 +25,6 @@ from tests.effects.llm.scripted import (
     usage,
 )
 
-pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
-
 HELLO = [{"role": "user", "content": "Hello"}]
 TOOLS = [{"name": "email.send", "description": "Send a mail.", "schema": {"type": "object", "properties": {}}}]
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
+from mcp import MCPError
 from mcp.server.mcpserver import (
     AcceptedElicitation,
     Context,
@@ -15,7 +16,14 @@ from mcp.server.mcpserver import (
     RequestStateSecurity,
     Resolve,
 )
-from mcp.types import ToolAnnotations
+from mcp.types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    InputRequiredResult,
+    SamplingMessage,
+    TextContent,
+    ToolAnnotations,
+)
 from pydantic import BaseModel
 
 # A key of its own lets a sealed question outlive the process that asked it.
@@ -60,6 +68,36 @@ def pay(amount: int, ctx: Context) -> str:
 def refuse(why: str) -> str:
     """Always fails."""
     raise ValueError(f"no: {why}")
+
+
+@server.tool()
+def half(amount: int) -> str:
+    """Do the deed and then fail."""
+    note(f"half {amount}")
+    raise ValueError("no receipt")
+
+
+@server.tool()
+def code(number: int) -> str:
+    """Answer with an error of the protocol."""
+    raise MCPError(number, f"number {number}")
+
+
+@server.tool()
+def think(amount: int) -> InputRequiredResult:
+    """Do the deed and then want a model."""
+    note(f"think {amount}")
+    words = SamplingMessage(role="user", content=TextContent(text="?"))
+    wanted = CreateMessageRequest(params=CreateMessageRequestParams(messages=[words], max_tokens=1))
+    return InputRequiredResult(input_requests={"model": wanted})
+
+
+# A tool that says of itself what its environment wants it to say.
+@server.tool(annotations={"read": READ, "same": SAME}.get(os.environ.get("PEER_SHIFTY", "")))
+def shifty(word: str) -> str:
+    """Be what it likes."""
+    note(f"shifty {word}")
+    return "done"
 
 
 @server.tool()

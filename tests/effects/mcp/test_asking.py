@@ -15,7 +15,6 @@ from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
 from tests.effects.mcp.test_tools import peer
 
-pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
 ENDS = {"done": "completed", "stopped": "rejected"}
 ROWS = table("""
     asking  -                   done
@@ -65,6 +64,14 @@ async def stage(tmp_path: Path, **more: Any) -> AsyncIterator[Stage]:
         yield Stage(host, tmp_path / "notes")
 
 
+def is_asked_whether_again(run: Run, first: Run) -> bool:
+    """Whether a run waits for a word on a deed that the first one may have done."""
+    (contract,) = run.waiting
+    assert contract.question is not None
+    earlier = contract.question.earlier
+    return (earlier.get("run_id"), earlier.get("status")) == (first.id, "possible")
+
+
 async def test_a_no_on_an_open_line_is_told_to_the_server(tmp_path: Path) -> None:
     async with stage(tmp_path, protocol="legacy") as at:
         run = await at.said(await at.asked("enrol"), approved=False, by="kim", comment="not now")
@@ -72,20 +79,21 @@ async def test_a_no_on_an_open_line_is_told_to_the_server(tmp_path: Path) -> Non
         assert run.error is not None
         assert run.error.message == "kim said no: not now"
         assert at.notes == "enrol decline\n"
-        again = await at.asked("enrol")
-        assert again.waiting, "the tool said itself that it did nothing, so its key is free"
 
 
-async def test_a_tool_that_was_told_no_and_reports_no_error_keeps_its_key(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tool", ["enrol", "greet"])
+async def test_a_tool_that_was_told_no_keeps_its_key_whether_or_not_it_reports_an_error(
+    tmp_path: Path, tool: str
+) -> None:
     async with stage(tmp_path, protocol="legacy") as at:
-        first = await at.said(await at.asked("greet"), approved=False, by="kim")
+        first = await at.said(await at.asked(tool), approved=False, by="kim")
         assert first.ended is Status.REJECTED
-        assert at.notes == "greet decline\n"
-        second = await at.asked("greet")
-        assert second.ended is Status.REJECTED
-        assert second.error is not None
-        assert f"in doubt in asking/call/1 of run {first.id}" in second.error.message
-        assert at.notes == "greet decline\n"
+        second = await at.asked(tool)
+        assert is_asked_whether_again(second, first)
+        assert at.notes == f"{tool} decline\n", "and nothing is done before somebody says so"
+        second = await at.said(second, approved=True, by="kim")
+        second = await at.said(second, data={"name": "Ada", "age": 3}, by="kim")
+        assert second.ended is Status.COMPLETED
 
 
 async def test_a_no_to_a_question_with_its_own_state_needs_no_word_to_the_server(tmp_path: Path) -> None:
@@ -102,7 +110,7 @@ async def test_a_no_after_the_line_is_gone_keeps_the_key(tmp_path: Path) -> None
     async with stage(tmp_path, protocol="legacy") as at:
         run = await at.said(await at.host.settled(run.id), approved=False, by="kim")
         assert run.ended is Status.REJECTED
-        assert (await at.asked("greet")).ended is Status.REJECTED
+        assert is_asked_whether_again(await at.asked("greet"), run)
 
 
 async def test_a_cancelled_run_withdraws_its_question(tmp_path: Path) -> None:
@@ -124,6 +132,59 @@ async def test_a_cancelled_irreversible_call_that_had_asked_is_a_doubt(tmp_path:
         assert doubt.question.reason == "outcome_unknown"
         run = await at.said(run, outcome="give_up", by="kim")
         assert run.ended is Status.CANCELLED
+
+
+def calling(tool: str, **given: Any) -> Machine:
+    work: dict[str, tuple[Action, ...]] = {"asking": (Action("call", f"peer.{tool}", given),)}
+    rows = table("""
+        asking  -             done
+        asking  !tool_failure stopped
+    """)
+    ends: Any = {"done": "completed", "stopped": "failed"}
+    return Machine(name="calling", initial="asking", transitions=rows, work=work, ends=ends)
+
+
+async def test_a_tool_that_failed_after_its_deed_is_not_called_again_without_a_word(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        first = await at.host.settled((await at.host.start(calling("half", amount=5))).id)
+        assert (first.ended, first.state) == (Status.FAILED, "stopped"), "the run takes its error path at once"
+        second = await at.host.settled((await at.host.start(calling("half", amount=5))).id)
+        assert is_asked_whether_again(second, first)
+        earlier = second.waiting[0].question.earlier  # type: ignore[union-attr]
+        assert earlier["error"]["type"] == "tool_failure"
+        assert earlier["result"]["success"] is False
+    assert at.notes == "half 5\n"
+
+
+async def test_a_request_that_the_server_refused_frees_the_key(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        for _ in range(2):
+            run = await at.host.settled((await at.host.start(calling("code", number=-32602))).id)
+            assert (run.ended, run.error.type if run.error else "") == (Status.FAILED, "validation_error")
+
+
+async def test_whoever_is_asked_about_a_tool_of_an_untrusted_server_is_told_how_to_declare_it(tmp_path: Path) -> None:
+    look = calling("look", word="tree")
+    async with stage(tmp_path) as at:
+        await at.host.settled((await at.host.start(look)).id)
+        run = await at.host.settled((await at.host.start(look)).id)
+        (contract,) = run.waiting
+        assert contract.question is not None
+        assert contract.question.earlier["result"]["text"] == "seen tree"
+        assert "Do it again?" in contract.question.text
+        assert "write `look: {effect: pure}` under `tools` of `peer` in detent.mcp.yaml" in contract.question.text
+        run = await at.host.settled((await at.host.start(calling("die", amount=1))).id)
+        (doubt,) = run.waiting
+        assert doubt.question is not None
+        assert "write `die: {effect: pure}`" in doubt.question.text
+
+
+@pytest.mark.parametrize("said", [{"trusted": True}, {"tools": {"look": ToolConfig(effect="pure")}}])
+async def test_a_read_may_be_made_in_any_number_of_runs(tmp_path: Path, said: dict[str, Any]) -> None:
+    async with stage(tmp_path, **said) as at:
+        for _ in range(2):
+            run = await at.host.settled((await at.host.start(calling("look", word="tree"))).id)
+            assert (run.ended, run.results["call"]["text"]) == (Status.COMPLETED, "seen tree")
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])

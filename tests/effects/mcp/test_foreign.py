@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.deed import Effect, EffectFailed, Outcome
+from detent.core.deed import Effect, Outcome, PartialFailure
 from detent.core.question import Answer
 from detent.effects.mcp import ServerConfig, Servers
 
-pytestmark = pytest.mark.limit(300)  # real processes, on a machine that may be busy
 BIN = Path(sys.executable).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "detent-tests" / "npm"
 PACKAGES = {
@@ -54,7 +53,7 @@ async def test_the_git_server_works_on_a_real_repository(tmp_path: Path, reposit
         await called(effects["git.git_add"], repo_path=place, files=["a.txt"])
         await called(effects["git.git_commit"], repo_path=place, message="first")
         assert "first" in (await called(effects["git.git_log"], repo_path=place)).result["text"]
-        with pytest.raises(EffectFailed):
+        with pytest.raises(PartialFailure):
             await called(effects["git.git_status"], repo_path=str(tmp_path / "nowhere"))
 
 
@@ -150,7 +149,7 @@ async def test_the_filesystem_server_writes_and_reads(tmp_path: Path) -> None:
         assert (place / "a.txt").read_text() == "hello"
         read = await called(effects["filesystem.read_text_file"], path=str(place / "a.txt"))
         assert read.result["text"] == "hello"
-        with pytest.raises(EffectFailed, match=r"(?i)denied"):
+        with pytest.raises(PartialFailure):
             await called(effects["filesystem.read_text_file"], path="/etc/passwd")
 
 

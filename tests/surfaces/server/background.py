@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from detent.surfaces.server.setting import Limits, Settings
+from tests.effort import PATIENCE_S
 from tests.surfaces.server.stage import stage
-
-PATIENCE_S = 20.0
 
 
 @contextmanager

@@ -12,8 +12,6 @@ from tests.effects.llm.scripted import calling, said, serving
 from tests.surfaces.server.stage import Stage, stage
 from tests.surfaces.server.test_assistant import events, names, talking
 
-pytestmark = pytest.mark.limit(300)
-
 
 async def test_what_is_remembered_can_be_read_found_and_forgotten(tmp_path: Path) -> None:
     async with stage(tmp_path) as scene:

@@ -15,11 +15,12 @@ from schemathesis.specs.openapi.checks import (
 
 from detent.surfaces.server import document
 from detent.surfaces.server.table import routes
+from tests.effort import examples
 from tests.surfaces.server.background import serving_in_a_thread
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 STREAMS = {route.address for route in routes() if route.kind == "stream"}
-EXAMPLES = 12
+EXAMPLES = examples(12)
 
 
 def test_the_document_lists_every_route_once() -> None:

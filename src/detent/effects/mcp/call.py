@@ -22,7 +22,8 @@ TEXT_MAX = 1024 * 1024
 ROUNDS_MAX = 100
 BACKOFF_S, BACKOFF_S_MAX = 0.05, 1.0
 LOST = (-32000, -32001)  # connection closed, request timed out
-REFUSED = (-32600, -32601, -32602, -32700)  # the request itself was wrong
+REFUSED = (-32601, -32602)  # there is no such tool, or its arguments do not fit
+GARBLED = (-32600, -32700)  # the request was wrong; over HTTP the SDK says the same of an answer that it cannot read
 
 
 class Call:
@@ -111,6 +112,9 @@ class Call:
             )
         )
         adapter: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
+        if not self.connection.is_open and not self.has_left:  # it died while others were at work on its line
+            gone = f"the server `{self.connection.server.name}` is gone; nothing was sent"
+            raise EffectFailed(gone, "tool_failure.unavailable")
         self.has_left = True
         try:
             return await self.connection.session.send_request(request, adapter, progress_callback=self._progress)
@@ -124,9 +128,9 @@ class Call:
 
     def _failure(self, code: int, message: str) -> Exception:
         said = self._hidden(f"`{self.connection.server.name}.{self.tool}`: {message}")
-        if code in LOST:
+        if code in LOST or (code in GARBLED and self.connection.server.url):
             return OutcomeUnknown(f"{said} (error {code}); the call had been sent")
-        if code in REFUSED:
+        if code in REFUSED or code in GARBLED:
             return EffectFailed(f"{said} (error {code})", "validation_error")
         return PartialFailure(f"{said} (error {code})")
 
@@ -137,7 +141,7 @@ class Call:
         requests = result.input_requests or {}
         params = {key: request.params for key, request in requests.items() if request.method == "elicitation/create"}
         if len(params) != len(requests):
-            raise EffectFailed(f"`{self.tool}` wants a model or folders of detent's; it offers only people's answers")
+            raise PartialFailure(f"`{self.tool}` wants a model or folders of detent's; it offers only people's answers")
         left = {"state": result.request_state, "keys": list(params)}
         return form.question(self.connection.server.name, self.tool, params, left)
 

@@ -1,8 +1,8 @@
 """What servers offer, and how careful one must be with each tool.
 
 The list of a server's tools is kept in the home, so that knowing the effects costs nothing and a server is started only
-when something is called. What is kept is checked again at each connection: a tool that became more dangerous since is
-not called.
+when something is called. What is kept is checked again at each connection: a tool that was once taken for more harmless
+than it is now is not called by a run that may have begun then.
 """
 
 import contextlib
@@ -38,11 +38,12 @@ class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
     hints: Hints = Hints()
 
 
-class Kept(msgspec.Struct, frozen=True):
+class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     """The tools of a server as they were when it was last seen."""
 
     config: str
     tools: tuple[Offer, ...]
+    laxest: dict[str, Kind] = {}  # by tool: the most harmless that it was ever taken for
 
 
 def kind_of(server: ServerConfig, offer: Offer) -> Kind:
@@ -86,22 +87,57 @@ def offers(server: str, listed: Any) -> tuple[Offer, ...]:
     return tuple(found)
 
 
+def advice(server: ServerConfig, offer: Offer) -> str:
+    """How to declare a tool that counts as irreversible only because nobody whose word counts says otherwise."""
+    hinted = _hinted(offer.hints)
+    is_said = server.tool(offer.name).effect is not None or hinted == "irreversible"
+    if is_said or kind_of(server, offer) != "irreversible":
+        return ""
+    why = f"Nobody says what `{offer.name}` of the server `{server.name}` does. If it only reads"
+    if hinted is not None:
+        claim = "only reads" if hinted == "pure" else "may be called again"
+        why = f"The server `{server.name}` says that `{offer.name}` {claim}, but it is not trusted. If that is so"
+    entry = f"`{offer.name}: {{effect: {hinted or 'pure'}}}`"
+    return f"{why}, write {entry} under `tools` of `{server.name}` in detent.mcp.yaml."
+
+
 def kept(folder: Path, server: ServerConfig) -> tuple[Offer, ...] | None:
     """The tools as they were last seen; None when they were not, or the server may be another one now."""
+    found = _read(folder, server)
+    return found.tools if found is not None and found.config == server.digest else None
+
+
+def keep(folder: Path, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[str, Kind]:
+    """Remember the tools; tells the most harmless that each was ever taken for."""
+    before = _read(folder, server)
+    now = Kept(server.digest, tools, _laxest(before, server, tools))
+    if before != now:
+        with contextlib.suppress(OSError):  # a home that cannot be written is no reason to stop
+            make_folder(folder)
+            number, name = tempfile.mkstemp(dir=folder)
+            with os.fdopen(number, "wb") as file:
+                file.write(msgspec.json.encode(now))
+            os.replace(name, folder / f"{server.name}.json")
+    return now.laxest
+
+
+def _read(folder: Path, server: ServerConfig) -> Kept | None:
     try:
-        found = msgspec.json.decode((folder / f"{server.name}.json").read_bytes(), type=Kept)
+        return msgspec.json.decode((folder / f"{server.name}.json").read_bytes(), type=Kept)
     except (OSError, msgspec.DecodeError):
         return None
-    return found.tools if found.config == server.digest else None
 
 
-def keep(folder: Path, server: ServerConfig, tools: tuple[Offer, ...]) -> None:
-    """Remember the tools; a home that cannot be written is no reason to stop."""
-    if kept(folder, server) == tools:
-        return
-    with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        number, name = tempfile.mkstemp(dir=folder)
-        with os.fdopen(number, "wb") as file:
-            file.write(msgspec.json.encode(Kept(server.digest, tools)))
-        os.replace(name, folder / f"{server.name}.json")
+def _laxest(before: Kept | None, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[str, Kind]:
+    found = {offer.name: kind_of(server, offer) for offer in tools}
+    if before is None:
+        return found
+    once = {offer.name: kind_of(server, offer) for offer in before.tools}
+    return {name: min((kind, once.get(name, kind), before.laxest.get(name, kind)), key=ORDER.index)
+            for name, kind in found.items()}  # fmt: skip
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of the servers for us alone, and the home above it if it is not there yet."""
+    for one in (folder.parent, folder):
+        one.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from detent.core.deed import EffectFailed
+from detent.core.deed import EffectFailed, Kind
 from detent.effects.http import tls
 from detent.effects.kernel.orphan import marks
-from detent.effects.mcp.catalogue import Offer, keep, offers
+from detent.effects.mcp.catalogue import Offer, keep, make_folder, offers
 from detent.effects.mcp.config import Resolver, ServerConfig
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Connection:
         self.server = server
         self.resolver = Resolver(server.name)
         self.tools: dict[str, Offer] = {}
+        self.laxest: dict[str, Kind] = {}  # by tool: the most harmless that it was ever taken for
         self.protocol = ""
         self.turn = asyncio.Lock()  # of a server whose questions do not say which call they belong to
         self.active: Call | None = None
@@ -178,7 +179,7 @@ class Connection:
             if not cursor or len(found) >= TOOLS_MAX:
                 break
         tools = offers(self.server.name, found[:TOOLS_MAX])
-        keep(self._folder, self.server, tools)
+        self.laxest = keep(self._folder, self.server, tools)
         return tools
 
     def _not_reached(self, error: BaseException) -> EffectFailed:
@@ -210,7 +211,7 @@ class Connection:
 @contextlib.contextmanager
 def open_log(folder: Path, name: str) -> Any:
     """Where a server's stderr goes; the last one is kept beside it when it has grown."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / f"{name}.log"
     if path.exists() and path.stat().st_size > LOG_MAX:
         os.replace(path, path.with_suffix(".old.log"))

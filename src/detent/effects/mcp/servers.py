@@ -8,11 +8,11 @@ from typing import Self
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.deed import Declared, Declined, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown
+from detent.core.deed import Declared, Declined, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, PartialFailure
 from detent.effects.kernel.orphan import kill_orphans
 from detent.effects.mcp import form
 from detent.effects.mcp.call import Call
-from detent.effects.mcp.catalogue import ORDER, Offer, kept, kind_of
+from detent.effects.mcp.catalogue import ORDER, Offer, advice, kept, kind_of
 from detent.effects.mcp.config import ServerConfig
 from detent.effects.mcp.connection import MARK, Connection
 
@@ -120,7 +120,15 @@ class Servers:
         )
         about = offer.description.partition("\n")[0]
         name = f"{server.name}.{offer.name}"
-        return Effect(name, perform, declared, about=about, schema=offer.schema, withdraw=self.withdraw)
+        return Effect(
+            name,
+            perform,
+            declared,
+            about=about,
+            schema=offer.schema,
+            withdraw=self.withdraw,
+            advice=advice(server, offer),
+        )
 
     async def _perform(self, server: ServerConfig, tool: str, contract: Contract) -> Outcome:
         token = form.asked(contract).get("call")
@@ -141,7 +149,7 @@ class Servers:
     async def _declined(self, call: Call | None, contract: Contract) -> Outcome:
         """Hand a person's no to the tool that waits for it; the contract is rejected, whatever the tool says to that.
 
-        Only a tool that reports an error has said that it did nothing.
+        Only a server that refuses the request as such has said that nothing happened.
         """
         said = contract.answers[-1]
         no = f"{said.by or 'somebody'} said no" + (f": {said.comment}" if said.comment else "")
@@ -152,6 +160,8 @@ class Servers:
                 outcome = await self._in_turn(call, contract)
             except EffectFailed as error:
                 raise Declined(no, {"text": str(error)}) from None
+            except PartialFailure as error:
+                raise Declined(no, {"text": str(error)}, "possible") from None
         if outcome.question is not None:  # it asks something else: that is no answer to a no
             self._give_up(self._open.pop(call.token))
         raise Declined(no, outcome.result, "possible")
@@ -221,17 +231,13 @@ class Servers:
 
     @staticmethod
     def _check(connection: Connection, tool: str, contract: Contract) -> None:
-        """A tool must still be what it was when the run began."""
+        """A tool must still be what it was when the run began; a kind it never had is the action's own word."""
         server, offer = connection.server, connection.tools.get(tool)
         if offer is None:
             raise EffectFailed(f"the server `{server.name}` has no tool `{tool}` any more", "tool_failure.not_found")
-        now = kind_of(server, offer)
-        if (
-            server.tool(tool).effect is None
-            and contract.kind in ORDER
-            and ORDER.index(now) > ORDER.index(contract.kind)
-        ):
-            message = f"`{server.name}.{tool}` was {contract.kind} when this run began and says now that it is {now}"
+        now, was = ORDER.index(kind_of(server, offer)), ORDER.index(connection.laxest.get(tool, "irreversible"))
+        if server.tool(tool).effect is None and contract.kind in ORDER and was <= ORDER.index(contract.kind) < now:
+            message = f"`{server.name}.{tool}` was {ORDER[was]} once, as this run has it, and is {ORDER[now]} now"
             raise EffectFailed(
                 f"{message}; start the run again, or say in detent.mcp.yaml what it is", "validation_error"
             )

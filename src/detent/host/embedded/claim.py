@@ -22,7 +22,6 @@ MENTIONS = (
     "select cast(body as blob) from events where run = (select no from runs where run_id = ?)"
     " and instr(body, cast(? as blob)) order by seq desc"
 )
-OnRepeat = Callable[[Contract], str]  # what the policy wants of a deed that was done before; "": it says nothing
 OPEN, POSSIBLE, DONE = "open", "possible", Status.COMPLETED.value
 
 
@@ -33,6 +32,16 @@ class Fate(NamedTuple):
     result: Any = None
     error: Failure | None = None
     at: float = 0.0
+
+
+class Wish(NamedTuple):
+    """What the policy wants of a deed that was done before ("": it says nothing), and what its effect advises."""
+
+    on_repeat: str = ""
+    advice: str = ""
+
+
+OnRepeat = Callable[[Contract], Wish]
 
 
 class Taken(NamedTuple):
@@ -130,22 +139,22 @@ class Claims:
             self._fresh[place] = None
             batch.freed += ((*place, run.id, contract.id),)
 
-    def _met(self, batch: Batch, run: Run, contract: Contract, held: Claim, on_repeat: str, at: float) -> Taken:
+    def _met(self, batch: Batch, run: Run, contract: Contract, held: Claim, said: Wish, at: float) -> Taken:
         """Somebody else has the key: refuse, ask whether to do it again, or do as author or policy have said."""
         fate = self._fate(held)
         is_other_call = held.call_hash != contract.call_hash and held.call_hash
-        wish = on_repeat or contract.on_repeat or ("ask" if run.rules > 1 else "refuse")
+        wish = said.on_repeat or contract.on_repeat or ("ask" if run.rules > 1 else "refuse")
         is_own = held.run_id == run.id
         if is_other_call or fate.status == OPEN or wish == "refuse" or (is_own and fate.status == DONE):
-            return Taken(False, (_refusal(contract, held, fate, at),))
+            return Taken(False, (_refusal(contract, held, fate, at, said.advice),))
         if wish == "allow" and fate.status == DONE:
             self._put(batch, Claim(held.scope, held.key, run.id, contract.id, contract.call_hash, at), held)
             return Taken(True, (_noted(contract, held, at),))
         question = contract.question
         if question is not None and question.earlier and _is_about(question.earlier, held):
             return FREE  # it asks about this very deed already
-        earlier = _earlier(held, fate)
-        asking = _asking(contract, earlier, at)
+        earlier = _earlier(held, fate) | _people(self._journal(), held)
+        asking = _asking(contract, earlier, at, said.advice)
         if wish == "reuse" and fate.status == DONE:
             use = {"outcome": "use", "by": "journal", "result": fate.result}
             return Taken(False, (*asking, ContractMoved(contract.id, "resume", result=use, actor="journal", at=at)))
@@ -236,7 +245,23 @@ def _earlier(held: Claim, fate: Fate) -> dict[str, Any]:
     return known
 
 
-def _asking(contract: Contract, earlier: dict[str, Any], at: float) -> tuple[Event, ...]:
+def _people(journal: Journal, held: Claim) -> dict[str, Any]:
+    """Who started the run of a deed, and who said yes to the deed."""
+    record = journal.record(held.run_id)
+    known = {"by": record.summary.by} if record is not None and record.summary.by else {}
+    for (body,) in journal.rows(MENTIONS, (held.run_id, encode(held.contract_id))):
+        try:
+            event = decode_event(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            continue
+        is_answer = type(event) is ContractMoved and event.contract_id == held.contract_id
+        said = event.result if is_answer and event.trigger == "resume" else None
+        if isinstance(said, dict) and said.get("approved") is True and said.get("by"):
+            return {**known, "approved_by": str(said["by"])}
+    return known
+
+
+def _asking(contract: Contract, earlier: dict[str, Any], at: float, advice: str) -> tuple[Event, ...]:
     """The question whether to do it again, alone or beside what the contract asks already."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(earlier["at"]))
     where = f"{earlier['contract_id']} of run {earlier['run_id']}"
@@ -244,6 +269,7 @@ def _asking(contract: Contract, earlier: dict[str, Any], at: float) -> tuple[Eve
     if earlier["status"] == POSSIBLE:
         why = earlier.get("error", {}).get("message") or "nobody found out"
         text = f"`{contract.effect}` may already have been done, by {where} at {when} UTC: {why}. Do it again?"
+    text = f"{text}\n{advice}" if advice else text
     if contract.status is Status.WAITING:
         return (Signalled(REPEATED, {"contract_id": contract.id, "text": text, "earlier": earlier}, "journal", at),)
     question = Question(text, earlier=earlier)
@@ -256,13 +282,14 @@ def _noted(contract: Contract, held: Claim, at: float) -> Signalled:
     return Signalled(RULED, {"contract_id": contract.id, "policy": said}, "journal", at)
 
 
-def _refusal(contract: Contract, held: Claim, fate: Fate, at: float) -> ContractMoved:
+def _refusal(contract: Contract, held: Claim, fate: Fate, at: float, advice: str) -> ContractMoved:
     holder = {"run_id": held.run_id, "contract_id": held.contract_id}
     if held.call_hash != contract.call_hash and held.call_hash:
         problem = f"the key {contract.key} was used for another call by {held.run_id}"
         error = Failure("validation_error", problem, {"holder": holder})
     elif fate.status == DONE:
-        error = Failure("already_done", f"already done by {held.contract_id} of run {held.run_id}", {"holder": holder})
+        problem = f"already done by {held.contract_id} of run {held.run_id}" + (f". {advice}" if advice else "")
+        error = Failure("already_done", problem, {"holder": holder})
     else:
         what = "open" if fate.status == OPEN else "in doubt"
         problem = f"the same deed is {what} in {held.contract_id} of run {held.run_id}"

@@ -1,11 +1,20 @@
 """The door: verbs handed over a private Unix socket to the process that holds the journal.
 
-One JSON object per line each way. Only the same user can open it: the home is 0700, the socket 0600, and the peer's
-user id is checked.
+One JSON object per line each way, in two phases:
+
+    caller   {"protocol": 2, "offer": {"verb": …, "args": …}}
+    holder   {"ready": 2}                                       or {"leaving": 2}, or an error
+    caller   {"go": 2}
+    holder   {"result": …} or {"error": …}
+
+The holder acts only after the go, and only while the caller is still there: one that dies or gives up before has
+withdrawn its verb, also if the holder was stopped meanwhile and reads of it much later. `{"ping": 2}` is answered at
+once. Only the same user can open the door: the home is 0700, the socket 0600, and the peer's user id is checked.
 """
 
 import asyncio
 import os
+import select
 import socket
 import struct
 from pathlib import Path
@@ -14,25 +23,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.core.machine import Machine
-from detent.core.run import Run
-from detent.errors import (
-    DefinitionError,
-    DetentError,
-    EventRefused,
-    JournalError,
-    NotWaiting,
-    Refused,
-    ReplayError,
-    Unknown,
-)
+from detent.errors import DetentError, EventRefused, Refused, Unknown
 
 if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost
 
+PROTOCOL = 2  # 1 had no go: whatever was sent was done, however late it was read
 LINE_MAX = 64 * 1024 * 1024
 NAME = "door"
-_KINDS = (DefinitionError, Refused, NotWaiting, Unknown, ReplayError, JournalError, DetentError)
-ERRORS: dict[str, type[DetentError]] = {kind.__name__: kind for kind in _KINDS}
 VERBS = frozenset(
     {
         "start",
@@ -51,10 +49,7 @@ VERBS = frozenset(
         "repair_claims",
     }
 )
-
-
-class DoorClosed(ConnectionError):
-    """The other process went away."""
+PONG, READY, LEAVING = (msgspec.json.encode({word: PROTOCOL}) for word in ("pong", "ready", "leaving"))
 
 
 class Door:
@@ -69,7 +64,7 @@ class Door:
 
     async def open(self) -> None:
         """Begin to listen."""
-        self._folder, path = _address(self._home)
+        self._folder, path = address(self._home)
         (self._home / NAME).unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
@@ -98,25 +93,39 @@ class Door:
             if _peer(writer) not in (os.getuid(), None):
                 return
             while line := await reader.readline():
-                reply = await self._reply(line)
-                if self._host.is_closing:
-                    # What a host says while it closes is not the last word. Left without a reply until we hang up,
-                    # the caller asks the next holder, and what was done here already is not done there again.
-                    await asyncio.get_running_loop().create_future()
-                writer.write(reply + b"\n")
-                await writer.drain()
+                await self._attend(line, reader, writer)
         except (ConnectionError, ValueError, asyncio.LimitOverrunError, asyncio.CancelledError):
             return  # a caller that goes away or talks nonsense loses its connection, nothing else
         finally:
             self._callers.discard(caller)
             writer.close()
 
-    async def _reply(self, line: bytes) -> bytes:
+    async def _attend(self, line: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One thing a caller says: a ping, or an offer with what comes of it."""
         try:
-            asked = msgspec.json.decode(line)
-            verb, given = asked["verb"], dict(asked["args"])
-            if verb not in VERBS:
-                raise Unknown(f"there is no verb `{verb}`")
+            verb, given = _offer(line)
+        except Refused as error:
+            await _say(writer, _told(error))
+            return
+        if not verb:
+            await _say(writer, PONG)
+            return
+        if self._host.is_closing:
+            await _say(writer, LEAVING)
+            await _for_ever()  # until we hang up; then the caller asks the next holder
+        await _say(writer, READY)
+        if not _is_go(await reader.readline()) or _is_gone(writer):
+            raise ConnectionAbortedError("withdrawn")
+        if not self._host.is_closing:
+            reply = await self._reply(verb, given)
+        if self._host.is_closing:
+            # What a host says while it closes is not the last word. Left without a reply until we hang up,
+            # the caller asks the next holder, and what was done here already is not done there again.
+            await _for_ever()
+        await _say(writer, reply)
+
+    async def _reply(self, verb: str, given: dict[str, Any]) -> bytes:
+        try:
             if "machine" in given:
                 given["machine"] = msgspec.convert(given["machine"], Machine)
             result = await getattr(self._host, verb)(**given)
@@ -124,76 +133,69 @@ class Door:
             if len(reply) >= LINE_MAX:
                 raise DetentError(f"it was done, but the run is too large to show here ({len(reply):,} bytes)")
             return reply
-        except EventRefused as error:
-            told = {"state": error.state, "event": error.event, "accepts": error.accepts}
-            return msgspec.json.encode({"error": "EventRefused", "message": str(error), **told})
-        except DetentError as error:
-            return msgspec.json.encode({"error": type(error).__name__, "message": str(error)})
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
-            return msgspec.json.encode({"error": "Refused", "message": f"not understood: {error}"})
+            return _told(Refused(f"not understood: {error}"))
+        except DetentError as error:
+            return _told(error)
         except Exception as error:  # noqa: BLE001  # silence would make the caller ask again, for ever
-            return msgspec.json.encode({"error": "DetentError", "message": f"{type(error).__name__}: {error}"})
+            return _told(DetentError(f"{type(error).__name__}: {error}"))
 
 
-class Knock:
-    """The other side: one connection to the process that holds the journal."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-
-    @classmethod
-    async def open(cls, home: Path) -> "Knock":
-        """Connect, or raise DoorClosed."""
-        try:
-            folder, path = _address(home)
-        except OSError as error:
-            raise DoorClosed(str(error)) from None
-        try:
-            return cls(*await asyncio.open_unix_connection(path, limit=LINE_MAX))
-        except OSError as error:
-            raise DoorClosed(str(error)) from None
-        finally:
-            os.close(folder)
-
-    async def ask(self, verb: str, **args: Any) -> Any:
-        """Have a verb done there."""
-        line = msgspec.json.encode({"verb": verb, "args": args})
-        if len(line) >= LINE_MAX:
-            raise Refused(f"this is {len(line):,} bytes; at most {LINE_MAX:,} can be handed to another process")
-        try:
-            self._writer.write(line + b"\n")
-            await self._writer.drain()
-            line = await self._reader.readline()
-        except OSError as error:
-            raise DoorClosed(str(error)) from None
-        if not line.endswith(b"\n"):
-            raise DoorClosed("the process that held the journal is gone")
-        reply = msgspec.json.decode(line)
-        if "error" in reply:
-            raise _error(reply)
-        return reply["result"]
-
-    def close(self) -> None:
-        """Hang up."""
-        self._writer.close()
-
-
-def run_of(result: Any) -> Run:
-    """A run as it came through the door."""
-    return msgspec.convert(result, Run)
-
-
-def _error(reply: dict[str, Any]) -> DetentError:
-    if reply["error"] == "EventRefused":
-        return EventRefused(reply["state"], reply["event"], reply["accepts"])
-    return ERRORS.get(reply["error"], DetentError)(reply["message"])
-
-
-def _address(home: Path) -> tuple[int, str]:
+def address(home: Path) -> tuple[int, str]:
     """An open folder and the socket's path through it: the real path may be longer than a socket address can be."""
     folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     through = f"/proc/self/fd/{folder}/{NAME}"
     return folder, through if Path(f"/proc/self/fd/{folder}").exists() else str(home / NAME)
+
+
+def _offer(line: bytes) -> tuple[str, dict[str, Any]]:
+    """The verb that is offered and what it is given; no verb for a ping."""
+    try:
+        said = msgspec.json.decode(line, type=dict[str, Any])
+        if "ping" in said:
+            return "", {}
+        if said.get("protocol") != PROTOCOL:
+            raise Refused(
+                f"process {os.getpid()} holds the journal and speaks protocol {PROTOCOL}, not"
+                f" {said.get('protocol', 1)}; nothing was done. Use the same version of detent on both sides"
+            )
+        verb, given = said["offer"]["verb"], dict(said["offer"]["args"])
+    except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise Refused(f"not understood: {error}") from None
+    if verb not in VERBS:
+        raise Unknown(f"there is no verb `{verb}`")
+    return verb, given
+
+
+def _told(error: DetentError) -> bytes:
+    """An error as the caller will raise it."""
+    said: dict[str, Any] = {"protocol": PROTOCOL, "error": type(error).__name__, "message": str(error)}
+    if isinstance(error, EventRefused):
+        said |= {"state": error.state, "event": error.event, "accepts": error.accepts}
+    return msgspec.json.encode(said)
+
+
+async def _say(writer: asyncio.StreamWriter, line: bytes) -> None:
+    writer.write(line + b"\n")
+    await writer.drain()
+
+
+async def _for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+def _is_go(line: bytes) -> bool:
+    try:
+        return bool(msgspec.json.decode(line, type=dict[str, Any]).get("go"))
+    except msgspec.MsgspecError:
+        return False
+
+
+def _is_gone(writer: asyncio.StreamWriter) -> bool:
+    """Whether the caller has hung up by now, although what it sent before can still be read."""
+    poll = select.poll()
+    poll.register(writer.get_extra_info("socket").fileno(), select.POLLIN)
+    return any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))
 
 
 def _peer(writer: asyncio.StreamWriter) -> int | None:

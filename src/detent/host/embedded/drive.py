@@ -24,7 +24,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
 from detent.host.embedded.attempt import Attempts
-from detent.host.embedded.claim import Claims
+from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.live import Live, load
@@ -83,7 +83,7 @@ class Drive:
             self._lock = Lock(self.home)
             if not self._lock.take():
                 self._lock = None
-                raise JournalError(f"process {holder(self.home).get('pid', '?')} is writing the journal in {self.home}")
+                raise JournalError(f"process {holder(self.home).pid or '?'} is writing the journal in {self.home}")
         path = self.home / "journal.db"
         try:
             self._written = Journal(path, is_writer=True, sync=self._sync)
@@ -224,12 +224,14 @@ class Drive:
                 todo.append(ruling)
             if type(ruling) is ContractMoved:
                 return False  # it waits, is rejected, or begins with that move
-        taken = self.claims.take(batch, run, contract_id, self.clock, partial(self._on_repeat, live.machine, run))
+        taken = self.claims.take(batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
         todo.extend(taken.events)
         return taken.may_go_on
 
-    def _on_repeat(self, machine: Machine, run: Run, contract: Contract) -> str:
-        return "" if self._rulings is None else self._rulings.on_repeat(run, machine, contract)
+    def _on_repeat(self, live: Live, run: Run, contract: Contract) -> Wish:
+        effect = self.effect(live, contract.effect)
+        wanted = "" if self._rulings is None else self._rulings.on_repeat(run, live.machine, contract)
+        return Wish(wanted, "" if effect is None else effect.advice)
 
     def _hand_over(self, live: Live, batch: Batch, deeds: "_Deeds") -> None:
         run, done = live.run, deeds.done

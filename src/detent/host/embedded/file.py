@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from detent.errors import JournalError
@@ -66,6 +66,7 @@ drop table claims;
 alter table held rename to claims
 """,
     4: "alter table runs add column error text not null default ''",
+    5: "alter table runs add column alarms text not null default ''",
 }
 VERSION = 1 + len(MIGRATIONS)
 
@@ -166,9 +167,10 @@ def _make(path: Path) -> None:
         os.close(folder)
 
 
-def has_errors(db: sqlite3.Connection) -> bool:
-    """Whether the list of runs says why they failed; a file that only older versions have written to does not."""
-    return any(column[1] == "error" for column in db.execute("pragma table_info(runs)"))
+def lacking(db: sqlite3.Connection, names: Iterable[str]) -> list[str]:
+    """Those of these columns that the list of runs has not; a file that only older versions have written to."""
+    known = {column[1] for column in db.execute("pragma table_info(runs)")}
+    return [name for name in names if name not in known]
 
 
 def roll_back(db: sqlite3.Connection) -> None:

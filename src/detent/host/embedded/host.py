@@ -132,11 +132,8 @@ class EmbeddedHost(Drive):
 
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "", id: str = "") -> Run:
         """Stop a run and everything it has under way."""
-        live = self.load(run_id)
-        if id and self._has(live, id):
-            return await self._on_disk(live)
         data = {"reason": reason} if reason else {}
-        return await self._tell(live, Signalled(CANCEL, data, by, self.clock.now(), id))
+        return await self._once(self.load(run_id), Signalled(CANCEL, data, by, self.clock.now(), id))
 
     async def show(self, run_id: str) -> Run:
         """Where a run stands."""
@@ -175,13 +172,19 @@ class EmbeddedHost(Drive):
             await waiter
         return live.run
 
-    async def hold(self, run_id: str, *, by: str = "") -> Run:
-        """Pause: what is at work goes on, nothing new begins."""
-        return await self._tell(self.load(run_id), Signalled(HOLD, {}, by, self.clock.now()))
+    async def _once(self, live: Live, event: Signalled) -> Run:
+        """Tell an event unless it was told before: the process that was told first may have died over it."""
+        if event.id and self._has(live, event.id):
+            return await self._on_disk(live)
+        return await self._tell(live, event)
 
-    async def release(self, run_id: str, *, by: str = "") -> Run:
+    async def hold(self, run_id: str, *, by: str = "", id: str = "") -> Run:
+        """Pause: what is at work goes on, nothing new begins."""
+        return await self._once(self.load(run_id), Signalled(HOLD, {}, by, self.clock.now(), id))
+
+    async def release(self, run_id: str, *, by: str = "", id: str = "") -> Run:
         """Go on after `hold`."""
-        return await self._tell(self.load(run_id), Signalled(RELEASE, {}, by, self.clock.now()))
+        return await self._once(self.load(run_id), Signalled(RELEASE, {}, by, self.clock.now(), id))
 
     async def migrate(
         self,
@@ -191,14 +194,17 @@ class EmbeddedHost(Drive):
         state: str = "",
         actions: Mapping[str, str] | None = None,
         by: str = "",
+        id: str = "",
     ) -> Run:
         """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
         live = self.load(run_id)
+        if id and self._has(live, id):
+            return await self._on_disk(live)
         data: dict[str, Any] = {"machine": machine.digest, "rules": RULES} | ({"state": state} if state else {})
         data |= {"actions": dict(actions)} if actions else {}
         before, live.machine = live.machine, machine
         try:
-            return await self._tell(live, Signalled(MIGRATE, data, by, self.clock.now()), machine)
+            return await self._tell(live, Signalled(MIGRATE, data, by, self.clock.now(), id), machine)
         except Refused:
             live.machine = before
             raise
@@ -235,7 +241,7 @@ class EmbeddedHost(Drive):
         return tuple(one.problem for one in found)
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
-        """Take up what the last process left behind; returns the runs that had something under way."""
+        """Take up what the last process left, all of it or one run's family; the runs that had something under way."""
         taken_up = take_up(self, run_id)
         self.timers.load()
         self.outbox.load()

@@ -1,4 +1,4 @@
-"""The journal: every event of every run in one SQLite file. More SQL is in `file`, `listing`, `claim`, `retention`.
+"""The journal: all events of all runs in one SQLite file. More SQL: `file`, `listing`, `claim`, `family`, `retention`.
 
 Events are the truth; each carries the hash of the one before it. The `runs` table and the snapshots are only
 caches of the fold, written in the same transaction. What `commit` has returned from survives a power cut.
@@ -18,7 +18,7 @@ from detent.core.events import Event
 from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
-from detent.host.embedded.file import MIGRATIONS, has_errors, open_reading, open_writing, roll_back
+from detent.host.embedded.file import MIGRATIONS, lacking, open_reading, open_writing, roll_back
 from detent.host.embedded.runway import Runway
 from detent.host.port import Summary
 
@@ -33,7 +33,7 @@ INSERT_RUN = (
 )
 UPDATE_RUN = (
     "update runs set machine = ?, state = ?, status = ?, seq = ?, head = ?, updated_at = ?, wake_at = ?, waiting = ?,"
-    " cost_usd = ?, held_by = ?, error = ? where no = ?"
+    " cost_usd = ?, held_by = ?, error = ?, alarms = ? where no = ?"
 )
 # Where nothing that is listed by has changed, the indexes are left alone.
 ADVANCE_RUN = "update runs set state = ?, seq = ?, head = ?, updated_at = ? where no = ?"
@@ -55,8 +55,9 @@ KEEP_NOTE = "update outbox set delivered_at = ?, tries = ?, problem = ? where ke
 NOTES = "select key, run_id, message, at, delivered_at, tries, problem from outbox"
 SUMMARY = (
     "select run_id, name, machine, state, status, seq, started_at, updated_at, wake_at, waiting, by, session, parent,"
-    " cost_usd, head, source, no, error from runs"
+    " cost_usd, head, source, no, error, alarms from runs"
 )
+YOUNG = ("error", "alarms")  # columns of it that a file of an older version has not
 
 
 class Record(NamedTuple):
@@ -155,7 +156,9 @@ class Journal:
         self._kept: set[str] = set()  # digests of machines known to be in the file
         try:
             self._db = open_writing(path, sync, migrations) if is_writer else open_reading(path, migrations)
-            self.summary = SUMMARY if has_errors(self._db) else SUMMARY.replace(" error ", " '' ")
+            self.summary = SUMMARY
+            for name in lacking(self._db, YOUNG):
+                self.summary = self.summary.replace(f" {name}", " ''")
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"cannot open the journal {path}: {error}") from None
         self._runway = Runway(path) if is_writer and sync == "full" else None
@@ -320,17 +323,6 @@ class Journal:
         )
         return [row[0] for row in self._all(query, ())]
 
-    def children(self) -> list[tuple[str, str, bool]]:
-        """Runs that a parent may still have to hear of, or to end: (run id, "parent contract", has it ended)."""
-        query = (
-            "select child.run_id, child.parent, child.status in ('completed', 'failed', 'rejected', 'cancelled')"
-            " from runs child left join runs parent on parent.run_id = substr(child.parent, 1,"
-            " instr(child.parent, ' ') - 1) where child.parent <> ''"
-            " and (child.status in ('pending', 'running', 'waiting') or parent.status in ('waiting', 'running'))"
-            " order by child.no"
-        )
-        return [(row[0], row[1], bool(row[2])) for row in self._all(query, ())]
-
     def notes(self, run_id: str = "") -> list[Note]:
         """The messages of a run, or those of all runs that are not delivered, oldest first."""
         where, values = (" where run_id = ?", (run_id,)) if run_id else (" where delivered_at = 0", ())
@@ -417,7 +409,7 @@ class Journal:
             raise JournalError(_explained(error, self.path)) from None
 
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
-        """For `listing`, `claim` and `retention`, which have questions of their own."""
+        """For `listing`, `claim`, `family` and `retention`, which have questions of their own."""
         return self._all(query, values)
 
     def _all(self, query: str, values: Sequence[Any]) -> list[Any]:
@@ -435,6 +427,7 @@ def record_of_row(row: Any) -> Record:
             started_at=row[6], updated_at=row[7], wake_at=row[8] or 0.0, waiting=tuple(msgspec.json.decode(row[9])),
             by=row[10], session=row[11], parent=row[12], cost_usd=row[13], checkpoint=row[14].hex(), source=row[15],
             no=row[16], error=msgspec.json.decode(row[17]) if row[17] else None,
+            alarms=tuple(msgspec.json.decode(row[18])) if row[18] else (),
         )  # fmt: skip
     except (ValueError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         raise JournalError(f"run {row[0]} is damaged: its entry in the list makes no sense ({error})") from None

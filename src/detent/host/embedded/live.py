@@ -9,6 +9,7 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.engine import advance
 from detent.core.events import Event, migrated_to
+from detent.core.graft import FORK_RULES
 from detent.core.machine import Machine
 from detent.core.question import Question
 from detent.core.run import Run
@@ -21,7 +22,7 @@ ENGINE = "3"  # changes when the fold's meaning does: older snapshots are then i
 SNAPSHOT_EVERY = 100
 CHECKPOINT_MIN = 6  # letters
 ERROR_MAX = 500  # letters of a message in the list
-EARLIER_MAX = 16_384  # bytes of an earlier deed that are shown with a question
+RESULT_MAX = 16_384  # bytes of what is known of a deed that are shown with a question
 
 STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, and this is asked at every event
 
@@ -93,10 +94,11 @@ class Live:
             times = (run.started_at, run.at, wake_at)
             error = _error(run)
             batch.insert = (*first, *times, waiting, run.by, run.session, run.parent, run.source, cost, error)
-            self.listed = (run.machine, status, wake_at, waiting, cost, "", error)
+            self.listed = (run.machine, status, wake_at, waiting, cost, "", error, "")
             return
         held_by = run.held_by if run.is_held else ""
-        listed = (run.machine, status, wake_at, waiting, cost, held_by, "" if run.ended is None else _error(run))
+        error, alarms = "" if run.ended is None else _error(run), encode(run.alarms).decode() if run.alarms else ""
+        listed = (run.machine, status, wake_at, waiting, cost, held_by, error, alarms)
         if listed == self.listed:
             batch.advance = (run.state, run.seq, self.head, run.at, self.no)
         else:
@@ -148,7 +150,7 @@ def question_of(contract: Contract) -> dict[str, Any]:
     if question.schema:
         shown["schema"] = question.schema
     if question.data:
-        shown["data"] = question.data
+        shown["data"] = _shortened(question.data)
     if question.earlier:
         shown["earlier"] = _shortened(question.earlier)
     if contract.expires_at:
@@ -156,11 +158,11 @@ def question_of(contract: Contract) -> dict[str, Any]:
     return shown
 
 
-def _shortened(earlier: dict[str, Any]) -> dict[str, Any]:
-    """An earlier deed without a result that is too long to be shown with a question."""
-    if len(encode(earlier)) <= EARLIER_MAX:
-        return earlier
-    return {**{name: value for name, value in earlier.items() if name != "result"}, "is_shortened": True}
+def _shortened(known: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a deed, without a result that is too long to be shown with a question."""
+    if "result" not in known or len(encode(known)) <= RESULT_MAX:
+        return known
+    return {**{name: value for name, value in known.items() if name != "result"}, "is_shortened": True}
 
 
 class Point(NamedTuple):
@@ -202,7 +204,8 @@ def _load(journal: Journal, run_id: str, upto: int) -> Live:
 def origin(was: Live) -> dict[str, Any]:
     """What a fork of this run begins as."""
     run = was.run
-    return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), "run": msgspec.to_builtins(run)}
+    begins_as = {"run": msgspec.to_builtins(run), "rules": FORK_RULES}
+    return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), **begins_as}
 
 
 def seq_at(journal: Journal, record: Record, at: str) -> int:

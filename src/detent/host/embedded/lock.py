@@ -3,18 +3,28 @@
 import fcntl
 import json
 import os
+import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from detent.errors import JournalError
+
+
+class Holder(NamedTuple):
+    """Who says to hold the lock, since when; all empty if nobody ever did."""
+
+    pid: int = 0
+    command: str = ""
+    since: float = 0.0
 
 
 class Lock:
     """The right to write one journal."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, command: str = "") -> None:
         self._path = home / "lock"
+        self._command = command or Path(sys.argv[0]).name  # never its arguments: there may be a secret among them
         self._file: int | None = None
 
     def take(self) -> bool:
@@ -30,7 +40,7 @@ class Lock:
             os.close(file)
             return False
         os.truncate(file, 0)
-        os.pwrite(file, json.dumps({"pid": os.getpid(), "since": time.time()}).encode(), 0)
+        os.pwrite(file, json.dumps(Holder(os.getpid(), self._command, time.time())._asdict()).encode(), 0)
         self._file = file
         return True
 
@@ -45,13 +55,13 @@ class Lock:
             self._file = None
 
 
-def holder(home: Path) -> dict[str, Any]:
-    """Who says to hold the lock: pid and since when; empty if nobody ever did."""
+def holder(home: Path) -> Holder:
+    """Who says to hold the lock of a home."""
     try:
         found = json.loads((home / "lock").read_text() or "{}")
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return Holder(int(found["pid"]), str(found.get("command") or ""), float(found.get("since") or 0))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return Holder()
 
 
 def is_held(home: Path) -> bool:

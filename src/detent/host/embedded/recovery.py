@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from detent.core.events import CANCEL, RELEASE, Signalled
 from detent.core.status import Status
 from detent.errors import DetentError
+from detent.host.embedded.family import children, family
 from detent.host.embedded.live import Live
 from detent.host.embedded.outcome import run_again
 
@@ -19,18 +20,25 @@ if TYPE_CHECKING:
 
 
 def take_up(host: "EmbeddedHost", run_id: str) -> tuple[str, ...]:
-    """Recover one run or all of them; the runs that had something under way."""
+    """Recover one run with its whole family, or everything; the runs that had something under way."""
+    if run_id:
+        host.load(run_id)  # what is named must be sound
+        kin = family(host.journal, run_id)
+        left = [one.run_id for one in kin if not one.has_ended]
+        apart = [(one.run_id, one.parent, one.has_ended) for one in kin if one.parent]
+    else:
+        left, apart = host.journal.unattended(), children(host.journal)
     taken_up = []
-    for one in [run_id] if run_id else host.journal.unattended():
+    for one in left:
         try:
             if recover_run(host, host.load(one)):
                 taken_up.append(one)
             host.stopped.pop(one, None)
         except DetentError as error:
-            if run_id:
+            if one == run_id:
                 raise
             host.report(one, error)  # a damaged run must not keep the others from going on
-    for child, parent, has_ended in host.journal.children():
+    for child, parent, has_ended in apart:
         try:
             recover_child(host, child, parent, has_ended)
         except DetentError as error:

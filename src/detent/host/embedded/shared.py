@@ -1,7 +1,8 @@
 """A host that several processes can open: the first holds the journal, the others hand it their verbs.
 
 When the holder goes away, by exit or by SIGKILL, one of the others takes the journal over and goes on. Verbs carry
-ids, so one that was handed over in the moment of a crash is not done twice.
+ids, so one that was handed over in the moment of a crash is not done twice. A holder that is there and says nothing is
+named; what it has not begun is withdrawn.
 """
 
 import asyncio
@@ -19,14 +20,25 @@ from detent.core.policy import Policy
 from detent.core.progress import Hear, Pass
 from detent.core.run import Run
 from detent.core.value import plain
-from detent.errors import JournalError
-from detent.host.embedded.door import Door, DoorClosed, Knock, run_of
+from detent.errors import JournalError, NoAnswer
+from detent.host.embedded.door import Door
 from detent.host.embedded.drive import FindEffects, Listen
 from detent.host.embedded.host import EmbeddedHost, new_run_id
-from detent.host.embedded.lock import Lock, holder
+from detent.host.embedded.knock import (
+    ANSWER_S,
+    PAUSE_S,
+    PERHAPS,
+    WITHDRAWN,
+    DoorBlocked,
+    DoorClosed,
+    Errand,
+    Knock,
+    no_answer,
+    result_of,
+    run_of,
+)
+from detent.host.embedded.lock import Lock
 
-PATIENCE_S = 10.0
-PAUSE_S = 0.02
 SUCCESSION_S = 0.25
 
 
@@ -38,15 +50,18 @@ class SharedHost:
         home: Path,
         effects: Mapping[str, Effect] | Sequence[Effect],
         find_effects: FindEffects | None,
+        command: str = "",
         **settings: Any,
     ) -> None:
         self._home, self._effects, self._find_effects, self._settings = home, effects, find_effects, settings
-        self._lock = Lock(home)
+        self._lock = Lock(home, command)
         self._host: EmbeddedHost | None = None
         self._door: Door | None = None
         self._ear: Pass | None = None
         self._is_closed = False
         self._opening = asyncio.Lock()
+        self.on_silence: Callable[[], None] = lambda: None  # the holder does not answer; a verb that waits waits on
+        self.given_up = ""  # what is known of the verb that was last given up on: "withdrawn", or "perhaps" done
 
     @property
     def effects(self) -> Mapping[str, Effect]:
@@ -68,16 +83,15 @@ class SharedHost:
     async def open(self) -> None:
         """Take the journal, or find the process that has it."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + PATIENCE_S
+        until = loop.time() + ANSWER_S  # a door may be missing for a moment: its holder comes or leaves
         while not self._lock.take():
             try:
                 knock = await Knock.open(self._home)
                 knock.close()
                 return
-            except DoorClosed:
+            except (DoorClosed, DoorBlocked):
                 if loop.time() > until:
-                    pid = holder(self._home).get("pid", "?")
-                    raise JournalError(f"process {pid} holds {self._home} but does not answer") from None
+                    raise no_answer(self._home, WITHDRAWN) from None
                 await asyncio.sleep(PAUSE_S)
         host = EmbeddedHost(
             self._home, self._effects, find_effects=self._find_effects, lock=self._lock, **self._settings
@@ -144,11 +158,11 @@ class SharedHost:
 
     async def hold(self, run_id: str, *, by: str = "") -> Run:
         """Pause a run."""
-        return await self._run("hold", run_id=run_id, by=by)
+        return await self._run("hold", run_id=run_id, by=by, id=_mark())
 
     async def release(self, run_id: str, *, by: str = "") -> Run:
         """Go on after a pause."""
-        return await self._run("release", run_id=run_id, by=by)
+        return await self._run("release", run_id=run_id, by=by, id=_mark())
 
     async def migrate(
         self,
@@ -160,7 +174,7 @@ class SharedHost:
         by: str = "",
     ) -> Run:
         """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
-        given = {"state": state, "actions": dict(actions or {}), "by": by}
+        given = {"state": state, "actions": dict(actions or {}), "by": by, "id": _mark()}
         return await self._run("migrate", run_id=run_id, machine=machine, **given)
 
     async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: str = "") -> Run:
@@ -212,20 +226,31 @@ class SharedHost:
         return result if isinstance(result, Run) else run_of(result)
 
     async def _do(self, verb: str, **given: Any) -> Any:
-        while True:
-            host = self._own()
-            if host is not None:
-                return await getattr(host, verb)(**given)
-            # What goes through the door must be what a host would take: JSON on its own would make null of NaN.
-            sent = {k: msgspec.to_builtins(v) if isinstance(v, Machine) else plain(v, k) for k, v in given.items()}
-            try:
-                knock = await Knock.open(self._home)  # one for each verb: `settled` may take its time
+        if self._own() is None:
+            reply = await self._hand_over(verb, given)
+            if reply is not None:
+                return result_of(reply)
+        return await getattr(self._own(), verb)(**given)
+
+    async def _hand_over(self, verb: str, given: dict[str, Any]) -> dict[str, Any] | None:
+        """What the process that holds the journal says to a verb; None when that has become this one."""
+        # What goes through the door must be what a host would take: JSON on its own would make null of NaN.
+        sent = {k: msgspec.to_builtins(v) if isinstance(v, Machine) else plain(v, k) for k, v in given.items()}
+        errand = Errand(self._home, verb, sent, self.on_silence)
+        try:
+            while self._own() is None:
                 try:
-                    return await knock.ask(verb, **sent)
-                finally:
-                    knock.close()
-            except DoorClosed:
-                await self._reopen()
+                    return await errand.run()
+                except DoorClosed:
+                    await self._reopen()
+            return None
+        except asyncio.CancelledError:
+            self.given_up = errand.fate
+            raise
+        except (JournalError, NoAnswer) as error:  # also when whoever had it is gone, and the journal cannot be had
+            if errand.fate == PERHAPS:
+                raise errand.no_answer() from error
+            raise
 
     async def _reopen(self) -> None:
         """The holder is gone: find the next one, or become it and take up what it left."""
@@ -249,9 +274,13 @@ async def open_host(
     find_effects: FindEffects | None = None,
     policy: Policy | None = None,
     notify: str = "notify",
+    command: str = "",
 ) -> AsyncIterator[SharedHost]:
-    """A host on a journal that other processes may be using too; policy and notifier hold while it is the driver."""
-    host = SharedHost(home, effects, find_effects, policy=policy, notify=notify)
+    """A host on a journal that other processes may be using too; policy and notifier hold while it is the driver.
+
+    `command` is what others are told of this process while it holds the journal.
+    """
+    host = SharedHost(home, effects, find_effects, command, policy=policy, notify=notify)
     await host.open()
     is_hurried = True
     try:

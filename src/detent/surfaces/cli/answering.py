@@ -25,6 +25,7 @@ from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
 
 OUTCOMES = {"happened": "happened", "not-happened": "not_happened", "give-up": "give_up"}
+USE = "use"  # what the earlier deed gave stands for a second one
 
 
 @verb("approve")
@@ -60,24 +61,27 @@ async def reject(caller: Caller, run: str, contract: str, comment: str, by: str)
 @run_argument
 @contract_argument
 @click.option("--data", default=None, metavar="JSON", help=_("What was filled in, for a form."))
-@click.option("--outcome", type=click.Choice(list(OUTCOMES)), help=_("What became of a deed nobody is sure about."))
-@click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened`: what it gave."))
+@click.option(
+    "--outcome", type=click.Choice([*OUTCOMES, USE]),
+    help=_("What became of a deed nobody is sure about; or `use` the result of the same deed, done before."),
+)  # fmt: skip
+@click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened` or `use`: what it gave."))
 @comment_option
 @no_wait_option
 @by_option
 async def answer(
     caller: Caller, run: str, contract: str, data: str | None, outcome: str | None, result: str, comment: str, by: str
 ) -> int:
-    """Fill in a form, or settle a doubt."""
+    """Fill in a form, settle a doubt, or use what the same deed gave before."""
     if (data is None) == (outcome is None):
         raise click.UsageError(_("give either --data or --outcome"))
-    if result and outcome != "happened":
-        raise click.UsageError(_("--result goes with --outcome happened"))
+    if result and outcome not in ("happened", USE):
+        raise click.UsageError(_("--result goes with --outcome happened or use"))
     said: dict[str, Any] = {"comment": comment}
     if data is not None:
         said["data"] = parsed(data, "--data")
     if outcome is not None:
-        said["outcome"] = OUTCOMES[outcome]
+        said["outcome"] = OUTCOMES.get(outcome, USE)
     if result:
         said["result"] = parsed(result, "--result")
     return await _answered(caller, run, contract, said, by)
@@ -117,11 +121,17 @@ def _chosen(standing: Standing, contract: str) -> dict[str, Any]:
 def _check_kind(caller: Caller, question: dict[str, Any], said: dict[str, Any]) -> None:
     """Say which command would fit before the engine refuses the one that does not."""
     reason, words = question["reason"], (question["run_id"], question["contract_id"])
-    if reason == "outcome_unknown" and "outcome" not in said:
+    outcome, is_doubt, earlier = said.get("outcome"), reason == "outcome_unknown", question.get("earlier")
+    if is_doubt and outcome not in OUTCOMES.values():
         fitting = caller.command("answer", *words, "--outcome", "|".join(OUTCOMES)).replace("'", "")
         raise Refused(f"nobody knows whether `{words[1]}` has happened; say so: {fitting}")
-    if reason != "outcome_unknown" and "outcome" in said:
-        raise Refused(f"there is no doubt about `{words[1]}`: it has not been done yet; use approve, reject or --data")
+    if outcome == USE and not earlier:
+        raise Refused(f"`{words[1]}` was not done before, so there is no result to use; use approve, reject or --data")
+    if outcome and outcome != USE and not is_doubt:
+        fitting = "it has not been done yet; use approve, reject or --data"
+        if earlier:
+            fitting = "the question is whether to do it again; use approve, reject or --outcome use"
+        raise Refused(f"there is no doubt about `{words[1]}`: {fitting}")
     if reason == "form" and said.get("approved"):
         fitting = caller.command("answer", *words, "--data", "JSON")
         raise Refused(f"`{words[1]}` asks for a form to be filled in: {fitting}")

@@ -129,7 +129,8 @@ async def watch_list(caller: Caller, wanted: Sequence[Status], limit: int) -> in
 def _tell_changes(caller: Caller, seen: dict[str, Summary], now: dict[str, Summary]) -> None:
     for run_id, summary in reversed(now.items()):
         if seen.get(run_id) != summary:
-            caller.say(f"{clock(summary.updated_at)}  {'  '.join(part for part in _row(summary) if part)}")
+            row = "  ".join(part for part in _row(summary) if part)
+            caller.say(f"{clock(summary.updated_at)}  {row}", _colour(summary))
     for run_id in seen.keys() - now.keys():
         caller.say(_("{clock}  {run_id} is no longer in this list", clock=clock(time.time()), run_id=run_id))
 
@@ -139,11 +140,12 @@ def listed(caller: Caller, wanted: Sequence[Status], limit: int) -> list[Summary
     return [record.summary for record in caller.journal.runs(wanted, limit=limit)] if caller.has_journal() else []
 
 
-def table(runs: Sequence[Summary]) -> list[str]:
-    """The list of runs as aligned lines."""
+def table(runs: Sequence[Summary]) -> list[tuple[str, str]]:
+    """The list of runs as aligned lines with their colours."""
     if not runs:
-        return [_("no runs")]
-    return columns([_head(), *(_row(summary) for summary in runs)])
+        return [(_("no runs"), "")]
+    lines = columns([_head(), *(_row(summary) for summary in runs)])
+    return [(lines[0], ""), *zip(lines[1:], map(_colour, runs), strict=True)]
 
 
 def _head() -> list[str]:
@@ -152,7 +154,7 @@ def _head() -> list[str]:
 
 def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
     """The list for a terminal of this size: what is asked goes beneath its run when there is no room beside it."""
-    lines = table(runs)
+    lines = [line for line, _painted in table(runs)]
     groups = [[line] for line in lines[1:]]
     if any(wide(line) > width for line in lines) and any(summary.waiting for summary in runs):
         rows = [_row(summary) for summary in runs]
@@ -165,7 +167,7 @@ def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
         if left < (number + 1 < len(groups)):
             yield _("{count} more, for which there is no room here", count=len(groups) - number), "dim"
             return
-        yield from ((line, "") for line in group)
+        yield from ((line, _colour(runs[number])) for line in group)
 
 
 def _row(summary: Summary) -> list[str]:
@@ -175,5 +177,11 @@ def _row(summary: Summary) -> list[str]:
         asked = brief(f"{summary.error['type']}: {summary.error['message']}", 60)
     if len(summary.waiting) > 1:
         asked = _("{question} (and {count} more)", question=asked, count=len(summary.waiting) - 1)
+    if summary.alarms:
+        asked = _("ALARM: {problem}", problem=brief(summary.alarms[-1], 100))
     names = [summary.run_id, visible(summary.name), visible(summary.state)]
     return [*names, status_word(summary.status), when(summary.updated_at), asked]
+
+
+def _colour(summary: Summary) -> str:
+    return "red" if summary.alarms else ""

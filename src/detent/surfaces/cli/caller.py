@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Optional
 import click
 
 from detent.errors import Refused
-from detent.surfaces.cli.text import visible
+from detent.surfaces.cli.text import silence, visible
 from detent.surfaces.language import _
 from detent.surfaces.policy import find_policy
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_HOME = ".detent"
 # The commands that can make a run act, so that a policy matters to them.
 DRIVING = frozenset(
-    {"run", "chat", "signal", "approve", "reject", "answer", "cancel", "resume", "fork", "migrate", "serve"}
+    {"run", "chat", "signal", "approve", "reject", "answer", "settle", "cancel", "resume", "fork", "migrate", "serve"}
 )
 
 
@@ -76,6 +76,10 @@ class Caller:
         self.is_json = is_json
         self.interrupted = ""  # the run that Ctrl-C puts down
         self.go_on: tuple[str, ...] = ()  # the command that takes it up again, where it is not `resume RUN`
+        self.is_stopping = False  # Ctrl-C was heard and its answer told: the next one stops at once
+        self.answered: int | None = None  # the exit code of the answer, once it was given
+        self.name = ""  # the command, as others are told of it while it holds the journal
+        self.given_up = ""  # what became of a verb that another process had not answered yet
         self._found = ""
         self.is_driven_elsewhere = False
         self.catch_up: Callable[[], object] = lambda: None  # tells what has happened and has not been told yet
@@ -165,6 +169,7 @@ class Caller:
                 "find_effects": sources.find,
                 "policy": policy,
                 "notify": notify,
+                "command": self.name,
             }
 
     def policy(self) -> "Policy | None":
@@ -184,7 +189,16 @@ class Caller:
         async with self.driving() as given, open_host(self.home, **given) as host:
             self.check_policy(host)
             self.interrupted, self.is_driven_elsewhere = self._found, not host.is_holder
-            yield host
+            host.on_silence = self._warn_of_silence
+            try:
+                yield host
+            finally:
+                self.given_up = host.given_up
+
+    def _warn_of_silence(self) -> None:
+        from detent.host.embedded.lock import holder
+
+        self.warn(" ".join([*silence(*holder(self.home)), _("Still waiting; Ctrl-C is safe.")]))
 
     def close(self) -> None:
         """Let go of the journal."""

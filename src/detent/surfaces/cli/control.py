@@ -7,10 +7,11 @@ import msgspec
 
 from detent.define import load as load_definition
 from detent.errors import Refused
+from detent.host.embedded.family import family, first_of
 from detent.host.embedded.live import seq_at
 from detent.host.embedded.reader import Deed, deeds
 from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.driver import drive, move, recover, take_up
+from detent.surfaces.cli.driver import drive, give, move, readable, recover, take_up
 from detent.surfaces.cli.option import by_option, no_wait_option, parsed_object, run_argument, verb
 from detent.surfaces.cli.text import brief, visible
 from detent.surfaces.cli.view import Standing
@@ -71,27 +72,36 @@ async def pause(caller: Caller, run: str, by: str) -> int:
 @click.argument("run", metavar="[RUN]", default="")
 @by_option
 async def resume(caller: Caller, run: str, by: str) -> int:
-    """Take up what an earlier process left; with RUN also end its pause."""
-    if run:
-        summary = caller.find(run).summary
-        if summary.status.is_terminal:
-            raise Refused(f"run {summary.run_id} has ended ({summary.status.value})")
-        async with caller.host() as host:
-            await recover(caller, host, summary.run_id)
-            if Standing(caller, summary.run_id).run.is_held:
-                await host.release(summary.run_id, by=by)
-            await drive(caller, host, summary.run_id, summary.seq)
-            return Standing(caller, summary.run_id).give()
-    return await _resume_all(caller) if caller.has_journal() else _given(caller, [])
+    """Take up what an earlier process left; with RUN its whole family, and also end its pause."""
+    if not run:
+        return await _resume_all(caller) if caller.has_journal() else _given(caller, [])
+    summary = caller.find(run).summary
+    if all(one.has_ended for one in family(caller.journal, summary.run_id)):
+        raise Refused(f"run {summary.run_id} has ended ({summary.status.value})")
+    async with caller.host() as host:
+        await recover(caller, host, summary.run_id)
+        if Standing(caller, summary.run_id).run.is_held and not summary.status.is_terminal:
+            await host.release(summary.run_id, by=by)
+        await drive(caller, host, summary.run_id, summary.seq)
+        return give(caller, summary.run_id)
 
 
 async def _resume_all(caller: Caller) -> int:
     before = {r.summary.run_id: r.summary.seq for r in caller.journal.runs(limit=10_000)}
     async with caller.host() as host:
         taken_up = await take_up(caller, host)
-        for run_id in taken_up:  # all of them are at work; this only waits for one after the other
+        heads = list(dict.fromkeys(_head(caller, run_id) for run_id in taken_up))
+        for run_id in dict.fromkeys([*taken_up, *heads]):  # all are at work; this only waits for one after the other
             await drive(caller, host, run_id, before.get(run_id, 0))
-        return _given(caller, [Standing(caller, run_id) for run_id in taken_up])
+        standings = {run_id: Standing(caller, run_id) for run_id in [*heads, *taken_up]}
+        left = [one for one in taken_up if standings[_head(caller, one)].run.ended and not standings[one].run.ended]
+        return _given(caller, [standings[run_id] for run_id in dict.fromkeys([*heads, *left])])
+
+
+def _head(caller: Caller, run_id: str) -> str:
+    """The run that stands for a family; where the first of it is damaged, each run stands for itself."""
+    first = first_of(caller.journal, run_id)
+    return first if readable(caller, first) else run_id
 
 
 def _given(caller: Caller, standings: list[Standing]) -> int:

@@ -1,25 +1,25 @@
 """Staying with a run until it ends or only a person or a signal can move it, telling what happens meanwhile."""
 
 import asyncio
-import os
-import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.errors import DetentError
+from detent.errors import DetentError, JournalError, ReplayError
+from detent.host.embedded.doubt import ASK_WITHIN_S
+from detent.host.embedded.family import Member, family, first_of
 from detent.host.embedded.live import load
 from detent.host.embedded.outcome import settled_at
 from detent.surfaces.cli.caller import Caller, has_colour
 from detent.surfaces.cli.option import is_left
 from detent.surfaces.cli.story import Narrator, News
 from detent.surfaces.cli.text import clock, duration, visible
-from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.cli.view import Standing, children, is_for_people
 from detent.surfaces.language import _
 
@@ -127,7 +127,7 @@ async def drive(caller: Caller, host: "SharedHost", run_id: str, after: int = 0,
     except asyncio.CancelledError:
         caller.interrupted, caller.is_driven_elsewhere = run_id, not host.is_holder
         if host.is_holder:
-            signal.signal(signal.SIGINT, lambda *_: _stop_at_once(caller))
+            caller.is_stopping = True
             caller.note(_("Stopping: what is at work may finish for a moment; Ctrl-C again stops at once."))
         raise
 
@@ -139,7 +139,7 @@ async def move(caller: Caller, run_id: str, after: int, verb: Callable[["SharedH
         if not is_left():
             await host.recover(run_id)
             await drive(caller, host, run_id, after)
-            return Standing(caller, run_id).give()
+            return give(caller, run_id)
         is_here = host.is_holder
     standing = Standing(caller, run_id)
     if not is_here:
@@ -151,60 +151,91 @@ async def move(caller: Caller, run_id: str, after: int, verb: Callable[["SharedH
     return standing.give()
 
 
-def _stop_at_once(caller: Caller) -> None:
-    """The second Ctrl-C: like a kill, which the journal survives by design."""
-    os._exit(interrupted(caller.is_json))
+def give(caller: Caller, run_id: str) -> int:
+    """Show a run, and to people also the one its family began with; returns the exit code, which is the run's own."""
+    code = Standing(caller, run_id).give()
+    first = first_of(caller.journal, run_id)
+    if first != run_id and not caller.is_json and readable(caller, first):
+        Standing(caller, first).tell()
+    return code
 
 
 async def _settled(caller: Caller, host: "SharedHost", run_id: str) -> Run:
-    """Return when the run has ended or waits for somebody, its child runs and its timers included."""
+    """Return when everything of the run's family has ended or waits for somebody, its timers included."""
     is_told = False
     while True:
-        run = await host.settled(run_id)
-        if run.ended is not None:
-            return run
-        is_overdue = bool(run.wake_at) and run.wake_at <= time.time()
-        inner = children(run)
-        if inner and not run.is_held:
-            ended = [(await _settled(caller, host, child)).ended for child in inner]
-            if not any(ended) or not await _moved(caller, run, OVERDUE_S):
-                return run
-        elif is_overdue:
-            if not await _moved(caller, run, OVERDUE_S):
-                return run
-        elif is_for_people(run) or not run.wake_at:
-            return run
-        else:
-            if not is_told:
-                caller.catch_up()
-                caller.note(_("  sleeps until {clock}; Ctrl-C is safe", clock=clock(run.wake_at)), "dim")
+        kin, runs = await _at_rest(caller, host, run_id)
+        ended = {one.run_id for one in kin if one.has_ended}
+        limits = {run.id: limit for run in runs if (limit := _patience(run, ended))}
+        asleep = [run.wake_at for run in runs if limits.get(run.id) == inf]
+        if asleep and not is_told:
+            caller.catch_up()
+            caller.note(_("  sleeps until {clock}; Ctrl-C is safe", clock=clock(min(asleep))), "dim")
             is_told = True
-            await _moved(caller, run)
+        if not limits or not await _moved(caller, run_id, kin, max(limits.values())):
+            return await host.settled(run_id)
 
 
-async def _moved(caller: Caller, run: Run, limit_s: float = float("inf")) -> bool:
-    """Wait for the next event of a run; false when none came."""
+async def _at_rest(caller: Caller, host: "SharedHost", run_id: str) -> tuple[list[Member], list[Run]]:
+    """The family and those of it that are open, of a moment when none is at work; damaged relatives are told."""
+    damaged: set[str] = set()
+    while True:
+        with caller.journal.one_moment():
+            kin = [one for one in family(caller.journal, run_id) if one.run_id not in damaged]
+            at_work = [one.run_id for one in kin if one.status in (Status.RUNNING, Status.PENDING)]
+            if not at_work:
+                return kin, [run for one in kin if not one.has_ended and (run := readable(caller, one.run_id))]
+        for one in at_work:
+            try:
+                await host.settled(one)
+            except (JournalError, ReplayError) as error:
+                if one == run_id:
+                    raise
+                caller.warn(str(error))
+                damaged.add(one)
+
+
+def readable(caller: Caller, run_id: str) -> Run | None:
+    """A run of the journal; None for a damaged one, which must not keep the others from going on."""
+    try:
+        return load(caller.journal, run_id).run
+    except DetentError:
+        return None
+
+
+def _patience(run: Run, ended: set[str]) -> float:
+    """How many seconds to stay with a run that is at rest: none if it waits for somebody."""
+    inner = children(run)
+    if run.is_held:
+        return 0.0
+    if inner:
+        return OVERDUE_S if ended.intersection(inner) else 0.0  # who is still open speaks for itself
+    if run.wake_at and run.wake_at <= time.time():
+        return OVERDUE_S
+    return inf if run.wake_at and not is_for_people(run) else 0.0
+
+
+async def _moved(caller: Caller, run_id: str, kin: Sequence[Member], limit_s: float) -> bool:
+    """Wait for the next event of any of a family; false when none came."""
+    known = {one.run_id: one.seq for one in kin}
     until = time.monotonic() + limit_s
     while time.monotonic() < until:
-        record = caller.journal.record(run.id)
-        if record is not None and record.summary.seq > run.seq:
+        if any(one.seq != known.get(one.run_id, one.seq) for one in family(caller.journal, run_id)):
             return True
         await asyncio.sleep(PAUSE_S)
     return False
 
 
 async def recover(caller: Caller, host: "SharedHost", run_id: str = "") -> list[str]:
-    """Take up what the last process left, one run or all; a doubt that is not asked about at once is told."""
+    """Take up what the last process left, one run or all; a doubt that holds back before it asks is told."""
     found = list(await host.recover(run_id))
     for one in found if host.is_holder else ():
         for contract in load(caller.journal, one).run.contracts:
             is_cut_off = contract.status is Status.RUNNING and contract.deed == "possible" and contract.is_irreversible
             left = settled_at(contract, time.time()) - time.time() if is_cut_off else 0.0
-            if left > 1:
+            if 1 < left <= ASK_WITHIN_S:
                 what = {"name": visible(contract.effect), "time": duration(left)}
-                caller.note(
-                    _("`{name}` was cut off and may have happened; in {time} nothing of it can be under way", **what)
-                )
+                caller.note(_("`{name}` was cut off and may have happened; asking in {time}", **what))
     return found
 
 
@@ -212,11 +243,7 @@ async def take_up(caller: Caller, host: "SharedHost") -> list[str]:
     """Put everything back to work that the last process left; what sleeps or has overslept counts too."""
     found = await recover(caller, host)
     for record in caller.journal.runs([Status.WAITING], limit=WAITING_MAX):
-        run_id = record.summary.run_id
-        try:
-            run = load(caller.journal, run_id).run
-        except DetentError:
-            continue  # a damaged run must not keep the others from going on
-        if run.wake_at and (run.wake_at <= time.time() or not is_for_people(run)):
-            found.append(run_id)
+        run = readable(caller, record.summary.run_id)
+        if run and run.wake_at and (run.wake_at <= time.time() or not is_for_people(run)):
+            found.append(run.id)
     return list(dict.fromkeys(found))

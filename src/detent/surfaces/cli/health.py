@@ -3,6 +3,7 @@
 `risk` is worth knowing but nothing is wrong; only a `problem` makes the exit code 1.
 """
 
+import asyncio
 import os
 import platform
 import shutil
@@ -10,6 +11,7 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -19,19 +21,24 @@ import click
 from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
 from detent.errors import DetentError
+from detent.host.embedded.claim_check import differences
 from detent.host.embedded.file import VERSION
 from detent.host.embedded.journal import Journal
+from detent.host.embedded.knock import is_answering
 from detent.host.embedded.lock import holder, is_held
 from detent.host.embedded.reader import verify
 from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.option import verb
-from detent.surfaces.cli.text import status_word, visible, when
+from detent.surfaces.cli.text import process_name, silence, status_word, visible
 from detent.surfaces.language import _
 from detent.surfaces.policy import find_policy, policy_file
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024
 RUNS_MAX = 1_000_000
+MANY_RUNS = 10_000
+PING_S = 2.0
 COLOURS = {"ok": "green", "note": "dim", "risk": "yellow", "problem": "red"}
 
 
@@ -45,7 +52,8 @@ class Finding(NamedTuple):
 
 @verb("doctor")
 @click.option("--deep", is_flag=True, help=_("Also replay every run and check every hash."))
-def doctor(caller: Caller, deep: bool) -> int:
+@click.option("--repair", "is_repair", is_flag=True, help=_("Write claims anew that are not what the events say."))
+def doctor(caller: Caller, deep: bool, is_repair: bool) -> int:
     """Check everything and say what was found."""
     found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
     found += [
@@ -54,7 +62,7 @@ def doctor(caller: Caller, deep: bool) -> int:
         *_policy(caller.home),
         *_permissions(caller.home),
         _lock(caller.home),
-        *_journal(caller, deep),
+        *_journal(caller, deep, is_repair),
     ]
     code = 1 if any(finding.level == "problem" for finding in found) else 0
     if caller.is_json:
@@ -255,13 +263,12 @@ def _lock(home: Path) -> Finding:
     if not is_held(home):
         return Finding("lock", "ok", _("nobody writes the journal now"))
     found = holder(home)
-    since = when(float(found.get("since") or 0))
-    return Finding(
-        "lock", "ok", _("process {pid} writes the journal, since {when}", pid=found.get("pid", "?"), when=since)
-    )
+    if asyncio.run(is_answering(home, PING_S)):
+        return Finding("lock", "ok", _("{process} writes the journal", process=process_name(*found)))
+    return Finding("lock", "problem", " ".join(silence(*found)).rstrip())
 
 
-def _journal(caller: Caller, is_deep: bool) -> Iterator[Finding]:
+def _journal(caller: Caller, is_deep: bool, is_repair: bool) -> Iterator[Finding]:
     try:
         if not caller.has_journal():
             yield Finding("journal", "ok", _("no runs"))
@@ -270,7 +277,8 @@ def _journal(caller: Caller, is_deep: bool) -> Iterator[Finding]:
     except DetentError as error:
         yield Finding("journal", "problem", visible(str(error)))
         return
-    looks: list[Callable[[Journal], Iterator[Finding]]] = [_sound, _runs, *([_chains] if is_deep else [])]
+    claims = partial(_claims, caller, is_repair)
+    looks: list[Callable[[Journal], Iterator[Finding]]] = [_sound, _runs, claims, *([_chains] if is_deep else [])]
     for look in looks:
         try:
             yield from look(journal)
@@ -291,6 +299,36 @@ def _runs(journal: Journal) -> Iterator[Finding]:
     counts = {status: len(journal.runs([status], limit=RUNS_MAX)) for status in Status}
     words = [f"{count} {status_word(status)}" for status, count in counts.items() if count]
     yield Finding("runs", "ok", ", ".join(words) or _("no runs"))
+    for record in journal.runs(limit=RUNS_MAX):
+        for alarm in record.summary.alarms:
+            about = _("run {run_id}: {problem}", run_id=record.summary.run_id, problem=visible(alarm))
+            yield Finding("alarm", "risk", about)
+
+
+def _claims(caller: Caller, is_repair: bool, journal: Journal) -> Iterator[Finding]:
+    """Whether every key of an irreversible deed is held by whom the events say; if not, it could be done twice."""
+    if (count := len(journal.runs(limit=RUNS_MAX))) > MANY_RUNS:
+        caller.note(_("comparing the claims with the events of {count} runs; this takes a while", count=count), "dim")
+    found = differences(journal)
+    if found and is_repair:
+        asyncio.run(_repair(caller))
+        left = differences(journal)
+        for one in found:
+            if one not in left:
+                yield Finding("claims", "note", _("repaired: {problem}", problem=difference(one)))
+        found = left
+    for one in found:
+        yield Finding("claims", "problem", difference(one))
+    if found:
+        command = caller.command("doctor", "--repair")
+        yield Finding("claims", "note", _("write them anew with: {command}", command=command))
+    else:
+        yield Finding("claims", "ok", _("they are what the events say"))
+
+
+async def _repair(caller: Caller) -> None:
+    async with caller.host() as host:
+        await host.repair_claims()
 
 
 def _chains(journal: Journal) -> Iterator[Finding]:

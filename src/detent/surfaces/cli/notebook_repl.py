@@ -4,9 +4,7 @@ Before `start` one collects what the run shall know (`var`, `todo`); afterwards 
 run. `exec` tries code in the run's kernel without making it part of the notebook.
 """
 
-import asyncio
 import shlex
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +20,7 @@ from detent.agents.notebook.view import observe
 from detent.errors import DetentError, Refused
 from detent.surfaces.cli.caller import Caller, user
 from detent.surfaces.cli.driver import drive
+from detent.surfaces.cli.keyboard import is_terminal, line
 from detent.surfaces.cli.notebook import DRIVEN_BY, _planner, dumps
 from detent.surfaces.cli.notebook_file import read_book, write
 from detent.surfaces.cli.notebook_progress import telling
@@ -51,17 +50,9 @@ async def repl(caller: Caller, run: str, planner: str, script: str, url: str) ->
     async with caller.host() as host, Notebooks(caller.home) as scratch:
         loop = Repl(caller, host, scratch, settings, run_id)
         while True:
-            line = await asyncio.to_thread(_read)
-            if line is None or not await loop.obey(line):
+            typed = await line(PROMPT if is_terminal() else "", is_kept=True)
+            if typed is None or not await loop.obey(typed):
                 return 0
-
-
-def _read() -> str | None:
-    if sys.stdin.isatty():
-        sys.stderr.write(PROMPT)
-        sys.stderr.flush()
-    line = sys.stdin.readline()
-    return line.rstrip("\n") if line else None
 
 
 class Repl:

@@ -12,7 +12,6 @@ import click
 
 from detent.surfaces.cli.caller import DRIVING, Caller, user
 from detent.surfaces.cli.program import summaries
-from detent.surfaces.cli.trouble import interrupted
 from detent.surfaces.language import _
 
 
@@ -35,16 +34,19 @@ def verb(
         def call(home: str | None, is_json: bool, policy: str = "", **given: Any) -> int:
             context = click.get_current_context()
             caller = Caller(home or context.find_root().params.get("home"), is_json, policy)
+            caller.name = context.command_path
             if not is_reading_first:
                 work_begins()
             try:
                 if inspect.iscoroutinefunction(function):
-                    import asyncio
+                    from detent.surfaces.cli import interrupt
 
-                    return int(asyncio.run(function(caller, **given)))
+                    return int(interrupt.run(function(caller, **given)))
                 return int(function(caller, **given))
             except KeyboardInterrupt:
-                return interrupted(is_json)
+                from detent.surfaces.cli import interrupt
+
+                return interrupt.end(is_json)
             finally:
                 caller.close()
 

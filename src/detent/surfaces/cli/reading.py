@@ -7,9 +7,11 @@ import msgspec
 
 from detent.core.history import Entry
 from detent.core.status import Status
+from detent.host.embedded.claim_check import differences
 from detent.host.embedded.reader import entries, verify
 from detent.surfaces.cli.board import listed, table, watch_list, watch_run
 from detent.surfaces.cli.caller import Caller, emit
+from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.copying import STDOUT, every, export
 from detent.surfaces.cli.option import complete, run_argument, verb
 from detent.surfaces.cli.story import consequences, headline, record_of
@@ -67,7 +69,8 @@ def log(caller: Caller, run: str, is_proof: bool, file: str, is_all: bool) -> in
     if file:
         return export(caller, records, file)
     if is_proof:
-        return max([_proved(caller, record.summary.run_id, is_all) for record in records], default=0)
+        proofs = [_proved(caller, record.summary.run_id, is_all) for record in records]
+        return max([*proofs, _stray(caller) if is_all else 0], default=0)
     for entry in entries(caller.journal, next(records).summary.run_id):
         if caller.is_json:
             emit(record_of(entry))
@@ -101,6 +104,18 @@ def _proved(caller: Caller, run_id: str, is_one_of_many: bool = False) -> int:
     return code
 
 
+def _stray(caller: Caller) -> int:
+    """Say which claims name runs that do not hold them; what a run holds without a claim is in its own proof."""
+    found = [one for one in differences(caller.journal) if one.kind == "stray"]
+    for one in found:
+        if caller.is_json:
+            error = {"type": "replay_error", "message": one.problem}
+            emit({"ok": False, "run_id": one.claim.run_id, "events": None, "checkpoint": None, "error": error})
+        else:
+            caller.say(difference(one), "red")
+    return 1 if found else 0
+
+
 @verb("list")
 @click.option("--waiting", is_flag=True, help=_("Only those that wait."))
 @click.option(
@@ -117,8 +132,8 @@ async def list_runs(caller: Caller, waiting: bool, status: tuple[str, ...], limi
     if caller.is_json:
         emit({"ok": True, "runs": msgspec.to_builtins(runs), "error": None})
         return 0
-    for line in table(runs):
-        caller.say(line)
+    for line, colour in table(runs):
+        caller.say(line, colour)
     return 0
 
 

@@ -1,6 +1,5 @@
 """Commands that take a definition file: run and validate."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from detent.define import Definition, load
 from detent.define.problem import BrokenDefinition
 from detent.define.proof import Proof
 from detent.errors import DefinitionError, Refused, Unknown
+from detent.surfaces.cli import interrupt
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive
 from detent.surfaces.cli.option import assigned, by_option, parsed_object, verb, work_begins
@@ -53,7 +53,7 @@ def run(  # one argument per option
         from detent.surfaces.cli.rehearsal import rehearsed
 
         return rehearsed(caller, definition, values, answers, by)
-    return asyncio.run(_run(caller, definition, values, run_id, by))
+    return interrupt.run(_run(caller, definition, values, run_id, by))
 
 
 def _check_given(definition: Definition, values: dict[str, Any]) -> None:
@@ -154,7 +154,7 @@ def _checked(caller: Caller, file: str) -> Definition:
         async with effects_here(caller.home, caller.warn) as effects:
             return load(file, effects)
 
-    return asyncio.run(with_servers())
+    return interrupt.run(with_servers())
 
 
 def _validate_policy(caller: Caller, file: str) -> int:
@@ -183,7 +183,7 @@ def _missing(caller: Caller, definition: Definition) -> list[str]:
         async with effects_here(caller.home, caller.warn) as effects:
             return [name for name in missing if name not in effects]
 
-    return asyncio.run(of_servers()) if missing else []
+    return interrupt.run(of_servers()) if missing else []
 
 
 COMMANDS = {"run": run, "validate": validate}

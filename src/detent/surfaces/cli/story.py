@@ -100,6 +100,8 @@ class Narrator:
                 yield _caught(taken), "yellow"
             elif taken.kind == "policy":
                 yield f"  {_ruled(taken)}", "yellow" if taken.event == "deny" else "dim"
+            elif taken.kind == "evidence":
+                yield f"  {_evidence(taken)}", "red" if entry.run.alarms else "yellow"
             elif taken.kind == "log":
                 yield f"  {brief(taken.value, 500)}", ""
             elif taken.kind in ("note", "dropped"):
@@ -163,6 +165,12 @@ def _ruled(taken: Taken) -> str:
     return _("{name}: the policy's rule `{rule}` says {decision}", name=name, rule=rule, decision=decision)
 
 
+def _evidence(taken: Taken) -> str:
+    """What came late of a call."""
+    value = f" {brief(taken.value, 300)}" if taken.value is not None else ""
+    return f"{visible(taken.subject)}: {visible(taken.event)}{value}"
+
+
 def headline(event: Event) -> str:
     """What an event says, on one line."""
     if isinstance(event, Started):
@@ -205,6 +213,8 @@ def consequences(entry: Entry) -> Iterator[str]:
                 yield _caught(taken).strip()
             case "policy":
                 yield _ruled(taken)
+            case "evidence":
+                yield _evidence(taken)
             case "log" if taken.event == "notify":
                 yield _("message to {to}: {message}", to=visible(entry.run.by or "?"), message=brief(taken.value, 500))
             case "set":

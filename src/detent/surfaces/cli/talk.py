@@ -14,9 +14,10 @@ from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller
 from detent.surfaces.cli.driver import again_and_again
 from detent.surfaces.cli.keyboard import chosen, line
+from detent.surfaces.cli.question import asked
 from detent.surfaces.cli.story import News
 from detent.surfaces.cli.text import as_json, brief, status_word, visible
-from detent.surfaces.cli.view import asked, is_for_people
+from detent.surfaces.cli.view import is_for_people
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:

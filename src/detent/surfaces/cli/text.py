@@ -146,6 +146,22 @@ def clock(at: float) -> str:
     return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M:%S", then)
 
 
+def process_name(pid: int, command: str, since: float) -> str:
+    """The process that holds the journal, with what it runs and since when."""
+    known = {"pid": pid or "?", "command": visible(command) or "?", "time": clock(since) if since else "?"}
+    return _("process {pid} ({command}, since {time})", **known)
+
+
+def silence(pid: int, command: str, since: float) -> tuple[str, str]:
+    """That the process which holds the journal does not answer, and what can be done about it."""
+    about = _("{process} holds the journal and does not answer.", process=process_name(pid, command, since))
+    way = _(
+        "`kill -CONT {pid}` wakes it if it was stopped; `kill -9 {pid}` ends it, and the journal survives that.",
+        pid=pid,
+    )
+    return about, way if pid else ""
+
+
 def status_word(status: Status) -> str:
     """A status in the reader's language."""
     return {

@@ -10,6 +10,8 @@ from detent.errors import (
     DetentError,
     EventRefused,
     JournalError,
+    MaybeDone,
+    NoAnswer,
     NotWaiting,
     Refused,
     ReplayError,
@@ -17,7 +19,7 @@ from detent.errors import (
 )
 from detent.surfaces.cli.caller import Caller, emit, shown
 from detent.surfaces.cli.program import DEBUG, FAILED, INTERRUPTED, MISTAKE
-from detent.surfaces.cli.text import near, visible
+from detent.surfaces.cli.text import near, silence, visible
 from detent.surfaces.language import _
 
 TYPES: list[tuple[type[BaseException], str, int]] = [
@@ -28,6 +30,8 @@ TYPES: list[tuple[type[BaseException], str, int]] = [
     (Refused, "refused", MISTAKE),
     (ReplayError, "replay_error", FAILED),
     (JournalError, "journal_error", FAILED),
+    (MaybeDone, "maybe_done", FAILED),
+    (NoAnswer, "no_answer", FAILED),
     (DetentError, "error", FAILED),
     (OSError, "os_error", MISTAKE),
 ]
@@ -62,6 +66,8 @@ def told(error: BaseException, is_json: bool) -> int:
             message = _os_message(error) if isinstance(error, OSError) else str(error)
             if is_json:
                 failure(name, message, **_problems(error))
+            elif isinstance(error, NoAnswer):
+                _tell_silence(error)
             else:
                 lines = message.split("\n") if isinstance(error, BrokenDefinition) else [message]
                 for line in lines:
@@ -79,6 +85,24 @@ def told(error: BaseException, is_json: bool) -> int:
     return FAILED
 
 
+def _tell_silence(error: NoAnswer) -> None:
+    """Who holds the journal and does not answer, what became of the command, and how to go on."""
+    about, way = silence(error.pid, error.command, error.since)
+    shown(_("Error: {message}", message=about), "red")
+    if isinstance(error, MaybeDone):
+        shown(_maybe_done(error.run_id))
+    elif error.is_change:
+        shown(_("Nothing was done."))
+    if way:
+        shown(way)
+
+
+def _maybe_done(run_id: str) -> str:
+    words = ("show", run_id) if run_id else ("list",)
+    command = Caller.current.command(*words) if Caller.current else f"detent {' '.join(words)}"
+    return _("It may have been done; see: {command}", command=command)
+
+
 def _problems(error: BaseException) -> dict[str, Any]:
     """Every problem of a definition file, for editors and scripts."""
     if not isinstance(error, BrokenDefinition):
@@ -91,7 +115,9 @@ def interrupted(is_json: bool) -> int:
     caller = Caller.current
     run_id = caller.interrupted if caller is not None else ""
     again = (caller.go_on if caller is not None else ()) or ("resume", run_id)
-    if caller is None or not run_id:
+    if caller is not None and caller.given_up:
+        message = _maybe_done(run_id) if caller.given_up == "perhaps" else _("Withdrawn: nothing was done.")
+    elif caller is None or not run_id:
         message = _("interrupted")
     elif caller.is_driven_elsewhere:
         message = _(

@@ -1,7 +1,6 @@
 """Views of a run: the envelope for machines, and the same for people."""
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -13,8 +12,8 @@ from detent.errors import DetentError
 from detent.host.embedded.journal import Note
 from detent.host.embedded.live import load, question_of
 from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.disguise import look_alikes
-from detent.surfaces.cli.text import brief, call_lines, clock, padded, status_word, visible, when
+from detent.surfaces.cli.question import asked
+from detent.surfaces.cli.text import brief, clock, status_word, visible, when
 from detent.surfaces.language import _
 
 CODES = {
@@ -61,6 +60,7 @@ class Standing:
             "machine": self.machine.name,
             "state": run.state,
             "status": run.status.value,
+            "alarms": list(run.alarms),
             "waiting": self.questions,
             "output": run.output,
             "error": None if run.error is None or run.ended is Status.COMPLETED else msgspec.to_builtins(run.error),
@@ -79,6 +79,7 @@ class Standing:
             emit(self.envelope(ok=code in (0, 3)))
         else:
             self.tell()
+        self.caller.answered = code
         return code
 
     def tell(self) -> None:
@@ -92,6 +93,7 @@ class Standing:
         word = _("paused") if run.is_held and run.status is Status.WAITING else status_word(run.status)
         head = f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})"
         yield head, COLOURS.get(run.status, "")
+        yield from alarmed(self.caller, run.id, run.alarms)
         if run.error is not None and run.ended is not Status.COMPLETED:
             problem = f"{visible(run.error.type)}: {visible(run.error.message)}"
             is_over = run.ended is None
@@ -123,6 +125,15 @@ class Standing:
             yield _("  tell it: {command}", command=self.caller.command("signal", run.id, self.accepts[0])), ""
         if run.wake_at:
             yield _("  wakes at {clock} ({when})", clock=clock(run.wake_at), when=when(run.wake_at)), ""
+
+
+def alarmed(caller: Caller, run_id: str, alarms: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """What somebody must look into at once, whatever else there is to say of the run."""
+    found = list(alarms)
+    for text in found:
+        yield _("  ALARM: {problem}", problem=visible(text)), "red"
+    if found:
+        yield _("  look into it: {command}", command=caller.command("log", run_id)), "red"
 
 
 def _holder(caller: Caller, error: Failure) -> Iterator[tuple[str, str]]:
@@ -177,51 +188,3 @@ def is_for_people(run: Run) -> bool:
     if run.is_held or run.waiting or not run.contracts:
         return True
     return any(c.status is Status.WAITING and c.question and c.question.reason == "event" for c in run.contracts)
-
-
-def asked(caller: Caller, question: dict[str, Any], *, is_filled_in: bool = False) -> Iterator[tuple[str, str]]:
-    """A question as it is put to a person: the exact call, and the commands that answer it.
-
-    `is_filled_in`: the fields of a form are asked for one by one, so its schema need not be read.
-    """
-    run_id, contract_id, reason = question["run_id"], question["contract_id"], question["reason"]
-    yield "", ""
-    for line in question["question"].split("\n"):
-        yield f"  │ {visible(line)}", "yellow"
-    rows = [(_("contract"), f"{visible(contract_id)}  ({when(question['since'])})")]
-    is_form_alone = is_filled_in and question["call"]["effect"] == "assistant.form"  # it does nothing but ask
-    lines = [] if is_form_alone else call_lines(question["call"])
-    rows += [(_("call") if not i else "", line) for i, line in enumerate(lines)]
-    rows += [(_("CAREFUL"), text) for text in look_alikes(question["call"])]
-    if question.get("call_hash"):
-        rows.append((_("hash"), question["call_hash"][:16]))
-    if question.get("approvers"):
-        rows.append((_("approvers"), visible(", ".join(question["approvers"]))))
-    if question.get("quorum"):
-        done = len(question.get("approved_by", ()))
-        rows.append((_("needed"), _("{done} of {count} have approved", done=done, count=question["quorum"])))
-    rule = question.get("data", {}).get("policy")
-    if isinstance(rule, dict) and rule.get("rule"):
-        rows.append((_("rule"), visible(str(rule["rule"]))))
-    if question.get("schema") and not is_filled_in:
-        rows.append((_("form"), brief(question["schema"], 2000)))
-    if question.get("expires_at"):
-        rows.append((_("expires"), when(question["expires_at"], time.time())))
-    for name, value in rows:
-        yield f"  {padded(name, 10)} {value}", ""
-    yield "", ""
-    for command in _ways(caller, run_id, contract_id, reason):
-        yield f"    {command}", "cyan"
-
-
-def _ways(caller: Caller, run_id: str, contract_id: str, reason: str) -> list[str]:
-    words = (run_id, contract_id)
-    if reason == "outcome_unknown":
-        return [
-            caller.command("answer", *words, "--outcome", "happened", "--result", "JSON"),
-            caller.command("answer", *words, "--outcome", "not-happened"),
-            caller.command("answer", *words, "--outcome", "give-up"),
-        ]
-    if reason == "form":
-        return [caller.command("answer", *words, "--data", "JSON"), caller.command("reject", *words)]
-    return [caller.command("approve", *words), caller.command("reject", *words)]

@@ -23,6 +23,8 @@ from detent.errors import (
     DetentError,
     EventRefused,
     JournalError,
+    MaybeDone,
+    NoAnswer,
     NotWaiting,
     Refused,
     ReplayError,
@@ -45,6 +47,8 @@ TYPES: list[tuple[type[DetentError], int, str]] = [
     (DefinitionError, 422, "definition_error"),
     (ReplayError, 409, "replay_error"),
     (JournalError, 503, "journal_error"),
+    (MaybeDone, 504, "maybe_done"),
+    (NoAnswer, 503, "no_answer"),
     (DetentError, 409, "error"),
 ]
 

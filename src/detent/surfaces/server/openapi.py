@@ -18,6 +18,7 @@ ALWAYS = {
     429: "too many requests",
     431: "too many headers, or too long ones",
     503: "the journal cannot be used now",
+    504: "it may have been done: the process that holds the journal took it and does not answer",
 }
 WORDS = {
     404: "there is no such thing",

@@ -246,13 +246,15 @@ def listening() -> Iterator[asyncio.Event]:
     """What is set when the process is asked to stop; to be entered before anybody is told that it serves."""
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
         loop.add_signal_handler(number, told.set)
     try:
         yield told
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 async def until_told(told: asyncio.Event, served: Served) -> None:

@@ -85,8 +85,6 @@ CHINESE: dict[str, str] = {
     "Approve with these arguments instead.": "同意，但改用这些参数。",
     "Values for the run's context.": "写入运行上下文的值。",
     "What was filled in, for a form.": "表单填写的内容。",
-    "What became of a deed nobody is sure about.": "说明一个无人确定的操作的结果。",
-    "With `--outcome happened`: what it gave.": "与 `--outcome happened` 一起用：它得到的结果。",
     "What comes with the signal, a JSON object.": "随信号带来的数据，一个 JSON 对象。",
     "A signal with an id counts once.": "带 id 的信号只算一次。",
     "After which event; by default the latest.": "在哪个事件之后；默认是最后一个。",
@@ -115,15 +113,11 @@ CHINESE: dict[str, str] = {
         "正在停止：进行中的操作还有片刻可以完成；再按一次 Ctrl-C 立即停止。"
     ),
     "give either --data or --outcome": "请给出 --data 或 --outcome 其中之一",
-    "--result goes with --outcome happened": "--result 只能与 --outcome happened 一起用",
     "{name} must be a JSON object, like {example}": "{name} 必须是 JSON 对象，例如 {example}",
     "{name} is not JSON: {problem}": "{name} 不是 JSON：{problem}",
     "--set takes key=value, not `{given}`": "--set 的格式是 key=value，不是 `{given}`",
     "--set {key}: `{part}` is not an object": "--set {key}：`{part}` 不是对象",
     "nothing to take up": "没有要继续的运行",
-    "`{name}` was cut off and may have happened; in {time} nothing of it can be under way": (
-        "`{name}` 被中断，可能已经发生；{time}后它不会再有任何部分在进行"
-    ),
     "ok: machine `{name}`, {count} states": "正确：状态机 `{name}`，{count} 个状态",
     "run {run_id} was already there; going on with it": "运行 {run_id} 已经存在；继续它",
     "no runs": "没有运行",
@@ -228,7 +222,16 @@ CHINESE: dict[str, str] = {
     "{path} is yours alone": "{path} 只有您能访问",
     "others may use {path} (mode {mode}): chmod {wanted}": "其他人可以使用 {path}（权限 {mode}）：chmod {wanted}",
     "nobody writes the journal now": "现在没有进程在写日志",
-    "process {pid} writes the journal, since {when}": "进程 {pid} 正在写日志，始于{when}",
+    "process {pid} ({command}, since {time})": "进程 {pid}（{command}，始于 {time}）",
+    "{process} writes the journal": "{process}正在写日志",
+    "{process} holds the journal and does not answer.": "{process}持有日志，但没有应答。",
+    "`kill -CONT {pid}` wakes it if it was stopped; `kill -9 {pid}` ends it, and the journal survives that.": (
+        "如果它被挂起了，`kill -CONT {pid}` 会唤醒它；`kill -9 {pid}` 会结束它，日志不会因此受损。"
+    ),
+    "Still waiting; Ctrl-C is safe.": "仍在等待；按 Ctrl-C 是安全的。",
+    "Nothing was done.": "什么都没有做。",
+    "It may have been done; see: {command}": "它可能已经做了；查看：{command}",
+    "Withdrawn: nothing was done.": "已撤回：什么都没有做。",
     "sound, schema {version}, {count} kB": "完好，模式版本 {version}，{count} kB",
     "run {run_id}, after event {seq}: {problem}": "运行 {run_id}，事件 {seq} 之后：{problem}",
     "{count} runs replay to what the journal says": "{count} 个运行重放的结果与日志一致",
