@@ -693,11 +693,11 @@ def test_failed_attempts_cost_too_and_are_not_tried_again_over_the_budget() -> N
     assert (story.status, story.error, story.opened) == (Status.FAILED, "budget_exceeded", [])
 
 
-def test_the_state_a_spent_budget_leads_to_may_finish_but_not_the_one_after() -> None:
+def test_by_the_first_rules_the_state_a_spent_budget_leads_to_may_finish_but_not_the_one_after() -> None:
     rows = "a - done\na !budget_exceeded b\nb - c\nc - done\n* !* failed"
     both: tuple[Action, ...] = (Action("x", "look"), Action("y", "look"))
     work = dict.fromkeys("abc", both)
-    story = Story(Machine("m", "a", table(rows), work, ENDS, limits=Limits(max_tokens=10)))
+    story = Story(Machine("m", "a", table(rows), work, ENDS, limits=Limits(max_tokens=10)), rules=1)
     usage = {"tokens": 11.0}
     story.succeed("x", usage=usage).succeed("x", usage=usage).succeed("y", usage=usage)
     assert story.state == "c"

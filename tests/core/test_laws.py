@@ -570,6 +570,19 @@ def a_failure_is_taken_only_by_a_row_that_is_meant_for_it(machine: Machine, stor
 
 
 @law
+def nothing_that_costs_begins_once_a_limit_is_reached(machine: Machine, story: list[Step]) -> None:
+    limits = machine.limits
+    for step in story:
+        usage = step.run.usage
+        is_reached = (limits.max_cost_usd and usage.get("cost_usd", 0) >= limits.max_cost_usd) or (
+            limits.max_tokens and usage.get("tokens", 0) >= limits.max_tokens
+        )
+        for command in step.commands if is_reached and step.run.rules >= 2 else ():
+            begun = step.run.contract(command.contract_id) if isinstance(command, Perform) else None
+            assert begun is None or begun.effect not in step.run.priced
+
+
+@law
 def a_failed_run_says_why(machine: Machine, story: list[Step]) -> None:
     for step in story:
         if step.run.ended is Status.FAILED and step.run.rules >= 2:

@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core.branch import ended, of_state, record
+from detent.core.branch import ended, leave, of_state, record
+from detent.core.budget import stops
 from detent.core.chart import Condition, Work
 from detent.core.check import is_effect_name
 from detent.core.contract import Contract, Failure
@@ -50,6 +51,8 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
     given = before.input if before is not None and is_edited else work.input(scope)
     if not isinstance(given, dict):
         given = {"value": given}
+    if draft.chart.has_budget and _stopped(draft, action.id, effect):
+        return
     declared = draft.changes.get("effects", draft.run.effects)
     known: Declared = declared.get(effect) or declared.get("*", UNDECLARED)  # `*`: a world of stubs takes any name
     kind = action.kind or OWN_KINDS.get(effect) or (known.kind_of(given) if known.kind_by else known.kind)
@@ -182,9 +185,20 @@ def perform(draft: Draft, contract: Contract, trigger: str, actor: str, **fields
         running = draft.move(contract, trigger, actor, **fields)
         finished(draft, draft.move(running, "reject", "engine", error=error))
         return
+    if draft.chart.has_budget and _stopped(draft, contract.action, contract.effect):
+        return
     draft.performing[contract.id] = fields.get("deed", contract.deed)
     fields.update(deed="possible", question=None)
     draft.move(contract, trigger, actor, **fields)
+
+
+def _stopped(draft: Draft, action: str, effect: str) -> bool:
+    """Whether the budget does not let a call begin; then the work of the whole state is over."""
+    failure = stops(draft, action, effect)
+    if failure is not None:
+        leave(draft)
+        draft.settled, draft.failure = True, failure
+    return failure is not None
 
 
 def _holder(draft: Draft, contract: Contract) -> str:

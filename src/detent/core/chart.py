@@ -139,7 +139,7 @@ class Place:
 class Chart:
     """Everything the engine looks up, computed once per machine."""
 
-    __slots__ = ("effects", "has_limits", "has_notes", "keeps", "machine", "output", "places")
+    __slots__ = ("effects", "has_budget", "has_limits", "has_notes", "keeps", "machine", "output", "places")
 
     def __init__(self, machine: "Machine") -> None:
         self.machine = machine
@@ -151,6 +151,7 @@ class Chart:
         except DefinitionError as error:
             raise DefinitionError(error.problem, f"machine `{machine.name}`, output") from None
         self.keeps = frozenset(machine.keeps)
+        self.has_budget = bool(machine.limits.max_cost_usd or machine.limits.max_tokens)
         self.has_limits = bool(machine.limits.max_transitions or machine.limits.max_visits)
         actions = list(_actions(machine))
         self.effects = _effects(actions)

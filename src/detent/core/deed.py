@@ -115,6 +115,7 @@ class Declared(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     key: tuple[str, ...] = ()  # the arguments that make two deeds the same; none: all of them
     kind_by: str = ""  # the argument that decides the kind, if one does
     kinds: dict[str, Kind] = {}  # and the kinds by its value in capitals, "" where it is left out; others: `kind`
+    is_priced: bool = False  # its calls cost money or tokens, and say how much with their result
     is_lenient: bool = False  # an action that says nothing of its kind, key or scope keeps its key only in doubt
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ An event that is not accepted raises `Refused` and changes nothing.
 
 from msgspec.structs import replace
 
-from detent.core import answer, attempt, graft, lane, route, straight
+from detent.core import answer, attempt, budget, graft, lane, route, straight
 from detent.core.commands import Command
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.draft import Draft, remembered
@@ -220,6 +220,8 @@ def _moved(draft: Draft, event: ContractMoved) -> None:
             raise NotWaiting(f"contract `{contract.id}` is {contract.status.value}, it waits for no answer")
         raise EventRefused(contract.status.value, event.trigger, accepts)
     actor = event.actor or "host"
+    if event.usage:
+        budget.count(draft, contract, event.usage)
     match event.trigger:
         case "succeed":
             attempt.succeeded(draft, contract, event, actor)
@@ -237,7 +239,7 @@ def _moved(draft: Draft, event: ContractMoved) -> None:
         case _:
             _start(draft, contract)
     if event.usage:
-        _spend(draft, contract, event.usage)
+        _check_budget(draft, contract)
 
 
 FAILURES = {"fail": "tool_failure", "reject": "approval_rejected", "cancel": "cancelled"}
@@ -249,25 +251,10 @@ def _start(draft: Draft, contract: Contract) -> None:
     attempt.start(draft, contract, draft.work(contract))
 
 
-def _spend(draft: Draft, contract: Contract, usage: dict[str, float]) -> None:
-    """Count what an attempt has used; over the budget, the state fails, whatever the attempt gave."""
-    total = dict(draft.run.usage)
-    for name, amount in usage.items():
-        total[name] = total.get(name, 0) + amount
-    draft.changes["usage"] = total
-    limits = draft.machine.limits
-    cost, tokens, unpriced = (total.get(name, 0) for name in ("cost_usd", "tokens", "unpriced_calls"))
-    problem = ""
-    if limits.max_cost_usd and cost > limits.max_cost_usd:
-        problem = f"cost {cost:.4f} USD is over {limits.max_cost_usd:g}"
-    elif limits.max_cost_usd and unpriced:
-        problem = (
-            f"the cost of {unpriced:g} calls is not known, so {limits.max_cost_usd:g} USD cannot be kept; "
-            "name it in the table of DETENT_PRICES, or limit max_tokens"
-        )
-    elif limits.max_tokens and tokens > limits.max_tokens:
-        problem = f"{tokens:g} tokens are over {limits.max_tokens}"
+def _check_budget(draft: Draft, contract: Contract) -> None:
+    """Over the budget the state fails, whatever the attempt gave."""
     # The state that a row has led to because of this very limit may finish its work.
-    is_known = draft.run.error is not None and draft.run.error.type == "budget_exceeded"
-    if problem and not is_known and not contract.is_adrift and draft.ending is None:
-        route.settle(draft, Failure("budget_exceeded", problem))
+    is_known = draft.run.error is not None and draft.run.error.type == budget.EXCEEDED
+    problem = "" if is_known or contract.is_adrift or draft.ending is not None else budget.over(draft)
+    if problem:
+        route.settle(draft, Failure(budget.EXCEEDED, problem))

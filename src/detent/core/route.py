@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from detent.core import lane
 from detent.core.attempt import NEVER_RETRIED
 from detent.core.branch import leave
+from detent.core.budget import EXCEEDED
 from detent.core.chart import Row, ids
 from detent.core.contract import Failure
 from detent.core.draft import Draft
@@ -21,7 +22,7 @@ from detent.errors import ExpressionError, Refused
 CHAIN_MAX = 10_000  # transitions one event may lead to
 REJECTIONS = ("approval_rejected", "already_done", "key_held")
 LIMITS = ("loop_limit", "timeout.workflow", "budget_exceeded")  # caught once; the second time the run fails
-HARD_LIMITS = ("loop_limit", "timeout.workflow")  # and these only by a row that names them
+HARD_LIMITS = ("loop_limit", "timeout.workflow")  # and these only by a row for their type
 UNNAMED = (*REJECTIONS, *LIMITS, "no_transition")  # ends of a run that no row was expected to take
 
 
@@ -200,12 +201,15 @@ def _catch(draft: Draft, failure: Failure, is_settled: bool = False) -> Row | No
         if draft.get("limits_hit") > 1:
             return None
     way = _first(draft, [w for w in place.caught if failure.matches(w.row.error)])
-    if way is None and not is_settled and failure.type not in HARD_LIMITS:
+    is_hard = failure.type in HARD_LIMITS or (failure.type == EXCEEDED and draft.get("rules") >= 2)
+    if way is None and failure.type == EXCEEDED and is_hard:
+        way = _first(draft, [w for w in place.settled if w.row.even_failed and EXCEEDED in w.row.when])
+    if way is None and not is_settled and not is_hard:
         is_final = any(failure.matches(kind) for kind in NEVER_RETRIED)
         way = _first(draft, [w for w in place.settled if w.row.even_failed and not (is_final and w.row.is_retry)])
     if way is None and is_settled:  # the other rows have been looked at
         way = _first(draft, [w for w in place.settled if w.row.only_failed])
-    if way is None and failure.type not in HARD_LIMITS:
+    if way is None and not is_hard:
         way = _first(draft, place.net)
     if way is not None and way.row.error:
         draft.say("caught", source=draft.state, event=failure.type, target=way.row.target, subject=failure.message)

@@ -61,6 +61,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     visits: dict[str, int] = {}
     counts: dict[str, int] = {}  # contracts made, by state/action
     usage: dict[str, float] = {}
+    priced: tuple[str, ...] = ()  # effects that have reported usage, where it is limited
     effects: dict[str, Declared] = {}
     recent: tuple[str, ...] = ()  # ids of the latest events that had one
     ending: Status | None = None  # wanted end, while something is still open

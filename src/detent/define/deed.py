@@ -24,7 +24,7 @@ BUILTIN = {
             "DELETE": "idempotent",
         },
     ),
-    "files": Declared(),
+    "files": Declared(kind_by="op", kinds={"READ": "pure", "WRITE": "idempotent"}),
     "files.append": Declared(),
 }
 

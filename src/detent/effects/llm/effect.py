@@ -14,6 +14,7 @@ Tokens and cost count against the run's limits. A cost that is not known is null
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from detent.core.contract import Contract
 from detent.core.deed import EffectFailed, Outcome, effect
@@ -29,7 +30,7 @@ TIMEOUT_S = 180.0
 
 
 @effect("llm", kind="idempotent", timeout_s=TIMEOUT_S, settle_s=0.0)
-async def llm(contract: Contract) -> Outcome:
+async def _llm(contract: Contract) -> Outcome:
     """Ask a language model and take its answer."""
     request = _request(contract)
     choice = chosen(request.model)
@@ -42,6 +43,9 @@ async def llm(contract: Contract) -> Outcome:
     except EffectFailed as error:
         raise EffectFailed(hidden(str(error)), error.type, error.result) from None  # the cause may hold headers
     return _outcome(request, choice, reply)
+
+
+llm = replace(_llm, declared=replace(_llm.declared, is_priced=True))
 
 
 def _request(contract: Contract) -> Request:
