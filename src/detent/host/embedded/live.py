@@ -152,13 +152,13 @@ def question_of(contract: Contract) -> dict[str, Any]:
     if question.data:
         shown["data"] = question.data
     if question.earlier:
-        shown["earlier"] = _shortened(question.earlier)
+        shown["earlier"] = shortened(question.earlier)
     if contract.expires_at:
         shown["expires_at"] = contract.expires_at
     return shown
 
 
-def _shortened(earlier: dict[str, Any]) -> dict[str, Any]:
+def shortened(earlier: dict[str, Any]) -> dict[str, Any]:
     """An earlier deed without a result that is too long to be shown with a question."""
     if len(encode(earlier)) <= EARLIER_MAX:
         return earlier
