@@ -21,7 +21,7 @@ from tests.effort import PATIENCE_S
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 DETENT = Path(sys.executable).parent / "detent"
-FLOWS = ("RELEASE", "JOURNEY", "PAYMENT", "BOOKING", "WEATHER", "NOTEBOOK", "ASSISTANT")
+FLOWS = ("RELEASE", "JOURNEY", "PAYMENT", "ORDER", "DEPLOY", "BOOKING", "WEATHER", "NOTEBOOK", "ASSISTANT")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 
 # What the page says and takes away again after a moment is written down, for a machine may be busy in that moment.
