@@ -15,7 +15,7 @@ from pathlib import Path
 
 from examples.demo.agents import assistant, coding, notebook
 from examples.demo.release import release
-from examples.demo.stage import DETENT, FOLDER, environment, note, tell
+from examples.demo.stage import DETENT, FOLDER, environment, make_folder, note, tell
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
     given = parser.parse_args()
     is_quiet = given.yes or not sys.stdin.isatty()
     begun = time.monotonic()
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    make_folder(FOLDER)
     done = [release(is_quiet), notebook(), coding(), assistant(is_quiet)]
 
     tell(f"What happened, in {time.monotonic() - begun:.0f} s")

@@ -15,6 +15,12 @@ DETENT = Path(sys.executable).parent / "detent"
 WAITS = 3
 
 
+def make_folder(folder: Path) -> None:
+    """The demo's folder; the one above it may become this project's home, and a home is for its owner alone."""
+    for one in (folder.parent, folder):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
 def tell(line: str) -> None:
     """A heading."""
     print(f"\n── {line}", flush=True)

@@ -107,6 +107,17 @@ def test_merged_keys_keep_their_lines(tmp_path: Path) -> None:
         ("", "1:1: the file is empty"),
         ("a: 1", "1:1: a case file must be a list"),
         ("states: {}", "1:1: this is a workflow, not a list of cases"),
+    ],
+)
+def test_a_file_that_holds_no_cases_is_refused_with_its_place(text: str, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(DefinitionError, match=re.escape(f"x.yaml:{complaint}")):
+        read_cases(tmp_path / "x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
         ("- 7", "1:3: a case must be a mapping"),
         ("- {id: x, definition: {}}", "1:3: a case needs `expect`"),
         ("- {id: x, definition: , expect: {}}", "1:23: `definition` must be a mapping with `states`"),
@@ -128,18 +139,46 @@ def test_merged_keys_keep_their_lines(tmp_path: Path) -> None:
         ("- {id: x, id: y, definition: {}, expect: {}}", "1:11: the key `id` is there twice"),
     ],
 )
-def test_a_broken_case_file_is_refused_with_its_place(text: str, complaint: str, tmp_path: Path) -> None:
-    (tmp_path / "x.yaml").write_text(text)
-    with pytest.raises(DefinitionError, match=re.escape(f"x.yaml:{complaint}")):
-        read_cases(tmp_path / "x.yaml")
+def test_a_broken_case_fails_with_its_place_and_the_others_are_played(
+    text: str, complaint: str, tmp_path: Path
+) -> None:
+    line, _, rest = complaint.partition(":")
+    sound = FLOW + "  expect: {status: waiting}\n"
+    (tmp_path / "x.yaml").write_text(sound + text + "\n" + sound.replace("it-holds", "it-holds-too"))
+    first, *broken, last = try_cases(tmp_path / "x.yaml")
+    assert (first.ok, last.ok) == (True, True)
+    assert not broken[-1].ok
+    assert f"x.yaml:{int(line) + 5}:{rest}" in broken[-1].problem
+    assert broken[-1].differs == ()
 
 
-def test_all_problems_of_all_files_come_at_once(detent: Detent) -> None:
-    (detent.folder / "one.yaml").write_text("- {id: x}\n")
-    (detent.folder / "two.yaml").write_text("- {id: 7, definition: {}, expect: [], about: 3}\n")
+def test_what_is_wrong_with_a_case_is_told_as_its_failure(detent: Detent) -> None:
+    sound = FLOW + "  expect: {status: waiting}\n"
+    wrong = "- {id: x, definition: {}, expects: {}, expect: {statu: x}}\n- 7\n"
+    said = detent("test", file(detent.folder, sound + wrong), code=1)
+    assert said.out.splitlines() == [
+        "ok    it-holds",
+        "FAIL  x  flow.test.yaml:6:3",
+        "        flow.test.yaml:6:27: unknown key of a case: `expects`; did you mean `expect`?",
+        "        flow.test.yaml:6:49: unknown key of `expect`: `statu`; did you mean `status`?",
+        "FAIL  #3  flow.test.yaml:7:3",
+        "        flow.test.yaml:7:3: a case must be a mapping, not the number 7; known keys: id, about, workflow,"
+        " definition, merge, fragment, input, tools, policy, script, expect",
+        "1 passed, 2 failed",
+    ]
+    told = detent("test", "flow.test.yaml", "--json", code=1).json
+    assert (told["ok"], told["passed"], told["failed"]) == (False, 1, 2)
+    assert [one["ok"] for one in told["cases"]] == [True, False, False]
+    assert told["cases"][1]["problem"].startswith("flow.test.yaml:6:27: unknown key")
+    assert detent("test", "flow.test.yaml", "--crash", code=1).out.splitlines()[-1] == "1 passed, 2 failed"
+
+
+def test_files_that_hold_no_cases_are_told_all_at_once(detent: Detent) -> None:
+    (detent.folder / "one.yaml").write_text("states: {}\n")
+    (detent.folder / "two.yaml").write_text("7\n")
     said = detent("test", "one.yaml", "two.yaml", "--json", code=2).json
     assert (said["ok"], said["error"]["type"]) == (False, "definition_error")
-    assert [(one["file"], one["line"]) for one in said["problems"]] == [("one.yaml", 1)] * 2 + [("two.yaml", 1)] * 2
+    assert [(one["file"], one["line"]) for one in said["problems"]] == [("one.yaml", 1), ("two.yaml", 1)]
     assert "there is no such file" in detent("test", "none.yaml", code=2).err
     detent("test", code=2)
 
@@ -191,6 +230,54 @@ def test_a_hanging_call_is_left_hanging_once_the_script_moves_time(tmp_path: Pat
     assert try_cases(path)[0].ok
     path.write_text(text.replace("29", "30").replace("running", "failed, error: timeout"))
     assert try_cases(path)[0].ok
+
+
+RETRYING = """
+- id: timed
+  definition:
+    states: {a: {type: initial, actions: [{id: t, tool: t, RETRY}]}, z: {type: final}}
+    transitions: [{from: a, to: z}]
+  tools: {t: [{raise: no}, {output: {}}]}
+  script: SCRIPT
+  expect: EXPECT
+"""
+PATIENT = "retry: {max_retries: 1, delay: 10s}"  # with full jitter: at some moment of these ten seconds
+
+
+@pytest.mark.parametrize(
+    ("script", "expect"),
+    [
+        ("[]", "{status: completed, calls: {t: 2}}"),
+        ("[{advance: 0}]", "{status: running, calls: {t: 1}}"),
+        ("[{advance: 10}]", "{status: completed, calls: {t: 2}}"),
+        ("[{advance: 0}, {crash: true}, {advance: 0}]", "{status: running, calls: {t: 1}}"),
+        ("[{advance: 0}, {crash: true}, {advance: 10}]", "{status: completed, calls: {t: 2}}"),
+        ("[{cancel: true}, {advance: 10}]", "{status: cancelled, calls: {t: 1}}"),
+    ],
+)
+def test_in_a_script_that_moves_time_a_retry_waits_for_it(script: str, expect: str, tmp_path: Path) -> None:
+    text = RETRYING.replace("RETRY", PATIENT).replace("SCRIPT", script).replace("EXPECT", expect)
+    (tmp_path / "x.yaml").write_text(text)
+    (verdict,) = try_cases(tmp_path / "x.yaml")
+    assert verdict.ok, verdict
+
+
+def test_in_a_script_that_moves_time_nothing_else_brings_a_wait_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("""
+- id: two-clocks
+  definition:
+    states:
+      a: {type: initial, actions: [{id: t, tool: t, timeout: 30s, retry: {max_retries: 1, delay: 60s}}]}
+      w: {type: wait, for: paid, timeout: 1h}
+      z: {type: final}
+      late: {type: final}
+    transitions: [{from: a, to: w}, {from: w, on: paid, to: z}, {from: w, to: late, condition: "{{ error }}"}]
+  tools: {t: [{hang: true}, {output: {}}]}
+  script: [{advance: 30}, {advance: 60}, {advance: 3500}, {event: paid}]
+  expect: {status: completed, state: z, calls: {t: 2}}
+""")
+    (verdict,) = try_cases(tmp_path / "x.yaml")
+    assert verdict.ok, verdict
 
 
 def test_answers_can_stand_in_a_file_of_their_own(tmp_path: Path) -> None:

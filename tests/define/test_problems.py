@@ -163,6 +163,23 @@ BROKEN: dict[str, tuple[str | bytes, str, str]] = {
     ),
     "a parallel state without branches": (states("  p: {type: parallel}"), "4:6", "needs `branches`"),
     "a branch that is a text": (states("  p: {type: parallel, branches: {b: x}}"), "4:37", "must be a list"),
+    "a branch of two names": (
+        states("  p: {type: parallel, branches: [{id: l, name: r, actions: [{id: x, tool: t}]}]}"),
+        "4:48",
+        "called both `l` and `r`; one name is enough",
+    ),
+    "a branch that is called otherwise": (
+        states("  p: {type: parallel, branches: {l: {id: r, actions: [{id: x, tool: t}]}}}"),
+        "4:42",
+        "called both `l` and `r`",
+    ),
+    "two branches of one name": (
+        states(
+            "  p: {type: parallel, branches: [{id: l, actions: [{id: x, tool: t}]}, {name: l, actions: [{id: y, tool: t}]}]}"
+        ),
+        "4:72",
+        "the branch `l` is there twice",
+    ),
     "a wait for nothing": (states("  w: {type: wait}"), "4:6", "waits for nothing"),
     "a wait for two things": (states("  w: {type: wait, for: x, duration: 1h}"), "4:24", "not `duration` and `for`"),
     "a match that is none": (states('  w: {type: wait, for: [{event: x, match: "{{ ( }}"}]}'), "4:43", "not closed"),

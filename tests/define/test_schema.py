@@ -30,7 +30,7 @@ half|an unknown target|an unknown source|leaving
 a retry of|a condition with|a condition that imports|a condition of|a long
 an unknown filter|a handler for|a fallback|another grammar|a circle|a child|for_each without|a side effect|a log of
 an action without id|a variable that|for_each of|a timeout nobody|a tool with|a tool of|a private|a parallel state
-for_each with|an input of|a variable of|approvers nobody
+for_each with|an input of|a variable of|approvers nobody|a branch of two|a branch that is called|two branches
 """.strip()
     .replace("\n", "|")
     .split("|")

@@ -153,6 +153,10 @@ transitions: [{{from: a, to: z, condition: "{{{{ not error }}}}"}}]
             ),
         ),
         (
+            "{id: x, type: parallel, branches: [{id: one, actions: [{id: y, tool: t}]}, {id: two, name: two, actions: [{id: z, tool: t}]}]}",
+            Action("x", "branches", branches=(Branch("one", (Action("y", "t"),)), Branch("two", (Action("z", "t"),)))),
+        ),
+        (
             "{id: x, for_each: {items: [1, null, {a: true}], concurrency: 2, actions: [{id: y, tool: t}]}}",
             Action(
                 "x",

@@ -1,6 +1,8 @@
 """The `files` effects against a real folder, links, pipes, and a killed writer."""
 
+import asyncio
 import base64
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.deed import Effect, EffectFailed, Outcome
+from detent.core.deed import Effect, EffectFailed, Outcome, StillRunning
 from detent.effects.files import READ_BYTES_MAX, append, files, read, write
 
 
@@ -274,3 +276,61 @@ async def test_an_interrupted_write_is_judged_by_the_file(folder: Path) -> None:
 async def test_a_file_that_cannot_be_looked_into_is_no_evidence(folder: Path) -> None:
     (folder / "f").write_text("x")
     assert await probe(append, time.time(), path="f/g", text="x") is None
+
+
+def test_the_word_decides_what_kind_of_deed_it_is() -> None:
+    kinds = {op: files.declared.kind_of({"op": op}) for op in ("read", "write", "append", "shred")}
+    assert kinds == {"read": "pure", "write": "idempotent", "append": "irreversible", "shred": "irreversible"}
+    assert files.declared.kind_of({}) == "irreversible"
+
+
+async def test_an_append_that_is_given_up_goes_on_and_says_late_that_it_was_done(folder: Path) -> None:
+    size = 50_000_000
+    task = asyncio.create_task(do(append, path="log", text="x" * size))
+    await asyncio.sleep(0)  # it is with its thread
+    task.cancel()
+    with pytest.raises(StillRunning, match=r"files\.append") as caught:
+        await task
+    late = await caught.value.outcome
+    assert late == Outcome({"path": "log", "bytes": size, "success": True})
+    assert (folder / "log").stat().st_size == size
+
+
+async def test_an_append_that_fails_late_says_that_too(folder: Path) -> None:
+    task = asyncio.create_task(do(append, path="nowhere/log", text="x"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(StillRunning) as caught:
+        await task
+    with pytest.raises(EffectFailed, match="parents"):
+        await caught.value.outcome
+
+
+FULL = """
+import asyncio, resource, sys
+from detent.core import Contract, EffectFailed
+from detent.effects.files import append
+from detent.effects.notify import notify
+
+TOLD = ((append, {"path": "log", "text": "x" * 60}), (notify, {"outbox": "box", "message": "x" * 60}))
+
+async def main():
+    for effect, given in TOLD:
+        for key in ("one", "two"):
+            try:
+                await effect.perform(Contract("a/b/1", "b", effect.name, input=given, key=key))
+            except EffectFailed as error:
+                print(effect.name, key, error)
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+asyncio.run(main())
+"""
+
+
+def test_what_does_not_fit_on_the_disk_is_taken_back_and_only_then_nothing_happened(folder: Path) -> None:
+    env = {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=True, env=env)
+    assert [line.split(" ")[:2] for line in done.stdout.splitlines()] == [["files.append", "two"], ["notify", "two"]]
+    assert (folder / "log").read_text() == "x" * 60
+    (line,) = (folder / "box").read_text().splitlines()
+    assert json.loads(line)["key"] == "one"

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from detent.core import Action, Contract, EffectFailed, Outcome, Question, Status, effect
+from detent.core import Action, Contract, EffectFailed, Outcome, OutcomeUnknown, Question, Status, effect
 from detent.errors import DetentError, Refused
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.live import load
@@ -304,3 +304,19 @@ async def test_a_closed_host_refuses_and_does_not_hang(tmp_path: Path) -> None:
         run = await host.start(DOOR)
     with pytest.raises(DetentError):
         await asyncio.wait_for(host.signal(run.id, "OPEN"), 5)
+
+
+async def test_a_doubt_that_cannot_be_kept_whole_is_still_a_doubt(tmp_path: Path) -> None:
+    """What came back from a lost call may be anything; it must not turn the doubt into a failure that frees the key."""
+
+    async def perform(contract: Contract) -> Outcome:
+        problem = OutcomeUnknown("no answer", {"body": object()})
+        problem.args = ("lone \ud800 surrogate",)
+        raise problem
+
+    async with host_at(tmp_path, effect("do", settle_s=0.0)(perform)) as host:
+        run = await host.settled((await host.start(one(Action("a", "do")))).id)
+        assert run.waiting[0].deed == "possible"
+        again = await host.settled((await host.start(one(Action("a", "do")))).id)
+        assert again.error is not None
+        assert again.error.type == "key_held"

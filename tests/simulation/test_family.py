@@ -66,7 +66,7 @@ async def stay(world: World, host: MortalHost) -> list[Run]:
             return runs
         for run in runs:
             for contract in run.waiting:
-                await host.answer(run.id, contract.id, honest(world, run, contract))
+                await host.answer(run.id, contract.id, honest(world, run, contract) or {})
         await asyncio.sleep(1)
     raise AssertionError(f"still open: {[(run.id, run.state) for run in runs if run.ended is None]}")
 

@@ -1,5 +1,6 @@
 """A real server in a project of its own, and a real browser looking at it; both are told what went wrong on the way."""
 
+import functools
 import json
 import os
 import shutil
@@ -35,12 +36,19 @@ new MutationObserver((changes) => {
 """
 
 
+@functools.cache
 def missing() -> str:
     """Why no browser test can run here; empty when they can."""
     if not CHROMIUM:
-        return "no chromium on the PATH: `apt-get install chromium fonts-noto-cjk` (./run test does it for root)"
+        return "no chromium on the PATH: `./run browser`, as root, installs what browser tests need"
     if not (ROOT / "web" / "dist" / "index.html").is_file():
         return "the page is not built: ./run web"
+    driver = subprocess.run(
+        [sys.executable, "-m", "playwright", "--version"], capture_output=True, text=True, check=False
+    )
+    if driver.returncode:
+        why = driver.stderr.strip().splitlines() or ["it says nothing"]
+        return f"playwright's driver does not start ({why[-1]}): `./run browser`, as root, installs what it needs"
     return ""
 
 

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from detent.core.events import EVIDENCE, Signalled
 from detent.host.embedded import EmbeddedHost
+from tests.effects.kernel.hostile import HOSTILE
 from tests.effort import PATIENCE_S
 from tests.web.conftest import Look
 from tests.web.kit import DETENT, Stage, gone, shown, told, until
@@ -199,6 +200,19 @@ def test_a_notebook_shows_its_cells_plots_and_progress_and_runs_nothing_of_them(
     assert page.locator(".cell iframe").get_attribute("sandbox") == ""
     assert page.frame_locator(".cell iframe").locator("script, [onclick]").count() == 0
     expect(page.locator(".steps [aria-current=step]")).to_contain_text("Load the file")
+    assert "owned" not in page.title()
+
+
+def test_no_html_of_a_cell_does_anything_in_the_page(stage: Stage, look: Look) -> None:
+    harmless = "<p>a word</p>"  # so that each of them leaves something to be shown
+    run_id = stage.start("flows.py:NOTEBOOK", {"html": [f"{harmless}{one}" for one in HOSTILE]})
+    page = look().go(f"#/runs/{run_id}")
+    frames = page.locator(".cell iframe")
+    expect(frames).to_have_count(len(HOSTILE) + 1)
+    for number in range(1, len(HOSTILE) + 1):
+        inside = frames.nth(number).content_frame
+        expect(inside.get_by_text("a word").first).to_be_attached()
+        assert inside.locator("script, style, iframe, svg, form, [onclick], [onerror], [href], [style]").count() == 0
     assert "owned" not in page.title()
 
 

@@ -7,7 +7,7 @@ import { Said, Text } from "./text.js";
 import { Value } from "./value.js";
 
 /** The names in a doubt's data that are shown here; the rest is the asker's. */
-export const OWN = ["cause", "result", "lands_until"];
+export const OWN = ["cause", "result", "lands_until", "is_shortened"];
 
 /** Whether a call may still land; asked again every second. */
 export const isUnderWay = (data) => Number(data?.lands_until || 0) > now.value;
@@ -33,7 +33,8 @@ export function Doubtful({ data }) {
     ${until && html`<div class=${`note ${isUnderWay(data) ? "" : "plain"}`} role="note">${isUnderWay(data)
     ? _("The call may still land until {when} ({ahead}). Before that, nobody can say that it did not happen.", { when: moment(until), ahead: ahead(until) })
     : _("Since {when} nothing of the call can be under way any more.", { when: moment(until) })}</div>`}
-    ${result !== undefined && result !== null && html`<${Result} title=${_("What came back all the same")} value=${result} />`}</div>`;
+    ${result !== undefined && result !== null && html`<${Result} title=${_("What came back all the same")} value=${result} />`}
+    ${data.is_shortened && html`<div class="faint">${_("What came back is too long to be shown here; the timeline of the run has it.")}</div>`}</div>`;
 }
 
 /** The same deed as it was done before, or may have been: when, by whom, with which result. */
@@ -46,5 +47,5 @@ export function Earlier({ earlier }) {
       ${earlier.approved_by && html`<span><${Said} text=${_("approved by {who}")} who=${earlier.approved_by} /></span>`}</div>
     ${earlier.error && html`<div class="note harm" role="note"><${Failure} error=${earlier.error} /></div>`}
     ${"result" in earlier && html`<${Result} title=${_("What it gave")} value=${earlier.result} />`}
-    ${earlier.is_shortened && html`<div class="faint">${_("What it gave is too long to be shown here; the run has it.")}</div>`}</div>`;
+    ${earlier.is_shortened && html`<div class="faint">${_("What it gave is too long to be shown here; the timeline of that run has it.")}</div>`}</div>`;
 }

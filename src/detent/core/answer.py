@@ -59,7 +59,7 @@ def resumed(draft: Draft, contract: Contract, event: ContractMoved, actor: str) 
         _check_rule(contract, question, is_void)
         say_rule(draft, contract, said.data)
         question = replace(question, quorum=1)  # a rule's yes stands for everybody's
-    elif not is_void:
+    elif not is_void and event.actor != JOURNAL:
         _check_speaker(draft, contract, question, said)
     if question.reason == "outcome_unknown" and not is_void:
         _settled(draft, contract, said, event, actor)
@@ -310,6 +310,7 @@ def _holder(earlier: dict[str, Any]) -> dict[str, Any]:
 
 
 POLICY = "policy"  # who moves a contract when a rule decides, and where questions and answers keep what it said
+JOURNAL = "journal"  # who answers when the action says beforehand that an earlier result will do
 AGENTS = ("agent", "reasoning")  # who wants things done and so may never approve them; `agent:NAME` as well
 DEEDS: dict[str, Deed] = {"none": "none", "possible": "possible", "done": "done"}
 EXPIRED = {

@@ -11,11 +11,13 @@ from detent.define.grammar import ACTION_TYPES
 from detent.define.kind import check_name, is_name
 from detent.define.page import MARKS, items
 from detent.define.plan import Plan, lean
+from detent.define.problem import cut
 from detent.define.shape import Fields, fields
 from detent.define.step import assignment, line, variable_of
 
 IMPLIED = {"tool": "tool_call", "python": "tool_call", "workflow": "tool_call", "for_each": "for_each"}
 BRANCHES_MAX = 200
+NAMING = ("id", "name")  # what a branch in a list may be named with
 NEST_MAX = 8  # as deep as the engine lets branches be nested
 
 
@@ -215,7 +217,7 @@ def _literal(value: list[Any]) -> str | None:
 
 
 def _branches(plan: Plan, path: Route, value: Any, state: str, depth: int) -> Iterable[Branch]:
-    """Branches by name, or a list of them in which each may say its name."""
+    """Branches by name, or a list of them in which each may say its name, as `id` or as `name`."""
     if isinstance(value, list):
         named = [(_branch_name(one, number), one, (*path, number - 1)) for number, one in enumerate(value, 1)]
     elif isinstance(value, dict):
@@ -240,13 +242,18 @@ def _branches(plan: Plan, path: Route, value: Any, state: str, depth: int) -> It
 
 
 def _branch_name(value: Any, number: int) -> Any:
-    return value["name"] if isinstance(value, dict) and "name" in value else f"branch_{number}"
+    said = [value[key] for key in NAMING if key in value] if isinstance(value, dict) else []
+    return said[0] if said else f"branch_{number}"
 
 
 def _branch(plan: Plan, path: Route, value: Any, name: str, state: str, depth: int) -> tuple[Action, ...]:
     """A branch is a list of actions, or a small workflow with states of its own."""
     if isinstance(value, dict):
-        value = {key: inner for key, inner in value.items() if key != "name"}
+        for key in NAMING if "id" in value else ():
+            if value.get(key, name) != name:
+                both = f"the branch is called both `{name}` and `{cut(value[key])}`"
+                plan.page.say((*path, key), both, "one name is enough")
+        value = {key: inner for key, inner in value.items() if key not in NAMING}
         if "states" in value:
             return _nested(plan, path, value, name)
         if set(value) != {"actions"}:

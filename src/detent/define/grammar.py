@@ -118,6 +118,9 @@ WORKFLOW: Shape = {
     "output": Key("template", "What a run gives when it has ended; without it, its context."),
 }
 NESTED: Shape = {
+    "id": Key("name", "The branch's name, where branches are a list."),
+    "name": Key("name", "The same as `id`."),
+} | {
     name: key._replace(is_needed=name == "states")
     for name, key in WORKFLOW.items()
     if name in ("states", "transitions", "variables", "error_handlers", "limits", "description")

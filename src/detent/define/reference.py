@@ -43,7 +43,7 @@ WORDS = {
     "join": "`all`, `any` or a number",
     "path": "file",
     "awaits": "event, or list of events",
-    "branches": "mapping or list of branches",
+    "branches": "mapping by name, or list whose items have `id` (or `name`)",
     "approval": "true, or a mapping (below)",
     "one": "mapping (below)",
     "many": "list (below)",

@@ -15,7 +15,7 @@ _ACTIONS = {"type": "array", "items": {"$ref": "#/$defs/action"}}
 _BRANCH = {
     "anyOf": [
         _ACTIONS,
-        {"type": "object", "properties": {"name": _NAME, "actions": _ACTIONS}, "required": ["actions"]},
+        {"type": "object", "properties": {"id": _NAME, "name": _NAME, "actions": _ACTIONS}, "required": ["actions"]},
         {"$ref": "#/$defs/nested"},
     ]
 }

@@ -12,8 +12,8 @@ Writing replaces the whole file or nothing, and the new content is on disk when 
 leaves at most a stray `.detent-*.tmp`. Appended JSON is one line, written JSON is indented. Reading gives at most 1 MiB
 and says so. Results: `{path, bytes, success}`, reading also `{text | json | base64, truncated}`.
 
-Writing is idempotent, reading pure, appending irreversible. `files` is declared irreversible, as it may be any of them.
-Whether an interrupted attempt happened is read off the file:
+Writing is idempotent, reading pure, appending irreversible; of `files` the word decides. Whether an interrupted attempt
+happened is read off the file:
 
 - it ends with exactly what was to be appended (or is exactly what was to be written), and changed since the contract
   was made: it happened;
@@ -30,6 +30,7 @@ import binascii
 import codecs
 import contextlib
 import errno
+import functools
 import os
 import secrets
 import stat
@@ -40,9 +41,10 @@ from typing import Any
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, effect
+from detent.core.deed import Declared, Effect, EffectFailed, Outcome, OutcomeUnknown, effect
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
+from detent.effects.thread import perform_in_thread
 from detent.errors import Refused
 
 READ_BYTES_MAX = 1024 * 1024
@@ -83,8 +85,7 @@ async def append(contract: Contract) -> Outcome:
     return await _done(_append, Arguments("files.append", contract.input, WHAT))
 
 
-@effect("files", kind="irreversible", settle_s=1.0, reconcile=look)
-async def files(contract: Contract) -> Outcome:
+async def _files(contract: Contract) -> Outcome:
     """Write, read or append, as `op` says."""
     op = Arguments("files", contract.input, f"op {WHAT} as").choice("op", ("write", "read", "append"))
     known = f"op {WHERE} encoding as" if op == "read" else f"op {WHAT}"
@@ -92,16 +93,23 @@ async def files(contract: Contract) -> Outcome:
     return await _done(work, Arguments(f"files {op}", contract.input, known))
 
 
+files = Effect(
+    "files",
+    _files,
+    Declared(kind="irreversible", settle_s=1.0, kind_by="op", kinds={"READ": "pure", "WRITE": "idempotent"}),
+    look,
+    about="Write, read or append, as `op` says.",
+)
+
+
 async def _done(work: Callable[[Arguments], dict[str, Any]], given: Arguments) -> Outcome:
-    with _as_failure():
-        return Outcome(await asyncio.to_thread(work, given))
+    return Outcome(await perform_in_thread(given.effect, functools.partial(_told, work, given), Outcome))
 
 
-@contextlib.contextmanager
-def _as_failure() -> Iterator[None]:
-    """The system's refusals as failures; each of them means that the file is as it was."""
+def _told(work: Callable[[Arguments], dict[str, Any]], given: Arguments) -> dict[str, Any]:
+    """Do it; a refusal of the system is a failure, and each that comes this far means that the file is as it was."""
     try:
-        yield
+        return work(given)
     except FileNotFoundError as error:
         raise EffectFailed(f"there is no {error.filename!r}", type="tool_failure.not_found") from error
     except OSError as error:
@@ -190,7 +198,12 @@ def _append(given: Arguments) -> dict[str, Any]:
     _prepare_folder(given, path.parent)
     with _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
         before = os.fstat(fd).st_size
-        written = os.write(fd, data)  # in one piece, so that lines of several writers do not mix
+        try:
+            written = os.write(fd, data)  # in one piece, so that lines of several writers do not mix
+        except OSError as error:
+            if os.fstat(fd).st_size == before:
+                raise
+            raise OutcomeUnknown(f"{path} has changed although it could not be written: {error.strerror}") from error
         with _after_the_deed(path):
             if written < len(data):
                 _take_back(fd, before, written, path)
@@ -226,7 +239,8 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
             raise invalid(f"{str(path)!r} is not an ordinary file")
         yield fd
     finally:
-        os.close(fd)
+        with contextlib.suppress(OSError):  # what was written is on disk by now, and reading needs no end
+            os.close(fd)
 
 
 def _read(given: Arguments) -> dict[str, Any]:

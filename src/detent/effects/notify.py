@@ -1,6 +1,7 @@
 """`notify`: put a message into a file of JSON lines, once for each key, for whatever carries it further."""
 
 import asyncio
+import errno
 import fcntl
 import json
 import os
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, effect
+from detent.core.deed import EffectFailed, Outcome, PartialFailure, effect
 from detent.effects.arguments import Arguments, invalid
 
 LINE_BYTES_MAX = 1024 * 1024
@@ -43,8 +44,17 @@ def _appended(path: Path, key: str, line: bytes) -> bool:
         keys, is_whole = _keys(file)
         if key in keys:
             return False
-        file.write(line if is_whole else b"\n" + line)  # a line cut off by a crash stays alone
-        os.fsync(file.fileno())
+        end, line = (
+            file.seek(0, os.SEEK_END),
+            line if is_whole else b"\n" + line,
+        )  # a line cut off by a crash stays alone
+        if file.write(line) < len(line):
+            file.truncate(end)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        try:
+            os.fsync(file.fileno())
+        except OSError as error:
+            raise PartialFailure(f"{path}: the message is in it, but it may not last: {error.strerror}") from error
         return True
 
 

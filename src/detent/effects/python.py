@@ -13,20 +13,19 @@ went wrong: after an irreversible call a person is asked.
 The module is found as by `import`; whoever starts detent decides what is on `sys.path`.
 """
 
-import asyncio
 import contextlib
 import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, StillRunning, effect
+from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, effect
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
-from detent.effects.thread import ThreadCall, in_thread
+from detent.effects.thread import in_thread, perform_in_thread
 from detent.errors import Refused
 
 TIMEOUT_S = 600.0
@@ -46,44 +45,21 @@ async def python(contract: Contract) -> Outcome:
         if shape.is_async:
             result = await function(*positional, **named)
         else:
-            result = await _in_thread(contract, name, functools.partial(function, *positional, **named))
+            call = functools.partial(function, *positional, **named)
+            result = await perform_in_thread(name, call, functools.partial(_late, contract, name))
             if inspect.isawaitable(result):
                 result = await result
-    except SystemExit as error:
-        raise _exit(name, error) from error
+    except SystemExit as error:  # a function may end itself, not the host
+        raise RuntimeError(f"`{name}` asked to exit with {error.code!r}") from error
     return _outcome(contract, name, result)
 
 
-async def _in_thread(contract: Contract, name: str, call: Callable[[], Any]) -> Any:
-    """Call a function in a thread; given up, the thread goes on, and what comes of it is told late."""
-    work = ThreadCall(call)
-    try:
-        return await work
-    except asyncio.CancelledError:
-        raise StillRunning(f"`{name}` goes on in its thread", _Late(contract, name, work)) from None
-
-
-class _Late:
-    """What comes in the end of a call that was given up; nothing is lost if nobody wants to know."""
-
-    def __init__(self, contract: Contract, name: str, work: ThreadCall) -> None:
-        self._contract, self._name, self._work = contract, name, work
-
-    def __await__(self) -> Generator[Any, None, Outcome]:
-        """As the effect itself would have ended; a rest that the function left for the loop is not begun any more."""
-        try:
-            result = yield from self._work.__await__()
-        except SystemExit as error:
-            raise _exit(self._name, error) from error
-        if inspect.iscoroutine(result):
-            result.close()
-            raise OutcomeUnknown(f"`{self._name}` was given up before all of it had begun")
-        return _outcome(self._contract, self._name, result)
-
-
-def _exit(name: str, error: SystemExit) -> RuntimeError:
-    """A function may end itself, not the host."""
-    return RuntimeError(f"`{name}` asked to exit with {error.code!r}")
+def _late(contract: Contract, name: str, result: Any) -> Outcome:
+    """What a call that was given up gave in the end; a rest that it left for the loop is not begun any more."""
+    if inspect.iscoroutine(result):
+        result.close()
+        raise OutcomeUnknown(f"`{name}` was given up before all of it had begun")
+    return _outcome(contract, name, result)
 
 
 def _given(input: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:

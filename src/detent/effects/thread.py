@@ -3,6 +3,9 @@
 Not `asyncio.to_thread`: a call that never returns would occupy one of its few threads and hang the exit. Here a call
 has a thread to itself for as long as it takes, and the process does not wait for it. A thread that is done stays for
 a while, because waking one costs less than starting one.
+
+Nothing can stop such a call. An effect that is given up in the middle of one says so (`StillRunning`), and what comes
+of it is evidence still.
 """
 
 import _thread
@@ -12,8 +15,11 @@ import contextvars
 import os
 import queue
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeVar
 
+from detent.core.deed import Outcome, StillRunning
+
+T = TypeVar("T")
 IDLE_MAX = 8
 IDLE_S = 10.0
 
@@ -94,11 +100,32 @@ class ThreadCall:
         result, error = self._outcome
         if error is None:
             return result
-        if isinstance(error, Exception | SystemExit) and not isinstance(error, StopIteration):
+        if isinstance(error, Exception) and not isinstance(error, StopIteration):
             raise error
-        raise RuntimeError(f"it ended with {type(error).__name__}: {error}") from error
+        raise RuntimeError(f"it ended with {type(error).__name__}: {error}") from error  # it may not end the host
 
 
 async def in_thread(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call a blocking function in a thread that a cancelled caller leaves behind."""
     return await ThreadCall(function, *args, **named)
+
+
+async def perform_in_thread(name: str, function: Callable[[], T], late: Callable[[T], Outcome]) -> T:
+    """Call the blocking function of an effect; given up, it goes on, and `late` is what its result means then."""
+    call = ThreadCall(function)
+    try:
+        result: T = await call
+    except asyncio.CancelledError:
+        raise StillRunning(f"`{name}` goes on in its thread", _Late(call, late)) from None
+    return result
+
+
+class _Late:
+    """What comes in the end of a call that was given up; nothing is lost if nobody wants to know."""
+
+    def __init__(self, call: ThreadCall, late: Callable[[Any], Outcome]) -> None:
+        self._call, self._late = call, late
+
+    def __await__(self) -> Generator[Any, None, Outcome]:
+        """The outcome, or raise as the effect itself would have."""
+        return self._late((yield from self._call.__await__()))

@@ -1,21 +1,23 @@
 """Case files: what a workflow is given, what happens to it, and what must come of it.
 
-Everything that is wrong with a case file is found before any case is played, and told with its place. The format is a
-table: every key, what may stand there, and what would be right.
+Everything that is wrong with a case is found before any is played, and told with its place; it fails that case and no
+other. The format is a table: every key, what may stand there, and what would be right.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detent.core.deed import EffectFailed, OutcomeUnknown
+from detent.core.deed import EffectFailed, OutcomeUnknown, PartialFailure
 from detent.core.status import Status
 from detent.define.document import Document, Route, read_document, read_file
 from detent.define.page import Page, items, kind_of
-from detent.define.problem import refuse
+from detent.define.problem import Problem, refuse
 
 Tools = dict[str, tuple[Any, ...]]  # per tool the answers of successive calls: a result, an exception, or "hang"
 UNKNOWN_OUTCOME = "tool_failure.unknown_outcome"
+OUTCOMES = ("happened", "not_happened", "give_up", "use")  # what somebody may say to a doubt, or to a repeat
 
 
 class Step(NamedTuple):
@@ -43,6 +45,7 @@ class Case(NamedTuple):
     script: tuple[Step, ...]
     expect: dict[str, Any]
     policy: Document | None = None
+    problems: tuple[Problem, ...] = ()  # what is wrong with the case itself, so that it cannot be played
 
 
 class Want(NamedTuple):
@@ -100,6 +103,7 @@ CASE: dict[str, Want] = {
 ANSWER: dict[str, dict[str, Want]] = {
     "output": {"output": ANY},
     "raise": {"raise": Want(lambda value: isinstance(value, str), "a text"), "type": TEXT},
+    "did_then_raise": {"did_then_raise": Want(lambda value: isinstance(value, str), "a text"), "type": TEXT},
     "hang": {"hang": YES},
 }
 STEP: dict[str, dict[str, Want]] = {
@@ -113,6 +117,13 @@ STEP: dict[str, dict[str, Want]] = {
         "data": ANY,
     },
     "reject": {"reject": TEXT, "by": TEXT, "comment": TEXT},
+    "settle": {
+        "settle": TEXT,
+        "outcome": Want(lambda value: value in OUTCOMES, f"one of {', '.join(OUTCOMES)}"),
+        "result": ANY,
+        "by": TEXT,
+        "comment": TEXT,
+    },
     "event": {"event": TEXT, "id": LABEL, "data": MAPPING},
     "advance": {"advance": NUMBER},
     "cancel": {"cancel": YES},
@@ -136,7 +147,7 @@ EXPECT: dict[str, Want] = {
 
 
 def read_cases(path: str | Path) -> list[Case]:
-    """Read a case file; raises one DefinitionError with everything that is wrong with it."""
+    """Read a case file; raises DefinitionError where it is none, and leaves it to a wrong case to fail."""
     file = Path(path)
     document = read_document(read_file(file), str(file))
     page = Page(document)
@@ -144,10 +155,20 @@ def read_cases(path: str | Path) -> list[Case]:
     found = [_case(page, document, place, value, file.parent) for place, value in listed]
     seen: dict[str, str] = {}
     for case, (place, _) in zip(found, listed, strict=True):
-        if case is not None and seen.setdefault(case.id, case.where) is not case.where:
+        if seen.setdefault(case.id, case.where) is not case.where:
             page.say((*place, "id"), f"a second case is called `{case.id}`", f"the first is at {seen[case.id]}")
-    refuse(page.problems)
-    return [case for case in found if case is not None]
+    return _judged(page, found, [page.places[place] for place, _ in listed])
+
+
+def _judged(page: Page, cases: list[Case], starts: list[tuple[int, int]]) -> list[Case]:
+    """The cases with what is wrong with each; what stands before the first of them is wrong with the file."""
+    errors = [problem for problem in page.problems if problem.severity == "error"]
+    owners = [bisect_right(starts, (problem.line, problem.column)) - 1 for problem in errors]
+    refuse(problem for problem, owner in zip(errors, owners, strict=True) if owner < 0)
+    return [
+        case._replace(problems=tuple(one for one, owner in zip(errors, owners, strict=True) if owner == number))
+        for number, case in enumerate(cases)
+    ]
 
 
 def read_tools(path: str | Path) -> Tools:
@@ -174,15 +195,14 @@ def _listed(page: Page) -> list[tuple[Route, Any]]:
     return list(items(page, (), page.value, "a case file"))
 
 
-def _case(page: Page, document: Document, path: Route, value: Any, folder: Path) -> Case | None:
-    given = _mapping(page, path, value, CASE, "a case")
-    if given is None:
-        return None
-    for needed in ("id", "expect"):
-        if needed not in value:
-            page.say(path, f"a case needs `{needed}`")
-    if ("workflow" in value) == ("definition" in value):
-        page.say(path, "a case needs either `workflow` or `definition`", "a path, or the document itself")
+def _case(page: Page, document: Document, path: Route, value: Any, folder: Path) -> Case:
+    given = _mapping(page, path, value, CASE, "a case") or {}
+    if isinstance(value, dict):
+        for needed in ("id", "expect"):
+            if needed not in value:
+                page.say(path, f"a case needs `{needed}`")
+        if ("workflow" in value) == ("definition" in value):
+            page.say(path, "a case needs either `workflow` or `definition`", "a path, or the document itself")
     file = folder / given["workflow"] if "workflow" in given else None
     if file is not None and not file.is_file():
         page.say((*path, "workflow"), f"there is no file {file}", "the path is relative to the case file")
@@ -191,7 +211,7 @@ def _case(page: Page, document: Document, path: Route, value: Any, folder: Path)
     expect = _mapping(page, (*path, "expect"), given.get("expect", {}), EXPECT, "`expect`") or {}
     line, column = page.places[path]
     return Case(
-        id=str(given.get("id", "")),
+        id=str(given.get("id") or f"#{int(path[-1]) + 1}"),
         about=given.get("about", ""),
         where=f"{page.file}:{line}:{column}",
         file=file,
@@ -258,9 +278,12 @@ def _answer(page: Page, path: Route, value: Any) -> Any:
         return "hang"
     if kind == "output":
         return {} if given["output"] is None else given["output"]
-    if given.get("type") == UNKNOWN_OUTCOME:
-        return OutcomeUnknown(given["raise"])
-    return EffectFailed(given["raise"], given.get("type", "tool_failure"))
+    type = given.get("type", "")
+    if kind == "did_then_raise" and type not in ("", UNKNOWN_OUTCOME):
+        return PartialFailure(given[kind], type)
+    if kind == "did_then_raise" or type == UNKNOWN_OUTCOME:
+        return OutcomeUnknown(given[kind])
+    return EffectFailed(given["raise"], type or "tool_failure")
 
 
 def _step(page: Page, path: Route, value: Any) -> Step | None:
@@ -272,6 +295,11 @@ def _step(page: Page, path: Route, value: Any) -> Step | None:
         names = {"context": "patch", "hash": "call_hash"}
         said = {names.get(key, key): inner for key, inner in given.items() if key != verb}
         return Step(verb, given[verb], {"approved": verb == "approve", **said})
+    if verb == "settle":
+        if "outcome" not in given:
+            page.say(path, "a `settle` needs `outcome`", f"one of {', '.join(OUTCOMES)}")
+            return None
+        return Step(verb, given[verb], {key: inner for key, inner in given.items() if key != verb})
     if verb == "event":
         return Step(verb, given["event"], {"data": given.get("data", {}), "id": str(given.get("id", ""))})
     return Step(verb, seconds=float(given["advance"]) if verb == "advance" else 0.0)

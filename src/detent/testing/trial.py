@@ -1,8 +1,8 @@
 """Cases on trial: the real engine and host in a folder of their own, with made-up tools, people and time.
 
 A step of the script happens when only somebody outside can move the run, or when all that is at work hangs. Time runs
-on by itself while a call is at work or is to be tried again; otherwise only `advance` moves it. Once a script has
-moved it, calls that hang are left hanging. Afterwards every journal is replayed and must give the same run.
+on by itself while a call is at work or is to be tried again. In a script that has `advance` only that moves it, and a
+step happens when nothing more can happen at that moment. In the end every journal is replayed, to the same run.
 """
 
 import asyncio
@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detent.core.deed import Effect, Kind, OutcomeUnknown
+from msgspec.structs import replace
+
+from detent.core.deed import Effect, OutcomeUnknown, PartialFailure
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
@@ -24,7 +26,7 @@ from detent.errors import DefinitionError, Refused
 from detent.host.embedded.reader import entries, verify
 from detent.testing.answer import judged
 from detent.testing.case import Case, Step, Tools, differences, read_cases
-from detent.testing.world import MortalHost, Stuck, World, simulate
+from detent.testing.world import MortalHost, Stuck, VirtualLoop, World, simulate
 
 RUN = "case"
 INITIATOR = "initiator"  # who starts the run of a case
@@ -70,7 +72,7 @@ class Told(NamedTuple):
 
 
 def try_cases(path: str | Path) -> list[Verdict]:
-    """Play every case of a file; raises DefinitionError where the file itself is wrong."""
+    """Play every case of a file; raises DefinitionError where it is no case file, and fails a case that is wrong."""
     return [try_case(case) for case in read_cases(path)]
 
 
@@ -101,6 +103,8 @@ def crash_case(case: Case, most: int = 0) -> Verdict:
 
 
 def _tried(case: Case, die_at: Sequence[int] = ()) -> tuple[Verdict, Told | None]:
+    if case.problems:
+        return _verdict(case, {}, (), "\n".join(map(str, case.problems)))._replace(differs=()), None
     try:
         workflow = _workflow(case)
         policy = compile_policy(case.policy) if case.policy is not None else None
@@ -233,15 +237,19 @@ class _Stage:
                 return None
             await self._happen(host, step)
             self._at, self._until = self._at + 1, None
-        await self._rest(host, is_patient=not self._is_timed)
+        await self._rest(host, is_patient=True)
         refused = [self._refused[at] for at in sorted(self._refused)]
         return await _told(self._world, host, self._machine, refused)
 
     async def _rest(self, host: MortalHost, *, is_patient: bool) -> None:
-        """Wait until only somebody outside can move the run; what only our death has put in doubt is settled."""
-        await host.rest(is_patient=is_patient)
-        while await self._settle(host):
-            await host.rest(is_patient=is_patient)
+        """Wait until only somebody outside, or time, can move the run; what our death has put in doubt is settled."""
+        while True:
+            if self._is_timed:
+                await _loop().quiet()
+            else:
+                await host.rest(is_patient=is_patient)
+            if not await self._settle(host):
+                return
 
     async def _settle(self, host: MortalHost) -> bool:
         """Say truly what became of one call that a death of ours cut off; false when none is in doubt."""
@@ -250,7 +258,7 @@ class _Stage:
                 if (run.id, contract.id) not in self._doubts:
                     continue
                 self._doubts.remove((run.id, contract.id))
-                if isinstance(self._world.owed(contract), OutcomeUnknown):
+                if isinstance(self._world.owed(contract), OutcomeUnknown | PartialFailure):
                     continue  # this doubt belongs to the case
                 done = self._world.done(contract.key)
                 said = {"outcome": "happened", "result": done[-1].result} if done else {"outcome": "not_happened"}
@@ -262,18 +270,25 @@ class _Stage:
         """One step of the script; what the host refuses changes nothing and is remembered."""
         mark = step.said.get("id") or f"step-{self._at}"  # a step cut off by a death happens once all the same
         try:
-            if step.verb in ("approve", "reject"):
+            if step.verb in ("approve", "reject", "settle"):
                 await _answer(host, step, mark)
             elif step.verb == "event":
                 await host.signal(RUN, step.name, step.said["data"], id=mark)
             elif step.verb == "cancel":
                 await host.cancel(RUN, id=mark)
             else:
-                now = asyncio.get_running_loop().time()
+                now = _loop().time()
                 self._until = now + step.seconds + MOMENT_S if self._until is None else self._until
                 await asyncio.sleep(max(0.0, self._until - now))
         except Refused as error:
             self._refused[self._at] = f"{step.verb} {step.name}".rstrip() + f": {error}"
+
+
+def _loop() -> VirtualLoop:
+    """The loop in which a case is played."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop), "a case is played by `simulate`"
+    return loop
 
 
 def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effect] | None = None) -> None:
@@ -288,8 +303,9 @@ def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effec
         every |= known.keys()
     for name in sorted((every - {"*"}) | tools.keys()):
         found = known.get(name)
-        kind: Kind = found.declared.kind if found is not None else "pure"
-        made = world.effect(name, kind=kind, answers=tools.get(name) or ({},), timeout_s=60)
+        made = world.effect(name, kind="pure", answers=tools.get(name) or ({},), timeout_s=60)
+        if found is not None:
+            made = replace(made, declared=replace(found.declared, timeout_s=60.0, settle_s=0.0))
         world.effects[name] = judged(made)
 
 

@@ -71,6 +71,7 @@ class _JumpingSelector(selectors.DefaultSelector):
     def __init__(self, rounds: int) -> None:
         super().__init__()
         self.now = 0.0
+        self.quiet: asyncio.Future[None] | None = None  # whoever waits for the moment before the next jump
         self._left = rounds
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -79,6 +80,11 @@ class _JumpingSelector(selectors.DefaultSelector):
             raise Stuck("this goes on and on; does a loop have an end?")
         ready = super().select(0)
         if ready or timeout == 0:
+            return ready
+        if self.quiet is not None:
+            quiet, self.quiet = self.quiet, None
+            if not quiet.done():
+                quiet.set_result(None)
             return ready
         if timeout is None:
             raise Stuck("nothing is scheduled and nobody can act any more")
@@ -97,6 +103,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
         return self._jumping.now
+
+    async def quiet(self) -> None:
+        """Return when nothing more can happen unless time moves on."""
+        self._jumping.quiet = self.create_future()
+        await self._jumping.quiet
 
 
 class VirtualClock:

@@ -141,6 +141,20 @@ async def test_a_missing_tool_is_the_environments_fault_and_no_attempt(tmp_path:
     assert found.progress("T-001").attempts == 0
 
 
+async def test_a_worker_that_cannot_be_started_says_why_and_nothing_is_in_doubt(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    async with office(root) as here:
+        await here.start(configured(worker(tmp_path, "raise SystemExit('never')")))
+        attempts = root / ".detent" / "code" / "job" / "attempts"
+        attempts.write_text("somebody's file, where a folder should be")
+        run = await here.confirm()
+        blocked = (await here.job()).blocked
+        assert blocked is not None
+        assert (run.state, blocked.reason) == ("BLOCKED", "error")
+        assert "the worker was not started" in blocked.detail
+        assert str(attempts) in blocked.detail
+
+
 @pytest.mark.parametrize("content", [BAD, GOOD])
 async def test_a_worker_that_failed_is_told_from_one_that_was_idle(content: str, tmp_path: Path) -> None:
     root = project(tmp_path, content)

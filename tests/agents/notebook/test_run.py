@@ -128,6 +128,32 @@ if not os.path.exists({str(died)!r}):
         assert here.book.variables["late"] == 8
 
 
+@pytest.mark.parametrize(
+    ("end", "more", "type"),
+    [
+        ("import os\nos._exit(3)", {}, "tool_failure.kernel_died"),
+        ("import time\nwhile True: time.sleep(0.01)", {"timeout_s": 2.0}, "timeout.action"),
+        ("1 / 0", {"on_cell_error": "fail"}, "tool_failure.cell"),
+    ],
+)
+async def test_a_once_cell_that_failed_after_its_deed_is_not_run_again_without_a_word(
+    tmp_path: Path, end: str, more: dict[str, Any], type: str
+) -> None:
+    deeds = tmp_path / "deeds"
+    deed = f"with open({str(deeds)!r}, 'a') as file: file.write('x')\n{end}"
+    async with studio(tmp_path) as here:
+        run = await here.begin(script(*code(deed, repeat="once"), **more))
+        assert run.error is not None
+        assert (run.state, run.error.type) == ("error", type)
+        run = await here.signal("START_BEHAVIOR")
+        (asking,) = run.waiting
+        assert asking.question is not None
+        assert (asking.question.earlier["status"], asking.question.earlier["error"]["type"]) == ("possible", type)
+        assert deeds.read_text() == "x"
+        run = await here.answer(approved=True, by="kim")
+        assert deeds.read_text() == "xx", "somebody wanted it"
+
+
 async def test_a_cell_over_its_time_limit_fails(tmp_path: Path) -> None:
     async with studio(tmp_path) as here:
         run = await here.begin(script(*code("import time\nwhile True: time.sleep(0.01)"), timeout_s=0.5))

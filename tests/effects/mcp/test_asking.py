@@ -135,7 +135,7 @@ async def test_a_cancelled_irreversible_call_that_had_asked_is_a_doubt(tmp_path:
 
 
 def calling(tool: str, **given: Any) -> Machine:
-    work = {"asking": [Action("call", f"peer.{tool}", given)]}
+    work: dict[str, tuple[Action, ...]] = {"asking": (Action("call", f"peer.{tool}", given),)}
     rows = table("""
         asking  -             done
         asking  !tool_failure stopped

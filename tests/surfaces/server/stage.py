@@ -52,6 +52,15 @@ async def talk(contract):
     return {"said": True}
 
 
+@effect("cell", kind="pure")
+async def cell(contract):
+    output = {"output_type": "display_data", "data": {"text/html": contract.input["html"]}}
+    say(contract, {"cell": "c1", "output": output})
+    while not (HERE / "go").exists():
+        await asyncio.sleep(0.01)
+    return {"changes": {"cells": [{"id": "c1", "outputs": [output]}]}}
+
+
 @effect("steady", kind="idempotent")
 async def steady(contract):
     (HERE / "began").touch()
@@ -78,10 +87,11 @@ FORM = simple("form", Action("ask", "ask", ask=Question("How many?", "form", {
     output={"count": "{{ result.ask.data.count }}"})
 PAIR = simple("pair", Action("send", "mail.send", {"to": "{{ context.to }}"}), Action("maybe", "maybe"))
 TALK = simple("talk", Action("talk", "talk"))
+CELL = simple("cell", Action("cell", "cell", {"html": "{{ context.html }}"}))
 STEADY = simple("steady", Action("steady", "steady"))
 COUNT = Machine("count", "on", table("on TICK on\\non STOP off"), ends={"off": Status.COMPLETED})
 """
-NAMES = ("MAIL", "PLEA", "FORM", "PAIR", "TALK", "STEADY", "COUNT")
+NAMES = ("MAIL", "PLEA", "FORM", "PAIR", "TALK", "CELL", "STEADY", "COUNT")
 APPROVAL = """\
 name: approval
 input: {what: string, amount: number}

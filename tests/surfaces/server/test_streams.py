@@ -216,3 +216,26 @@ async def test_a_place_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
             assert answer.status_code == 400, said
         await at.get("/api/events?after=-1", 422)
         await at.get("/api/runs/nobody/events", 404)
+
+
+async def test_the_html_of_a_cell_is_clean_wherever_it_is_shown_and_whole_in_the_export(tmp_path: Path) -> None:
+    evil = "<table onclick=x><tr><td>1</td></tr></table><script>x</script>"
+    clean = "<table><tbody><tr><td>1</td></tr></tbody></table>"
+    async with stage(tmp_path) as at:
+        run_id = await at.start("cell", html=evil)
+        heard: list[Any] = []
+        for late in (False, True):  # one who heard it said, and one who was told of it
+            async for event in at.events(f"/api/runs/{run_id}/events"):
+                if event.kind in ("progress", "said"):
+                    heard += event.data["data"] if event.kind == "said" else [event.data["data"]]
+                    break
+            assert heard[-1]["output"]["data"] == {"text/html": clean}, late
+        (tmp_path / "go").touch()
+        told = [event.data async for event in at.events(f"/api/runs/{run_id}/events") if event.kind == "entry"]
+        page = await at.get(f"/api/runs/{run_id}/log")
+        one = await at.get(f"/api/runs/{run_id}/log/{page['entries'][-1]['seq']}")
+        for entry in (told[-1], page["entries"][-1], one):
+            (cell,) = entry["event"]["result"]["changes"]["cells"]
+            assert cell["outputs"][0]["data"] == {"text/html": clean}
+        export = await at.client.get(f"/api/runs/{run_id}/log/export")
+        assert evil in export.text.replace("\\", "")

@@ -228,8 +228,12 @@ STAGES = [{"id": "look", "title": "Look", "steps": [{"step_id": "load", "title":
 
 @effect("notebook.act", kind="pure")
 async def act(contract: Contract) -> dict[str, object]:
-    """What the notebook agent would have done."""
-    return {"changes": {"plan": {"template": {"stages": STAGES}}, "cells": CELLS}}
+    """What the notebook agent would have done; with HTML that the caller has given, if any."""
+    shown = [
+        {"output_type": "display_data", "data": {"text/html": one}} for one in contract.input["context"].get("html", [])
+    ]
+    given = [{"id": "c3", "type": "code", "content": "show()", "outputs": shown}] if shown else []
+    return {"changes": {"plan": {"template": {"stages": STAGES}}, "cells": [*CELLS, *given]}}
 
 
 NOTEBOOK = Machine(
@@ -239,7 +243,7 @@ NOTEBOOK = Machine(
         stage_running  -     step_running
         step_running   DONE  workflow_completed
     """),
-    work={"stage_running": (Action("act", "notebook.act"),)},
+    work={"stage_running": (Action("act", "notebook.act", {"context": "{{ context }}"}),)},
     ends={"workflow_completed": Status.COMPLETED},
 )
 ASSISTANT = Machine(

@@ -89,14 +89,10 @@ function move(book, { event, source, target }) {
 
 const EMPTY = { seq: 0, title: "", goal: "", plan: null, cells: new Map(), stage: "", step: "", behavior: 0, nextStage: "", queue: [], position: 0, focus: "", isOver: false, done: new Set(), stagesDone: new Set(), stepsDone: new Set() };
 
-/** A table as a program made it, in a frame that may do nothing: no script, no request, no way out. */
+/** A table as a program made it, cleaned by the server, in a frame that may do nothing: no script, no request, no way out. */
 function Foreign({ text }) {
-  const [safe, height] = useMemo(() => {
-    // Styles go before the reading, for even that would be refused aloud; what may stay is decided after it.
-    const plain = text.replace(/<style\b[\s\S]*?(<\/style\s*>|$)/gi, "").replace(/(\s|["'/])style\s*=/gi, "$1data-style=");
-    const page = new DOMParser().parseFromString(plain, "text/html");
-    page.querySelectorAll("script, style, link, iframe, object, embed, base, meta, form, svg, img[src^='http']").forEach((one) => one.remove());
-    page.querySelectorAll("*").forEach((one) => { for (const { name: attribute } of [...one.attributes]) if (/^on|^style$|^href$|^src(?!$)|^srcset$|^background$/i.test(attribute)) one.removeAttribute(attribute); });
+  const [made, height] = useMemo(() => {
+    const page = new DOMParser().parseFromString(text, "text/html");
     // Nothing is heard from such a frame, so its height is guessed from what is in it.
     const rows = page.querySelectorAll("tr, p, li, h1, h2, h3, pre, br").length || 1;
     // The page's policy allows no style from elsewhere, and it holds in the frame too: what HTML itself can say must do.
@@ -106,7 +102,7 @@ function Foreign({ text }) {
     page.querySelectorAll("td, th").forEach((cell) => { if (/^[-+]?[\d.,eE+-]+%?$|^nan$/i.test(cell.textContent.trim())) cell.setAttribute("align", "right"); });
     return [`<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><body bgcolor="${colour("--paper")}" text="${colour("--ink")}"><font face="system-ui, sans-serif" size="2">${page.body.innerHTML}</font>`, Math.min(440, 28 + rows * 30)];
   }, [text]);
-  return html`<iframe sandbox="" srcdoc=${safe} height=${height} title=${_("Output of the cell")} />`;
+  return html`<iframe sandbox="" srcdoc=${made} height=${height} title=${_("Output of the cell")} />`;
 }
 
 const joined = (text) => (Array.isArray(text) ? text.join("") : String(text ?? ""));

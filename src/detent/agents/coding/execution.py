@@ -179,6 +179,23 @@ async def probe(contract: Contract) -> Outcome:
 @effect("code.work", kind="irreversible", timeout_s=0.0, settle_s=0.0, scope="run", reconcile=probe)
 async def work(contract: Contract) -> Outcome:
     """Let the worker make one attempt, within its limits; when this is done no process of it is left."""
+    try:
+        return await _worked(contract)
+    except Exception as error:
+        if _has_begun(contract):
+            raise  # its tree may be anything; the probe looks
+        raise EffectFailed(f"the worker was not started: {error}") from error
+
+
+def _has_begun(contract: Contract) -> bool:
+    """Whether a worker of this attempt was ever started: that is written down before it exists."""
+    try:
+        return leash.has_begun(_attempt_folder(contract, job_of(contract.input["job"])))
+    except msgspec.ValidationError:
+        return False
+
+
+async def _worked(contract: Contract) -> Outcome:
     async with staged(contract, is_projected=False) as stage:
         job, step = stage.job, stage.job.step
         since = job.progress(step.task).checkpoint

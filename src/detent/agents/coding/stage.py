@@ -104,8 +104,10 @@ async def staged(contract: Contract, *, is_projected: bool = True) -> AsyncItera
     hands = _hands.setdefault(key, asyncio.Lock())
     async with hands:
         stage = Stage(contract, job, await opened(job.root))
+        own = Path(job.root) / ".detent"
+        own.mkdir(mode=0o700, exist_ok=True)  # it may become a home
         stage.folder.mkdir(parents=True, exist_ok=True)
-        ignore = Path(job.root) / ".detent" / ".gitignore"
+        ignore = own / ".gitignore"
         if not ignore.exists():
             projection.write(ignore, b"*\n")  # neither `git status` nor a worker's `git add` sees our folder
         if is_projected:

@@ -19,7 +19,7 @@ from detent.agents.notebook.kernel import limits, outputs_of, told, variable_cha
 from detent.agents.notebook.planning import consent
 from detent.agents.notebook.store import CellNotFound, ScriptStore
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome
+from detent.core.deed import EffectFailed, Outcome, PartialFailure
 from detent.core.progress import say
 from detent.core.question import Question
 
@@ -32,7 +32,7 @@ ON_CELL_ERROR = ("feedback", "continue", "fail")
 
 
 class CellFailed(Exception):
-    """A cell ended in a way that ends the behaviour: its kernel died, or its time was over."""
+    """A cell ended in a way that ends the behaviour: its kernel died, or its time was over. It may have come far."""
 
     def __init__(self, message: str, type: str) -> None:
         super().__init__(message)
@@ -44,9 +44,16 @@ def doorway(store: ScriptStore, action: dict[str, Any], number: int) -> dict[str
     if action.get("action") == "exec":
         cell = store.cell(str(action.get("codecell_id") or ""))
         if cell is not None and cell.type == "code" and (action.get("repeat") or cell.repeat) == "once":
-            call = {"n": number, "action": "exec", "cell_id": cell.id, "code": cell.content}
+            call = {"done": _times_done(store, cell), "action": "exec", "cell_id": cell.id, "code": cell.content}
             return {"door": "notebook.once", "call": call}
     return {"door": "notebook.act", "call": {"n": number}}
+
+
+def _times_done(store: ScriptStore, cell: Cell) -> int:
+    """How often a cell came to its end: one that was cut short is the same deed when it is wanted again."""
+    ends = ("ok",) if store.book.given_input.get("on_cell_error") == "fail" else ("ok", "error")
+    executed = [*store.book.executed, *store.changes.get("executed", ())]
+    return sum(one["cell_id"] == cell.id and one["code"] == cell.content and one["ran"] in ends for one in executed)
 
 
 class NeedsConsent(Exception):
@@ -75,9 +82,9 @@ class Acting:
         try:
             result = await self.store.exec_action(step)
         except CellNotFound as error:
-            raise self._failed(step, str(error), "tool_failure.not_found") from error
+            raise EffectFailed(str(error), "tool_failure.not_found", self._told(step)) from error
         except CellFailed as error:
-            raise self._failed(step, str(error), error.type) from error
+            raise PartialFailure(str(error), error.type, self._told(step)) from error
         except NeedsConsent as error:
             return Outcome(question=error.question)
         except asyncio.CancelledError:
@@ -112,9 +119,10 @@ class Acting:
         if isinstance(state.get("section_progress"), dict):
             self.store.set("section_progress", state["section_progress"])
 
-    def _failed(self, step: dict[str, Any], message: str, type: str) -> EffectFailed:
+    def _told(self, step: dict[str, Any]) -> dict[str, Any]:
+        """What a failed action leaves in the notebook."""
         self._finish(step, "error")
-        return EffectFailed(message, type=type, result={"success": False, "changes": self.store.changes})
+        return {"success": False, "changes": self.store.changes}
 
     def _done(self, step: dict[str, Any], result: Any) -> Outcome:
         store, book = self.store, self.book
@@ -127,7 +135,7 @@ class Acting:
         policy = book.given_input.get("on_cell_error") or "feedback"
         if is_cell_error and policy == "fail":
             message = f"the cell raised {store.kernel.get('ename')}: {store.kernel.get('evalue')}"
-            raise EffectFailed(message, type="tool_failure.cell", result={"changes": store.changes})
+            raise PartialFailure(message, type="tool_failure.cell", result={"changes": store.changes})
         if is_cell_error and policy == "feedback":
             return Outcome(told_as, raises="COMPLETE_ACTION COMPLETE_BEHAVIOR")
         raised, patch = onward(store, book.position + 1, book.actions_done + 1)

@@ -222,6 +222,7 @@ async def _without_git(start: str, stderr: bytes) -> Place:
 
 def make_store(place: Place) -> None:
     """The object store of a folder without git."""
+    place.git_dir.parent.mkdir(mode=0o700, exist_ok=True)  # it may become a home
     make_git_dir(place.git_dir, place.object_format)
     (place.git_dir / "objects").mkdir(exist_ok=True)
     write_if_changed(place.git_dir / ".gitignore", "*\n")

@@ -113,7 +113,7 @@ def keep(folder: Path, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[s
     now = Kept(server.digest, tools, _laxest(before, server, tools))
     if before != now:
         with contextlib.suppress(OSError):  # a home that cannot be written is no reason to stop
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(folder)
             number, name = tempfile.mkstemp(dir=folder)
             with os.fdopen(number, "wb") as file:
                 file.write(msgspec.json.encode(now))
@@ -135,3 +135,9 @@ def _laxest(before: Kept | None, server: ServerConfig, tools: tuple[Offer, ...])
     once = {offer.name: kind_of(server, offer) for offer in before.tools}
     return {name: min((kind, once.get(name, kind), before.laxest.get(name, kind)), key=ORDER.index)
             for name, kind in found.items()}  # fmt: skip
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of the servers for us alone, and the home above it if it is not there yet."""
+    for one in (folder.parent, folder):
+        one.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from detent.core.deed import EffectFailed, Kind
 from detent.effects.http import tls
 from detent.effects.kernel.orphan import marks
-from detent.effects.mcp.catalogue import Offer, keep, offers
+from detent.effects.mcp.catalogue import Offer, keep, make_folder, offers
 from detent.effects.mcp.config import Resolver, ServerConfig
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class Connection:
 @contextlib.contextmanager
 def open_log(folder: Path, name: str) -> Any:
     """Where a server's stderr goes; the last one is kept beside it when it has grown."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / f"{name}.log"
     if path.exists() and path.stat().st_size > LOG_MAX:
         os.replace(path, path.with_suffix(".old.log"))

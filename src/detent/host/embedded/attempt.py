@@ -233,7 +233,8 @@ class Attempts:
         except (EffectFailed, PartialFailure) as error:
             return reported(contract, error, clock.now(), live.run.rules)
         except StillRunning as error:
-            self.doubts.linger(live, contract, secrets, error)
+            if self._may_begin:  # a host that closes does not wait for what cannot be stopped
+                self.doubts.linger(live, contract, secrets, error)
             return _cut_off(contract, limit, clock.now())
         except (KeyboardInterrupt, GeneratorExit):
             raise  # the user's, or the loop's own end

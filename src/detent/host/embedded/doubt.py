@@ -77,6 +77,10 @@ class Doubts:
 
     def linger(self, live: Live, contract: Contract, secrets: Secrets, error: StillRunning) -> None:
         """A call goes on that nobody waits for any more: what comes of it is still evidence."""
+        if not contract.is_irreversible:
+            if asyncio.iscoroutine(error.outcome):
+                error.outcome.close()  # it is done again, or failed, whatever comes of it
+            return
         self._lingering.add((live.run.id, contract.id))
         mark = f"{contract.id}{_LATE_MARK}"
         self._host.spawn(live, mark, self._late(live, contract, secrets, error.outcome))
@@ -108,7 +112,7 @@ class Doubts:
         is_asked = question is not None and question.reason == "outcome_unknown"
         if contract is not None and not is_redone and (is_asked or contract.status is Status.RUNNING):
             self._attempts.tell(live, evident(contract, moved))
-        elif moved.trigger == "succeed" or moved.deed == "possible":
+        elif performed.is_irreversible and (moved.trigger == "succeed" or moved.deed == "possible"):
             is_second = is_redone or was_redone(self._host.journal, run_id, performed.id)
             is_second = is_second or self._host.claims.is_repeated(live.run, performed)
             data = {"contract_id": performed.id, "result": moved.result, "is_second": is_second}

@@ -22,7 +22,7 @@ ENGINE = "3"  # changes when the fold's meaning does: older snapshots are then i
 SNAPSHOT_EVERY = 100
 CHECKPOINT_MIN = 6  # letters
 ERROR_MAX = 500  # letters of a message in the list
-EARLIER_MAX = 16_384  # bytes of an earlier deed that are shown with a question
+RESULT_MAX = 16_384  # bytes of what is known of a deed that are shown with a question
 
 STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, and this is asked at every event
 
@@ -150,7 +150,7 @@ def question_of(contract: Contract) -> dict[str, Any]:
     if question.schema:
         shown["schema"] = question.schema
     if question.data:
-        shown["data"] = question.data
+        shown["data"] = shortened(question.data)
     if question.earlier:
         shown["earlier"] = shortened(question.earlier)
     if contract.expires_at:
@@ -158,11 +158,11 @@ def question_of(contract: Contract) -> dict[str, Any]:
     return shown
 
 
-def shortened(earlier: dict[str, Any]) -> dict[str, Any]:
-    """An earlier deed without a result that is too long to be shown with a question."""
-    if len(encode(earlier)) <= EARLIER_MAX:
-        return earlier
-    return {**{name: value for name, value in earlier.items() if name != "result"}, "is_shortened": True}
+def shortened(known: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a deed, without a result that is too long to be shown with a question."""
+    if "result" not in known or len(encode(known)) <= RESULT_MAX:
+        return known
+    return {**{name: value for name, value in known.items() if name != "result"}, "is_shortened": True}
 
 
 class Point(NamedTuple):

@@ -78,7 +78,7 @@ def reported(contract: Contract, error: EffectFailed | PartialFailure, at: float
 
 def raised(contract: Contract, error: BaseException, at: float) -> ContractMoved | Doubt:
     """An exception that is nobody's word on what happened: after an irreversible call, a doubt."""
-    result = error.result if isinstance(error, OutcomeUnknown) else None
+    result = _plain(error.result) if isinstance(error, OutcomeUnknown) else None
     kind = "timeout.action" if isinstance(error, TimeoutError) else "tool_failure.exception"
     if contract.is_irreversible:
         return Doubt(said(error), kind, result)
@@ -86,10 +86,21 @@ def raised(contract: Contract, error: BaseException, at: float) -> ContractMoved
 
 
 def not_kept(contract: Contract | None, moved: ContractMoved, error: Refused) -> ContractMoved:
-    """The engine could not take what an effect gave: an irreversible deed has happened all the same."""
-    if contract is not None and contract.is_irreversible and moved.trigger == "succeed":
-        return ContractMoved(moved.contract_id, "succeed", result={"not_kept": str(error)}, at=moved.at)
+    """The engine could not take what an effect gave: an irreversible deed is done, or in doubt, all the same."""
+    if contract is not None and contract.is_irreversible:
+        if moved.trigger == "succeed":
+            return ContractMoved(moved.contract_id, "succeed", result={"not_kept": str(error)}, at=moved.at)
+        if moved.deed == "possible":
+            return replace(doubtful(contract, Doubt(str(error), "validation_error")), at=moved.at)
     return ContractMoved(moved.contract_id, "fail", error=Failure("validation_error", str(error)), at=moved.at)
+
+
+def _plain(value: Any) -> Any:
+    """A value as the journal can keep it; None where it cannot."""
+    try:
+        return plain(value)
+    except Refused:
+        return None
 
 
 def said(error: BaseException) -> str:

@@ -60,8 +60,10 @@ def known(question: Mapping[str, Any], command: Callable[..., str]) -> Rows:
     """What is known of a call that is in doubt, or of the same call made before; `command` writes one to paste."""
     if question["reason"] == "outcome_unknown":
         yield from _doubt(question.get("data", {}))
+        yield from _left_out(question.get("data", {}), command, str(question.get("run_id", "")))
     if question.get("earlier"):
-        yield from _earlier(question["earlier"], command)
+        yield from _earlier(question["earlier"])
+        yield from _left_out(question["earlier"], command, str(question["earlier"].get("run_id", "")))
 
 
 def _lines(label: str, lines: list[str]) -> Rows:
@@ -96,7 +98,7 @@ def landing(data: dict[str, Any]) -> str:
     return _("until {clock} ({when}); that it did not happen counts only then", clock=clock(until), when=when(until))
 
 
-def _earlier(earlier: dict[str, Any], command: Callable[..., str]) -> Rows:
+def _earlier(earlier: dict[str, Any]) -> Rows:
     """The same deed as it was done before, or may have been."""
     at, where = float(earlier.get("at") or 0.0), visible(str(earlier.get("contract_id", "")))
     told = {"clock": clock(at), "when": when(at), "name": where, "run_id": visible(str(earlier.get("run_id", "")))}
@@ -113,9 +115,12 @@ def _earlier(earlier: dict[str, Any], command: Callable[..., str]) -> Rows:
         yield _("error"), brief(f"{error.get('type', '')}: {error.get('message', '')}", 500)
     if earlier.get("result") is not None:
         yield from _result(_("result"), earlier["result"])
-    if earlier.get("is_shortened"):
-        way = command("log", str(earlier.get("run_id", "")), "--json")
-        yield _("result"), _("too long to show here: {command}", command=way)
+
+
+def _left_out(data: dict[str, Any], command: Callable[..., str], run_id: str) -> Rows:
+    """Where a result is that is too long to be shown with a question."""
+    if data.get("is_shortened"):
+        yield _("result"), _("too long to show here: {command}", command=command("log", run_id or "RUN", "--json"))
 
 
 def _result(label: str, result: Any) -> Rows:

@@ -17,7 +17,7 @@ NOTHING = "—"
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
 @click.option("--crash", is_flag=True, help=_("Also die at every write and in every call: the end must be the same."))
 def test(caller: Caller, files: tuple[str, ...], crash: bool) -> int:
-    """Play every case of every file; whatever is wrong with the files themselves comes first."""
+    """Play every case of every file; files that hold no cases come first."""
     verdicts = []
     for case in _read(files):
         verdicts.append(crash_case(case) if crash else try_case(case))
@@ -71,8 +71,8 @@ def _tell(caller: Caller, verdict: Verdict) -> None:
             caller.say(_("        {key}: came     {value}", key=name, value=came))
     for problem in verdict.refused:
         caller.say(_("        the script was refused: {problem}", problem=visible(problem)))
-    if verdict.problem:
-        caller.say(_("        {problem}", problem=visible(verdict.problem)))
+    for line in verdict.problem.splitlines():
+        caller.say(_("        {problem}", problem=visible(line)))
 
 
 def _pairs(key: str, verdict: Verdict) -> list[tuple[str, str, str]]:

@@ -11,6 +11,7 @@ from detent.core.events import ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry
 from detent.core.run import Run
 from detent.core.status import Status
+from detent.effects.kernel.markup import harmless
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.live import Live, question_of
 from detent.host.embedded.reader import Follower
@@ -151,6 +152,8 @@ def told(entries: Iterable[Entry], before: Run | None = None, *, is_whole: bool 
 def log_entry(entry: Entry, before: Run | None, *, is_whole: bool = False) -> shape.LogEntry:
     """One event with what it led to; large parts are folded away unless the whole is wanted."""
     event: dict[str, Any] = msgspec.to_builtins(entry.event)
+    if "result" in event:
+        event["result"] = harmless(event["result"])
     if "fork" in event and not is_whole:
         event["fork"] = {key: value for key, value in event["fork"].items() if key != "run"}
     changed = delta(before, entry.run) if before is not None else delta(Run(id=entry.run.id), entry.run)

@@ -7,6 +7,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from detent.effects.kernel.markup import harmless
 from detent.host.embedded.shared import SharedHost
 from detent.surfaces.server.feed import message
 
@@ -77,10 +78,11 @@ class Voices:
 
     def hear(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something."""
-        told = message("progress", {"contract_id": contract_id, "data": data})
+        shown = harmless(dict(data))
+        told = message("progress", {"contract_id": contract_id, "data": shown})
         spoken = self._spoken.pop((run_id, contract_id), None) or Spoken()
         self._spoken[run_id, contract_id] = spoken
-        spoken.add(dict(data), len(told))
+        spoken.add(shown, len(told))
         if len(self._spoken) > CONTRACTS_MAX:
             self._spoken.popitem(last=False)
         for ear in self._ears.get(run_id, ()):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.deed import Effect, EffectFailed, Outcome, effect
+from detent.core.deed import Effect, EffectFailed, Outcome, PartialFailure, effect
 from detent.core.machine import Action, Machine, Retry, table
 from detent.core.status import TERMINAL, Status
 from detent.errors import DetentError
@@ -82,10 +82,12 @@ async def _post(webhook: Webhook, id: str, told: Any) -> Outcome:
     try:
         async with httpx2.AsyncClient(timeout=TIMEOUT_S / 2, follow_redirects=False) as client:
             answer = await client.post(webhook.url, content=body, headers=headers)
-    except httpx2.HTTPError as error:
+    except httpx2.ConnectError as error:
         raise EffectFailed(f"not delivered: {type(error).__name__}") from None
+    except httpx2.HTTPError as error:
+        raise PartialFailure(f"no receipt: {type(error).__name__}") from None
     if not answer.is_success:
-        raise EffectFailed(f"not delivered: the receiver answered {answer.status_code}")
+        raise PartialFailure(f"no receipt: the receiver answered {answer.status_code}")
     return Outcome({"status": answer.status_code})
 
 

@@ -1,6 +1,6 @@
 """The columns of a table: numbers stand to the right, words to the left, and each heading as its column does.
 
-Reads what the sanitizer wrote, where every element is closed and every other `<` is an entity.
+Reads what was cleaned, where every element is closed and every other `<` is an entity.
 """
 
 import re

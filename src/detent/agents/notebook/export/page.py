@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from detent.agents.notebook.cell import Cell, Notebook, Output
 from detent.agents.notebook.content import peek
 from detent.agents.notebook.export.column import aligned
-from detent.agents.notebook.export.part import has_bar, is_chinese, shown, thinking_of
-from detent.agents.notebook.export.sanitizer import sanitized
+from detent.agents.notebook.export.part import Shown, has_bar, is_chinese, joined, shown, thinking_of
 from detent.core.value import scrub
 
 if TYPE_CHECKING:
@@ -113,7 +112,11 @@ class _Page:
             alt = escape(output.content.strip("<>")[:100])
             return f'<div class="output picture"><img alt="{alt}" src="{escape(found.content)}"></div>'
         if found.kind == "html":
-            return f'<div class="output wide">{aligned(sanitized(found.content))}</div>'
+            from detent.effects.kernel.markup import cleaned  # noqa: PLC0415  # needed for pages only
+
+            if clean := cleaned(found.content):
+                return f'<div class="output wide">{aligned(clean)}</div>'
+            found = Shown("text", joined(output.data.get("text/plain")) or output.content)
         if found.kind == "markdown":
             return f'<div class="output text">{_markdown().render(found.content)}</div>'
         return f'<div class="output {found.kind}"><pre>{escape(found.content.strip(chr(10)))}</pre></div>'

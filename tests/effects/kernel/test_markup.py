@@ -1,0 +1,120 @@
+"""The HTML of cells is harmless when it leaves us, whatever a program has written; what it shows stays."""
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from detent.effects.kernel import markup
+from detent.effects.kernel.markup import cleaned, harmless
+from tests.effects.kernel.hostile import HOSTILE
+
+PIECES = (
+    "<b> </b> <td > <table> </table> <script> </script> <svg/onload=a> </svg> <math> <mtext> <!-- --> &lt;script&gt; "
+    "text </ <style> </style> <![CDATA[ ]]> \0 <details\topen> <td\tcolspan=9> \tonload=x <p\tstyle=x> <a\thref=b> "
+    "<template> </template> <noscript> </noscript> <img\tsrc=x\tonerror=y> <img\tsrc='data:image/png;base64,AA=='> "
+    "<textarea> </textarea> <title> </title> <select> <option> <xmp> </xmp> <plaintext> <iframe> </iframe> \" ' > < / "
+    "= ` <form> <input> <button\tformaction=javascript:a> <base\thref=//a> <link\trel=stylesheet\thref=a> "
+    "<meta\thttp-equiv=refresh> &#x3c; &#0;"
+)
+
+
+class Seen(HTMLParser):
+    """Every tag with its attributes, and whether each that is opened is closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in markup.VOID:
+            self.inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.inside.pop() == tag
+
+
+def check(clean: str) -> None:
+    """Nothing but what is on the list, with values that can do nothing, and everything closed."""
+    seen = Seen(clean)
+    assert seen.inside == []
+    for tag, attributes in seen.tags:
+        assert tag in markup.KEPT
+        for name, value in attributes.items():
+            assert name in markup.ATTRIBUTES.get(tag, set()), (tag, name)
+            assert re.fullmatch(markup.VALUES[name], value or ""), (tag, name, value)
+    assert not re.search(r"<(?!/?[a-z])", clean), "a bare < is an entity"
+
+
+@given(st.lists(st.sampled_from(PIECES.split(" ")), max_size=16).map("".join))
+def test_nothing_that_acts_is_left(content: str) -> None:
+    clean = cleaned(content)
+    check(clean)
+    assert cleaned(clean) == clean, "what is clean stays as it is"
+
+
+@given(st.text(st.characters(), max_size=60))
+def test_any_text_can_be_cleaned(content: str) -> None:
+    check(cleaned(content))
+
+
+@pytest.mark.parametrize("content", HOSTILE)
+def test_known_tricks_come_to_nothing(content: str) -> None:
+    clean = cleaned(content)
+    check(clean)
+    assert not re.search(r"<[^>]*(javascript:|http|//|\bon\w+=|style|srcset|expression)", clean, re.IGNORECASE), clean
+
+
+def test_tables_text_and_pictures_stay() -> None:
+    table = '<style scoped>x</style><table border="1" class="d"><tr><th colspan="2">a&amp;b</th></tr></table>'
+    assert cleaned(table) == '<table><tbody><tr><th colspan="2">a&amp;b</th></tr></tbody></table>'
+    picture = '<img src="data:image/png;base64,iVBORw0KGgo=" alt="a plot" width="20">'
+    assert cleaned(picture) == picture
+    assert cleaned('<p>a<img src="https://example.org/a.png" alt="far" width="9">b</p>') == "<p>ab</p>"
+    text = "<h3>Head</h3><p>some <b>bold</b> and <code>code</code></p><ul><li>one</li></ul>"
+    assert cleaned(text) == text
+    assert cleaned("<details open><summary>s</summary>t") == '<details open=""><summary>s</summary>t</details>'
+    assert cleaned('<a href="https://example.org">a link</a> <blink>x</blink>') == "a link x"
+
+
+def test_a_large_table_is_shown_and_html_that_is_too_much_to_read_is_not() -> None:
+    row = '<tr style="text-align: right;"><td>1</td><td>&lt;x&gt;</td><td>a<br/>b</td></tr>\n'
+    table = f'<div>\n<style scoped>a > b {{}}</style>\n<table border="1">{row * 20_000}</table></div>'
+    assert cleaned(table).count("<td>") == 60_000
+    for nested in ("<div>", "<b><p>", "<table><tr><td>", "<div></x>", "<div><!--</div>-->", '<div a="</div>">'):
+        assert cleaned(nested * 30_000) == ""
+    assert cleaned("".join(f"<b x={n}>" for n in range(5_000))) == ""
+    assert cleaned("<div>" * 300).count("</div>") == 300
+    assert cleaned("x" * 3_000_000) == ""
+
+
+def output(html: Any, **more: str) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": {"text/html": html, **more}}
+
+
+def test_only_outputs_of_cells_are_cleaned_and_only_in_a_copy() -> None:
+    evil = "<b onclick=x>hi</b><script>x</script>"
+    given: dict[str, Any] = {
+        "changes": {"cells": [{"outputs": [output(evil), output(["<i>", "a"])]}]},
+        "text/html": evil,
+    }
+    clean = harmless(given)
+    outputs = clean["changes"]["cells"][0]["outputs"]
+    assert [one["data"]["text/html"] for one in outputs] == ["<b>hi</b>", "<i>a</i>"]
+    assert clean["text/html"] == evil, "a field that happens to have that name is nobody's output"
+    assert given["changes"]["cells"][0]["outputs"][0]["data"]["text/html"] == evil
+    plain = {"a": [1, {"output_type": "stream", "text": evil}]}
+    assert harmless(plain) is plain
+
+
+def test_what_is_not_shown_leaves_the_plain_text_or_a_word() -> None:
+    deep = "<div>" * 5_000
+    assert harmless(output(deep, **{"text/plain": "Figure"}))["data"] == {"text/plain": "Figure"}
+    assert harmless(output(deep))["data"] == {"text/plain": "HTML of 25,000 characters that is not shown here"}

@@ -1,0 +1,106 @@
+"""Deeds that fail on their way, as somebody with a workflow file and the command line meets them."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.surfaces.command import Detent
+
+DEPLOY = """\
+name: deploy
+states:
+  deploy:
+    type: initial
+    actions:
+      - id: push
+        tool: shell
+        params: {argv: [sh, -c, "echo pushed >> pushed; echo half; echo no answer >&2; exit 7"]}
+        effect: irreversible
+  cleaned: {type: final}
+  done: {type: final}
+transitions:
+  - {from: deploy, to: done}
+  - {from: deploy, to: cleaned, condition: "{{ result.push.exit == 7 }}"}
+"""
+CHECK = """\
+name: check
+states:
+  check:
+    type: initial
+    actions: [{id: test, tool: shell, params: {argv: [sh, -c, "echo tested >> tested; exit 1"]}}]
+  red: {type: final}
+  green: {type: final}
+transitions:
+  - {from: check, to: green}
+  - {from: check, to: check, condition: "{{ attempt < 1 }}"}
+  - {from: check, to: red, condition: "{{ result.test.exit == 1 }}"}
+"""
+PAY = """\
+name: pay
+states:
+  pay:
+    type: initial
+    actions: [{id: pay, python: "bank:pay", params: {amount: 5}, side_effect: true}]
+  paid: {type: final}
+  unpaid: {type: final}
+transitions: [{from: pay, to: paid}]
+error_handlers:
+  - {on_state: pay, action: retry_with_backoff, max_retries: 3, delay: 0, fallback_state: unpaid}
+"""
+BANK = """\
+from pathlib import Path
+
+def pay(amount):
+    with Path("paid").open("a") as booked:
+        booked.write(f"{amount}\\n")
+    return int("a receipt that is no number")
+"""
+
+
+def lines(folder: Path, name: str) -> int:
+    """How often a program has done something."""
+    return len((folder / name).read_text().splitlines())
+
+
+def asked(run: dict[str, Any]) -> dict[str, Any]:
+    (question,) = run["waiting"]
+    assert isinstance(question, dict)
+    return question
+
+
+def test_a_deploy_that_failed_is_asked_about_with_its_exit_code_and_output(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "deploy.yaml").write_text(DEPLOY)
+    first = detent("run", "deploy.yaml", "--json").json
+    assert (first["status"], first["state"], lines(tmp_path, "pushed")) == ("completed", "cleaned", 1)
+    second = detent("run", "deploy.yaml", "--json", code=3).json
+    question = asked(second)
+    assert "exit code 7: no answer" in question["question"]
+    earlier = question["earlier"]
+    assert (earlier["run_id"], earlier["status"]) == (first["run_id"], "possible")
+    assert (earlier["result"]["exit"], earlier["result"]["stdout"]) == (7, "half\n")
+    assert "exit code 7" in detent("show", "last", code=None).out
+    assert lines(tmp_path, "pushed") == 1, "nothing is done before somebody says so"
+    again = detent("approve", "last", "--json").json
+    assert (again["state"], lines(tmp_path, "pushed")) == ("cleaned", 2)
+
+
+def test_red_tests_are_run_again_without_a_question(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "check.yaml").write_text(CHECK)
+    for count in (2, 4):
+        run = detent("run", "check.yaml", "--json").json
+        assert (run["state"], lines(tmp_path, "tested")) == ("red", count)
+
+
+def test_one_approval_is_one_payment_though_the_receipt_cannot_be_read(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "pay.yaml").write_text(PAY)
+    (tmp_path / "bank.py").write_text(BANK)
+    detent("run", "pay.yaml", "--json", code=3)
+    run = detent("approve", "last", "--json", code=3).json
+    question = asked(run)
+    assert (question["reason"], lines(tmp_path, "paid")) == ("outcome_unknown", 1)
+    assert "a receipt that is no number" in question["data"]["cause"]["message"]
+    assert question["data"]["lands_until"] > question["since"]
+    detent("answer", "last", "--outcome", "happened", "--result", '{"receipt": 9}')
+    assert lines(tmp_path, "paid") == 1
