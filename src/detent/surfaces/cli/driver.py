@@ -172,7 +172,7 @@ async def _settled(caller: Caller, host: "SharedHost", run_id: str) -> Run:
             caller.catch_up()
             caller.note(_("  sleeps until {clock}; Ctrl-C is safe", clock=clock(min(asleep))), "dim")
             is_told = True
-        if not limits or not await _moved(caller, runs, max(limits.values())):
+        if not limits or not await _moved(caller, run_id, kin, max(limits.values())):
             return await host.settled(run_id)
 
 
@@ -215,14 +215,13 @@ def _patience(run: Run, ended: set[str]) -> float:
     return inf if run.wake_at and not is_for_people(run) else 0.0
 
 
-async def _moved(caller: Caller, runs: Sequence[Run], limit_s: float) -> bool:
-    """Wait for the next event of any of these runs; false when none came."""
+async def _moved(caller: Caller, run_id: str, kin: Sequence[Member], limit_s: float) -> bool:
+    """Wait for the next event of any of a family; false when none came."""
+    known = {one.run_id: one.seq for one in kin}
     until = time.monotonic() + limit_s
     while time.monotonic() < until:
-        for run in runs:
-            record = caller.journal.record(run.id)
-            if record is not None and record.summary.seq > run.seq:
-                return True
+        if any(one.seq != known.get(one.run_id, one.seq) for one in family(caller.journal, run_id)):
+            return True
         await asyncio.sleep(PAUSE_S)
     return False
 
