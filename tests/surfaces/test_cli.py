@@ -247,6 +247,57 @@ def test_a_second_process_hands_its_verb_to_the_first(detent: Detent) -> None:
         assert ended(driver).code == 0
 
 
+DEPLOY = """\
+states:
+  build: {type: initial, actions: [{id: make, tool: shell, params: {argv: ["false"]}}]}
+  deploy: {actions: [{id: ship, tool: files.append, params: {path: shipped, text: "{{ context.tag }}"}}]}
+  done: {type: final}
+transitions:
+  - {from: build, to: deploy%s}
+  - {from: deploy, to: done}
+"""
+
+
+def test_validate_proves_that_no_failure_leads_to_a_deed_or_shows_the_path(detent: Detent) -> None:
+    file = detent.folder / "deploy.yaml"
+    file.write_text(DEPLOY % "")
+    said = detent("validate", "deploy.yaml").out.splitlines()
+    assert said[1] == "proved: no irreversible action follows an unhandled failure or a rejected approval"
+    file.write_text(DEPLOY % ', condition: "{{ true }}"')
+    broken = detent("validate", "deploy.yaml")
+    assert "deploy.yaml:6:5: warning: `ship` in `deploy` cannot be undone" in broken.err
+    assert "build (line 2) → deploy (line 3)" in broken.err
+    assert broken.out.splitlines()[1].startswith("not proved: ")
+    proof = detent("validate", "deploy.yaml", "--json").json["proof"]
+    way = {"after": "failure", "action": "make", "deed": "ship", "states": ["build", "deploy"]}
+    assert proof == {"irreversible": 2, "holds": False, "ways": [way]}
+
+
+def test_a_failed_build_is_not_deployed_and_every_command_says_why(detent: Detent) -> None:
+    (detent.folder / "deploy.yaml").write_text(DEPLOY % "")
+    ran = detent("run", "deploy.yaml", "--set", "tag=1", code=1)
+    assert "tool_failure.exit: `false` ended with exit code 1" in ran.out
+    assert "not taken: `build → deploy`" in ran.out
+    assert not (detent.folder / "shipped").exists()
+    shown = detent("show", "last", "--json").json
+    assert (shown["error"]["type"], shown["error"]["data"]) == (
+        "tool_failure.exit",
+        {"passed_over": ["build → deploy"]},
+    )
+    assert "tool_failure.exit" in detent("list").out
+    (line,) = detent("list", "--json").json["runs"]
+    assert line["error"] == {"type": "tool_failure.exit", "message": "`false` ended with exit code 1"}
+
+
+def test_a_run_that_is_led_to_an_error_state_says_what_led_it_there(detent: Detent) -> None:
+    text = "states: {a: {type: initial}, bad: {type: error}, z: {type: final}}\ntransitions:\n"
+    text += '  - {from: a, to: bad, condition: "{{ context.n > 3 }}"}\n  - {from: a, to: z}\n'
+    (detent.folder / "flow.yaml").write_text(text)
+    error = detent("run", "flow.yaml", "--set", "n=4", "--json", code=1).json["error"]
+    message = "`a` led to the failed end `bad`, because {{ context.n > 3 }}"
+    assert error == {"type": "error_state", "message": message}
+
+
 def test_validate_says_ok_or_what_is_wrong(detent: Detent) -> None:
     assert detent("validate", "flows.py:QUICK").out == "ok: machine `quick`, 2 states\n"
     assert detent("validate", "flows.py:QUICK", "--json").json["states"] == ["working", "done"]

@@ -260,7 +260,7 @@ def test_after_a_cut_the_page_goes_on_where_it_was(look: Look, tmp_path: Path) -
         run_id = stage.start("flows.py:JOURNEY", {"parcel": "D-4"})
         lookers = look(stage), look(stage), look(stage)
         for looker in lookers:
-            looker.tolerated += ["Failed to load resource", "net::ERR"]
+            looker.may_be_refused = True
         places = (f"#/runs/{run_id}?tab=timeline", "#/inbox", "#/inbox")
         page, visitor, list_page = (looker.go(place) for looker, place in zip(lookers, places, strict=True))
         lit(page, "packed")
@@ -302,7 +302,7 @@ def test_a_server_that_has_fallen_silent_is_noticed(look: Look, tmp_path: Path) 
     assert stage.process is not None
     try:
         looker = look(stage)
-        looker.tolerated += ["Failed to load resource", "net::ERR"]
+        looker.may_be_refused = True
         page = looker.go("#/inbox")
         shown(page.get_by_text("Nothing waits for you"))
         stage.process.send_signal(signal.SIGSTOP)  # its connections stay open, and nothing comes

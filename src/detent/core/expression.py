@@ -27,7 +27,7 @@ _DELIMITER = re.compile(r"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|[\
 @functools.lru_cache(CACHE_SIZE)
 def compile_condition(source: str) -> Evaluate:
     """Compile `{{ a < b }}` or bare `a < b` to a function that says yes or no."""
-    inner = _inner(source)
+    inner = inner_of(source)
     step = build(inner)
 
     def evaluate(scope: Scope) -> bool:
@@ -86,7 +86,7 @@ def names(source: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _inner(source: str) -> str:
+def inner_of(source: str) -> str:
     """The expression of a condition, without its braces."""
     if not source.lstrip().startswith("{{"):
         return source

@@ -203,6 +203,8 @@ def _catch(draft: Draft, failure: Failure, is_settled: bool = False) -> Row | No
     if way is None and not is_settled and failure.type not in HARD_LIMITS:
         is_final = any(failure.matches(kind) for kind in NEVER_RETRIED)
         way = _first(draft, [w for w in place.settled if w.row.even_failed and not (is_final and w.row.is_retry)])
+    if way is None and is_settled:  # the other rows have been looked at
+        way = _first(draft, [w for w in place.settled if w.row.only_failed])
     if way is None and failure.type not in HARD_LIMITS:
         way = _first(draft, place.net)
     if way is not None and way.row.error:

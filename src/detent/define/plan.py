@@ -9,6 +9,7 @@ from detent.core.status import Status
 from detent.define.document import Route
 from detent.define.grammar import IMPLICIT_ERRORS, RETRY
 from detent.define.page import Page
+from detent.define.proof import Proof
 from detent.define.shape import Fields
 
 ENDS = {"final": Status.COMPLETED, "error": Status.FAILED}
@@ -64,6 +65,7 @@ class Plan:
         self.asking: set[str] = set()  # states that ask before they act
         self.written: dict[str, None] = {}  # names of the context that an action sets
         self.set_variables: set[str] = set()  # names of `variables` that an action sets
+        self.proof = Proof()
 
     def path_of(self, state: str) -> Route:
         """Where a state stands."""

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from detent.core.contract import CONTRACT
 from detent.core.deed import Effect
 from detent.core.machine import Machine, did_you_mean
+from detent.define.deed import is_irreversible
+from detent.define.proof import Proof, prove, what
 from detent.errors import DefinitionError
 
 SOURCE_MAX = 4 * 1024 * 1024
@@ -30,6 +32,7 @@ class Definition(NamedTuple):
     source: str
     warnings: tuple[str, ...] = ()
     input: Mapping[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
+    proof: Proof = Proof()  # where warnings were wanted
 
 
 Reader = Callable[[Path, str], Definition]  # the file, and the name behind the colon
@@ -49,7 +52,16 @@ def load(spec: str | Path, known_effects: Iterable[str] = (), *, warn: bool = Tr
     _check_file(path)
     if path.suffix.lower() in WORKFLOWS:
         return _from_yaml(path.resolve(), name, known_effects, warn=warn)
-    return reader(path.resolve(), name)
+    definition = reader(path.resolve(), name)
+    return _proved(definition, known_effects) if warn else definition
+
+
+def _proved(definition: Definition, known_effects: Iterable[str]) -> Definition:
+    """What holds of a machine that is written in Python or JSON."""
+    known, own = known_effects if isinstance(known_effects, Mapping) else {}, definition.effects
+    proof = prove(definition.machine, lambda one: is_irreversible(one, own if one.effect in own else known))
+    told = [f"{definition.source}: warning: {what(hole)}: {' → '.join(hole.states)}" for hole in proof.holes]
+    return definition._replace(warnings=tuple(told), proof=proof)
 
 
 def find_effects(source: str, warn: Callable[[str], object] = lambda _: None) -> dict[str, Effect]:
@@ -128,7 +140,7 @@ def _from_yaml(path: Path, name: str, known_effects: Iterable[str] = (), *, warn
     workflow = load_workflow(path, known_effects=known_effects, warn=warn)
     _look_beside(path)
     warnings = tuple(str(warning) for warning in workflow.warnings)
-    return Definition(workflow.machine, {}, str(path), warnings, workflow.input)
+    return Definition(workflow.machine, {}, str(path), warnings, workflow.input, workflow.proof)
 
 
 def _look_beside(path: Path) -> None:

@@ -5,20 +5,25 @@ What a file may say is in `grammar`; what it means is in WORKFLOWS.md (R1 to R18
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from detent.core.deed import Effect
 from detent.core.machine import Limits, Machine
 from detent.define.child import Shelf
+from detent.define.deed import is_irreversible
 from detent.define.document import Document, Route, read_document, read_file
 from detent.define.grammar import GRAMMAR_VERSION
 from detent.define.handler import catch, handlers
+from detent.define.hole import tell
 from detent.define.kind import NAME_MAX, mended, seconds
 from detent.define.lint import lint, lint_names
 from detent.define.page import Page
 from detent.define.plan import Plan, lean
 from detent.define.problem import BrokenDefinition, Problem, refuse
+from detent.define.proof import Proof, prove, together
 from detent.define.shape import Fields, fields
 from detent.define.state import declare, waits, work
 from detent.define.transition import transitions
@@ -34,6 +39,7 @@ class Workflow(NamedTuple):
     warnings: tuple[Problem, ...]
     source: str
     input: dict[str, Any]  # JSON Schema of what a run must be given; empty: anything
+    proof: Proof = Proof()  # what its irreversible actions cannot follow, where it was looked for
 
 
 def load_workflow(
@@ -43,7 +49,7 @@ def load_workflow(
 
     `warn=False` does not look for what is allowed and probably not meant.
     """
-    wanted = Wanted(frozenset(known_effects), warn)
+    wanted = Wanted.of(known_effects, warn)
     return _from_file(Path(path), _shelf(wanted), wanted, is_fragment=fragment)
 
 
@@ -64,7 +70,7 @@ def compile_document(
     document: Document, *, folder: Path | None = None, fragment: bool = False, known_effects: Iterable[str] = ()
 ) -> Workflow:
     """Compile a document that has been read already, for example a part of a larger one."""
-    wanted = Wanted(frozenset(known_effects))
+    wanted = Wanted.of(known_effects)
     shelf = _shelf(wanted)
     if folder is not None:
         shelf.enter((folder / "document.yaml").resolve())
@@ -76,6 +82,12 @@ class Wanted(NamedTuple):
 
     known_effects: frozenset[str]  # any other tool is a problem; empty: every tool will do
     warnings: bool = True
+    effects: Mapping[str, Effect] = {}  # what they declare, where that is known
+
+    @classmethod
+    def of(cls, known_effects: Iterable[str], warnings: bool = True) -> "Wanted":
+        """What is wanted with these tools, which may come with what they declare."""
+        return cls(frozenset(known_effects), warnings, known_effects if isinstance(known_effects, Mapping) else {})
 
 
 def _shelf(wanted: Wanted) -> Shelf:
@@ -98,7 +110,7 @@ def _from_file(path: Path, shelf: Shelf, wanted: Wanted, *, is_fragment: bool) -
 def _compiled(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> Workflow:
     page = Page(document, wanted.known_effects)
     try:
-        machine, schema = _workflow(page, shelf, wanted, is_fragment)
+        machine, schema, proof = _workflow(page, shelf, wanted, is_fragment)
     except RecursionError:  # a document of 64 levels needs far less, but a caller may have left us little
         page.say((), "nested too deeply")
         raise BrokenDefinition(page.problems) from None
@@ -106,10 +118,12 @@ def _compiled(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: boo
     if machine is None:  # nothing was said and nothing came of it: say so rather than go on
         raise DefinitionError("this is not a workflow", f"{page.file}:1:1")
     warnings = sorted((p for p in page.problems if p.severity == "warning"), key=lambda p: (p.file, p.line, p.column))
-    return Workflow(machine, tuple(dict.fromkeys(warnings)), page.file, schema)
+    return Workflow(machine, tuple(dict.fromkeys(warnings)), page.file, schema, proof)
 
 
-def _workflow(page: Page, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> tuple[Machine | None, dict[str, Any]]:
+def _workflow(
+    page: Page, shelf: Shelf, wanted: Wanted, is_fragment: bool
+) -> tuple[Machine | None, dict[str, Any], Proof]:
     plans: list[Plan] = []
 
     def nest(outer: Plan, path: Route, value: Any, name: str) -> tuple[Machine, Plan] | None:
@@ -127,7 +141,7 @@ def _workflow(page: Page, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> tu
         page.variables = {name: value for name, value in page.value["variables"].items() if isinstance(name, str)}
     given = fields(page, (), page.value, "workflow", "a workflow")
     if given is None:
-        return None, {}
+        return None, {}, Proof()
     if given.get("grammar", GRAMMAR_VERSION) != GRAMMAR_VERSION:
         given.say("grammar", f"grammar {given['grammar']} is not known", f"this version reads {GRAMMAR_VERSION}")
     plan = Plan(page, (), is_fragment=is_fragment, nest=nest, find_child=shelf.child)
@@ -135,7 +149,7 @@ def _workflow(page: Page, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> tu
     machine = _machine(plan, given, given.get("name") or Path(page.file).stem or "workflow", wanted)
     if wanted.warnings:
         lint_names(page, [plan, *plans])
-    return machine, given.get("input", {})
+    return machine, given.get("input", {}), together(one.proof for one in (plan, *plans))
 
 
 def _machine(plan: Plan, given: Fields, title: str, wanted: Wanted) -> Machine | None:
@@ -174,6 +188,8 @@ def _machine(plan: Plan, given: Fields, title: str, wanted: Wanted) -> Machine |
         return None
     if wanted.warnings:
         lint(plan)
+        plan.proof = prove(machine, partial(is_irreversible, effects=wanted.effects))
+        tell(plan, plan.proof)
     return machine
 
 

@@ -7,6 +7,7 @@ import click
 
 from detent.define import Definition, load
 from detent.define.problem import BrokenDefinition
+from detent.define.proof import Proof
 from detent.errors import DefinitionError, Refused, Unknown
 from detent.surfaces.cli import interrupt
 from detent.surfaces.cli.caller import Caller, emit
@@ -110,6 +111,7 @@ def validate(caller: Caller, file: str) -> int:
                 "effects": sorted(definition.effects),
                 "source": definition.source,
                 "warnings": [str(warning) for warning in definition.warnings],
+                "proof": _proof(definition.proof),
                 "error": None,
             }
         )
@@ -118,7 +120,23 @@ def validate(caller: Caller, file: str) -> int:
             caller.note(visible(near(str(warning))), "yellow")
         count = len(machine.states)
         caller.say(_("ok: machine `{name}`, {count} states", name=visible(machine.name), count=count), "green")
+        _say_proof(caller, definition.proof)
     return 0
+
+
+def _proof(proof: Proof) -> dict[str, Any]:
+    holes = [{"after": h.after, "action": h.action, "deed": h.deed, "states": list(h.states)} for h in proof.holes]
+    return {"irreversible": proof.deeds, "holds": proof.is_whole and not holes, "ways": holes}
+
+
+def _say_proof(caller: Caller, proof: Proof) -> None:
+    """What is certain about the machine's irreversible actions, if it has any."""
+    if proof.holes or not proof.is_whole:
+        caller.say(
+            _("not proved: an irreversible action may follow an unhandled failure or a rejected approval"), "yellow"
+        )
+    elif proof.deeds:
+        caller.say(_("proved: no irreversible action follows an unhandled failure or a rejected approval"), "green")
 
 
 def _checked(caller: Caller, file: str) -> Definition:

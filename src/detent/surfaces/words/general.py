@@ -39,6 +39,12 @@ CHINESE: dict[str, str] = {
     "  not taken: `{row}`, which has no condition and so is for success": (
         "  未采用：`{row}`，它没有条件，因此只用于成功"
     ),
+    "not proved: an irreversible action may follow an unhandled failure or a rejected approval": (
+        "未证明：不可逆的操作可能发生在未处理的失败或被拒绝的审批之后"
+    ),
+    "proved: no irreversible action follows an unhandled failure or a rejected approval": (
+        "已证明：没有不可逆的操作会发生在未处理的失败或被拒绝的审批之后"
+    ),
     "in `{name}`": "在 `{name}`",
     "  would call {name} {value}": "  会调用 {name} {value}",
     "  would ask at {name}: {question}": "  会在 {name} 询问：{question}",

@@ -1,0 +1,17 @@
+"""Telling the holes of a proof: what can follow what, the way there state by state, and what would close it."""
+
+from detent.define.plan import Plan
+from detent.define.proof import Proof, way_out, what
+
+
+def tell(plan: Plan, proof: Proof) -> None:
+    """Warn of every hole where the row stands that lets the failure or the no through."""
+    paths = {id(row): path for row, path in zip(plan.rows, plan.row_paths, strict=True)}
+    for hole in proof.holes:
+        places = [plan.page.places.key(plan.path_of(state))[0] if state in plan.states else 0 for state in hole.states]
+        told = zip(hole.states, places, strict=True)
+        way = " → ".join(f"{state} (line {line})" if line else state for state, line in told)
+        plan.page.warn(paths[id(hole.rows[0])], f"{what(hole)}: {way}", way_out(hole))
+    if not proof.is_whole:
+        message = "too many ways lead on to look at all: not proved that no irreversible action follows a failure"
+        plan.page.warn((*plan.path, "states"), message, "let parts of it be workflows of their own", at_key=True)
