@@ -13,6 +13,7 @@ import pytest
 from detent.core.contract import Contract
 from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, StillRunning
 from detent.effects.python import python
+from tests.effort import PATIENCE_S
 
 SOURCE = """
 import asyncio, contextvars, functools, sys, threading
@@ -249,7 +250,7 @@ def test_a_forked_child_has_threads_of_its_own(module: str) -> None:
         "print(os.waitpid(child, 0)[1])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False,
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         env={"PYTHONPATH": ":".join(sys.path)},
     )  # fmt: skip
     assert (done.stdout, done.returncode) == ("0\n", 0), done.stderr
@@ -272,7 +273,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_process_alive(module: str, t
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
         env={"PYTHONPATH": ":".join(sys.path)},
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from detent.core import Action, Machine, Retry, Run, Status
+from detent.core import Action, ContractMoved, Machine, Retry, Run, Status
 from detent.effects import builtin
 from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
@@ -80,18 +81,17 @@ class Bank:
     def says(self, run: Run) -> list[tuple[str, str]]:
         """Who moved the contract, and how, as the journal has it."""
         moved = [entry.event for entry in entries(self.host.journal, run.id)]
-        return [(event.actor, event.trigger) for event in moved if getattr(event, "contract_id", "") == "work/pay/1"]
+        return [(event.actor, event.trigger) for event in moved if isinstance(event, ContractMoved)]
 
 
 @pytest.fixture
 def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     (tmp_path / "late_functions.py").write_text(SOURCE, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
-    import late_functions
-
-    yield late_functions
+    functions: Any = importlib.import_module("late_functions")
+    yield functions
     for _ in range(10):
-        late_functions.go.release()  # nobody stays behind
+        functions.go.release()  # nobody stays behind
     sys.modules.pop("late_functions", None)
 
 

@@ -1,10 +1,14 @@
 """Deeds that fail on their way, as somebody with a workflow file and the command line meets them."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.surfaces.command import Detent
 
+PEER = Path(__file__).parents[1] / "effects" / "mcp" / "peer.py"
 DEPLOY = """\
 name: deploy
 states:
@@ -104,3 +108,30 @@ def test_one_approval_is_one_payment_though_the_receipt_cannot_be_read(tmp_path:
     assert question["data"]["lands_until"] > question["since"]
     detent("answer", "last", "--outcome", "happened", "--result", '{"receipt": 9}')
     assert lines(tmp_path, "paid") == 1
+
+
+LOOK = """\
+name: look
+states:
+  look: {type: initial, actions: [{id: look, tool: peer.look, params: {word: tree}}]}
+  done: {type: final}
+transitions: [{from: look, to: done}]
+"""
+
+
+@pytest.mark.limit(300)  # real processes, on a machine that may be busy
+def test_a_read_of_an_untrusted_server_asks_until_somebody_declares_it(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "look.yaml").write_text(LOOK)
+    server = f"servers:\n  peer:\n    command: {sys.executable}\n    args: [{PEER}]\n    env: {{PEER_NOTES: notes}}\n"
+    (tmp_path / "detent.mcp.yaml").write_text(server)
+    detent("run", "look.yaml")
+    question = asked(detent("run", "look.yaml", "--json", code=3).json)
+    assert "write `look: {effect: pure}` under `tools` of `peer` in detent.mcp.yaml" in question["question"]
+    assert question["earlier"]["result"]["text"] == "seen tree"
+    assert "`TOOL: {effect: pure}` under `tools` of `peer` in detent.mcp.yaml" in detent("mcp", "tools", "peer").out
+    assert "`工具名: {effect: pure}`" in detent("mcp", "tools", "peer", DETENT_LANG="zh").out
+    (tmp_path / "detent.mcp.yaml").write_text(f"{server}    tools: {{look: {{effect: pure}}}}\n")
+    for _ in range(2):
+        assert detent("run", "look.yaml", "--json").json["status"] == "completed"
+    assert "look" not in detent("mcp", "tools", "peer", "--json").json["servers"][0]["undeclared"]

@@ -153,6 +153,23 @@ async def test_an_operator_can_let_users_of_clients_approve_everything(folder: P
     assert (folder / "book.txt").read_text() == "tea"
 
 
+async def test_a_repeat_tells_a_client_what_was_done_and_takes_a_yes_or_a_no(folder: Path) -> None:
+    person = Person(YES, YES, YES, NO)
+    async with client(folder, person, "auto", "--mcp-may-approve-irreversible") as connected:
+        first = await call(connected, "run_start", workflow="book.yaml", key="a", input={"what": "tea"})
+        for _ in range(2):
+            decision = await call(connected, "approval_request", run=first["run_id"])
+        assert (decision["run"]["status"], decision["run"]["alarms"]) == ("completed", [])
+        again = await call(connected, "run_start", workflow="book.yaml", key="b", input={"what": "tea"})
+        await call(connected, "approval_request", run=again["run_id"])
+        (asked,) = (await call(connected, "approvals_list"))["questions"]
+        assert (asked["earlier"]["run_id"], asked["earlier"]["status"]) == (first["run_id"], "completed")
+        decision = await call(connected, "approval_request", run=again["run_id"])
+        assert (decision["answer"], decision["run"]["status"]) == ("rejected", "failed")
+        assert "approved by mcp:tester" in person.shown[-1]
+    assert (folder / "book.txt").read_text() == "tea"
+
+
 @pytest.mark.parametrize(
     ("says", "answer", "status"), [(NO, "rejected", "failed"), (ElicitResult(action="cancel"), "open", "waiting")]
 )

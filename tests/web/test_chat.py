@@ -10,6 +10,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from tests.effects.llm.scripted import DONE, Asked, Write, chunk, head, serving
+from tests.effort import PATIENCE_S
 from tests.web.conftest import Look
 from tests.web.kit import Stage, gone, shown, told, until
 
@@ -100,7 +101,7 @@ def test_a_phone_can_talk_and_approve(stage: Stage, look: Look) -> None:
 
 def test_what_cannot_be_sent_stays_in_its_place(stage: Stage, look: Look) -> None:
     looker = look()
-    looker.tolerated.append("Failed to load resource")
+    looker.may_be_refused = True
     page = looker.go("#/chat/not%20a%20session")
     shown(page.get_by_text("Nothing was said here yet"))
     write(page, "hello")
@@ -114,10 +115,10 @@ def model(begin: threading.Event, word: threading.Event) -> Iterator[str]:
 
     async def script(_asked: Asked, write: Write) -> None:
         await write(head(200, "text/event-stream"))
-        await asyncio.to_thread(begin.wait, 20)
+        await asyncio.to_thread(begin.wait, PATIENCE_S)
         for piece in ("Once upon", " a time"):
             await write(chunk({"content": piece}).encode())
-        await asyncio.to_thread(word.wait, 20)
+        await asyncio.to_thread(word.wait, PATIENCE_S)
         for rest in (chunk({"content": ", **the end**."}), chunk({}, "stop"), DONE):
             await write(rest.encode())
 
@@ -131,7 +132,7 @@ def model(begin: threading.Event, word: threading.Event) -> Iterator[str]:
     with ThreadPoolExecutor(1) as other:  # this thread has playwright's loop
         other.submit(lambda: asyncio.run(serve(address, end)))
         try:
-            yield address.result(20)
+            yield address.result(PATIENCE_S)
         finally:
             begin.set()
             word.set()

@@ -104,7 +104,7 @@ def test_the_second_decision_is_refused_politely(stage: Stage, look: Look) -> No
     stage.clear()
     stage.start("expense.yaml", {"what": "lamps", "amount": 300})
     first, second = look(), look()
-    second.tolerated.append("Failed to load resource")
+    second.may_be_refused = True
     second.page.route("**/api/events", lambda route: route.abort())  # it does not hear of the first decision
     one, two = first.go("#/inbox"), second.go("#/inbox")
     shown(one.get_by_role("button", name="Approve"))
@@ -127,7 +127,7 @@ def test_of_two_who_decide_in_the_same_moment_exactly_one_wins(first: int, stage
         held.append(route)
 
     for looker in lookers:
-        looker.tolerated.append("Failed to load resource")
+        looker.may_be_refused = True
         looker.page.route("**/answer", hold)
         shown(looker.go("#/inbox").get_by_role("button", name="Approve"))
     one, two = (looker.page for looker in lookers)
@@ -236,3 +236,56 @@ def test_a_page_in_the_background_notifies_once(stage: Stage, look: Look) -> Non
     page.evaluate("window.note.onclick()")
     expect(page).to_have_url(f"{stage.address}/#/inbox/{run_id}/publish%2Fpublish%2F1")
     shown(page.get_by_role("article", name="Publish 5.0.0 to everybody?"))
+
+
+def test_a_call_that_may_still_land_says_until_when_and_a_no_waits_for_it(stage: Stage, look: Look) -> None:
+    stage.clear()
+    run_id = stage.start("flows.py:ORDER", {"paper": "DE0001"})
+    page = look().page
+    page.clock.install()
+    page.goto(f"{stage.address}/#/inbox")
+    card = shown(page.get_by_role("article"))
+    for text in ("Why nobody knows", "502 Bad Gateway", "upstream timed out", "The call may still land until"):
+        expect(card).to_contain_text(text)
+    no = card.get_by_role("button", name="It did not; do it")
+    expect(no).to_be_disabled()
+    page.clock.fast_forward(3_700_000)  # an hour later, with nothing touched
+    expect(no).to_be_enabled()
+    expect(card).to_contain_text("nothing of the call can be under way")
+    page.get_by_label("If it did happen").fill('{"order": 12}')
+    card.get_by_role("button", name="It happened").click()
+    until(lambda: stage.status(run_id) == "completed")
+
+
+def test_a_repeat_shows_what_was_done_before_and_uses_its_result(stage: Stage, look: Look) -> None:
+    stage.clear()
+    first = stage.start("flows.py:DEPLOY", {"site": "used"}, by="ann")
+    run_id = stage.start("flows.py:DEPLOY", {"site": "used"})
+    page = look().go("#/inbox")
+    card = shown(page.get_by_role("article"))
+    for text in ("Done before", "started by ann", "https://used.example/", "Do it again"):
+        expect(card).to_contain_text(text)
+    assert first in str(card.get_by_role("link", name=f"run {first}").get_attribute("href"))
+    card.get_by_role("button", name="Use that result").click()
+    told(page, "Answered.")
+    until(lambda: stage.status(run_id) == "completed")
+    assert stage.ask(f"/api/runs/{run_id}")["output"] == {"release": 41}
+
+
+def test_a_deed_that_failed_on_its_way_is_stopped_or_done_again(stage: Stage, look: Look) -> None:
+    stage.clear()
+    stage.start("flows.py:DEPLOY", {"site": "broken"})
+    stopped = stage.start("flows.py:DEPLOY", {"site": "broken"})
+    page = look().go("#/inbox")
+    card = shown(page.get_by_role("article"))
+    for text in ("Perhaps done before", "tool_failure.exit", "311 of 412", "no space left on device"):
+        expect(card).to_contain_text(text)
+    card.get_by_role("button", name="Stop…").click()
+    page.get_by_label("Why not?").fill("clean up first")
+    page.get_by_role("button", name="Stop", exact=True).click()
+    told(page, "Stopped.")
+    until(lambda: stage.status(stopped) == "rejected")
+    again = stage.start("flows.py:DEPLOY", {"site": "broken"})
+    shown(page.get_by_role("button", name="Do it again")).click()
+    until(lambda: stage.status(again) == "failed")
+    assert "tool_failure.exit" in str(stage.ask(f"/api/runs/{again}")["error"])

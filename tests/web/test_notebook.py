@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from tests.effort import PATIENCE_S
 from tests.web.conftest import Look
 from tests.web.kit import DETENT, HERE, Stage, shown, until
 
@@ -86,4 +87,4 @@ def test_a_notebook_is_seen_while_it_is_made(stage: Stage, look: Look, pictures:
         page.screenshot(path=pictures / "notebook-real.png", full_page=True)
     finally:
         word.touch()
-        running.wait(timeout=60)
+        running.wait(timeout=PATIENCE_S)

@@ -225,7 +225,7 @@ def test_a_token_is_asked_for_kept_in_the_tab_and_used_for_everything(look: Look
     stage = Stage(tmp_path, token="0123456789abcdefABCDEF")  # noqa: S106  # of this server only
     try:
         looker = look(stage)
-        looker.tolerated.append("Failed to load resource")
+        looker.may_be_refused = True
         page = looker.go("#/inbox")
         shown(page.get_by_role("heading", name="This server wants a token"))
         for token in ("not the token at all", stage.token):
@@ -251,7 +251,7 @@ def test_a_token_is_asked_for_kept_in_the_tab_and_used_for_everything(look: Look
 
 def test_no_address_leads_nowhere(stage: Stage, look: Look) -> None:
     looker = look()
-    looker.tolerated.append("Failed to load resource")
+    looker.may_be_refused = True
     page = looker.go("#/nothing/here")
     shown(page.get_by_text("There is no such page"))
     page.goto(f"{stage.address}/#/runs/unknown")

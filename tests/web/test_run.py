@@ -1,12 +1,17 @@
 """One run in a real browser: live, in the past, forked, retried, signalled, stopped, exported and proved."""
 
+import asyncio
 import json
 import signal
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from detent.core.events import EVIDENCE, Signalled
+from detent.host.embedded import EmbeddedHost
 from tests.effects.kernel.hostile import HOSTILE
 from tests.effort import PATIENCE_S
 from tests.web.conftest import Look
@@ -255,7 +260,7 @@ def test_after_a_cut_the_page_goes_on_where_it_was(look: Look, tmp_path: Path) -
         run_id = stage.start("flows.py:JOURNEY", {"parcel": "D-4"})
         lookers = look(stage), look(stage), look(stage)
         for looker in lookers:
-            looker.tolerated += ["Failed to load resource", "net::ERR"]
+            looker.may_be_refused = True
         places = (f"#/runs/{run_id}?tab=timeline", "#/inbox", "#/inbox")
         page, visitor, list_page = (looker.go(place) for looker, place in zip(lookers, places, strict=True))
         lit(page, "packed")
@@ -297,7 +302,7 @@ def test_a_server_that_has_fallen_silent_is_noticed(look: Look, tmp_path: Path) 
     assert stage.process is not None
     try:
         looker = look(stage)
-        looker.tolerated += ["Failed to load resource", "net::ERR"]
+        looker.may_be_refused = True
         page = looker.go("#/inbox")
         shown(page.get_by_text("Nothing waits for you"))
         stage.process.send_signal(signal.SIGSTOP)  # its connections stay open, and nothing comes
@@ -310,3 +315,21 @@ def test_a_server_that_has_fallen_silent_is_noticed(look: Look, tmp_path: Path) 
     finally:
         stage.process.send_signal(signal.SIGCONT)
         stage.close()
+
+
+def test_a_deed_that_may_have_been_done_twice_is_told_loudly(stage: Stage, look: Look) -> None:
+    run_id = stage.start("flows.py:DEPLOY", {"site": "twice"})
+
+    async def tell() -> None:
+        async with EmbeddedHost(stage.folder / ".detent") as host:
+            data = {"contract_id": "deploying/deploy/1", "said": "it was done all the same", "is_second": True}
+            host.fold(host.load(run_id), Signalled(EVIDENCE, data, "evidence", time.time()))
+
+    stage.close()
+    with ThreadPoolExecutor(1) as aside:  # playwright has a loop in this thread
+        aside.submit(asyncio.run, tell()).result()
+    stage.open()
+    page = look().go(f"#/runs/{run_id}")
+    expect(shown(page.locator(".alarm"))).to_contain_text("may have been done twice: it was done all the same")
+    page.goto(f"{stage.address}/#/runs?text={run_id}")
+    expect(shown(page.locator("tr.alarming"))).to_contain_text("may have been done twice")

@@ -50,7 +50,7 @@ function hear(message) {
       const known = new Map(items.filter((item) => item.run_id === line.run_id).map((item) => [item.question.contract_id, item]));
       for (const [id, one] of open) {
         const was = known.get(id)?.question;
-        if (!was || was.since !== one.since || (was.approved_by || []).length !== (one.approved_by || []).length) isNew = true;
+        if (!was || was.since !== one.since || was.question !== one.question || (was.approved_by || []).length !== (one.approved_by || []).length) isNew = true;
       }
     }
     if (inbox.value && items.length !== inbox.value.length) inbox.value = items;

@@ -5,6 +5,7 @@ import { forget } from "./feed.js";
 import { SchemaForm, initial, problems, useFirstWrong } from "./form.js";
 import { age, ahead, clock, iso, moment } from "./format.js";
 import { useKeys } from "./key.js";
+import { Doubtful, Earlier, OWN, isUnderWay } from "./known.js";
 import { address } from "./route.js";
 import { Status } from "./status.js";
 import { Said, Text, hasOdd } from "./text.js";
@@ -39,11 +40,11 @@ export async function answer(item, said) {
   }
 }
 
-function Follow({ title, follow, isNo, isDoubt }) {
+function Follow({ title, follow, isNo, isOneOfTwo }) {
   if (!follow) return null;
   const { does = [], ways, ends } = follow;
   return html`<div class="follow"><h3>${title}</h3><div class="flow">
-    ${!isDoubt && does.map((one) => html`<span title=${brief(one.input, 300)}>${_("calls")} <code><${Text} value=${one.effect} /></code></span>`)}
+    ${!isOneOfTwo && does.map((one) => html`<span title=${brief(one.input, 300)}>${_("calls")} <code><${Text} value=${one.effect} /></code></span>`)}
     ${ways.length > 0 && html`<span class="arrow" aria-hidden="true">→</span>`}
     ${ways.slice(0, 4).map((way, at) => html`${at > 0 && html`<span class="faint">${_("or")}</span>`}<span class="state" title=${way.when || undefined}><${Text} value=${way.target} /></span>`)}
     ${ends && html`<${Status} status=${ends} />`}
@@ -51,7 +52,7 @@ function Follow({ title, follow, isNo, isDoubt }) {
   </div></div>`;
 }
 
-function Reject({ item, back }) {
+function Reject({ item, back, isStop = false }) {
   const [reason, setReason] = useState("");
   const [busy, setBusy] = useState(false);
   const field = useRef(null);
@@ -60,12 +61,12 @@ function Reject({ item, back }) {
     event.preventDefault();
     setBusy(true);
     if (!await answer(item, { approved: false, comment: reason })) setBusy(false);
-    else say(_("Rejected."));
+    else say(isStop ? _("Stopped.") : _("Rejected."));
   };
   return html`<form onSubmit=${send} onKeyDown=${(event) => event.key === "Escape" && back()}>
     <div class="field"><label for="reason">${_("Why not?")}</label>
       <input id="reason" ref=${field} value=${reason} onInput=${(event) => setReason(event.target.value)} maxlength="10000" placeholder=${_("kept in the journal; the run can read it")} /></div>
-    <div class="ends"><button class="harm" disabled=${busy}>${_("Reject")}</button><button type="button" class="quiet" onClick=${back}>${_("Back")}</button></div></form>`;
+    <div class="ends"><button class="harm" disabled=${busy}>${isStop ? _("Stop") : _("Reject")}</button><button type="button" class="quiet" onClick=${back}>${_("Back")}</button></div></form>`;
 }
 
 /** Edited arguments, or the data of a form: both are checked against a schema. */
@@ -96,22 +97,46 @@ function Fill({ item, back, isForm, isWanted = false, children }) {
       ${back && html`<button type="button" class="quiet" onClick=${back}>${_("Back")}</button>`}${children}</div></form>`;
 }
 
-function Doubt({ item }) {
-  const [result, setResult] = useState("");
+/** A result somebody types as JSON: the field, and what was typed; undefined where that is not JSON. */
+function useResult(label) {
+  const [text, setText] = useState("");
   const [wrong, setWrong] = useState("");
-  const send = (outcome) => async () => {
-    let said = { outcome };
-    if (outcome === "happened" && result.trim()) {
-      try { said = { outcome, result: JSON.parse(result) }; } catch (error) { setWrong(error.message); return; }
-    }
-    if (await answer(item, said)) say(_("Answered."));
+  const read = () => {
+    if (!text.trim()) return {};
+    try { return { result: JSON.parse(text) }; } catch (error) { setWrong(error.message); return undefined; }
   };
-  return html`<div class="stack grow">
-    <div class="field"><label for="result">${_("If it did happen: what did it give? (JSON, may stay empty)")}</label>
-      <textarea id="result" class="mono" value=${result} onInput=${(event) => { setResult(event.target.value); setWrong(""); }} aria-invalid=${wrong ? "true" : "false"} />
-      ${wrong && html`<div class="wrong" role="alert">${wrong}</div>`}</div>
+  const field = html`<div class="field"><label for="result">${label}</label>
+    <textarea id="result" class="mono" value=${text} onInput=${(event) => { setText(event.target.value); setWrong(""); }} aria-invalid=${wrong ? "true" : "false"} />
+    ${wrong && html`<div class="wrong" role="alert">${wrong}</div>`}</div>`;
+  return [field, read];
+}
+
+function Doubt({ item }) {
+  const [field, read] = useResult(_("If it did happen: what did it give? (JSON, may stay empty)"));
+  const { data } = item.question;
+  const send = (outcome) => async () => {
+    const given = outcome === "happened" ? read() : {};
+    if (given && await answer(item, { outcome, ...given })) say(_("Answered."));
+  };
+  return html`<div class="stack grow">${field}
     <div class="row wrap"><button class="main" onClick=${send("happened")}>${_("It happened")}</button>
-      <button onClick=${send("not_happened")}>${_("It did not; do it")}</button><button class="harm" onClick=${send("give_up")}>${_("Give up")}</button></div></div>`;
+      <button disabled=${isUnderWay(data)} onClick=${send("not_happened")}>${_("It did not; do it")}</button><button class="harm" onClick=${send("give_up")}>${_("Give up")}</button>
+      ${isUnderWay(data) && html`<small class="soft">${_("“It did not” can be said {when}", { when: ahead(data.lands_until) })}</small>`}</div></div>`;
+}
+
+/** The same deed was done before: do it again, use what it gave, or stop. */
+function Repeat({ item, again, stop, isBusy, children }) {
+  const { earlier } = item.question;
+  const isKnown = "result" in earlier || earlier.is_shortened;
+  const [field, read] = useResult(_("To use what it gave: what was it? (JSON, may stay empty)"));
+  const use = async () => {
+    const given = isKnown ? {} : read();
+    if (given && await answer(item, { outcome: "use", ...given })) say(_("Answered."));
+  };
+  return html`<div class="stack grow">${!isKnown && field}
+    <div class="row wrap"><button disabled=${isBusy} onClick=${again}>${_("Do it again")}</button>
+      <button class="main" disabled=${isBusy} onClick=${use}>${_("Use that result")}</button>
+      <button class="harm" onClick=${stop}>${_("Stop…")} <kbd>r</kbd></button>${children}</div></div>`;
 }
 
 function Deciding({ item, takesKeys }) {
@@ -121,6 +146,7 @@ function Deciding({ item, takesKeys }) {
   const approveButton = useRef(null);
   const isForm = question.reason === "form";
   const isDoubt = question.reason === "outcome_unknown";
+  const isRepeat = Boolean(question.earlier);
   const back = () => { setMode(""); };
   useKeys(takesKeys ? {
     a: () => { setMode(""); setTimeout(() => approveButton.current?.focus(), 0); },
@@ -133,16 +159,19 @@ function Deciding({ item, takesKeys }) {
     if (await answer(item, { approved: true })) say(_("Approved.")); else setBusy(false);
   };
   if (isDoubt) return html`<div class="deciding"><${Doubt} item=${item} /></div>`;
-  if (mode === "reject") return html`<div class="deciding"><${Reject} item=${item} back=${back} /></div>`;
+  if (mode === "reject") return html`<div class="deciding"><${Reject} item=${item} back=${back} isStop=${isRepeat} /></div>`;
   if (isForm) {
     return html`<div class="deciding"><${Fill} item=${item} isForm=${true} isWanted=${mode === "edit"}>
+      ${isRepeat && html`<button type="button" onClick=${() => answer(item, { outcome: "use" })}>${_("Use that result")}</button>`}
       <button type="button" class="harm" onClick=${() => setMode("reject")}>${_("Reject…")} <kbd>r</kbd></button></${Fill}></div>`;
   }
   if (mode === "edit") return html`<div class="deciding"><${Fill} item=${item} back=${back} isForm=${false} /></div>`;
+  const edit = Object.keys(question.call.input).length > 0 && html`<button onClick=${() => setMode("edit")}>${_("Edit…")} <kbd>e</kbd></button>`;
+  if (isRepeat) return html`<div class="deciding"><${Repeat} item=${item} again=${approve} stop=${() => setMode("reject")} isBusy=${busy}>${edit}</${Repeat}></div>`;
   return html`<div class="deciding">
     <button class="main" ref=${approveButton} disabled=${busy} onClick=${approve}>${_("Approve")} <kbd>a</kbd></button>
     <button class="harm" onClick=${() => setMode("reject")}>${_("Reject…")} <kbd>r</kbd></button>
-    ${Object.keys(question.call.input).length > 0 && html`<button onClick=${() => setMode("edit")}>${_("Edit…")} <kbd>e</kbd></button>`}</div>`;
+    ${edit}</div>`;
 }
 
 export function Question({ item, takesKeys = false, isBare = false }) {
@@ -151,7 +180,8 @@ export function Question({ item, takesKeys = false, isBare = false }) {
   const isOwn = asked.effect === "ask";
   const isDoubt = question.reason === "outcome_unknown";
   const isOdd = hasOdd(asked.input) || hasOdd(item.on_yes?.does) || hasOdd(question.question);
-  const data = Object.fromEntries(Object.entries(question.data || {}).filter(([name]) => !["arguments", "value", "choices", "key"].includes(name)));
+  const shown = ["arguments", "value", "choices", "key", ...(isDoubt ? OWN : [])];
+  const data = Object.fromEntries(Object.entries(question.data || {}).filter(([name]) => !shown.includes(name)));
   return html`<article class="card question" aria-label=${question.question}>
     <div class="top">
       ${!isBare && html`<div class="about"><a href=${address(["runs", item.run_id])}><${Text} value=${item.title || item.machine} /></a>
@@ -168,6 +198,8 @@ export function Question({ item, takesKeys = false, isBare = false }) {
         ${question.quorum > 1 && html`<span class="tag here">${_("{done} of {count} have approved", { done: (question.approved_by || []).length, count: question.quorum })}</span>`}
       </div></div>
     ${isOdd && html`<div class="part"><div class="note harm" role="note">${_("This holds characters that are invisible, turn text around or look like other letters. They are marked.")}</div></div>`}
+    ${isDoubt && html`<${Doubtful} data=${question.data || {}} />`}
+    ${question.earlier && html`<${Earlier} earlier=${question.earlier} />`}
     ${Object.keys(data).length > 0 && html`<div class="part"><h3>${_("Why it asks")}</h3><${Value} value=${data} /></div>`}
     ${!(isOwn && !Object.keys(asked.input).length) && html`<div class="part"><h3>${_("The exact call")} <span class="faint mono" title=${question.call_hash}>${question.call_hash.slice(0, 12)}</span></h3>
       <div class="call"><div class="effect"><${Text} value=${asked.effect} /></div>
@@ -175,8 +207,8 @@ export function Question({ item, takesKeys = false, isBare = false }) {
     ${isOwn && item.on_yes?.does?.length > 0 && html`<div class="part"><h3>${_("What is done then")}</h3>${item.on_yes.does.map((one) => html`<div class="call"><div class="effect"><${Text} value=${one.effect} /></div>
       ${Object.keys(one.input).length > 0 && html`<${Value} value=${one.input} />`}</div>`)}</div>`}
     ${(item.on_yes || item.on_no) && html`<div class="part follows">
-      <${Follow} title=${question.reason === "form" ? _("When it is filled in") : isDoubt ? _("If it happened, or is done now") : _("On yes")} follow=${item.on_yes} isDoubt=${isDoubt} />
-      <${Follow} title=${isDoubt ? _("If you give up") : _("On no")} follow=${item.on_no} isNo=${true} /></div>`}
+      <${Follow} title=${question.reason === "form" ? _("When it is filled in") : isDoubt ? _("If it happened, or is done now") : question.earlier ? _("If it is done again, or its result used") : _("On yes")} follow=${item.on_yes} isOneOfTwo=${isDoubt || Boolean(question.earlier)} />
+      <${Follow} title=${isDoubt ? _("If you give up") : question.earlier ? _("If you stop") : _("On no")} follow=${item.on_no} isNo=${true} /></div>`}
     <${Deciding} key=${`${item.run_id} ${question.contract_id} ${question.since}`} item=${item} takesKeys=${takesKeys} />
   </article>`;
 }

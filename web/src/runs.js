@@ -30,11 +30,12 @@ function fits(line, filter) {
 
 function Row({ line, isNew, isHere }) {
   const asked = line.waiting[0];
-  return html`<tr class=${isNew ? "new" : ""} aria-current=${isHere ? "true" : undefined}>
+  const isAlarming = line.alarms?.length > 0;
+  return html`<tr class=${`${isNew ? "new" : ""} ${isAlarming ? "alarming" : ""}`} aria-current=${isHere ? "true" : undefined}>
     <td class="is"><${Status} status=${line.status} /></td>
     <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small></td>
     <td class="in"><span class="state"><${Text} value=${line.state} /></span></td>
-    <td class="asked cut">${asked ? html`<${Text} value=${asked.question || asked.action} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${line.error.message}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
+    <td class="asked cut">${isAlarming ? html`<b class="wrong"><${Text} value=${line.alarms.at(-1)} /></b>` : asked ? html`<${Text} value=${asked.question || asked.action} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${line.error.message}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
     <td class="soft when"><time datetime=${iso(line.updated_at)} title=${moment(line.updated_at)}>${age(line.updated_at)}</time>
       <small><time datetime=${iso(line.started_at)} title=${moment(line.started_at)}>${_("started {when}", { when: age(line.started_at) })}</time></small></td>
     <td class="number">${money(line.cost_usd)}</td></tr>`;

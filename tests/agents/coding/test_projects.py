@@ -67,7 +67,8 @@ def shelf() -> Path:
 
 def unpacked(project: Project, shelf: Path, folder: Path) -> Path:
     with tarfile.open(shelf / f"{project.pin.replace('==', '-')}.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)  # there since 3.11.4
+        archive.extractall(folder)  # noqa: S202  # what is on our own shelf
     root = folder / "project"
     shutil.move(folder / project.pin.replace("==", "-"), root)
     git(root, "init", "-q")

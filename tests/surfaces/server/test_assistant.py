@@ -216,10 +216,10 @@ async def test_a_call_nobody_heard_from_again_is_asked_about_with_a_form(
         assert names(told) == ["status", STATES, STATES, "ecs", STATES, STATES, "done"]
         doubt = dict(told)["ecs"]["payload"]
         assert doubt["title"] == "`bank.pay` may already have happened. Did it?"
-        assert doubt["context"] == {
-            "intent": "outcome_unknown",
-            "extra": {"call": {"service": "bank", "method": "pay", "args": {}}, "execution_id": doubt["id"]},
-        }
+        about = doubt["context"]["extra"]
+        assert (doubt["context"]["intent"], about["execution_id"]) == ("outcome_unknown", doubt["id"])
+        assert about["call"] == {"service": "bank", "method": "pay", "args": {}}
+        assert about["cause"]["type"] == "timeout.action"
         assert [option["value"] for option in doubt["fields"][0]["options"]] == ["happened", "not_happened", "give_up"]
         assert (await scene.get(f"/ecs/status/{doubt['id']}"))["exists"] is True
         unsure = await answered(scene, told, "approve", outcome="perhaps")
@@ -230,6 +230,30 @@ async def test_a_call_nobody_heard_from_again_is_asked_about_with_a_form(
         assert names(told) == ["status", "tool_result", STATES, STATES, "text", "emotion", "done"]
         assert dict(told)["tool_result"]["payload"] == {"result": "receipt 7"}
         assert (tmp_path / "sent").read_text() == "paid\n"
+
+
+AGAIN_ASKS = "rules: [{name: repeats, decision: ask, on_repeat: ask, tool: email.send}]"
+
+
+@pytest.mark.parametrize("word", ["use", "again"])
+async def test_where_the_policy_has_repeats_asked_about_the_form_tells_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    asked = calling("email_send", to="bob")
+    async with talking(tmp_path, monkeypatch, asked, said("Sent."), asked, said("Done."), policy=AGAIN_ASKS) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        await answered(scene, told, "approve")
+        await events(scene, "/ecs/continue", {"session_id": "s"})
+        told = await events(scene, "/chat", {"message": "I prefer tea again", "session_id": "s"})
+        form = dict(told)["ecs"]["payload"]
+        assert form["context"]["intent"] == "repeat"
+        assert form["context"]["extra"]["earlier"]["result"] == "sent"
+        assert [option["value"] for option in form["fields"][0]["options"]] == ["again", "use"]
+        assert "again or use" in (await answered(scene, told, "approve"))["error"]
+        assert (await answered(scene, told, "approve", repeat=word))["success"] is True
+        told = await events(scene, "/ecs/continue", {"session_id": "s"})
+        assert dict(told)["tool_result"]["payload"] == {"result": "sent"}
+        assert (tmp_path / "sent").read_text() == "bob\n" * (1 if word == "use" else 2)
 
 
 async def test_whoever_cannot_say_what_happened_gives_up_and_the_key_stays_taken(

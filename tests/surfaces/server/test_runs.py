@@ -163,7 +163,8 @@ async def test_a_fork_begins_where_the_run_was_and_lists_later_deeds(tmp_path: P
         await at.post(f"/api/runs/{run_id}/contracts/working/send/1/answer", {"approved": True})
         done = await at.until(run_id, "completed")
         forked = await at.post(f"/api/runs/{run_id}/fork", {"at": "1", "by": "ann"}, 201)
-        assert forked["run"]["error"]["type"] == "already_done"  # a fork does not do an irreversible deed again
+        (asked,) = forked["run"]["waiting"]  # a fork does not do an irreversible deed again without a word
+        assert (asked["earlier"]["run_id"], asked["earlier"]["approved_by"]) == (run_id, "kim")
         assert [deed["effect"] for deed in forked["deeds"]["after"]] == ["mail.send"]
         assert forked["deeds"]["before"] == []
         by_checkpoint = await at.post(f"/api/runs/{run_id}/fork", {"at": done["checkpoint"][:12]}, 201)

@@ -34,13 +34,13 @@ class Process:
         self.address = str(self.said["address"])
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.address + path, timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(self.address + path, timeout=PATIENCE_S) as answer:  # noqa: S310
             return json.load(answer)
 
     def post(self, path: str, body: Any) -> Any:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self.address + path, json.dumps(body).encode(), headers)  # noqa: S310
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
             return json.load(answer)
 
     def stop(self, number: int = signal.SIGTERM) -> None:
@@ -154,7 +154,7 @@ def test_for_others_it_makes_a_token_and_shows_it_once(tmp_path: Path) -> None:
         assert len(token) >= 32
         address = one.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
         request = urllib.request.Request(f"{address}/api/runs", headers={"Authorization": f"Bearer {token}"})  # noqa: S310
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
             assert json.load(answer)["runs"] == []
         one.stop()
         assert one.process.stderr is not None

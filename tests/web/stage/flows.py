@@ -1,8 +1,20 @@
-"""Machines for the browser tests: a release, a journey moved by signals, a payment in doubt, a form, and a failure."""
+"""Machines for the browser tests: a release, a journey moved by signals, deeds in doubt or done before, a failure."""
 
 from pathlib import Path
 
-from detent import Action, Contract, EffectFailed, Machine, Outcome, Question, Status, effect, table
+from detent import (
+    Action,
+    Contract,
+    EffectFailed,
+    Machine,
+    Outcome,
+    OutcomeUnknown,
+    PartialFailure,
+    Question,
+    Status,
+    effect,
+    table,
+)
 
 OUTBOX = Path("outbox.txt")
 
@@ -31,9 +43,22 @@ async def announce(contract: Contract) -> Outcome:
 @effect("bank.pay", kind="irreversible", settle_s=0)
 async def pay(contract: Contract) -> dict[str, object]:
     """The line is cut while the bank thinks."""
-    from detent.core.deed import OutcomeUnknown
-
     raise OutcomeUnknown("the bank did not answer")
+
+
+@effect("bank.order", kind="irreversible", settle_s=3600)
+async def order(contract: Contract) -> dict[str, object]:
+    """The line is cut, and what was sent may be on its way for an hour."""
+    raise OutcomeUnknown("502 Bad Gateway", {"status": 502, "text": "upstream timed out"})
+
+
+@effect("site.deploy", kind="irreversible", settle_s=0)
+async def deploy(contract: Contract) -> dict[str, object]:
+    """Works, or fails on its way, as it is told."""
+    if contract.input["site"].startswith("broken"):
+        result = {"exit": 7, "stdout": "copying 412 files\n311 of 412", "stderr": "rsync: no space left on device"}
+        raise PartialFailure("`rsync` ended with exit code 7", "tool_failure.exit", result)
+    return {"release": 41, "url": f"https://{contract.input['site']}.example/"}
 
 
 @effect("weather.read", kind="pure")
@@ -121,6 +146,31 @@ PAYMENT = Machine(
         )
     },
     ends={"paid": Status.COMPLETED, "unclear": Status.FAILED},
+)
+
+ORDER = Machine(
+    name="order",
+    title="Order at the bank",
+    initial="ordering",
+    transitions=table("""
+        ordering  -   ordered
+        ordering  !*  unclear
+    """),
+    work={"ordering": (Action("order", "bank.order", {"paper": "{{ context.paper }}"}),)},
+    ends={"ordered": Status.COMPLETED, "unclear": Status.FAILED},
+)
+
+DEPLOY = Machine(
+    name="deploy",
+    title="Deploy the site",
+    initial="deploying",
+    transitions=table("""
+        deploying  -                   live
+        deploying  !approval_rejected  stopped
+    """),
+    work={"deploying": (Action("deploy", "site.deploy", {"site": "{{ context.site }}"}),)},
+    ends={"live": Status.COMPLETED, "stopped": Status.REJECTED},
+    output={"release": "{{ result.deploy.release or 0 }}"},
 )
 
 FORM = {

@@ -2,7 +2,7 @@
 import { effect, html, useEffect, useMemo, useRef, useSignal } from "../lib.js";
 import { _ } from "../language.js";
 import { Diagram } from "../diagram.js";
-import { inbox } from "../feed.js";
+import { inbox, moved } from "../feed.js";
 import { age, ahead, iso, moment, money, now, short, span } from "../format.js";
 import { useKeys } from "../key.js";
 import { Question } from "../question.js";
@@ -31,7 +31,8 @@ function Head({ store }) {
       ${money(run.cost_usd) && html`<span>${money(run.cost_usd)}</span>`}${tokens ? html`<span>${_("{count} tokens", { count: Math.round(tokens).toLocaleString() })}</span>` : null}
       ${run.source && html`<span class="cut">${run.source.split("/").pop()}</span>`}
       ${parent && html`<a href=${address(["runs", parent])}>${_("part of {run}", { run: short(parent) })}</a>`}
-      ${run.children.map((child) => html`<a href=${address(["runs", child])}>${_("waits for {run}", { run: short(child) })}</a>`)}</div></header>`;
+      ${run.children.map((child) => html`<a href=${address(["runs", child])}>${_("waits for {run}", { run: short(child) })}</a>`)}</div>
+    ${run.alarms?.length > 0 && html`<div class="alarm" role="alert"><b>${_("Look into this at once")}</b>${run.alarms.map((text) => html`<p><${Text} value=${text} /></p>`)}</div>`}</header>`;
 }
 
 function Travel({ store }) {
@@ -96,6 +97,8 @@ export function RunPage() {
   const last = useSignal(0);
   useEffect(() => () => store.close(), [store]);
   useEffect(() => effect(() => { last.value = store.run.value?.last || 0; }), [store]);
+  // A run that has ended has no stream any more, but evidence may still come.
+  useEffect(() => effect(() => { if (moved.value.some((line) => line.run_id === runId && line.seq > (store.run.peek()?.seq || 0))) store.reread(); }), [store]);
   const isKnown = last.value > 0;
   useEffect(() => {
     if (!isKnown) return undefined;

@@ -21,7 +21,7 @@ export function moveOn(run, entry) {
   return {
     ...run, seq: entry.seq, last: Math.max(run.last, entry.seq), at: entry.at, state: entry.state, status: entry.status, context, contracts,
     variables: { ...run.variables, ...(delta.variables || {}) }, paused: delta.paused ?? run.paused,
-    error: delta.error ?? run.error, output: delta.output ?? run.output, usage: delta.usage && Object.keys(delta.usage).length ? delta.usage : run.usage,
+    error: delta.error ?? run.error, alarms: delta.alarms?.length ? delta.alarms : run.alarms, output: delta.output ?? run.output, usage: delta.usage && Object.keys(delta.usage).length ? delta.usage : run.usage,
     entered_at: delta.state ? entry.at : run.entered_at,
   };
 }

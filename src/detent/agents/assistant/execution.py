@@ -107,6 +107,7 @@ class Ledger:
             for contract in entry.run.contracts:
                 if _is_execution(contract.id):
                     self._seen[contract.id] = contract
+                    self._asked_anew(contract)
             for taken in entry.taken:
                 if taken.kind == "contract" and _is_execution(taken.subject):
                     self._take(entry, taken)
@@ -133,6 +134,15 @@ class Ledger:
             self._answered(entry, taken, contract_id, guard)
         else:
             self._move(self._own[contract_id], entry, taken, reason)
+
+    def _asked_anew(self, contract: Contract) -> None:
+        """A confirmation may learn, after it was asked for, that the same was done before."""
+        guard = self.executions.get(self._guard.get(contract.id, ""))
+        if guard is None or guard.status is not Status.WAITING or contract.question in (None, guard.question):
+            return
+        text = contract.question.text if contract.question is not None else ""
+        detail = {**guard.detail, "message": text, "title": text}
+        self.executions[guard.id] = msgspec.structs.replace(guard, question=contract.question, detail=detail)
 
     def _create(self, entry: Entry, contract_id: str) -> None:
         contract = self._seen.get(contract_id)
@@ -210,7 +220,7 @@ class Ledger:
             self._apply(guard, "reject", RUNNER, entry, error=error)
             self._apply(own, "start", TOOL, entry)
         if trigger == "succeed":
-            known["result"] = _result(entry, execution.contract_id)
+            known["result"] = self._given(entry, execution.contract_id)
             if isinstance(known["result"], dict) and known["result"].get("success") is False:
                 trigger, known["error"] = "fail", _reported(known["result"])
         elif trigger in ("fail", "reject", "cancel", "timeout"):
@@ -224,6 +234,15 @@ class Ledger:
             known |= {"question": contract.question, "expires_at": contract.expires_at}
             known["doubt"] = execution.doubt or reason == "outcome_unknown"
         self._apply(own, trigger, _actor(execution, trigger, taken), entry, **known)
+
+    def _given(self, entry: Entry, contract_id: str) -> Any:
+        """What a call gave, or the same call before it whose result somebody took."""
+        result = _result(entry, contract_id)
+        contract, said = self._seen.get(contract_id), getattr(entry.event, "result", None)
+        is_used = result is None and isinstance(said, dict) and said.get("outcome") == "use"
+        if is_used and contract is not None and contract.question is not None:
+            return contract.question.earlier.get("result")
+        return result
 
     def _apply(self, id: str, trigger: str, actor: str, entry: Entry, **known: Any) -> None:
         moved = self.executions[id].moved(trigger, actor, entry.event.at, entry.seq, **known)

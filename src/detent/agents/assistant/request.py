@@ -1,7 +1,7 @@
 """What a waiting execution asks of a person: the form clients show, and their response as an answer to its question.
 
-Four things are asked: a form of the assistant's own, whether a call may be made, what became of a call nobody heard
-from again, and whatever a tool wants to know in the middle of its work.
+Five things are asked: a form of the assistant's own, whether a call may be made, whether one may be made again, what
+became of a call nobody heard from again, and whatever a tool wants to know in the middle of its work.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,8 +12,9 @@ from detent.agents.assistant.execution import Execution
 from detent.agents.assistant.form import DEFAULT_ACTIONS, FIELDS_MAX, misfits
 from detent.core.contract import ASKED
 from detent.core.status import Status
+from detent.host.embedded.live import shortened
 
-CONFIRMATION, DOUBT, TOOL_QUESTION = "confirmation", "outcome_unknown", "tool_question"
+CONFIRMATION, REPEAT, DOUBT, TOOL_QUESTION = "confirmation", "repeat", "outcome_unknown", "tool_question"
 OUTCOMES = {
     "happened": "It happened",
     "not_happened": "It did not happen: do it now",
@@ -24,6 +25,15 @@ DOUBT_FIELDS: tuple[dict[str, Any], ...] = (
      "options": [{"value": value, "label": label} for value, label in OUTCOMES.items()]},
     {"name": "result", "type": "textarea", "label": "If it happened: what it gave", "required": False},
 )  # fmt: skip
+AGAIN, USE = "again", "use"
+REPEAT_FIELDS: tuple[dict[str, Any], ...] = (
+    {"name": "repeat", "type": "radio", "label": "It was done before. What now?", "required": True,
+     "options": [{"value": AGAIN, "label": "Do it again"}, {"value": USE, "label": "Use what it gave"}]},
+)  # fmt: skip
+REPEAT_ACTIONS = (
+    {"id": "approve", "label": "Answer", "style": "primary"},
+    {"id": "reject", "label": "Stop", "style": "danger"},
+)
 DOUBT_ACTIONS = (
     {"id": "approve", "label": "Answer", "style": "primary"},
     {"id": "reject", "label": "Give up", "style": "danger"},
@@ -39,7 +49,7 @@ def is_asked(execution: Execution) -> bool:
 def kind(execution: Execution) -> str:
     """What is asked: the intent of a form that is not the assistant's own, else an empty word."""
     if execution.detail.get("type") == CONFIRMATION:
-        return CONFIRMATION
+        return REPEAT if execution.question is not None and execution.question.earlier else CONFIRMATION
     if execution.type != "tool_call":
         return ""
     return DOUBT if execution.question is not None and execution.question.reason == "outcome_unknown" else TOOL_QUESTION
@@ -50,23 +60,37 @@ def form_of(execution: Execution) -> dict[str, Any]:
     detail, asked = execution.detail, kind(execution)
     if not asked:
         return {"id": execution.id, **{name: value for name, value in detail.items() if name != "request"}}
-    call = detail["call"] if asked == CONFIRMATION else detail
+    call = detail["call"] if asked in (CONFIRMATION, REPEAT) else detail
     about = {"call": {name: call[name] for name in ("service", "method", "args")},
-             "execution_id": detail.get("execution_id", execution.id)}  # fmt: skip
+             "execution_id": detail.get("execution_id", execution.id), **_known(execution, asked)}  # fmt: skip
     return {
         "id": execution.id,
         "type": "form",
         "title": execution.question.text if execution.question is not None else execution.summary,
         "description": "",
         "fields": _fields(execution, asked),
-        "actions": [dict(action) for action in (DOUBT_ACTIONS if asked == DOUBT else DEFAULT_ACTIONS)],
+        "actions": [dict(action) for action in ACTIONS.get(asked, DEFAULT_ACTIONS)],
         "context": {"intent": asked, "extra": about},
     }
 
 
+ACTIONS = {DOUBT: DOUBT_ACTIONS, REPEAT: REPEAT_ACTIONS}
+FIELDS = {DOUBT: DOUBT_FIELDS, REPEAT: REPEAT_FIELDS}
+
+
+def _known(execution: Execution, asked: str) -> dict[str, Any]:
+    """What is known of a call in doubt (why, until when it may land), or of the same call made before."""
+    question = execution.question
+    if question is None or asked not in FIELDS:
+        return {}
+    if asked == REPEAT:
+        return {"earlier": shortened(question.earlier)}
+    return {name: question.data[name] for name in ("cause", "result", "lands_until") if name in question.data}
+
+
 def _fields(execution: Execution, asked: str) -> list[dict[str, Any]]:
-    if asked == DOUBT:
-        return [dict(field) for field in DOUBT_FIELDS]
+    if asked in FIELDS:
+        return [dict(field) for field in FIELDS[asked]]
     schema = execution.question.schema if execution.question is not None else {}
     return list(islice(fields_of(schema), FIELDS_MAX)) if asked == TOOL_QUESTION else []
 
@@ -80,6 +104,8 @@ def answer_of(execution: Execution, action: str, data: Mapping[str, Any]) -> dic
             "outcome": str(data.get("outcome", "")), "result": data.get("result")}  # fmt: skip
     if action == "reject":
         return {"approved": False}
+    if asked == REPEAT:
+        return {"outcome": USE} if data.get("repeat") == USE else {"approved": True}
     if asked == CONFIRMATION:
         return {"approved": True, "args": dict(data)} if action == "edit" and data else {"approved": True}
     schema = execution.question.schema if execution.question is not None else {}
@@ -93,6 +119,8 @@ def problems(execution: Execution, action: str, data: Mapping[str, Any]) -> list
     asked = kind(execution)
     if asked == DOUBT and data.get("outcome") not in OUTCOMES:
         return [f"data.outcome must be one of {', '.join(OUTCOMES)}"]
+    if asked == REPEAT and data.get("repeat") not in (AGAIN, USE):
+        return [f"data.repeat must be {AGAIN} or {USE}"]
     return misfits(execution.detail, data) if not asked else []
 
 

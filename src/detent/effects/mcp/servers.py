@@ -28,6 +28,7 @@ class Standing(msgspec.Struct, frozen=True):
     place: str
     protocol: str = ""
     tools: tuple[tuple[Offer, Kind], ...] = ()
+    undeclared: tuple[str, ...] = ()  # tools of which nobody says what they do whose word counts
     problem: str = ""
 
 
@@ -90,7 +91,8 @@ class Servers:
         except EffectFailed as error:
             return Standing(name, server.place, problem=str(error))
         tools = tuple((offer, kind_of(server, offer)) for offer in connection.tools.values())
-        return Standing(name, server.place, connection.protocol, tools)
+        undeclared = tuple(offer.name for offer, _ in tools if advice(server, offer))
+        return Standing(name, server.place, connection.protocol, tools, undeclared)
 
     async def _tools(self, server: ServerConfig) -> tuple[Offer, ...]:
         known = kept(self._folder, server)

@@ -228,7 +228,10 @@ class EmbeddedHost(Drive):
 
     async def probe(self, run_id: str, contract_id: str) -> bool:
         """Ask the effect itself whether a deed in doubt happened; whether that settled it."""
-        return await self.attempts.doubts.probe(self.load(run_id), contract_id)
+        live = self.load(run_id)
+        is_settled = await self.attempts.doubts.probe(live, contract_id)
+        await self._on_disk(live)
+        return is_settled
 
     async def repair_claims(self) -> tuple[str, ...]:
         """Write the claims anew where they are not what the events say; what was wrong, as sentences."""

@@ -40,7 +40,8 @@ ADVANCE_RUN = "update runs set state = ?, seq = ?, head = ?, updated_at = ? wher
 KEEP_SNAPSHOT = "insert or replace into snapshots (run, seq, engine, body) values (?, ?, ?, ?)"
 # Two are kept: whoever watches a little behind the newest must not fold the whole run for it.
 DROP_SNAPSHOTS = (
-    "delete from snapshots where run = ?1 and seq < (select max(seq) from snapshots where run = ?1 and seq < ?2)"
+    "delete from snapshots where run = ? and seq <"
+    " (select max(near.seq) from snapshots as near where near.run = snapshots.run and near.seq < ?)"
 )
 KEEP_MACHINE = "insert or ignore into machines (digest, name, body) values (?, ?, ?)"
 TAKE_CLAIM = (

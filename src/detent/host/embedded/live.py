@@ -150,15 +150,15 @@ def question_of(contract: Contract) -> dict[str, Any]:
     if question.schema:
         shown["schema"] = question.schema
     if question.data:
-        shown["data"] = _shortened(question.data)
+        shown["data"] = shortened(question.data)
     if question.earlier:
-        shown["earlier"] = _shortened(question.earlier)
+        shown["earlier"] = shortened(question.earlier)
     if contract.expires_at:
         shown["expires_at"] = contract.expires_at
     return shown
 
 
-def _shortened(known: dict[str, Any]) -> dict[str, Any]:
+def shortened(known: dict[str, Any]) -> dict[str, Any]:
     """What is known of a deed, without a result that is too long to be shown with a question."""
     if "result" not in known or len(encode(known)) <= RESULT_MAX:
         return known

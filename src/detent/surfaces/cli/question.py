@@ -5,7 +5,7 @@ was done before it is when, by whom and with which result.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from detent.surfaces.cli.caller import Caller
@@ -41,10 +41,7 @@ def _rows(caller: Caller, question: dict[str, Any], is_filled_in: bool) -> Rows:
         yield _("CAREFUL"), text
     if question.get("call_hash"):
         yield _("hash"), question["call_hash"][:16]
-    if question["reason"] == "outcome_unknown":
-        yield from _doubt(question.get("data", {}))
-    if question.get("earlier"):
-        yield from _earlier(caller, question["earlier"])
+    yield from known(question, caller.command)
     if question.get("approvers"):
         yield _("approvers"), visible(", ".join(question["approvers"]))
     if question.get("quorum"):
@@ -57,6 +54,16 @@ def _rows(caller: Caller, question: dict[str, Any], is_filled_in: bool) -> Rows:
         yield _("form"), brief(question["schema"], 2000)
     if question.get("expires_at"):
         yield _("expires"), when(question["expires_at"], time.time())
+
+
+def known(question: Mapping[str, Any], command: Callable[..., str]) -> Rows:
+    """What is known of a call that is in doubt, or of the same call made before; `command` writes one to paste."""
+    if question["reason"] == "outcome_unknown":
+        yield from _doubt(question.get("data", {}))
+        yield from _left_out(question.get("data", {}), command, str(question.get("run_id", "")))
+    if question.get("earlier"):
+        yield from _earlier(question["earlier"])
+        yield from _left_out(question["earlier"], command, str(question["earlier"].get("run_id", "")))
 
 
 def _lines(label: str, lines: list[str]) -> Rows:
@@ -91,14 +98,14 @@ def landing(data: dict[str, Any]) -> str:
     return _("until {clock} ({when}); that it did not happen counts only then", clock=clock(until), when=when(until))
 
 
-def _earlier(caller: Caller, earlier: dict[str, Any]) -> Rows:
+def _earlier(earlier: dict[str, Any]) -> Rows:
     """The same deed as it was done before, or may have been."""
     at, where = float(earlier.get("at") or 0.0), visible(str(earlier.get("contract_id", "")))
-    known = {"clock": clock(at), "when": when(at), "name": where, "run_id": visible(str(earlier.get("run_id", "")))}
+    told = {"clock": clock(at), "when": when(at), "name": where, "run_id": visible(str(earlier.get("run_id", "")))}
     if earlier.get("status") == "completed":
-        yield _("before"), _("done at {clock} ({when}) by {name} of run {run_id}", **known)
+        yield _("before"), _("done at {clock} ({when}) by {name} of run {run_id}", **told)
     else:
-        yield _("before"), _("perhaps done at {clock} ({when}) by {name} of run {run_id}", **known)
+        yield _("before"), _("perhaps done at {clock} ({when}) by {name} of run {run_id}", **told)
     if earlier.get("by"):
         yield "", _("that run was started by {name}", name=visible(str(earlier["by"])))
     if earlier.get("approved_by"):
@@ -108,9 +115,12 @@ def _earlier(caller: Caller, earlier: dict[str, Any]) -> Rows:
         yield _("error"), brief(f"{error.get('type', '')}: {error.get('message', '')}", 500)
     if earlier.get("result") is not None:
         yield from _result(_("result"), earlier["result"])
-    if earlier.get("is_shortened"):
-        command = caller.command("log", str(earlier.get("run_id", "")), "--json")
-        yield _("result"), _("too long to show here: {command}", command=command)
+
+
+def _left_out(data: dict[str, Any], command: Callable[..., str], run_id: str) -> Rows:
+    """Where a result is that is too long to be shown with a question."""
+    if data.get("is_shortened"):
+        yield _("result"), _("too long to show here: {command}", command=command("log", run_id or "RUN", "--json"))
 
 
 def _result(label: str, result: Any) -> Rows:

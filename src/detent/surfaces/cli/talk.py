@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PAUSE_S = 0.03
 ANSWERS = {"y": "yes", "yes": "yes", "是": "yes", "n": "no", "no": "no", "否": "no", "e": "edit", "edit": "edit",
            "l": "", "later": ""}  # fmt: skip
+USES = {"u": "use", "use": "use"}
 OUTCOMES = {"y": "happened", "yes": "happened", "是": "happened", "n": "not_happened", "no": "not_happened",
             "否": "not_happened", "g": "give_up", "give up": "give_up", "l": "", "later": ""}  # fmt: skip
 YES_OR_NO = {"y": True, "yes": True, "true": True, "1": True, "是": True,
@@ -177,7 +178,12 @@ async def _reply(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] 
         return await _form(caller, question)
     if question["reason"] == "outcome_unknown":
         return await _doubt()
-    match await chosen(_("[y]es, [n]o, [e]dit, [l]ater? "), ANSWERS):
+    prompt, words = _("[y]es, [n]o, [e]dit, [l]ater? "), ANSWERS
+    if question.get("earlier"):
+        prompt, words = _("Do it again? [y]es, [u]se that result, [n]o, [e]dit, [l]ater? "), ANSWERS | USES
+    match await chosen(prompt, words):
+        case "use":
+            return {"outcome": "use"}
         case "yes":
             return {"approved": True}
         case "no":

@@ -9,6 +9,7 @@ import asyncio
 import functools
 import hashlib
 import json
+import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -30,9 +31,11 @@ from detent.core.contract import Contract
 from detent.core.value import digest
 from detent.define import load
 from detent.errors import DetentError, Refused, Unknown
+from detent.host.embedded.live import question_of
 from detent.surfaces.cli.disguise import look_alikes
+from detent.surfaces.cli.question import known
 from detent.surfaces.cli.text import call_lines, visible
-from detent.surfaces.mcp.result import Approval, Decision, Events, Lines, Questions, Standing
+from detent.surfaces.mcp.result import Again, Approval, Decision, Events, Lines, Questions, Standing
 from detent.surfaces.mcp.view import Reader
 
 if TYPE_CHECKING:
@@ -266,8 +269,13 @@ def _words(run_id: str, contract: Contract) -> str:
     lines = [visible(text, keep="\n"), "", f"run {run_id}, contract {visible(contract.id)}", "this call:"]
     call = {"effect": contract.effect, "input": contract.input}
     lines += call_lines(call)
+    lines += [f"{name}: {value}" if name else value for name, value in known(question_of(contract), _command)]
     lines += [f"CAREFUL: {told}" for told in look_alikes([text, call])]
     return "\n".join([*lines, f"hash {contract.call_hash[:16]}"])
+
+
+def _command(*words: str) -> str:
+    return visible(shlex.join(["detent", *words]))
 
 
 def _form(run_id: str, contract: Contract) -> type[BaseModel]:
@@ -277,7 +285,7 @@ def _form(run_id: str, contract: Contract) -> type[BaseModel]:
         outcome: Any = (Literal["happened", "not_happened", "give_up"], Field(title="Did it happen?"))
         return create_model("Outcome", outcome=outcome)
     if question is None or question.reason != "form":
-        return Approval
+        return Again if question is not None and question.earlier else Approval
     fields: dict[str, Any] = {}
     properties = question.schema.get("properties")
     needed = question.schema.get("required") or ()

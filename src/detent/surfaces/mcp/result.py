@@ -16,6 +16,8 @@ class Question(BaseModel):
     call: dict[str, Any] = Field(default={}, description="The exact call that waits; an answer is bound to its hash.")
     call_hash: str = ""
     irreversible: bool = False
+    data: dict[str, Any] = Field(default={}, description="Of a doubt: cause, result, lands_until (epoch seconds).")
+    earlier: dict[str, Any] = Field(default={}, description="The same deed, done or possibly done before.")
 
 
 class Standing(BaseModel):
@@ -29,6 +31,7 @@ class Standing(BaseModel):
     accepts: list[str] = Field(default=[], description="Events that `signal` may tell it now.")
     output: Any = None
     error: dict[str, Any] | None = None
+    alarms: list[str] = Field(default=[], description="Deeds that may have been done twice: tell your user.")
     checkpoint: str = ""
     cost_usd: float | None = Field(default=0.0, description="null when the cost of a call is not known")
 
@@ -42,6 +45,7 @@ class Line(BaseModel):
     status: str
     started_at: float
     updated_at: float
+    alarms: list[str] = []
 
 
 class Lines(BaseModel):
@@ -79,3 +83,9 @@ class Approval(BaseModel):
 
     approve: bool = Field(title="Do it?", description="Yes: it is done exactly as shown. No: it is rejected.")
     comment: str = Field(default="", title="Why", description="Kept in the journal.")
+
+
+class Again(Approval):
+    """What a person is asked before something is done that was done before; its result is used on stronger channels."""
+
+    approve: bool = Field(title="Do it again?", description="Yes: it is done once more, as shown. No: it is rejected.")

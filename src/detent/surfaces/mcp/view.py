@@ -56,6 +56,7 @@ class Reader:
             accepts=told["accepts"],
             output=told["output"],
             error=told["error"],
+            alarms=told["alarms"],
             checkpoint=told["checkpoint"],
             cost_usd=told["cost"],
         )
@@ -63,6 +64,8 @@ class Reader:
     def _question(self, caller: Caller, told: dict[str, Any]) -> Question:
         contract = load(caller.journal, told["run_id"]).run.contract(told["contract_id"])
         known = {name: told[name] for name in Question.model_fields if name in told}
+        if told["reason"] != "outcome_unknown":
+            known.pop("data", None)  # what an author shows to people is not for agents
         return Question(**known, irreversible=contract is not None and contract.is_irreversible)
 
     def runs(self, status: str, limit: int) -> Lines:
@@ -73,7 +76,12 @@ class Reader:
             records = caller.journal.runs(wanted, limit=min(limit, LIST_MAX)) if caller.has_journal() else []
             names = ("run_id", "state", "started_at", "updated_at")
             found = [
-                Line(machine=one.name, status=one.status.value, **{name: getattr(one, name) for name in names})
+                Line(
+                    machine=one.name,
+                    status=one.status.value,
+                    alarms=list(one.alarms),
+                    **{name: getattr(one, name) for name in names},
+                )
                 for one in (record.summary for record in records)
             ]
             return Lines(runs=found)

@@ -53,11 +53,16 @@ def _check(journal: Listing, run_id: str, contract_id: str, given: shape.Answer)
     contract = load(journal, run_id).run.contract(contract_id)
     if contract is None or not contract.is_asking or contract.question is None:
         raise NotWaiting(f"contract `{contract_id}` of run {run_id} has no open question")
-    reason = contract.question.reason
-    if reason == "outcome_unknown" and not given.outcome:
-        raise Refused(f"nobody knows whether `{contract_id}` has happened; say `outcome`")
-    if reason != "outcome_unknown" and given.outcome:
-        raise Refused(f"there is no doubt about `{contract_id}`: it has not been done yet; say `approved` or `data`")
+    is_doubt, is_use = contract.question.reason == "outcome_unknown", given.outcome == "use"
+    if is_doubt and (not given.outcome or is_use):
+        raise Refused(
+            f"nobody knows whether `{contract_id}` has happened; say `outcome`: happened, not_happened or give_up"
+        )
+    if is_use and not contract.question.earlier:
+        raise Refused(f"`{contract_id}` was not done before: there is no result to use; say `approved` or `data`")
+    if given.outcome and not is_doubt and not is_use:
+        ways = "`approved`, or `outcome: use`" if contract.question.earlier else "`approved` or `data`"
+        raise Refused(f"there is no doubt about `{contract_id}`: it has not been done yet; say {ways}")
     if given.args is not None:
         found = problems(arguments_schema(contract.question.schema, contract.input), given.args, "args")
         if found:

@@ -52,7 +52,8 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     quorum: int = 1
     approved_by: list[str] = []
     schema: dict[str, Any] = {}
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = {}  # of a doubt: cause, result, lands_until
+    earlier: dict[str, Any] = {}  # the same deed, done before: run_id, contract_id, status, at, by, result, error
     expires_at: float | None = None
 
 
@@ -77,6 +78,7 @@ class RunLine(msgspec.Struct, frozen=True):
     cost_usd: float
     checkpoint: str
     error: Failed | None = None
+    alarms: list[str] = []  # deeds that may have been done twice
 
 
 class RunPage(msgspec.Struct, frozen=True):
@@ -141,6 +143,7 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     paused: bool | None = None
     output: Any = None
     usage: dict[str, float] = {}
+    alarms: list[str] = []
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -201,6 +204,7 @@ class RunView(msgspec.Struct, frozen=True):
     variables: dict[str, Any]
     output: Any
     error: Failed | None
+    alarms: list[str]  # deeds that may have been done twice
     usage: dict[str, float]
     cost_usd: float
     checkpoint: str
@@ -284,7 +288,10 @@ class Signal(Asked, frozen=True):
 
 
 class Answer(Asked, frozen=True):
-    """The reply to a question: `approved`, or `data` of a form, or the `outcome` of a deed nobody is sure about."""
+    """The reply to a question: `approved`, or `data` of a form, or the `outcome` of a deed nobody is sure about.
+
+    `outcome: use` takes the result of the same deed, done before; `result` may say another one.
+    """
 
     approved: bool | None = None
     comment: Note = ""
@@ -293,8 +300,21 @@ class Answer(Asked, frozen=True):
     args: dict[str, Any] | None = None
     patch: dict[str, Any] = {}
     data: Any = None
-    outcome: Literal["", "happened", "not_happened", "give_up"] = ""
+    outcome: Literal["", "happened", "not_happened", "give_up", "use"] = ""
     result: Any = None
+
+
+class Settle(Asked, frozen=True):
+    """Which doubts (of `runs` and their children, about an `effect`, or `all`), and `outcome` or `probe`."""
+
+    runs: Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]], Meta(max_length=1000)] = []
+    effect: Name = ""
+    all: bool = False
+    outcome: Literal["", "happened", "not_happened", "give_up"] = ""
+    probe: bool = False  # ask the effects themselves
+    result: Any = None  # with happened: what it gave
+    comment: Note = ""
+    by: Name = ""
 
 
 class Cancel(Asked, frozen=True):

@@ -10,12 +10,13 @@ from detent.surfaces.server import (
     inbox,
     mind,
     run,
+    settling,
     stream,
     workshop,
 )
 from detent.surfaces.server.route import Route
 
-PARTS = (run, control, history, inbox, definition, stream, hook, assistant, mind, workshop, coding)
+PARTS = (run, control, history, inbox, settling, definition, stream, hook, assistant, mind, workshop, coding)
 
 
 def routes() -> tuple[Route, ...]:

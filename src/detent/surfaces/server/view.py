@@ -46,6 +46,7 @@ def line(summary: Summary) -> shape.RunLine:
         cost_usd=summary.cost_usd,
         checkpoint=summary.checkpoint,
         error=None if summary.error is None else shape.Failed(summary.error["type"], summary.error["message"]),
+        alarms=list(summary.alarms),
     )
 
 
@@ -128,6 +129,7 @@ def run_view(live: Live, last: int, why: Iterable[Entry] = ()) -> shape.RunView:
         variables=run.variables,
         output=run.output,
         error=failed(run.error),
+        alarms=list(run.alarms),
         usage=run.usage,
         cost_usd=run.usage.get("cost_usd", 0.0),
         checkpoint=live.head.hex(),
@@ -208,6 +210,7 @@ def delta(before: Run, after: Run) -> shape.Delta:
         paused=after.is_held if after.is_held != before.is_held else None,
         output=after.output if after.ended is not None and before.ended is None else None,
         usage=after.usage if after.usage != before.usage else {},
+        alarms=list(after.alarms) if after.alarms != before.alarms else [],
     )
 
 

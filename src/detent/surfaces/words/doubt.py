@@ -36,6 +36,9 @@ CHINESE: dict[str, str] = {
         "{key} 记为由运行 {run_id} 的 {name} 占用，而它并不持有"
     ),
     "run {run_id}: {problem}": "运行 {run_id}：{problem}",
+    "Do it again? [y]es, [u]se that result, [n]o, [e]dit, [l]ater? ": (
+        "再做一次吗？[y] 是，[u] 采用那个结果，[n] 否，[e] 修改，[l] 以后？"
+    ),
     "cause": "原因",
     "the process that made the call ended before an answer came": "发出调用的进程在得到回答之前结束了",
     "came back": "返回",

@@ -27,4 +27,9 @@ CHINESE: dict[str, str] = {
         "允许 MCP 客户端的用户也批准无法撤回的操作。"
     ),
     "{count} tools": "{count} 个工具",
+    "  {count} of them count as irreversible because nobody says otherwise whose word counts. If one only reads, write "
+    "`TOOL: {{effect: pure}}` under `tools` of `{name}` in {file}.": (
+        "  其中 {count} 个按不可逆处理，因为没有可信的说明。如果某个工具只是读取，请在 {file} 中 `{name}` 的 `tools` 下"
+        "写上 `工具名: {{effect: pure}}`。"
+    ),
 }
