@@ -11,11 +11,6 @@ from detent.surfaces.cli.text import columns, visible
 from detent.surfaces.language import _
 from detent.surfaces.tools import FILES, configured_servers, servers_here
 
-UNDECLARED = (
-    "  {count} of them count as irreversible because nobody says otherwise whose word counts. If one only reads, write "
-    "`TOOL: {{effect: pure}}` under `tools` of `{name}` in {file}."
-)
-
 
 @verb("mcp")
 @click.argument("what", type=click.Choice(["serve", "list", "tools"]), default="serve", metavar="[serve|list|tools]")
@@ -89,7 +84,14 @@ async def _tools(caller: Caller, names: list[str]) -> int:
         for line in columns(lines):
             caller.say(line)
         if one.undeclared:
-            caller.say(_(UNDECLARED, name=visible(one.name), count=len(one.undeclared), file=FILES[0]), "yellow")
+            about = _(
+                "  {count} of them count as irreversible because nobody says otherwise whose word counts. If one only "
+                "reads, write `TOOL: {{effect: pure}}` under `tools` of `{name}` in {file}.",
+                name=visible(one.name),
+                count=len(one.undeclared),
+                file=FILES[0],
+            )
+            caller.say(about, "yellow")
     if not found:
         caller.say(_("no servers: there is no {file} here", file=FILES[0]))
     return 1 if any(one.problem for one in found) else 0
