@@ -50,6 +50,7 @@ RELEASE = Machine(
                 "release.publish",
                 {"version": "{{ context.version }}", "upload_s": "{{ context.upload_s }}"},
                 ask=Question("Publish {{ context.version }} to everybody?"),
+                on_repeat="refuse",  # a version is published once; without this a person would be asked
             ),
         ),
     },
