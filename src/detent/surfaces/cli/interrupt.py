@@ -7,6 +7,7 @@ itself. Ours only wakes the loop, which does what is wanted between two of its c
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Coroutine
 from typing import Any, NoReturn, TypeVar
 
@@ -21,7 +22,8 @@ Result = TypeVar("Result")
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine to its end, as `asyncio.run` does; raises KeyboardInterrupt when Ctrl-C has ended it."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return asyncio.run(main)  # whoever started us wants Ctrl-C to do nothing, or something else
     try:
         with asyncio.Runner() as runner:
