@@ -21,6 +21,7 @@ TIMES = range(1_600_000_000, 2_000_000_000)
 NUMBERED = {
     "hash": re.compile(r"\b[0-9a-f]{64}\b"),
     "uuid": re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"),
+    "turn": re.compile(r"(?<=-)1[0-9a-f]{14}\b"),
     "id": re.compile(r"\b(?=[a-f]*[0-9])[0-9a-f]{16}\b|\b(?=[a-f]*[0-9])[0-9a-f]{12}\b"),
 }
 MARKED = {
