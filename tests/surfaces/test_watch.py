@@ -122,3 +122,8 @@ def test_watching_a_run_shows_where_it_stands_until_it_ends(detent: Detent) -> N
         assert screen.shows("plea  plea  done  completed")
         until(lambda: screen.process.poll() is not None)
         assert screen.process.returncode == 0
+
+
+def test_a_run_that_has_ended_is_not_waited_for_when_nothing_is_new(detent: Detent) -> None:
+    detent("run", "flows.py:QUICK", "--id", "quick", "--set", "text=hello")
+    assert detent("watch", "quick", "--after", "2", "--json").out == ""

@@ -14,11 +14,10 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, ReplayError
 from detent.host.embedded.claim import OPEN, kept, place_of
-from detent.host.embedded.journal import Batch, Claim, Journal, Record
+from detent.host.embedded.journal import CLAIMS, Batch, Claim, Journal, Record
 from detent.host.embedded.live import beginning, replay
 
 RUNS_MAX = 1_000_000
-ALL_CLAIMS = "select scope, key, run_id, contract_id, call_hash, at from claims"
 Place = tuple[str, str]
 
 
@@ -92,7 +91,7 @@ def differences(journal: Journal) -> list[Difference]:
             known.add(record.summary.run_id)
             for holder in _held(journal, record):
                 held.setdefault((holder.claim.scope, holder.claim.key), []).append(holder)
-        claims = {(row[0], row[1]): Claim(*row) for row in journal.rows(ALL_CLAIMS, ())}
+        claims = {(row[0], row[1]): Claim(*row) for row in journal.rows(CLAIMS, ())}
     found = [Difference("missing", _latest(holders)) for place, holders in held.items() if place not in claims]
     for place, claim in claims.items():
         holders = {(h.claim.run_id, h.claim.contract_id) for h in held.get(place, ())}

@@ -53,6 +53,7 @@ PRUNE = ("delete from events where run = ?", "delete from snapshots where run = 
 FREE_CLAIM = "delete from claims where scope = ? and key = ? and run_id = ? and contract_id = ?"
 PUT_NOTE = "insert or ignore into outbox (key, run_id, message, at) values (?, ?, ?, ?)"
 KEEP_NOTE = "update outbox set delivered_at = ?, tries = ?, problem = ? where key = ?"
+CLAIMS = "select scope, key, run_id, contract_id, call_hash, at from claims"  # older files have columns more
 NOTES = "select key, run_id, message, at, delivered_at, tries, problem from outbox"
 SUMMARY = (
     "select run_id, name, machine, state, status, seq, started_at, updated_at, wake_at, waiting, by, session, parent,"
@@ -239,7 +240,7 @@ class Journal:
 
     def claim(self, scope: str, key: str) -> Claim | None:
         """Who holds a key."""
-        row = self._one("select * from claims where scope = ? and key = ?", (scope, key))
+        row = self._one(f"{CLAIMS} where scope = ? and key = ?", (scope, key))
         return None if row is None else Claim(*row)
 
     def machine(self, digest: str) -> Machine:

@@ -41,7 +41,7 @@ class News:
 
     @property
     def run(self) -> Run:
-        """The run as of the last event told."""
+        """The run as of the last event read or told."""
         return self._run
 
     def news(self) -> Iterator[Entry]:
@@ -71,6 +71,7 @@ class News:
                 return
             self._follower = Follower(self._journal, self._run_id, self._after)
         yield from self._follower.more()
+        self._run = self._follower.run  # also when nothing is new, for the run may have ended
         self._version = version
 
 
