@@ -80,6 +80,17 @@ def test_a_row_may_name_the_cause_inside_a_branch() -> None:
     assert Story(machine).fail("look", "timeout.action").state == "failed"
 
 
+@pytest.mark.parametrize("rules", [1, 2])
+def test_a_group_that_failed_keeps_what_its_finished_branches_gave(rules: int) -> None:
+    machine = branching((LOOK,), (Action("other", "look"),), rows="a - done\na !* failed")
+    story = Story(machine, rules=rules).succeed("look", {"n": 1}).fail("other")
+    assert (story.state, "look" in story.run.results) == ("failed", rules == 2)
+    if rules == 2:
+        good = {"n": 1, "success": True}
+        assert story.run.results["both"]["success"] is False
+        assert (story.run.results["look"], story.run.results["both"]["branches"]["l"]) == (good, good)
+
+
 def test_fail_fast_does_not_wait_for_the_others() -> None:
     story = Story(branching((LOOK,), (Action("other", "look"),), fail_fast=True)).fail("other")
     assert (story.status, story.aborted) == (Status.FAILED, ["a/both.0.look/1"])

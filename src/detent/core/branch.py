@@ -110,6 +110,8 @@ def _join(draft: Draft, path: str, parent: Lane) -> None:
     children = [draft.lanes[f"{first}{index}"] for index in range(parent.spawned)]
     leave(draft, path + "/")
     if is_hopeless:
+        if draft.get("rules") >= 2:
+            _keep_results(draft, path, work, children, total, is_failed=True)
         ended(draft, path, _branch_failure(work, next(c for c in children if c.is_failed)))
     else:
         _merge(draft, path, work, children, total)
@@ -146,20 +148,29 @@ def _merge(draft: Draft, path: str, work: Work, children: list[Lane], total: int
             written[name] = value
     for name, value in written.items():
         draft.write(path, name, value)
-    gave = [_last(child) for child in children] + [None] * (total - len(children))
-    if work.each:
-        failed = [{"index": i, "error": c.error.type} for i, c in enumerate(children) if c.error is not None]
-        record(draft, path, work.action.id, {"items": gave, "failed": failed})
-    else:
-        for child in good:
-            for action, result in child.results.items():
-                record(draft, path, action, result)
-        names = {name: gave[index] for index, (name, _) in enumerate(work.branches)}
-        record(draft, path, work.action.id, {"branches": names})
+    _keep_results(draft, path, work, children, total)
     lane = draft.lanes[path]
     draft.lanes[path] = replace(lane, items=(), spawned=0, done=0, lost=0)
     draft.ready.append((path, lane.position + 1))
     return None
+
+
+def _keep_results(
+    draft: Draft, path: str, work: Work, children: list[Lane], total: int, is_failed: bool = False
+) -> None:
+    """Keep what each branch that has ended gave; those of a group that failed are kept as well."""
+    gave = [_last(child) for child in children] + [None] * (total - len(children))
+    mark = {"success": False} if is_failed else {}
+    if work.each:
+        failed = [{"index": i, "error": c.error.type} for i, c in enumerate(children) if c.error is not None]
+        record(draft, path, work.action.id, {"items": gave, "failed": failed, **mark})
+        return
+    for child in children:
+        if child.is_ended and not child.is_failed:
+            for action, result in child.results.items():
+                record(draft, path, action, result)
+    names = {name: gave[index] for index, (name, _) in enumerate(work.branches)}
+    record(draft, path, work.action.id, {"branches": names, **mark})
 
 
 def _last(lane: Lane) -> Any:
