@@ -148,6 +148,14 @@ def told(done: Done, marks: Marks) -> str:
     return "".join(pretty(marks.value(said)) for said in objects) + f"exit {done.code}\n"
 
 
+def test_doctor_makes_the_same_checks(detent: Detent, tmp_path: Path) -> None:
+    detent("run", "flows.py:QUICK", "--id", "quick", "--set", "text=hello")
+    said = detent("doctor", "--deep", "--json", code=None).json
+    for check in said["checks"]:  # what it finds is about this machine
+        check |= {"level": "<level>", "text": "<text>"}
+    compare("doctor.txt", pretty(Marks(tmp_path).value(said | {"ok": "<ok>"})))
+
+
 @pytest.mark.parametrize("area", SESSIONS)
 def test_a_session_says_what_it_said(detent: Detent, tmp_path: Path, area: str) -> None:
     marks, lines = Marks(tmp_path), []

@@ -3,6 +3,7 @@
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -12,7 +13,7 @@ from tests.golden.transcript import Marks, compare, pretty
 STAGE = Path(__file__).parent / "stage"
 DETENT = str(Path(sys.executable).with_name("detent"))
 CAR = {"what": "car", "amount": 5000}
-CALLS = (
+CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("run_start", {"workflow": "spend.yaml", "key": "k1", "input": CAR}),
     ("run_start", {"workflow": "nowhere.yaml", "key": "k2"}),
     ("run_get", {"run": "last"}),

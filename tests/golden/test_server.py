@@ -80,19 +80,18 @@ async def test_the_stream_of_a_run_from_its_start_to_its_end(tmp_path: Path) -> 
 
 async def test_the_stream_of_the_list(tmp_path: Path) -> None:
     marks, lines, seen, run_id = Marks(tmp_path), [], 0, ""
-    async with serving(tmp_path) as at:
-        async with contextlib.aclosing(at.events("/api/events")) as stream:  # type: ignore[type-var]
-            async for event in stream:
-                lines.append(written(marks, *event))
-                seen += 1
-                if seen == 1:
-                    run_id = await at.start("count")
-                elif seen == 2:
-                    await at.post(f"/api/runs/{run_id}/signals", {"name": "TICK", "data": {"turn": 1}})
-                elif seen == 3:
-                    await at.post(f"/api/runs/{run_id}/signals", {"name": "STOP"})
-                else:
-                    break
+    async with serving(tmp_path) as at, contextlib.aclosing(at.events("/api/events")) as stream:  # type: ignore[type-var]
+        async for event in stream:
+            lines.append(written(marks, *event))
+            seen += 1
+            if seen == 1:
+                run_id = await at.start("count")
+            elif seen == 2:
+                await at.post(f"/api/runs/{run_id}/signals", {"name": "TICK", "data": {"turn": 1}})
+            elif seen == 3:
+                await at.post(f"/api/runs/{run_id}/signals", {"name": "STOP"})
+            else:
+                break
     compare("stream-list.txt", "".join(lines))
 
 
