@@ -1,14 +1,13 @@
 """What every command says to a program (`--json`): one session per area, with real processes, as transcripts."""
 
-import json
 import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.golden.transcript import Marks, compare, pretty
-from tests.surfaces.command import Detent, Done
+from tests.golden.transcript import Marks, compare, pretty, told
+from tests.surfaces.command import Detent
 
 STAGE = Path(__file__).parent / "stage"
 SESSIONS = {
@@ -136,16 +135,6 @@ def detent(tmp_path: Path) -> Detent:
         del made.env[name]
     made.env |= {"HOME": str(tmp_path), "DETENT_LANG": "en"}
     return made
-
-
-def told(done: Done, marks: Marks) -> str:
-    """What a command said on stdout, object by object, and its exit code."""
-    rows = done.out.splitlines()
-    try:
-        objects = [json.loads(done.out)] if done.out.startswith("{\n") else [json.loads(row) for row in rows]
-    except ValueError:
-        return f"{marks.text(done.out)}exit {done.code}\n"
-    return "".join(pretty(marks.value(said)) for said in objects) + f"exit {done.code}\n"
 
 
 def test_doctor_makes_the_same_checks(detent: Detent, tmp_path: Path) -> None:

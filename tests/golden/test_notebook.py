@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden.test_commands import told
-from tests.golden.transcript import Marks, compare
+from tests.golden.transcript import Marks, compare, told
 from tests.surfaces.command import Detent
 
 JOURNAL = Path(__file__).parent / "journals" / "notebook.sqlite.gz"

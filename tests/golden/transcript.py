@@ -6,10 +6,13 @@ A transcript is a text in `transcripts/`. `DETENT_GOLDEN=write` writes it anew; 
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from tests.surfaces.command import Done
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 IS_WRITING = os.environ.get("DETENT_GOLDEN") == "write"
@@ -20,6 +23,7 @@ TIMES = range(1_600_000_000, 2_000_000_000)
 # What is numbered in the order it comes, so that a reader sees which two are the same.
 NUMBERED = {
     "hash": re.compile(r"\b[0-9a-f]{64}\b"),
+    "commit": re.compile(r"\b[0-9a-f]{40}\b"),
     "uuid": re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"),
     "turn": re.compile(r"(?<=-)1[0-9a-f]{14}\b"),
     "id": re.compile(r"\b(?=[a-f]*[0-9])[0-9a-f]{16}\b|\b(?=[a-f]*[0-9])[0-9a-f]{12}\b"),
@@ -28,6 +32,9 @@ MARKED = {
     "<time>": re.compile(
         r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?\b|\b1[6-9]\d{8}\.\d+"
     ),
+    "chk-<time>": re.compile(r"\bchk-\d{14}\b"),
+    "<seconds> s": re.compile(r"\b\d+(?:\.\d+)? s\b"),
+    "<python>": re.compile(re.escape(sys.executable)),
     "<clock>": re.compile(r"\b\d\d:\d\d:\d\d(?:\.\d+)?\b"),
     "127.0.0.1:<port>": re.compile(r"\b127\.0\.0\.1:\d+"),
     "<version>": re.compile(rf"(?<![\d.]){re.escape(version('detent'))}(?![\d.]*\d)"),
@@ -70,6 +77,16 @@ class Marks:
 def pretty(value: Any, *, is_sorted: bool = False) -> str:
     """A JSON value as a text that is read and compared line by line."""
     return json.dumps(value, indent=1, ensure_ascii=False, sort_keys=is_sorted) + "\n"
+
+
+def told(done: Done, marks: Marks) -> str:
+    """What a command said on stdout, object by object, and its exit code."""
+    rows = done.out.splitlines()
+    try:
+        objects = [json.loads(done.out)] if done.out.startswith("{\n") else [json.loads(row) for row in rows]
+    except ValueError:
+        return f"{marks.text(done.out)}exit {done.code}\n"
+    return "".join(pretty(marks.value(said)) for said in objects) + f"exit {done.code}\n"
 
 
 def compare(name: str, text: str) -> None:

@@ -27,7 +27,7 @@ async def note(contract: Contract) -> Outcome:
 @effect("mail.send", settle_s=0.0)
 async def send(contract: Contract) -> Outcome:
     """Do something that cannot be taken back."""
-    with Path("sent").open("a") as sent:  # noqa: ASYNC230
+    with Path(__file__).with_name("sent").open("a") as sent:
         sent.write(f"{contract.input['to']}\n")
     return Outcome({"sent": contract.input["to"]})
 
