@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from detent.core.attempt import NEVER_RETRIED
-from detent.core.chart import INSTANT, Place, Row
+from detent.core.chart import INSTANT, Place, Row, Work
 from detent.core.contract import Failure
 from detent.core.expression import is_constant, names
 from detent.core.machine import Action, Machine
@@ -22,6 +22,7 @@ NEVER_SAYS_NO = frozenset({
 })  # fmt: skip
 
 IsIrreversible = Callable[[Action], bool]
+Deeds = Mapping[tuple[str, str], Work]
 Facts = Mapping[str, Any]
 
 
@@ -46,20 +47,43 @@ class Trouble(NamedTuple):
     is_no: bool = False  # the action answered `success: false`, and is no error
 
 
+def deeds_of(machine: Machine, is_irreversible: IsIrreversible) -> Deeds:
+    """The irreversible actions, by state and name."""
+    return {
+        (state, one.action.id): one
+        for state, place in machine.chart.places.items()
+        for one in flat(place.work)
+        if is_irreversible(one.action)
+    }
+
+
 class Atlas:
     """A machine as the proof sees it."""
 
-    def __init__(self, machine: Machine, is_irreversible: IsIrreversible) -> None:
+    def __init__(self, machine: Machine, deeds: Deeds) -> None:
         self.places = machine.chart.places
-        self.deeds = {
-            (state, one.action.id): one
-            for state, place in self.places.items()
-            for one in flat(place.work)
-            if is_irreversible(one.action)
-        }
+        self.deeds = deeds
         self.carriers = _carriers(machine)
-        self.reached = _reached(machine)
+        self._ways: dict[str, list[Row]] = {}
+        self.reached = self._reached(machine.initial)
         self._steps = 0
+
+    def ways(self, state: str) -> list[Row]:
+        """Every row that can be taken from a state, whatever happens there."""
+        found = self._ways.get(state)
+        if found is None:
+            found = self._ways[state] = _ways(self.places[state])
+        return found
+
+    def _reached(self, initial: str) -> dict[str, Place]:
+        """The states that a run can come to."""
+        found, pending = {initial: self.places[initial]}, [initial]
+        while pending:
+            for way in self.ways(pending.pop()):
+                if way.row.target not in found:
+                    found[way.row.target] = self.places[way.row.target]
+                    pending.append(way.row.target)
+        return found
 
     def looked(self) -> None:
         """Count a step, so that the proof comes to an end."""
@@ -80,18 +104,6 @@ class Atlas:
 def _is_part(read: str, wanted: str) -> bool:
     """Whether a path is the wanted one or lies in it; all results together are looked at only as a whole."""
     return read == wanted or (wanted not in ("result", "approval") and read.startswith(wanted + "."))
-
-
-def _reached(machine: Machine) -> dict[str, Place]:
-    """The states that a run can come to."""
-    places, pending = machine.chart.places, [machine.initial]
-    found = {machine.initial: places[machine.initial]}
-    while pending:
-        for way in ways(places[pending.pop()]):
-            if way.row.target not in found:
-                found[way.row.target] = places[way.row.target]
-                pending.append(way.row.target)
-    return found
 
 
 def _carriers(machine: Machine) -> dict[str, set[str]]:
@@ -198,8 +210,7 @@ def taking(place: Place, trouble: Trouble) -> list[Row]:
     return [*found, *more] if is_sure else [*found, *more, *place.net]
 
 
-def ways(place: Place) -> list[Row]:
-    """Every row that can be taken from a state, whatever happens there."""
+def _ways(place: Place) -> list[Row]:
     if place.status is not None:
         return [way for rows in place.signals.values() for way in rows]
     found = {id(way): way for way in onward(place)}

@@ -17,11 +17,11 @@ from detent.define.atlas import (
     Mark,
     TooLarge,
     Trouble,
+    deeds_of,
     onward,
     refusals,
     taking,
     troubles,
-    ways,
 )
 from detent.define.deed import flat
 from detent.define.truth import truth
@@ -59,9 +59,10 @@ def together(proofs: Iterable[Proof]) -> Proof:
 
 def prove(machine: Machine, is_irreversible: IsIrreversible) -> Proof:
     """Look for ways to irreversible actions past failures and past people who said no."""
-    atlas = Atlas(machine, is_irreversible)
-    if not atlas.deeds:
+    deeds = deeds_of(machine, is_irreversible)
+    if not deeds:
         return Proof()
+    atlas = Atlas(machine, deeds)
     found: dict[tuple[str, int], Hole] = {}
     try:
         for hole in (*_after_failures(atlas), *_after_rejections(atlas)):
@@ -104,7 +105,7 @@ class _Search:
             if here == self._state:
                 continue  # what failed is done anew, and fails anew or not at all
             left = self._left(here, mark)
-            for way in ways(self._atlas.places[here]):
+            for way in self._atlas.ways(here):
                 self._atlas.looked()
                 if (
                     (way.row.target, left) not in seen
@@ -156,7 +157,7 @@ def _past(
             return Hole("rejection", trouble.action, rows, sources, deeds[0])
         if any(one.action.ask is not None for one in flat(atlas.places[here].work)):
             continue  # a new question, and so a new answer
-        for way in ways(atlas.places[here]):
+        for way in atlas.ways(here):
             atlas.looked()
             if way.row.target not in seen and not way.row.is_kill and truth(way.row.when, known) is not False:
                 seen.add(way.row.target)
