@@ -42,6 +42,13 @@ def test_the_cases_hold(path: Path, detent: Detent) -> None:
     assert not detent.has(".detent"), "nothing is left behind"
 
 
+def test_cases_can_say_that_a_call_failed_after_its_deed() -> None:
+    """Not among the others: those are played with deaths too, and a death in such a call is a doubt of its own."""
+    verdicts = try_cases(Path(__file__).parent / "evidence.test.yaml")
+    assert [verdict.id for verdict in verdicts if not verdict.ok] == []
+    assert len(verdicts) == 6
+
+
 def test_there_are_cases_for_every_rule() -> None:
     ids = [case.id for path in CASES for case in read_cases(path)]
     assert len(ids) == len(set(ids)) >= 40

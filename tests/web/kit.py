@@ -158,16 +158,25 @@ class Looker:
         self.context.set_default_timeout(PATIENCE_S * 1000)
         self.page: Page = self.context.new_page()
         self.complaints: list[str] = []
+        self.unanswered: list[tuple[str, str]] = []  # complaints about requests, with where they went to
+        self.failed: set[str] = set()  # where requests went to that nobody answered
         self.requests: list[str] = []
         self.may_be_refused = False  # whether this looker's requests may fail: the browser then complains of them
         self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("requestfailed", lambda request: self.failed.add(request.url))
         self.page.on("request", lambda request: self.requests.append(request.url))
 
     def _hear(self, said: ConsoleMessage) -> None:
         # Of a request that failed the browser says where it went to; of all else, which of our files is to blame.
         is_request = is_guarded(urlsplit(said.location["url"]).path)
-        if said.type == "error" and not (is_request and self.may_be_refused):
+        if said.type == "error" and self.may_be_refused and not is_request:
+            self.unanswered.append(
+                (said.location["url"], said.text)
+            )  # one of our files, if nobody was there to give it
+        elif said.type == "error" and not is_request:
+            self.complaints.append(said.text)
+        elif said.type == "error" and not self.may_be_refused:
             self.complaints.append(said.text)
 
     def go(self, place: str) -> Page:
@@ -181,6 +190,7 @@ class Looker:
         self.context.close()
         mine = (self.stage.address, "data:", "blob:")
         assert [url for url in self.requests if not url.startswith(mine)] == [], "the page asked somebody else"
+        self.complaints += [text for url, text in self.unanswered if url not in self.failed]
         assert self.complaints == [], f"the console shows errors: {self.complaints}"
 
 

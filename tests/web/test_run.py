@@ -115,7 +115,8 @@ def test_time_travel_shows_the_run_as_it_was_and_a_fork_lists_what_happened(stag
     dialog.get_by_role("button", name="Fork", exact=True).click()
     gone(page.get_by_role("dialog"))
     page.wait_for_url(lambda url: run_id not in url)
-    lit(page, "quiet")  # what cannot be taken back was done by the first run, and is not done again
+    lit(page, "publish")  # what cannot be taken back was done by the first run: its question says so
+    shown(page.get_by_text("was already done with these arguments").first)
     page.get_by_role("tab", name="Timeline").click()
     shown(page.get_by_text(f"fork of {run_id} at 2"))
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from detent.core.deed import Effect, OutcomeUnknown, PartialFailure
+from detent.core.deed import Effect, OutcomeUnknown
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
@@ -258,7 +258,7 @@ class _Stage:
                 if (run.id, contract.id) not in self._doubts:
                     continue
                 self._doubts.remove((run.id, contract.id))
-                if isinstance(self._world.owed(contract), OutcomeUnknown | PartialFailure):
+                if isinstance(self._world.owed(contract), OutcomeUnknown):
                     continue  # this doubt belongs to the case
                 done = self._world.done(contract.key)
                 said = {"outcome": "happened", "result": done[-1].result} if done else {"outcome": "not_happened"}
