@@ -170,14 +170,10 @@ class Looker:
     def _hear(self, said: ConsoleMessage) -> None:
         # Of a request that failed the browser says where it went to; of all else, which of our files is to blame.
         is_request = is_guarded(urlsplit(said.location["url"]).path)
-        if said.type == "error" and self.may_be_refused and not is_request:
-            self.unanswered.append(
-                (said.location["url"], said.text)
-            )  # one of our files, if nobody was there to give it
-        elif said.type == "error" and not is_request:
+        if said.type == "error" and not self.may_be_refused:
             self.complaints.append(said.text)
-        elif said.type == "error" and not self.may_be_refused:
-            self.complaints.append(said.text)
+        elif said.type == "error" and not is_request:  # one of our own files, which nobody was there to give
+            self.unanswered.append((said.location["url"], said.text))
 
     def go(self, place: str) -> Page:
         """Open a place of the page."""
