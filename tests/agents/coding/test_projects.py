@@ -68,6 +68,8 @@ def shelf() -> Path:
 def unpacked(project: Project, shelf: Path, folder: Path) -> Path:
     with tarfile.open(shelf / f"{project.pin.replace('==', '-')}.tar.gz") as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)  # there since 3.11.4
+        for member in archive.getmembers():  # without it, what root unpacks would belong to whoever packed it
+            member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
         archive.extractall(folder)  # noqa: S202  # what is on our own shelf
     root = folder / "project"
     shutil.move(folder / project.pin.replace("==", "-"), root)
