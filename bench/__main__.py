@@ -1,4 +1,7 @@
-"""`./run bench [GROUP] [--json]`: measure, print a table or a list, exit 1 if a bar is missed."""
+"""`./run bench [GROUP] [--json]`: measure, print a table or a list, exit 1 if a bar is missed.
+
+A group is one measure (`steps`) or all measures of one module (`engine`).
+"""
 
 import json
 import sys
@@ -7,15 +10,18 @@ from bench import analysis, assistant, coding, engine, git, kernel, notebook, se
 
 PARTS = (engine, git, kernel, notebook, server, workflows, coding, assistant, analysis)
 GROUPS = {name: measure for part in PARTS for name, measure in part.GROUPS.items()}
+MODULES = {part.__name__.removeprefix("bench."): tuple(part.GROUPS) for part in PARTS}
 
 
 def main(argv: list[str]) -> int:
     """Run the groups asked for."""
-    wanted = [word for word in argv if not word.startswith("-")]
-    unknown = [word for word in wanted if word not in GROUPS]
+    asked = [word for word in argv if not word.startswith("-")]
+    unknown = [word for word in asked if word not in GROUPS and word not in MODULES]
     if unknown:
-        print(f"there is no group `{unknown[0]}`; groups: {', '.join(GROUPS)}", file=sys.stderr)
+        known = dict.fromkeys([*MODULES, *GROUPS])
+        print(f"there is no group `{unknown[0]}`; groups: {', '.join(known)}", file=sys.stderr)
         return 2
+    wanted = {group for word in asked for group in MODULES.get(word, (word,))}
     figures = []
     for group, measure in GROUPS.items():
         if not wanted or group in wanted:

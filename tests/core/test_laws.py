@@ -38,9 +38,11 @@ from detent import (
     advance,
 )
 from detent.core import straight
+from detent.core.again import obstacle
 from detent.core.contract import MOVES
 from detent.core.events import RULES
 from detent.core.graft import FORK_RULES
+from detent.core.run import Lane
 from detent.errors import Refused
 from tests.core.story import EFFECTS
 from tests.effort import examples
@@ -253,7 +255,7 @@ def picked_event(run: Run, story: list[Step], at: float, kind: int, which: int, 
     if kind == 17:
         return ContractMoved(f"a/p/{which}", "succeed", at=at)
     if kind == 18:
-        return Signalled(("@hold", "@release", "@release", "@nonsense")[which % 4], by="ops", at=at)
+        return Signalled(("@hold", "@release", "@release", "@nonsense", "@retry")[which % 5], by="ops", at=at)
     if kind == 19:
         return Signalled("@wake", at=at + how * 10)
     return story[which % len(story)].event if how % 4 else Signalled("@cancel", at=at)
@@ -580,6 +582,32 @@ def nothing_that_costs_begins_once_a_limit_is_reached(machine: Machine, story: l
         for command in step.commands if is_reached and step.run.rules >= 2 else ():
             begun = step.run.contract(command.contract_id) if isinstance(command, Perform) else None
             assert begun is None or begun.effect not in step.run.priced
+
+
+@law
+def a_run_that_is_tried_again_goes_on_where_it_failed_and_repeats_nothing(machine: Machine, story: list[Step]) -> None:
+    for step in story:
+        run = step.run
+        if not run.seq:
+            continue
+        try:
+            again, commands, _ = advance(machine, run, Signalled("@retry", at=run.at + 1))
+        except Refused as refusal:
+            if obstacle(run) or "does not go together" in str(refusal):
+                continue
+            raise
+        assert run.wreck is not None
+        assert (run.ended, run.rules >= 2) in ((Status.FAILED, True), (Status.REJECTED, True))
+        assert is_alive(machine, again)
+        was = {one.path for one in unfolded(run.wreck.lane) if one.is_ended and not one.is_failed}
+        if again.state == run.wreck.state and again.ended is None:
+            assert was <= {lane.path for lane in again.lanes if lane.is_ended} or not again.lanes
+        begun = [again.contract(c.contract_id) for c in commands if isinstance(c, Perform | Ask)]
+        assert not any(one is not None and one.lane in was for one in begun if again.state == run.wreck.state)
+
+
+def unfolded(lane: Lane) -> list[Lane]:
+    return [lane, *(inner for child in lane.left for inner in unfolded(child))]
 
 
 @law

@@ -258,6 +258,28 @@ transitions:
 """
 
 
+def test_a_failed_run_is_tried_again_from_what_failed(detent: Detent) -> None:
+    text = """\
+states:
+  a:
+    type: initial
+    actions:
+      - {id: note, tool: files.append, params: {path: notes, text: "{{ run.id }}"}}
+      - {id: look, tool: files.read, params: {path: wanted}}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+"""
+    (detent.folder / "flow.yaml").write_text(text)
+    failed = detent("run", "flow.yaml", "--id", "one", code=1).out
+    assert re.search(r"try it again: .*retry one", failed)
+    detent("retry", "one", code=1)
+    detent.touch("wanted")
+    assert detent("retry", "one", "--json").json["status"] == "completed"
+    assert (detent.folder / "notes").read_text() == "one", "what was done is not done again"
+    assert "has ended as completed" in detent("retry", "one", code=2).err
+    assert detent("log", "one", "--verify").out.startswith("ok: ")
+
+
 def test_validate_proves_that_no_failure_leads_to_a_deed_or_shows_the_path(detent: Detent) -> None:
     file = detent.folder / "deploy.yaml"
     file.write_text(DEPLOY % "")

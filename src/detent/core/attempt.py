@@ -291,6 +291,8 @@ def finished(draft: Draft, contract: Contract) -> None:
     record(draft, path, contract.action, _failed_result(draft, contract, failure))
     work = draft.work(contract)
     if not (work.retries and _again(draft, contract, work, failure)):
+        if draft.run.rules >= 2:
+            draft.lanes[path] = replace(draft.lanes[path], broken=replace(contract, result=None))
         ended(draft, path, failure)
 
 

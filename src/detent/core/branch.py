@@ -73,7 +73,7 @@ def _spawn(draft: Draft, path: str, work: Work) -> None:
         return
     for index in range(lane.spawned, upto):
         child = f"{path}/{work.action.id}.{index}"
-        draft.lanes[child] = Lane(path=child, item=lane.items[index] if lane.items else None)
+        draft.lanes[child] = Lane(path=child, item=lane.items[index] if lane.items else None, skips=lane.skips)
         draft.ready.append((child, 0))
     draft.lanes[path] = replace(lane, spawned=upto)
 
@@ -108,6 +108,8 @@ def _join(draft: Draft, path: str, parent: Lane) -> None:
         return
     first = f"{path}/{work.action.id}."
     children = [draft.lanes[f"{first}{index}"] for index in range(parent.spawned)]
+    if is_hopeless and draft.get("rules") >= 2:
+        draft.lanes[path] = folded(draft, path)
     leave(draft, path + "/")
     if is_hopeless:
         if draft.get("rules") >= 2:
@@ -115,6 +117,15 @@ def _join(draft: Draft, path: str, parent: Lane) -> None:
         ended(draft, path, _branch_failure(work, next(c for c in children if c.is_failed)))
     else:
         _merge(draft, path, work, children, total)
+
+
+def folded(draft: Draft, path: str) -> Lane:
+    """A lane with its branches inside it, as they stand."""
+    lane = draft.lanes[path]
+    first = f"{path}/{draft.works(path)[lane.position].action.id}." if lane.spawned else ""
+    paths = [f"{first}{index}" for index in range(lane.spawned)]
+    left = tuple(folded(draft, one) for one in paths if one in draft.lanes)
+    return replace(lane, left=left) if left else lane
 
 
 def of_state(draft: Draft, path: str, failure: Failure) -> Failure:
@@ -166,7 +177,8 @@ def _keep_results(
         record(draft, path, work.action.id, {"items": gave, "failed": failed, **mark})
         return
     for child in children:
-        if child.is_ended and not child.is_failed:
+        # Of a group that failed, what the failed branches gave says why.
+        if child.is_ended and (is_failed or not child.is_failed):
             for action, result in child.results.items():
                 record(draft, path, action, result)
     names = {name: gave[index] for index, (name, _) in enumerate(work.branches)}

@@ -216,12 +216,17 @@ def _text(condition: Any) -> str:
     return condition if isinstance(condition, str) else str(bool(condition)).lower()
 
 
+def flat(work: Iterable[Work]) -> Iterator[Work]:
+    """These actions, and those in their branches."""
+    for one in work:
+        yield one
+        for _, inner in one.branches:
+            yield from flat(inner)
+
+
 def ids(work: Iterable[Work]) -> Iterator[str]:
     """The names of these actions, and of those in their branches."""
-    for one in work:
-        yield one.action.id
-        for _, inner in one.branches:
-            yield from ids(inner)
+    return (one.action.id for one in flat(work))
 
 
 def _waits(work: Iterable[Work]) -> Iterator[Work]:

@@ -72,6 +72,7 @@ class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     again: str = ""  # "run_id contract_id" of the same deed, which somebody wants done a second time
     is_lenient: bool = False  # nobody declared what it does: only a doubt keeps its key, every known end gives it back
     supersedes: str = ""
+    reopens: str = ""  # the child run that is gone on with, instead of a new one
     question: Question | None = None
     answers: tuple[Answer, ...] = ()  # what people said, to this question and to earlier ones
     answered: int = 0  # how many of the answers were for earlier questions

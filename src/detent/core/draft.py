@@ -45,6 +45,7 @@ class Draft:
         "settled",
         "state",
         "taken",
+        "wreck",
     )
 
     def __init__(self, machine: Machine, run: Run, event: Event) -> None:
@@ -65,6 +66,7 @@ class Draft:
         self.settled = False  # the state's work is over, well or with `failure`
         self.failure: Failure | None = None
         self.cause = run.error  # the latest failure, for an unhappy end
+        self.wreck = run.wreck  # what that failure left behind
         self.ending = run.ending
         self.ended = run.ended
         self.held = run.is_held

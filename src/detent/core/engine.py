@@ -6,7 +6,7 @@ An event that is not accepted raises `Refused` and changes nothing.
 
 from msgspec.structs import replace
 
-from detent.core import answer, attempt, budget, graft, lane, route, straight
+from detent.core import again, answer, attempt, budget, graft, lane, route, straight
 from detent.core.commands import Command
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.draft import Draft, remembered
@@ -17,6 +17,7 @@ from detent.core.events import (
     MIGRATE,
     RELEASE,
     REPEATED,
+    RETRY,
     RULED,
     RULES,
     WAKE,
@@ -143,6 +144,9 @@ def _own(draft: Draft, event: Signalled) -> None:
         return
     if event.name == EVIDENCE:
         _note_evidence(draft, event)
+        return
+    if event.name == RETRY:
+        again.retry(draft)
         return
     if draft.ended is not None or (draft.ending is not None and event.name == CANCEL):
         raise EventRefused(draft.state, event.name, ())

@@ -2,8 +2,9 @@
 
 Time, answers, results and their order enter a run only through these. Signals whose name begins with `@` are the
 host's own: `@wake` (a timer is due), `@cancel`, `@hold` and `@release` (pause), `@migrate`, `@policy` (what a rule
-said about a contract that goes on as it is, or about who may answer its question), `@repeat` (the deed a contract asks
-about was done before), `@evidence` (what came of a call after its contract had gone on without it).
+said about a contract that goes on as it is, or about who may answer its question), `@repeat` (what a contract asks
+about was done before), `@evidence` (what came of a call after its contract had gone on without it), `@retry` (a run
+that has failed goes on from what failed).
 """
 
 from typing import Any
@@ -19,7 +20,7 @@ from detent.core.question import Question
 # was done in another run is asked about.
 RULES = 2
 WAKE, CANCEL, HOLD, RELEASE, MIGRATE, RULED = "@wake", "@cancel", "@hold", "@release", "@migrate", "@policy"
-REPEATED, EVIDENCE = "@repeat", "@evidence"
+REPEATED, EVIDENCE, RETRY = "@repeat", "@evidence", "@retry"
 
 
 class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="started"):

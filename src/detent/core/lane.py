@@ -12,7 +12,7 @@ from detent.core.branch import begin as begin_branches
 from detent.core.branch import ended, record
 from detent.core.chart import INSTANT, Work
 from detent.core.check import is_variable
-from detent.core.contract import Failure
+from detent.core.contract import Contract, Failure
 from detent.core.draft import Draft
 from detent.core.run import Lane
 from detent.core.value import plain
@@ -36,13 +36,13 @@ def go_on(draft: Draft) -> None:
             _walk(draft, path, position)
 
 
-def reopen(draft: Draft, path: str, due_at: float) -> None:
+def reopen(draft: Draft, path: str, due_at: float = 0.0, before: Contract | None = None) -> None:
     """Open what a lane stands on once more, whatever its condition says by now, to be begun at `due_at` or at once."""
     lane = draft.lanes.get(path)
     if lane is None:
         return  # another lane, opened before, has ended the state
     try:
-        open_contract(draft, path, draft.works(path)[lane.position], due_at=due_at)
+        open_contract(draft, path, draft.works(path)[lane.position], before, due_at)
     except (ExpressionError, Refused) as error:
         ended(draft, path, _failure(error))
 
@@ -71,6 +71,8 @@ def _takes_time(draft: Draft, path: str, work: Work, position: int) -> bool:
     if work.when is not None and not draft.holds(work.when, draft.scope(path)):
         return False
     lane = draft.lanes[path]
+    if lane.skips and work.action.id in lane.skips:
+        return False
     if lane.position != position:
         draft.lanes[path] = replace(lane, position=position)
     if work.action.effect == "branches":

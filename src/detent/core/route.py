@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from detent.core import lane
 from detent.core.attempt import NEVER_RETRIED
-from detent.core.branch import leave
+from detent.core.branch import folded, leave
 from detent.core.budget import EXCEEDED
-from detent.core.chart import Row, ids
+from detent.core.chart import Row, flat, ids
 from detent.core.contract import Failure
 from detent.core.draft import Draft
 from detent.core.events import Signalled
+from detent.core.run import Lane, Wreck
 from detent.core.status import Status
 from detent.core.taken import Taken
 from detent.errors import ExpressionError, Refused
@@ -23,6 +24,8 @@ CHAIN_MAX = 10_000  # transitions one event may lead to
 REJECTIONS = ("approval_rejected", "already_done", "key_held")
 LIMITS = ("loop_limit", "timeout.workflow", "budget_exceeded")  # caught once; the second time the run fails
 HARD_LIMITS = ("loop_limit", "timeout.workflow")  # and these only by a row for their type
+RETRIED = (Status.FAILED, Status.REJECTED)
+FINAL = ("loop_limit", "budget_exceeded", "error_state", "no_transition", "expression_error")  # would only fail again
 UNNAMED = (*REJECTIONS, *LIMITS, "no_transition")  # ends of a run that no row was expected to take
 
 
@@ -54,7 +57,7 @@ def take_signal(draft: Draft, event: Signalled) -> bool:
         draft.changes["event"] = before
         return False
     if draft.ended is not None:
-        _reopen(draft)
+        reopen(draft)
     draft.changes["error"] = None
     _take(draft, way, event.name)
     return True
@@ -62,6 +65,8 @@ def take_signal(draft: Draft, event: Signalled) -> bool:
 
 def settle(draft: Draft, failure: Failure) -> None:
     """Break off the work of the state with this failure; the rows decide what follows."""
+    if draft.run.rules >= 2 and "" in draft.lanes:
+        _remember(draft, folded(draft, ""), draft.get("is_business_failure"))
     leave(draft)
     draft.settled, draft.failure = True, failure
 
@@ -86,6 +91,10 @@ def _settle(draft: Draft) -> None:
         changes["raised"] = ""
     if failure is not None:
         draft.cause = failure
+        if draft.get("rules") >= 2 and "" in draft.lanes:
+            _remember(draft, draft.lanes[""], draft.get("is_business_failure"))
+    elif work and changes.get("wreck", run.wreck) is not None:
+        changes["wreck"] = None
     if (failure is not None or work) and changes.get("error", run.error) is not failure:
         changes["error"] = failure
     way, event, reason = _choose(draft, failure, raised)
@@ -102,6 +111,12 @@ def _settle(draft: Draft) -> None:
         settle(draft, Failure("timeout.state", f"`{draft.state}` took too long"))
     else:
         draft.lanes.clear()  # the state waits for a signal
+
+
+def _remember(draft: Draft, lane: Lane | None, is_no: bool = False) -> None:
+    """Keep how the work stood that has failed, for whoever tries it again."""
+    draft.wreck = None if lane is None else Wreck(draft.state, lane, draft.get("local"), is_no)
+    draft.changes["wreck"] = draft.wreck
 
 
 def _pass(draft: Draft, raised: str) -> None:
@@ -141,6 +156,8 @@ def _choose(draft: Draft, failure: Failure | None, raised: str) -> tuple[Row | N
             return None, "", None
         broken = [t.event for t in draft.taken[said:] if t.kind == "condition" and t.value is None]
         stuck = Failure("no_transition", f"nothing leads on from `{draft.state}`")
+        if no is None:
+            draft.wreck = None  # the work is done; only the way on is missing
         if broken:
             stuck = Failure("expression_error", broken[0])
         elif no is not None and passed:
@@ -173,11 +190,24 @@ def _after_no(draft: Draft, no: Failure) -> Row | None:
     rows = draft.place.settled
     if draft.get("rules") >= 2:
         draft.cause = no
+        _remember(draft, _undone(draft))
         rows = [way for way in rows if way.when is not None or way.row.even_failed]
     way = _first(draft, rows)
     if way is not None and way.row.only_failed:
         draft.changes["error"] = no
     return way
+
+
+def _undone(draft: Draft) -> Lane | None:
+    """The work of a state from the first action that said no, without what succeeded; None: nobody knows which did."""
+    results, works = draft.get("results"), draft.place.work
+    said = {name: results[name].get("success") for name in ids(works) if isinstance(results.get(name), dict)}
+    no = {name for name, success in said.items() if success is False}
+    again = {one.action.id for one in flat(works) if no & set(ids((one,)))}  # these, and what they stand in
+    first = next((at for at, one in enumerate(works) if one.action.id in again), None)
+    if first is None:
+        return None
+    return Lane(position=first, skips=tuple(name for name in said if said[name] is True and name not in again))
 
 
 def _passed_over(draft: Draft) -> list[str]:
@@ -315,6 +345,9 @@ def end(draft: Draft, status: Status, failure: Failure | None, actor: str = "eng
     draft.settled = False
     draft.ending = status
     draft.changes.update(error=failure, state_deadline=0.0, deadline=0.0)
+    kept = draft.wreck if status in RETRIED and failure is not None and failure.type not in FINAL else None
+    if kept is not draft.get("wreck"):
+        draft.changes["wreck"] = kept
 
 
 def _close(draft: Draft) -> None:
@@ -328,7 +361,7 @@ def _close(draft: Draft) -> None:
         draft.say("note", subject="output", value=f"not computed: {error}")
 
 
-def _reopen(draft: Draft) -> None:
+def reopen(draft: Draft) -> None:
     """An end that can be left is left: the run lives again, with a new allowance of time."""
     longest = draft.machine.limits.max_duration_s
     draft.ended = draft.ending = None

@@ -29,6 +29,18 @@ class Lane(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     lost: int = 0  # and how many failed
     items: tuple[Any, ...] = ()  # what `each` gave
     results: dict[str, Any] = {}  # this branch's own
+    broken: Contract | None = None  # the attempt that ended it, to go on from
+    left: tuple["Lane", ...] = ()  # its branches as they stood when it failed
+    skips: tuple[str, ...] = ()  # actions that are done already, when the rest is tried again
+
+
+class Wreck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a failure left behind: enough to go on from what failed, without doing again what is done."""
+
+    state: str
+    lane: Lane
+    local: dict[str, Any] = {}
+    is_business_failure: bool = False  # of an action that is not tried again
 
 
 class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -71,6 +83,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     held_by: str = ""
     raised: str = ""  # what an effect of this state has raised; chooses the row, or rows, when the work is done
     is_business_failure: bool = False  # an action of this execution answered success: false
+    wreck: Wreck | None = None  # of the failure in `error`
     alarms: tuple[str, ...] = ()  # what somebody must look into: deeds that may have been done twice
     limits_hit: int = 0
     state_deadline: float = 0.0

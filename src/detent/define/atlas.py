@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from detent.core.attempt import NEVER_RETRIED
-from detent.core.chart import INSTANT, Place, Row, Work
+from detent.core.chart import INSTANT, Place, Row, Work, flat
 from detent.core.contract import Failure
 from detent.core.expression import is_constant, names
 from detent.core.machine import Action, Machine
-from detent.define.deed import flat
 from detent.define.truth import truth
 
 REJECTED = Failure("approval_rejected")

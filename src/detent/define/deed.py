@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from detent.core.chart import Work
+from detent.core.chart import flat
 from detent.core.check import OWN_EFFECTS
 from detent.core.deed import Declared, Effect
 from detent.core.machine import Action, Machine
@@ -56,8 +56,3 @@ def _has_deeds(machine: Machine, effects: Mapping[str, Effect]) -> bool:
 
 def _given(action: Action) -> dict[str, Any]:
     return action.input if isinstance(action.input, dict) else {}
-
-
-def flat(work: tuple[Work, ...]) -> list[Work]:
-    """These actions, and those in their branches."""
-    return [inner for one in work for inner in (one, *(deep for _, branch in one.branches for deep in flat(branch)))]

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from detent.core.chart import flat
 from detent.core.machine import Machine, Transition
 from detent.define.atlas import (
     Atlas,
@@ -23,7 +24,6 @@ from detent.define.atlas import (
     taking,
     troubles,
 )
-from detent.define.deed import flat
 from detent.define.truth import truth
 
 

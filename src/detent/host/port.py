@@ -64,6 +64,9 @@ class Host(Protocol):
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
         """Stop a run and everything it has under way."""
 
+    async def retry(self, run_id: str, *, by: str = "", id: str = "") -> Run:
+        """Let a run that has failed go on from what failed."""
+
     async def show(self, run_id: str) -> Run:
         """Where a run stands."""
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from detent.core.again import obstacle
 from detent.core.contract import Contract
 from detent.core.machine import Machine
 from detent.core.question import Question
@@ -47,6 +48,7 @@ class Story(NamedTuple):
     operator: Operator = honest
     signals: Sequence[tuple[str, Mapping[str, Any]]] = ()
     run_id: str = "story"
+    retries: int = 0  # how often the run is tried again when it has failed
 
 
 async def tell(world: World, story: Story) -> Run:
@@ -78,14 +80,23 @@ async def _tell_on(world: World, host: EmbeddedHost, story: Story) -> Run:
             _acknowledge(world, await host.signal(run.id, name, data, id=f"signal-{number}"))
     for _ in range(ROUNDS_MAX):
         run = await host.settled(story.run_id)
-        if run.ended is not None:
+        if run.ended is not None and not await _try_again(world, host, story, run):
             return run
-        if not await _answer_one(world, host, story, run):
+        if run.ended is None and not await _answer_one(world, host, story, run):
             until = run.wake_at or lands_until(run)
             if not until:
                 raise Stuck(f"run {run.id} waits in `{run.state}` and nobody answers")
             await asyncio.sleep(max(0.0, until - host.clock.now()) + 0.001)
     raise Stuck(f"run {story.run_id} did not end")
+
+
+async def _try_again(world: World, host: EmbeddedHost, story: Story, run: Run) -> bool:
+    """Let a failed run go on, as often as the story says, however often the process has died meanwhile."""
+    marks = [mark for number in range(story.retries) if not host.has_heard(run.id, mark := f"retry-{number}")]
+    if not marks or obstacle(run):
+        return False
+    _acknowledge(world, await host.retry(run.id, by="operator", id=marks[0]))
+    return True
 
 
 async def _answer_one(world: World, host: EmbeddedHost, story: Story, run: Run) -> bool:

@@ -374,10 +374,6 @@ class MortalHost(EmbeddedHost):
         super()._after(live, run)
         self._world.stirred.set()
 
-    def has_heard(self, run_id: str, event_id: str) -> bool:
-        """Whether the run has an event of that id."""
-        return self._has(self.load(run_id), event_id)
-
     async def rest(self, *, is_patient: bool = True) -> None:
         """Return when only somebody outside can move any run; the impatient do not wait for calls that hang."""
         seen: list[tuple[str, int]] = []

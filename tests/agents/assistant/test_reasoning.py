@@ -9,7 +9,7 @@ import pytest
 from detent.agents.assistant.fact import WARNING, line
 from detent.agents.assistant.store import Store
 from detent.agents.assistant.view import consequence, seen_by, snapshot, timeline, topology
-from detent.core import Contract, Effect, Outcome, Run, Status, effect
+from detent.core import Contract, Declared, Effect, Outcome, Run, Status, effect
 from detent.errors import NotWaiting, Refused
 from tests.agents.assistant.stage import Post, Stage, asking, speaking
 
@@ -121,6 +121,28 @@ async def test_a_tool_that_was_offered_as_harmless_and_is_not_is_asked_about(tmp
         run = await scene.say("I prefer tea")
         assert run.status is Status.WAITING
         assert post.sent == []
+
+
+async def test_where_an_argument_decides_the_kind_only_a_deed_asks(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def visit(contract: Contract) -> Outcome:
+        seen.append(contract.input.get("method", ""))
+        return Outcome("seen")
+
+    declared = Declared(kind_by="method", kinds={"": "pure", "GET": "pure", "PUT": "idempotent"})
+    answers = [asking("visit"), asking("visit", method="get"), asking("visit", method="POST"), "end"]
+    tool = Effect("visit", visit, declared, about="Visit a place.", schema={"type": "object"})
+    async with speaking(tmp_path, tool, says=answers) as scene:
+        run = await scene.say("I prefer tea")
+        assert (seen, run.waiting[0].input) == (["", "get"], {"method": "POST"})
+        (offer,) = [one["function"] for one in scene.heard[0]["tools"]]
+        assert offer["description"].endswith("unless method is one of GET, PUT)")
+        await scene.answer(run, approved=True)
+        assert seen[2:] == ["POST"]
+    async with speaking(tmp_path / "strict", tool, says=answers, settings={"visit": {"kind": "irreversible"}}) as scene:
+        run = await scene.say("I prefer tea")
+        assert run.waiting[0].input == {}, "settings may make a tool stricter"
 
 
 async def test_arguments_that_do_not_fit_reach_no_tool(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from detent.surfaces.source import Sources
 
 FLOWS = """
 import asyncio
+import json
 from pathlib import Path
 
 from detent import Action, EffectFailed, Machine, Question, Status, effect, table
@@ -89,9 +90,11 @@ PAIR = simple("pair", Action("send", "mail.send", {"to": "{{ context.to }}"}), A
 TALK = simple("talk", Action("talk", "talk"))
 CELL = simple("cell", Action("cell", "cell", {"html": "{{ context.html }}"}))
 STEADY = simple("steady", Action("steady", "steady"))
+BOTH = simple("both", Action("kid", "child", {"machine": json.loads(simple("kid").to_json())}), Action("ask", "ask",
+              ask=Question("Is it fine?")))
 COUNT = Machine("count", "on", table("on TICK on\\non STOP off"), ends={"off": Status.COMPLETED})
 """
-NAMES = ("MAIL", "PLEA", "FORM", "PAIR", "TALK", "CELL", "STEADY", "COUNT")
+NAMES = ("MAIL", "PLEA", "FORM", "PAIR", "TALK", "CELL", "STEADY", "BOTH", "COUNT")
 APPROVAL = """\
 name: approval
 input: {what: string, amount: number}

@@ -137,24 +137,35 @@ async def test_pause_resume_and_cancel(tmp_path: Path) -> None:
         assert "paused already" in (await at.post(f"/api/runs/{run_id}/pause", {}, 409))["error"]["message"]
         assert (await at.post(f"/api/runs/{run_id}/resume"))["paused"] is False
         over = await at.post(f"/api/runs/{run_id}/cancel", {"reason": "not needed"})
-        assert (over["status"], over["can"]["retry"]) == ("cancelled", True)
+        assert (over["status"], over["can"]["retry"]) == ("cancelled", False)
         assert "has ended" in (await at.post(f"/api/runs/{run_id}/resume", {}, 409))["error"]["message"]
         assert (await at.post(f"/api/runs/{run_id}/cancel", {}, 409))["error"]["type"] == "event_refused"
 
 
-async def test_a_retry_repeats_what_failed_and_tells_what_was_done(tmp_path: Path) -> None:
+async def test_a_run_that_has_ended_is_resumed_while_its_family_is_open(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        run_id = await at.start("both")
+        await at.until(run_id, "waiting")
+        child = f"{run_id}.working.kid.1"
+        assert (await at.post(f"/api/runs/{child}/resume"))["status"] == "completed"
+        await at.post(f"/api/runs/{run_id}/cancel")
+        assert "has ended (completed)" in (await at.post(f"/api/runs/{child}/resume", {}, 409))["error"]["message"]
+
+
+async def test_a_retry_goes_on_from_what_failed(tmp_path: Path) -> None:
     async with stage(tmp_path) as at:
         run_id = await at.start("pair", to="lee")
         failed = await at.until(run_id, "failed")
-        assert failed["error"]["message"] == "not yet"
+        assert (failed["error"]["message"], failed["can"]["retry"]) == ("not yet", True)
+        (line,) = (await at.get("/api/runs"))["runs"]
+        assert line["error"] == {"type": failed["error"]["type"], "message": "not yet"}
         (tmp_path / "go").touch()
-        again = await at.post(f"/api/runs/{run_id}/retry", {"key": "x"}, 201)
-        assert [deed["effect"] for deed in again["deeds"]["before"]] == ["mail.send"]
-        new = again["run"]["run_id"]
-        await at.until(new, "completed")
+        again = await at.post(f"/api/runs/{run_id}/retry", {"key": "x"})
+        assert (again["run_id"], again["error"]) == (run_id, None)
+        done = await at.until(run_id, "completed")
         assert (tmp_path / "sent").read_text() == "lee\n"
-        assert (await at.post(f"/api/runs/{run_id}/retry", {"key": "x"}, 201))["run"]["run_id"] == new
-        assert "only one that failed" in (await at.post(f"/api/runs/{new}/retry", {}, 409))["error"]["message"]
+        assert (await at.post(f"/api/runs/{run_id}/retry", {"key": "x"}))["seq"] == done["seq"], "once"
+        assert "only one that failed" in (await at.post(f"/api/runs/{run_id}/retry", {}, 409))["error"]["message"]
 
 
 async def test_a_fork_begins_where_the_run_was_and_lists_later_deeds(tmp_path: Path) -> None:

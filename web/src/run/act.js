@@ -52,25 +52,37 @@ function Deeds({ title, deeds }) {
     ${Object.keys(deed.input).length > 0 && html`<${Value} value=${deed.input} depth=${1} />`}</li>`)}</ul></div>`;
 }
 
-/** Fork and retry: a new run, and first the list of what a new run does not undo. */
-function ForkDialog({ store, close, isRetry }) {
-  const seq = isRetry ? 0 : store.past.value?.seq || store.run.value.seq;
-  const [deeds, setDeeds] = useState(null);
+function RetryDialog({ store, close }) {
   const [busy, setBusy] = useState(false);
-  useEffect(() => { attempt(() => call(`${store.base}/deeds${seq ? `?at=${seq}` : ""}`)).then(setDeeds); }, []);
   const send = async (event) => {
     event.preventDefault();
     setBusy(true);
-    const made = await attempt(() => (isRetry ? call(`${store.base}/retry`, {}) : call(`${store.base}/fork`, { at: String(seq) })), _("A new run has begun."));
+    if (await attempt(() => call(`${store.base}/retry`, {}), _("It goes on from what failed."))) { store.reread(); close(); } else setBusy(false);
+  };
+  return html`<${Dialog} title=${_("Try again")} close=${close}><form class="stack" onSubmit=${send}>
+    <p class="soft">${_("The run goes on from what failed. What is done stays done, and a yes to the same call holds. A deed that may have happened asks first.")}</p>
+    <${Ends} close=${close}><button class="main" disabled=${busy}>${_("Try again")}</button></${Ends}></form></${Dialog}>`;
+}
+
+/** Fork: a new run, and first the list of what a new run does not undo. */
+function ForkDialog({ store, close }) {
+  const seq = store.past.value?.seq || store.run.value.seq;
+  const [deeds, setDeeds] = useState(null);
+  const [busy, setBusy] = useState(false);
+  useEffect(() => { attempt(() => call(`${store.base}/deeds?at=${seq}`)).then(setDeeds); }, []);
+  const send = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    const made = await attempt(() => call(`${store.base}/fork`, { at: String(seq) }), _("A new run has begun."));
     if (made) { close(); go(["runs", made.run.run_id]); } else setBusy(false);
   };
-  const title = isRetry ? _("Try again") : _("Begin a new run as this one was after event {seq}", { seq });
+  const title = _("Begin a new run as this one was after event {seq}", { seq });
   return html`<${Dialog} title=${title} close=${close}><form class="stack" onSubmit=${send}>
-    <p class="soft">${isRetry ? _("A new run begins where this one stood before it ended. What succeeded stays done; what failed is tried again.") : _("This run stays as it is.")}</p>
+    <p class="soft">${_("This run stays as it is.")}</p>
     ${deeds && !deeds.before.length && !deeds.after.length && html`<div class="note good">${_("This run has changed nothing outside.")}</div>`}
     ${deeds && html`<${Deeds} title=${_("Already happened; a new run does not take it back")} deeds=${deeds.before} />
       <${Deeds} title=${_("Happened later in this run; the new one may come to it again, and is then asked or refused")} deeds=${deeds.after} />`}
-    <${Ends} close=${close}><button class="main" disabled=${busy || !deeds}>${isRetry ? _("Try again") : _("Fork")}</button></${Ends}></form></${Dialog}>`;
+    <${Ends} close=${close}><button class="main" disabled=${busy || !deeds}>${_("Fork")}</button></${Ends}></form></${Dialog}>`;
 }
 
 function VerifyButton({ store }) {
@@ -98,7 +110,8 @@ export function Acts({ store }) {
     ${!isPast && can.cancel && html`<button class="harm" onClick=${() => setOpen("cancel")}>${_("Stop…")}</button>`}
     ${open === "signal" && html`<${SignalDialog} store=${store} close=${close} />`}
     ${open === "cancel" && html`<${CancelDialog} store=${store} close=${close} />`}
-    ${(open === "fork" || open === "retry") && html`<${ForkDialog} store=${store} close=${close} isRetry=${open === "retry"} />`}</div>`;
+    ${open === "retry" && html`<${RetryDialog} store=${store} close=${close} />`}
+    ${open === "fork" && html`<${ForkDialog} store=${store} close=${close} />`}</div>`;
 }
 
 /** The journal and the picture to keep, the proof, and the address of what is seen. */

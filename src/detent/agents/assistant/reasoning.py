@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from detent.agents.assistant import emotion, fact, form
 from detent.agents.assistant.key import STYLE, old_hash
-from detent.core.deed import EffectFailed
+from detent.core.deed import Declared, EffectFailed
 from detent.core.expression import compile_template
 from detent.core.schema import problems
 from detent.effects.llm import Spoken, spoken
@@ -74,6 +74,9 @@ def _words(given: Mapping[str, Any]) -> Any:
 
 def _described(tool: Mapping[str, Any]) -> str:
     mark = " (irreversible: a person is asked first)" if tool.get("kind") == "irreversible" else ""
+    if mark and tool.get("kind_by"):
+        harmless = ", ".join(value for value, kind in tool["kinds"].items() if value and kind != "irreversible")
+        mark = f" (irreversible, so that a person is asked first, unless {tool['kind_by']} is one of {harmless})"
     return f"{tool.get('description', '')}{mark}".strip()
 
 
@@ -190,7 +193,7 @@ def _tool(thought: Thought, wanted: dict[str, Any]) -> Decision:
         text = f"Stopped: {service}.{method} was wanted {IN_A_ROW_MAX + 1} times in a row."
         return thought.leads_to("END", response=text, is_forced_stop=True)
     is_marked = bool(marks.get("irreversible") or marks.get("_irreversible"))  # may only make it stricter
-    is_irreversible = tool.get("kind", "irreversible") == "irreversible" or is_marked
+    is_irreversible = is_marked or _kind(tool, arguments) == "irreversible"
     try:
         key = _key(tool, arguments) if is_irreversible else ""
     except DetentError as error:
@@ -209,6 +212,12 @@ def _tool(thought: Thought, wanted: dict[str, Any]) -> Decision:
         "said": thought.patch["response"],
     }
     return thought.leads_to("TOOL", call={**call, "question": _question(call)})
+
+
+def _kind(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+    """The kind of a call with these arguments; the engine finds the same when it makes the contract."""
+    said = {name: tool[name] for name in ("kind", "kind_by", "kinds") if name in tool}
+    return Declared(**said).kind_of(arguments)
 
 
 def _question(call: Mapping[str, Any]) -> str:

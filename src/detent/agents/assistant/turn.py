@@ -111,9 +111,12 @@ def left(run: Run, ledger: Ledger) -> dict[str, Any] | None:
 def tool_of(effect: Effect, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """An effect as the model is offered it; settings may only make it stricter."""
     given = {name: value for name, value in (settings or {}).items() if name in _TOOL_KEYS}
-    kind = "irreversible" if given.get("kind") == "irreversible" else effect.declared.kind
-    about = {"name": effect.name, "description": effect.about, "schema": effect.schema}
-    return {**about, **given, "kind": kind}
+    about: dict[str, Any] = {"name": effect.name, "description": effect.about, "schema": effect.schema}
+    if given.get("kind") == "irreversible":
+        return {**about, **given}
+    declared = effect.declared
+    by_argument = {"kind_by": declared.kind_by, "kinds": declared.kinds} if declared.kind_by else {}
+    return {**about, **given, "kind": declared.kind, **by_argument}
 
 
 def offered(effects: Iterable[Effect], settings: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
-from detent.host.embedded.child import child_id, child_machine
+from detent.host.embedded.child import awaiting, child_id, child_machine
 from detent.host.embedded.crew import Crew
 from detent.host.embedded.doubt import Doubts, owned
 from detent.host.embedded.live import Live
@@ -94,10 +94,10 @@ class Attempts:
                 task.cancel()
             elif contract_id in live.dispatched:
                 self._never_left(live, contract_id)
-        child = child_id(live.run.id, contract_id)
-        if self._host.live(child) is not None or self._host.journal.record(child) is not None:
-            mark = f"{contract_id}{_CHILD_MARK}"
-            self._host.spawn(live, mark, self._cancel_child(live, mark, child))
+        for child in filter(None, (child_id(live.run.id, contract_id), contract.reopens)):
+            if self._host.live(child) is not None or self._host.journal.record(child) is not None:
+                mark = f"{contract_id}{' again' if child == contract.reopens else ''}{_CHILD_MARK}"
+                self._host.spawn(live, mark, self._cancel_child(live, mark, child))
 
     def drop(self, live: Live) -> None:
         """Stop whatever a run has under way; its journal has broken off, and nothing more is said of it."""
@@ -248,6 +248,8 @@ class Attempts:
     async def _child(self, live: Live, contract: Contract) -> Outcome:
         """Start (or find again) the run this contract stands for, and wait for it to call back."""
         machine = child_machine(self._host.journal, live.machine, contract)
+        if contract.reopens and await self._goes_on(contract):
+            return _waiting_for(contract.reopens)
         run_id = child_id(live.run.id, contract.id)
         given = contract.input.get("input")
         try:
@@ -263,7 +265,14 @@ class Attempts:
             source=live.run.source,
             parent=f"{live.run.id} {contract.id}",
         )
-        return Outcome(question=Question(f"waits for run {run_id}", "callback", data={"run_id": run_id}))
+        return _waiting_for(run_id)
+
+    async def _goes_on(self, contract: Contract) -> bool:
+        """Whether the child that failed goes on from what failed, instead of a new one from the beginning."""
+        try:
+            return await self._host.retry_child(contract.reopens, f"retry {contract.id}")
+        except DetentError:
+            return False  # it is not there any more, or cannot be read
 
     @owned
     async def _cancel_child(self, live: Live, mark: str, run_id: str) -> None:
@@ -281,7 +290,7 @@ class Attempts:
             live = self._host.load(parent_id)
         except DetentError:
             return  # the parent is gone or damaged; the child's own record stands
-        contract = live.run.contract(contract_id)
+        contract = awaiting(live.run, run.id, contract_id)
         if contract is None or contract.status is not Status.WAITING:
             return
         error = None
@@ -298,7 +307,7 @@ class Attempts:
             self.tell(
                 live,
                 ContractMoved(
-                    contract_id, "resume", result=result, error=error, actor="child", at=self._host.clock.now()
+                    contract.id, "resume", result=result, error=error, actor="child", at=self._host.clock.now()
                 ),
             )
         except DetentError as problem:
@@ -332,3 +341,7 @@ class Attempts:
             return  # not a run of ours: somebody else will call back
         if child.run.ended is not None and not child.unwritten:
             self.hand_up(child.run)
+
+
+def _waiting_for(run_id: str) -> Outcome:
+    return Outcome(question=Question(f"waits for run {run_id}", "callback", data={"run_id": run_id}))

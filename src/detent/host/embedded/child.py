@@ -12,6 +12,7 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.deed import Declared, Effect, EffectFailed, Outcome
 from detent.core.machine import Machine
+from detent.core.run import Run
 from detent.errors import Unknown
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ def child_id(run_id: str, contract_id: str) -> str:
     if len(full) <= RUN_ID_MAX:
         return full
     return f"{full[: RUN_ID_MAX - 33]}~{hashlib.sha256(full.encode()).hexdigest()[:32]}"
+
+
+def awaiting(parent: Run, run_id: str, contract_id: str) -> Contract | None:
+    """The open contract that a child run carries out: the one that began it, or one that goes on with it."""
+    own = parent.contract(contract_id)
+    return own or next((one for one in parent.contracts if one.reopens == run_id), None)
 
 
 def child_machine(journal: "Journal", parent: Machine, contract: Contract) -> Machine:

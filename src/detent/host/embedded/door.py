@@ -40,6 +40,7 @@ VERBS = frozenset(
         "show",
         "hold",
         "release",
+        "retry",
         "fork",
         "migrate",
         "settled",

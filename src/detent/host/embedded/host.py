@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
 from detent.core.contract import Contract
-from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, RULES, ContractMoved, Signalled, Started
+from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, RETRY, RULES, ContractMoved, Signalled, Started
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import SPEAKER
@@ -178,6 +178,10 @@ class EmbeddedHost(Drive):
             return await self._on_disk(live)
         return await self._tell(live, event)
 
+    def has_heard(self, run_id: str, event_id: str) -> bool:
+        """Whether the run has an event of that id."""
+        return self._has(self.load(run_id), event_id)
+
     async def hold(self, run_id: str, *, by: str = "", id: str = "") -> Run:
         """Pause: what is at work goes on, nothing new begins."""
         return await self._once(self.load(run_id), Signalled(HOLD, {}, by, self.clock.now(), id))
@@ -185,6 +189,23 @@ class EmbeddedHost(Drive):
     async def release(self, run_id: str, *, by: str = "", id: str = "") -> Run:
         """Go on after `hold`."""
         return await self._once(self.load(run_id), Signalled(RELEASE, {}, by, self.clock.now(), id))
+
+    async def retry(self, run_id: str, *, by: str = "", id: str = "") -> Run:
+        """Let a failed run go on from what failed; what is done stays done, and a yes to the same call holds."""
+        live = self.load(run_id)
+        if live.run.parent:
+            above = live.run.parent.partition(" ")[0]
+            raise Refused(f"run {run_id} was started by run {above}; try that one again")
+        return await self._once(live, Signalled(RETRY, {}, by, self.clock.now(), id))
+
+    async def retry_child(self, run_id: str, id: str) -> bool:
+        """Let a child run go on because its parent does; whether it goes on now."""
+        live = self.load(run_id)
+        try:
+            await self._once(live, Signalled(RETRY, {}, "parent", self.clock.now(), id))
+        except Refused:
+            return live.run.ended is None
+        return True
 
     async def migrate(
         self,

@@ -18,7 +18,7 @@ from detent.core.taken import Taken
 from detent.errors import DetentError, JournalError, Refused, ReplayError, Unknown
 from detent.host.embedded.journal import Batch, Journal, Record, chain, encode, genesis
 
-ENGINE = "3"  # changes when the fold's meaning does: older snapshots are then ignored
+ENGINE = "4"  # changes when the fold's meaning does: older snapshots are then ignored
 SNAPSHOT_EVERY = 100
 CHECKPOINT_MIN = 6  # letters
 ERROR_MAX = 500  # letters of a message in the list

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from detent.core.events import CANCEL, RELEASE, Signalled
 from detent.core.status import Status
 from detent.errors import DetentError
+from detent.host.embedded.child import awaiting
 from detent.host.embedded.family import children, family
 from detent.host.embedded.live import Live
 from detent.host.embedded.outcome import run_again
@@ -76,7 +77,7 @@ def recover_child(host: "EmbeddedHost", run_id: str, parent: str, has_ended: boo
         above = host.load(parent_id).run
     except DetentError:
         return  # the parent is damaged: its child is left as it is until somebody has looked
-    contract = above.contract(contract_id)
+    contract = awaiting(above, run_id, contract_id)
     if has_ended:
         if contract is not None and contract.status is Status.WAITING:
             host.attempts.hand_up(host.load(run_id).run)

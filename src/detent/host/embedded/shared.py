@@ -164,6 +164,10 @@ class SharedHost:
         """Go on after a pause."""
         return await self._run("release", run_id=run_id, by=by, id=_mark())
 
+    async def retry(self, run_id: str, *, by: str = "", id: str = "") -> Run:
+        """Let a run that has failed go on from what failed."""
+        return await self._run("retry", run_id=run_id, by=by, id=id or _mark())
+
     async def migrate(
         self,
         run_id: str,

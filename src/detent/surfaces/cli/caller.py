@@ -25,7 +25,21 @@ if TYPE_CHECKING:
 DEFAULT_HOME = ".detent"
 # The commands that can make a run act, so that a policy matters to them.
 DRIVING = frozenset(
-    {"run", "chat", "signal", "approve", "reject", "answer", "settle", "cancel", "resume", "fork", "migrate", "serve"}
+    {
+        "run",
+        "chat",
+        "signal",
+        "approve",
+        "reject",
+        "answer",
+        "settle",
+        "cancel",
+        "resume",
+        "retry",
+        "fork",
+        "migrate",
+        "serve",
+    }
 )
 
 

@@ -1,4 +1,4 @@
-"""Commands that move a run from outside: signal, cancel, pause, resume, fork, migrate."""
+"""Commands that move a run from outside: signal, cancel, pause, resume, retry, fork, migrate."""
 
 from pathlib import Path
 
@@ -118,6 +118,16 @@ def _given(caller: Caller, standings: list[Standing]) -> int:
     return code
 
 
+@verb("retry")
+@run_argument
+@no_wait_option
+@by_option
+async def retry(caller: Caller, run: str, by: str) -> int:
+    """Let a failed run go on from what failed; what is done stays done."""
+    summary = caller.find(run).summary
+    return await move(caller, summary.run_id, summary.seq, lambda host: host.retry(summary.run_id, by=by))
+
+
 @verb("fork")
 @run_argument
 @click.option("--at", default="", metavar="CHECKPOINT|SEQ", help=_("After which event; by default the latest."))
@@ -186,4 +196,12 @@ def _is_same_place(new: str, old: str) -> bool:
     return new == old or (is_plain and Path(new).parent == Path(old).parent)
 
 
-COMMANDS = {"signal": signal, "cancel": cancel, "pause": pause, "resume": resume, "fork": fork, "migrate": migrate}
+COMMANDS = {
+    "signal": signal,
+    "cancel": cancel,
+    "pause": pause,
+    "resume": resume,
+    "retry": retry,
+    "fork": fork,
+    "migrate": migrate,
+}

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from detent.core.again import obstacle
 from detent.core.contract import Failure
 from detent.core.run import Run
 from detent.core.status import Status
@@ -27,6 +28,7 @@ CODES = {
 }
 COLOURS = {Status.COMPLETED: "green", Status.FAILED: "red", Status.REJECTED: "red", Status.WAITING: "yellow"}
 DEPTH_MAX = 8
+GUESTS = ("coding", "notebook", "assistant")  # agents have words of their own for trying again
 CODE_WAYS = {
     "CONFIRMING": (("confirm",), ("revise", "WISH"), ("cancel",)),
     "BLOCKED": (("fix", "HINT"), ("retry",), ("skip",), ("rollback",)),
@@ -101,6 +103,8 @@ class Standing:
             yield from _holder(self.caller, run.error)
             for row in run.error.data.get("passed_over", ()):
                 yield _("  not taken: `{row}`, which has no condition and so is for success", row=visible(str(row))), ""
+            if not (run.parent or self.machine.name in GUESTS or obstacle(run)):
+                yield _("  try it again: {command}", command=command("retry", run.id)), ""
         if run.ended is Status.COMPLETED and run.output not in (None, {}):
             yield from _output(self.machine.name, run.output)
         for note in self.notes:

@@ -111,6 +111,7 @@ class Surface:
         add(annotations=READ)(_told(self.approvals_list))
         add(annotations=asks)(_told(self._approval_request()))
         add(annotations=begins)(_told(self.signal))
+        add(annotations=begins)(_told(self.run_retry))
         add(annotations=ends)(_told(self.run_cancel))
 
     def _add_resources(self) -> None:
@@ -197,6 +198,12 @@ class Surface:
         mark = hashlib.sha256(f"mcp {key}".encode()).hexdigest()[:32]
         await self._host.signal(run_id, event, data, id=mark, by=_client(ctx))
         await self._settled(run_id, 2.0)
+        return self._reader.standing(run_id)
+
+    async def run_retry(self, run: str, ctx: Context) -> Standing:
+        """Let a failed run go on from what failed; what is done stays done, and whoever said no is asked again."""
+        run_id = self._reader.find(run)
+        await self._host.retry(run_id, by=_client(ctx))
         return self._reader.standing(run_id)
 
     async def run_cancel(self, run: str, ctx: Context, reason: str = "") -> Standing:

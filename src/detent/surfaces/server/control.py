@@ -6,7 +6,9 @@ import msgspec
 
 from detent.core.events import ContractMoved
 from detent.core.schema import problems
+from detent.core.status import Status
 from detent.errors import NotWaiting, Refused, Unknown
+from detent.host.embedded.family import family
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import load, origin, seq_at
 from detent.surfaces.server import shape
@@ -16,7 +18,6 @@ from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
 from detent.surfaces.server.run import run_id_of, standing
 from detent.surfaces.server.trouble import AlreadyDecided
-from detent.surfaces.server.view import RETRIED
 
 
 async def signal(room: Room, call: Call) -> shape.RunView:
@@ -109,34 +110,21 @@ async def pause(room: Room, call: Call) -> shape.RunView:
 async def resume(room: Room, call: Call) -> shape.RunView:
     """Go on after a pause, and take up what nobody drives."""
     run_id = await _known(room, call)
-    now = await standing(room, run_id)
-    if now.status in ("completed", "failed", "rejected", "cancelled"):
-        raise Refused(f"run {run_id} has ended ({now.status}); `retry` or `fork` begin a new one")
+    if all(one.has_ended for one in await room.read(family, run_id)):
+        status = (await standing(room, run_id)).status
+        raise Refused(f"run {run_id} has ended ({status}); `retry` goes on from what failed, `fork` begins a new one")
     await room.host.recover(run_id)
-    if (await standing(room, run_id)).paused:
+    now = await standing(room, run_id)
+    if now.paused and not Status(now.status).is_terminal:
         await room.host.release(run_id, by=call.by)
     return await standing(room, run_id)
 
 
-async def retry(room: Room, call: Call) -> shape.Forked:
-    """Begin anew where a run was before it failed: what had succeeded stays done, what failed is tried again."""
+async def retry(room: Room, call: Call) -> shape.RunView:
+    """Let a failed run go on from what failed: what had succeeded stays done."""
     run_id = await _known(room, call)
-    seq = await room.read(_before_the_end, run_id)
-    return await _forked(room, run_id, str(seq), call.body.key, call.by)
-
-
-def _before_the_end(journal: Listing, run_id: str) -> int:
-    """The last event after which the run was still going somewhere."""
-    run = load(journal, run_id).run
-    if run.ended not in RETRIED:
-        raise Refused(f"run {run_id} is {run.status.value}; only one that failed or was stopped can be tried again")
-    seq = run.seq - 1
-    while seq > 0:
-        was = load(journal, run_id, upto=seq).run
-        if was.ended is None and was.ending is None:
-            return seq
-        seq -= 1
-    raise Refused(f"run {run_id} failed at its very beginning; start a new one")
+    await room.host.retry(run_id, by=call.by, id=f"http {call.body.key}" if call.body.key else "")
+    return await standing(room, run_id)
 
 
 async def fork(room: Room, call: Call) -> shape.Forked:
@@ -179,8 +167,8 @@ ROUTES = (
     Route("POST", "/api/runs/{run_id}/cancel", cancel, "Stop a run", shape.RunView, takes=shape.Cancel, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/pause", pause, "Begin nothing new", shape.RunView, takes=shape.Who, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/resume", resume, "Go on", shape.RunView, takes=shape.Who, errors=MOVED),
-    Route("POST", "/api/runs/{run_id}/retry", retry, "Try again what failed, as a new run", shape.Forked,
-          takes=Retry, status=201, errors=MOVED),
+    Route("POST", "/api/runs/{run_id}/retry", retry, "Go on from what failed", shape.RunView,
+          takes=Retry, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/fork", fork, "Begin a new run where this one was", shape.Forked,
           takes=shape.Fork, status=201, errors=MOVED),
 )  # fmt: skip

@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core import contract as core
+from detent.core.again import obstacle
 from detent.core.events import ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry
 from detent.core.run import Run
@@ -22,7 +23,6 @@ FOLD_BYTES = 64 * 1024  # a part of an event larger than this is folded away whe
 WHY_MAX = 200  # events looked at to say why a run is where it is
 KINDS: dict[type[Event], str] = {Started: "started", Signalled: "signalled", ContractMoved: "moved"}
 FOLDABLE = ("input", "data", "result", "patch", "fork", "question")
-RETRIED = (Status.FAILED, Status.REJECTED, Status.CANCELLED)
 
 
 def line(summary: Summary) -> shape.RunLine:
@@ -105,7 +105,7 @@ def run_view(live: Live, last: int, why: Iterable[Entry] = ()) -> shape.RunView:
         cancel=not is_over and not is_past,
         pause=not is_over and not run.is_held and not is_past,
         resume=not is_over and not is_past,
-        retry=run.ended in RETRIED and not is_past,
+        retry=not (is_past or run.parent or obstacle(run)),
     )
     return shape.RunView(
         run_id=run.id,

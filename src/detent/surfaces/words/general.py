@@ -16,6 +16,7 @@ CHINESE: dict[str, str] = {
     "Stop a run and everything it has under way.": "停止一个运行及其正在进行的一切。",
     "Let a run begin nothing new.": "暂停：不再开始新的操作。",
     "Go on after a crash, an interruption or a pause.": "在崩溃、中断或暂停之后继续。",
+    "Let a failed run go on from what failed.": "让失败的运行从失败之处继续。",
     "Begin a new run where another one was.": "从另一个运行的某一处开始新的运行。",
     "Let a waiting run go on under another machine.": "让等待中的运行改用另一个状态机继续。",
     "Show where a run stands.": "显示运行目前的状况。",
@@ -45,6 +46,7 @@ CHINESE: dict[str, str] = {
     "proved: no irreversible action follows an unhandled failure or a rejected approval": (
         "已证明：没有不可逆的操作会发生在未处理的失败或被拒绝的审批之后"
     ),
+    "  try it again: {command}": "  再试一次：{command}",
     "in `{name}`": "在 `{name}`",
     "  would call {name} {value}": "  会调用 {name} {value}",
     "  would ask at {name}: {question}": "  会在 {name} 询问：{question}",
