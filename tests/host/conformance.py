@@ -173,7 +173,7 @@ async def check_the_seven_verbs(open_host: OpenHost, home: Path) -> None:
         assert (run.status, run.by, run.session) == (Status.WAITING, "ann", "s1")
         assert await host.show(run.id) == run
         (summary,) = await host.list()
-        assert (summary.run_id, summary.status, summary.waiting[0]["call"]["input"]) == (
+        assert (summary.run_id, summary.status, summary.waiting[0].call.input) == (
             run.id,
             "waiting",
             {"amount": 5},

@@ -22,8 +22,9 @@ from detent.core.run import Run
 from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer
 from detent.host.embedded.door import Door
-from detent.host.embedded.drive import FindEffects, Listen
+from detent.host.embedded.drive import FindEffects
 from detent.host.embedded.host import EmbeddedHost, new_run_id
+from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.knock import (
     ANSWER_S,
     PAUSE_S,
@@ -55,6 +56,7 @@ class SharedHost:
     ) -> None:
         self._home, self._effects, self._find_effects, self._settings = home, effects, find_effects, settings
         self._lock = Lock(home, command)
+        self.reader = JournalReader(home)
         self._host: EmbeddedHost | None = None
         self._door: Door | None = None
         self._ear: Pass | None = None
@@ -94,7 +96,12 @@ class SharedHost:
                     raise no_answer(self._home, WITHDRAWN) from None
                 await asyncio.sleep(PAUSE_S)
         host = EmbeddedHost(
-            self._home, self._effects, find_effects=self._find_effects, lock=self._lock, **self._settings
+            self._home,
+            self._effects,
+            find_effects=self._find_effects,
+            lock=self._lock,
+            reader=self.reader,
+            **self._settings,
         )
         await host.__aenter__()
         door = Door(host, self._home)
@@ -113,6 +120,7 @@ class SharedHost:
         """Let go; what is under way here may finish first: for `grace_s`, or a moment if we are in a hurry."""
         self._is_closed = True
         if self._host is None:
+            self.reader.close()
             return
         host, door, self._host, self._door = self._host, self._door, None, None
         try:
@@ -120,6 +128,7 @@ class SharedHost:
         finally:
             if door is not None:
                 await door.close()  # before the lock: afterwards the door in this home is the next holder's
+            self.reader.close()
             host.let_go()
 
     async def succeed(self) -> None:
@@ -209,10 +218,6 @@ class SharedHost:
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
         """Hear what the run's effects say while they are at work; only the process that holds the journal does."""
         return self._host.overhear(run_id, hear) if self._host is not None else lambda: None
-
-    def listen(self, run_id: str, listen: Listen) -> tuple[int, Callable[[], None]] | None:
-        """Have a run's events told as they are written, from which on, until when; None when another process writes."""
-        return self._host.listen(run_id, listen) if self._host is not None else None
 
     def hear_all(self, ear: Pass) -> None:
         """Hear what the effects of every run say, as long as this process holds the journal, also later."""
