@@ -6,9 +6,9 @@ A group is one measure (`steps`) or all measures of one module (`engine`).
 import json
 import sys
 
-from bench import analysis, assistant, coding, engine, git, kernel, notebook, server, workflows
+from bench import analysis, assistant, coding, engine, git, kernel, notebook, server, walk, workflows
 
-PARTS = (engine, git, kernel, notebook, server, workflows, coding, assistant, analysis)
+PARTS = (engine, git, kernel, notebook, server, walk, workflows, coding, assistant, analysis)
 GROUPS = {name: measure for part in PARTS for name, measure in part.GROUPS.items()}
 MODULES = {part.__name__.removeprefix("bench."): tuple(part.GROUPS) for part in PARTS}
 

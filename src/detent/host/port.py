@@ -4,16 +4,22 @@ A verb of the host returns when its event is on disk, and `Refused` means that n
 disturbs anybody: it works in any thread, beside whoever writes, and answers in bounded time however long a run is.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from detent.core.deed import Effect
 from detent.core.history import Entry
 from detent.core.machine import Machine
+from detent.core.policy import Policy
+from detent.core.progress import Pass
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.projection import P
 from detent.host.reading import Deed, Member, Note, OpenQuestion, Page, Proof, Query, Step, Summary
 from detent.host.standing import Standing
+
+FindEffects = Callable[[str], Mapping[str, Effect]]  # the effects of a definition's source
 
 
 class Host(Protocol):
@@ -93,6 +99,49 @@ class Host(Protocol):
         """The run's events as they come, until it ends."""
 
 
+class ProcessHost(Host, Protocol):
+    """A host that several processes may have open: one of them holds the journal, the others hand it their verbs."""
+
+    @property
+    def is_holder(self) -> bool:
+        """Whether this process holds the journal."""
+
+    @property
+    def effects(self) -> Mapping[str, Effect]:
+        """The effects this process brings, by name."""
+
+    @property
+    def policy(self) -> Policy | None:
+        """The policy this process was given; it holds for runs while this process drives them."""
+
+    async def succeed(self) -> None:
+        """Wait until this process holds the journal: when the one that does goes away, take over and go on."""
+
+    def hear_all(self, ear: Pass) -> None:
+        """Hear what the effects of every run say, as long as this process holds the journal, also later."""
+
+    def at_work(self, run_id: str) -> tuple[str, ...]:
+        """The contracts of a run whose effects are under way in this process."""
+
+
+class Place(Protocol):
+    """A reader's place in the entries of one run."""
+
+    @property
+    def seq(self) -> int:
+        """The last entry that was given."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended and everything was given."""
+
+    def more(self) -> Sequence[Entry]:
+        """The next entries; none when there are no more for now."""
+
+    async def wait(self) -> None:
+        """Return when there may be more."""
+
+
 class Reader(Protocol):
     """Reads runs; an unknown run raises `Unknown`, a damaged one `JournalError`."""
 
@@ -104,6 +153,12 @@ class Reader(Protocol):
 
     def standing(self, run_id: str) -> Standing:
         """Where a run stands."""
+
+    def at_hand(self, run_id: str) -> tuple[Standing, tuple[Entry, ...]] | None:
+        """Where a run stands and why, if memory has both: it takes no time. None: ask for them."""
+
+    def attend(self) -> None:
+        """Keep in memory what moved lately, for this process shows it to people."""
 
     def at(self, run_id: str, seq: int) -> Standing:
         """The run as it was after one of its events."""
@@ -132,14 +187,14 @@ class Reader(Protocol):
     def verify(self, run_id: str) -> Proof:
         """Replay a run from its first event and check every hash."""
 
-    def transcript(self, run_ids: Iterable[str]) -> Iterator[str]:
+    def transcript(self, run_ids: Iterable[str]) -> Generator[str, None, None]:
         """Runs as lines of JSON that anybody can verify without detent."""
 
     def list(self, query: Query = ...) -> Page:
         """One page of runs, newest first."""
 
-    def waiting(self, limit: int) -> Sequence[Summary]:
-        """Runs with a question for people, oldest first."""
+    def waiting(self, limit: int = ...) -> Sequence[Summary]:
+        """Runs with a question for people, oldest first; all of them, unless a limit is given."""
 
     def waiting_count(self) -> int:
         """How many runs have a question for people."""
@@ -170,6 +225,9 @@ class Reader(Protocol):
 
     def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
         """A run's entries as they come, until it has ended."""
+
+    def following(self, run_id: str, after: int = 0) -> AbstractContextManager[Place]:
+        """A place in a run's entries, for those who ask when it suits them; the run may begin later."""
 
     def follow_all(self, after: int | None = None) -> AsyncIterator[Sequence[Step]]:
         """The events of all runs as they come, several at once; from now on, or after a place."""

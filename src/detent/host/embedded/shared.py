@@ -15,14 +15,15 @@ from typing import Any
 import msgspec
 
 from detent.core.deed import Effect
+from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.progress import Hear, Pass
 from detent.core.run import Run
+from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer
 from detent.host.embedded.door import Door
-from detent.host.embedded.drive import FindEffects
 from detent.host.embedded.host import EmbeddedHost, new_run_id
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.knock import (
@@ -39,6 +40,8 @@ from detent.host.embedded.knock import (
     run_of,
 )
 from detent.host.embedded.lock import Lock
+from detent.host.port import FindEffects
+from detent.host.reading import Query, Summary
 
 SUCCESSION_S = 0.25
 
@@ -165,6 +168,16 @@ class SharedHost:
         """Where a run stands, when that is on disk."""
         return await self._run("show", run_id=run_id)
 
+    async def list(
+        self, *, status: Sequence[Status] = (), name: str = "", limit: int = 100, before: int = 0
+    ) -> Sequence[Summary]:
+        """The runs, newest first."""
+        return self.reader.list(Query(tuple(status), name, limit=limit, before=before)).runs
+
+    def watch(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
+        """The run's events as they come, until it ends."""
+        return self.reader.follow(run_id, after)
+
     async def hold(self, run_id: str, *, by: str = "") -> Run:
         """Pause a run."""
         return await self._run("hold", run_id=run_id, by=by, id=_mark())
@@ -284,19 +297,22 @@ async def open_host(
     policy: Policy | None = None,
     notify: str = "notify",
     command: str = "",
+    grace_s: float | None = None,
+    **settings: Any,
 ) -> AsyncIterator[SharedHost]:
     """A host on a journal that other processes may be using too; policy and notifier hold while it is the driver.
 
-    `command` is what others are told of this process while it holds the journal.
+    `command` is what others are told of this process while it holds the journal. What is under way at the end may
+    finish first; with `grace_s`, only for so long.
     """
-    host = SharedHost(home, effects, find_effects, command, policy=policy, notify=notify)
+    host = SharedHost(home, effects, find_effects, command, policy=policy, notify=notify, **settings)
     await host.open()
     is_hurried = True
     try:
         yield host
         is_hurried = False
     finally:
-        await host.close(is_hurried=is_hurried)
+        await host.close(is_hurried=is_hurried and grace_s is None, grace_s=grace_s)
 
 
 def _mark() -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from detent.core.policy import Policy
     from detent.host.embedded.journal import Journal, Record
     from detent.host.embedded.shared import SharedHost
+    from detent.host.port import ProcessHost
 
 DEFAULT_HOME = ".detent"
 # The commands that can make a run act, so that a policy matters to them.
@@ -190,7 +191,7 @@ class Caller:
         """The policy that holds here, None where there is none; one that cannot be read is an error."""
         return find_policy(self.home, self._policy_option)
 
-    def check_policy(self, host: "SharedHost") -> None:
+    def check_policy(self, host: "ProcessHost") -> None:
         """A policy that was named must be the one that holds."""
         if self._policy_option and not host.is_holder:
             raise Refused("another process drives this journal, under its own policy; leave out --policy or end it")

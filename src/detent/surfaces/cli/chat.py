@@ -12,6 +12,7 @@ from detent.agents.assistant.view import seen_by
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.effects.llm import chosen as chosen_model
+from detent.host import open_reader
 from detent.surfaces.assistant import Past, begin, check_model, history, ledger_of, own_effects, settings_of, tools_of
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.keyboard import is_terminal, line
@@ -40,7 +41,7 @@ class Chat:
 
     async def turn(self, message: str) -> int:
         """Say something and stay with it until it is answered or waits."""
-        past = history(self.caller.journal, self.session) if self.caller.has_journal() else Past([], [], [])
+        past = history(open_reader(self.caller.home), self.session) if self.caller.has_journal() else Past([], [], [])
         run = await begin(self.host, self.session, message, said=past.said + past.news, tools=self.tools,
                           source=self.source, by=self.by, facts=past.facts,
                           settings=settings_of(self.caller.home, **self.settings))  # fmt: skip
@@ -57,7 +58,7 @@ class Chat:
         """Tell where the turn stands."""
         standing = Standing(self.caller, run.id)
         if self.caller.is_json:
-            ledger = ledger_of(self.caller.journal, run.id)
+            ledger = ledger_of(open_reader(self.caller.home), run.id)
             shown = [seen_by(execution, "diagnosis", run.at) for execution in ledger.executions.values()]
             more = {"session": self.session, "response": run.context.get("response", ""), "executions": shown}
             emit({**standing.envelope(ok=standing.code in (0, 3)), **more})

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core.status import Status
+from detent.host import open_reader
 from detent.surfaces.cli.answering import OUTCOMES
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive
@@ -44,7 +45,7 @@ async def settle_doubts(
     """List the open doubts, or settle many of them at once."""
     _check(runs, effect, is_all, outcome, is_probed, given["result"])
     named = [caller.find(name).summary.run_id for name in runs]
-    doubts, idle = chosen(caller.journal, named, effect) if caller.has_journal() else ([], [])
+    doubts, idle = chosen(open_reader(caller.home), named, effect) if caller.has_journal() else ([], [])
     if outcome is None and not is_probed:
         return _list(caller, doubts)
     said = None if outcome is None else _said(OUTCOMES[outcome], **given)
