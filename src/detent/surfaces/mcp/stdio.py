@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 async def serve(
     home: Path,
-    opened: "Callable[[], AbstractAsyncContextManager[SharedHost]]",
+    opened: "Callable[[], AbstractAsyncContextManager[ProcessHost]]",
     *,
     may_approve_irreversible: bool = False,
 ) -> None:
