@@ -5,13 +5,13 @@
 
 import asyncio
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, assert_never
 
-from detent.core.commands import Abort, Ask, Perform, Wake
+from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import Contract
 from detent.core.deed import Effect
 from detent.core.engine import advance
@@ -175,20 +175,20 @@ class Drive:
         batch.machine = machine
         deeds = _Deeds(self, live, batch, done)
         try:
-            self._fold_all(live, batch, [event, *follow] if follow else [event], deeds)
+            self._fold_all(live, batch, deque((event, *follow)), deeds)
         except BaseException as error:
             if batch.events:  # what is in memory is ahead of the disk, where it will never be
                 self._stop(live, JournalError(f"run {live.run.id} could not go on: {error}"))
             raise
         self._hand_over(live, batch, deeds)
 
-    def _fold_all(self, live: Live, batch: Batch, todo: list[Event], deeds: "_Deeds") -> None:
+    def _fold_all(self, live: Live, batch: Batch, todo: deque[Event], deeds: "_Deeds") -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
         has_notes, is_heard = live.machine.chart.has_notes, live.run.id in self._listeners
-        for event in todo:
+        while todo:
             before = live.run
             try:
-                body, event = sealed(event)  # noqa: PLW2901  # what is folded is what a replay will read
+                body, event = sealed(todo.popleft())  # what is folded is what a replay will read
                 run, commands, taken = advance(live.machine, before, event)
             except Refused:
                 if not batch.events:
@@ -204,27 +204,36 @@ class Drive:
             if before.contracts:
                 self.claims.follow(batch, before, run, event)
             for command in commands:
-                kind = type(command)
-                if kind is Perform or kind is Ask:
-                    may_go_on = self._may_go_on(live, batch, before, command.contract_id, todo)  # type: ignore[union-attr]
-                    if may_go_on and kind is Perform:
-                        deeds.performs += (command.contract_id,)  # type: ignore[union-attr]
-                elif kind is Abort:
-                    stopped = before.contract(command.contract_id)  # type: ignore[union-attr]
-                    deeds.aborts += (stopped,) if stopped is not None else ()
-                elif kind is Wake:
-                    self.timers.set(run.id, command.at)  # type: ignore[union-attr]
+                self._plan(command, before, todo, deeds)
 
-    def _may_go_on(self, live: Live, batch: Batch, before: Run, contract_id: str, todo: list[Event]) -> bool:
-        """Whether the policy and the keys let a contract act or ask as it is; what they say is still to be folded."""
-        run = live.run
+    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: "_Deeds") -> None:
+        """Keep a command for when its event is on disk; what policy and keys say to it is still to be folded."""
+        match command:
+            case Perform():
+                if self._may_go_on(deeds, before, command.contract_id, todo):
+                    deeds.performs += (command.contract_id,)
+            case Ask():
+                self._may_go_on(deeds, before, command.contract_id, todo)
+            case Abort():
+                stopped = before.contract(command.contract_id)
+                deeds.aborts += (stopped,) if stopped is not None else ()
+            case Wake():
+                self.timers.set(before.id, command.at)
+            case Finish():
+                pass  # how a run ended is in the run
+            case _:
+                assert_never(command)
+
+    def _may_go_on(self, deeds: "_Deeds", before: Run, contract_id: str, todo: deque[Event]) -> bool:
+        """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
+        live, run = deeds.live, deeds.live.run
         if self._rulings is not None:
             ruling = self._rulings.on(before, run, live.machine, contract_id)
             if ruling is not None:
                 todo.append(ruling)
             if type(ruling) is ContractMoved:
                 return False  # it waits, is rejected, or begins with that move
-        taken = self.claims.take(batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
+        taken = self.claims.take(deeds.batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
         todo.extend(taken.events)
         return taken.may_go_on
 
