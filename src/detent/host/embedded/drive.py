@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, assert_never
+from typing import Any, Self, TypeVar, assert_never
 
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import Contract
@@ -34,6 +34,7 @@ from detent.host.embedded.ruling import Rulings
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
 
+T = TypeVar("T")
 LIVE_MAX = 2000
 FindEffects = Callable[[str], Mapping[str, Effect]]
 Listen = Callable[[Entry], object]
@@ -348,14 +349,7 @@ class Drive:
     async def write(self, batch: Batch) -> None:
         """Write what is no event of a run; returns when it is on disk."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def written(error: JournalError | None) -> None:
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-
-        self._writer.submit(batch, written)
+        self._writer.submit(batch, lambda error: _settle(done, None, error))
         await done
 
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
@@ -412,8 +406,7 @@ class Drive:
 
     def spawn(self, live: Live, contract_id: str, work: Any) -> None:
         """Give a coroutine an owner."""
-        task = self.tasks.create_task(work)
-        live.tasks[contract_id] = task
+        live.tasks[contract_id] = self.tasks.create_task(work)
 
     def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Give a coroutine that belongs to no run an owner."""
@@ -448,10 +441,10 @@ class _Deeds:
         self.host.written(self, error)
 
 
-def _settle(done: "asyncio.Future[Run]", run: Run, error: JournalError | None) -> None:
+def _settle(done: "asyncio.Future[T]", result: T, error: JournalError | None) -> None:
     if done.done():
         return
     if error is None:
-        done.set_result(run)
+        done.set_result(result)
     else:
         done.set_exception(error)
