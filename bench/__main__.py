@@ -1,7 +1,7 @@
 """`./run bench [GROUP] [--json]`: measure, print a table or a list, exit 1 if a bar is missed.
 
-A group is one measure (`steps`) or all measures of one module (`engine`). Size is no matter of time: it is measured only
-when it is asked for.
+A group is one measure (`steps`) or all measures of one module (`engine`). Size is no matter of time: it is counted only
+when asked for.
 """
 
 import json
