@@ -8,19 +8,21 @@ named; what it has not begun is withdrawn.
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from detent.core.deed import Effect
+from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.progress import Hear, Pass
 from detent.core.run import Run
+from detent.core.status import Status
 from detent.core.value import plain
-from detent.errors import JournalError, NoAnswer
+from detent.errors import JournalError, NoAnswer, Refused
 from detent.host.embedded.door import Door
 from detent.host.embedded.drive import FindEffects, Listen
 from detent.host.embedded.host import EmbeddedHost, new_run_id
@@ -38,8 +40,22 @@ from detent.host.embedded.knock import (
     run_of,
 )
 from detent.host.embedded.lock import Lock
+from detent.host.embedded.reader import Follower, find, open_journal
+from detent.host.port import Summary
 
 SUCCESSION_S = 0.25
+WATCH_S = 0.05  # how often a process that does not hold the journal looks for new events
+
+# What a caller may get wrong most easily, and how to say what was expected.
+EXPECTED: dict[str, tuple[type, str]] = {
+    "machine": (Machine, "a Machine; `detent.define.load(FILE).machine` reads one from a file"),
+    "input": (Mapping, "a mapping of names to JSON values"),
+    "data": (Mapping, "a mapping of names to JSON values"),
+    "answer": (Mapping, 'a mapping such as {"approved": True}'),
+    "run_id": (str, "the id of a run"),
+    "contract_id": (str, "the id of a contract, such as `run.waiting[0].id`"),
+    "name": (str, "the name of a signal"),
+}
 
 
 class SharedHost:
@@ -58,7 +74,7 @@ class SharedHost:
         self._host: EmbeddedHost | None = None
         self._door: Door | None = None
         self._ear: Pass | None = None
-        self._is_closed = False
+        self._is_open = self._is_closed = False
         self._opening = asyncio.Lock()
         self.on_silence: Callable[[], None] = lambda: None  # the holder does not answer; a verb that waits waits on
         self.given_up = ""  # what is known of the verb that was last given up on: "withdrawn", or "perhaps" done
@@ -80,8 +96,23 @@ class SharedHost:
         """Whether this process holds the journal."""
         return self._host is not None
 
+    async def __aenter__(self) -> Self:
+        """Take the journal, or find the process that has it."""
+        await self.open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Let go of the journal; after an error without waiting for what is under way."""
+        await self.close(is_hurried=kind is not None)
+
     async def open(self) -> None:
         """Take the journal, or find the process that has it."""
+        if self._is_closed:
+            raise Refused("this host is closed and cannot be opened again; open a new one")
+        await self._take_or_find()
+        self._is_open = True
+
+    async def _take_or_find(self) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + ANSWER_S  # a door may be missing for a moment: its holder comes or leaves
         while not self._lock.take():
@@ -135,18 +166,19 @@ class SharedHost:
     ) -> Run:
         """Begin a run."""
         return await self._run(
-            "start", machine=machine, input=dict(input or {}), run_id=run_id or new_run_id(), **given
+            "start", machine=machine, input={} if input is None else input, run_id=run_id or new_run_id(), **given
         )
 
     async def signal(
         self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = ""
     ) -> Run:
         """Tell a run that something happened."""
-        return await self._run("signal", run_id=run_id, name=name, data=dict(data or {}), id=id or _mark(), by=by)
+        data = {} if data is None else data
+        return await self._run("signal", run_id=run_id, name=name, data=data, id=id or _mark(), by=by)
 
     async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any]) -> Run:
         """Answer a waiting contract's question."""
-        return await self._run("answer", run_id=run_id, contract_id=contract_id, answer=dict(answer), id=_mark())
+        return await self._run("answer", run_id=run_id, contract_id=contract_id, answer=answer, id=_mark())
 
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
         """Stop a run."""
@@ -155,6 +187,37 @@ class SharedHost:
     async def show(self, run_id: str) -> Run:
         """Where a run stands, when that is on disk."""
         return await self._run("show", run_id=run_id)
+
+    async def list(
+        self, *, status: Sequence[Status] = (), name: str = "", limit: int = 100, before: int = 0
+    ) -> Sequence[Summary]:
+        """The runs, newest first, of these statuses or this machine; the next page is `before` the last one's `no`."""
+        self._own()
+        if not (self._home / "journal.db").exists():
+            return []
+        with closing(open_journal(self._home)) as journal:
+            return [record.summary for record in journal.runs(status, name, limit, before)]
+
+    async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
+        """The run's events after number `after`, as they come, until it ends; whichever process drives it."""
+        if (host := self._own()) is not None:
+            async for entry in host.watch(run_id, after):
+                yield entry
+            return
+        with closing(open_journal(self._home)) as journal:
+            follower = Follower(journal, run_id, after)
+            while not self._is_closed:
+                for entry in follower.more():
+                    yield entry
+                if follower.run.ended is not None:
+                    return
+                await asyncio.sleep(WATCH_S)
+
+    async def checkpoint(self, run_id: str) -> str:
+        """The hash that stands for everything this run has been through so far; `fork` takes it."""
+        await self.show(run_id)
+        with closing(open_journal(self._home)) as journal:
+            return find(journal, run_id).summary.checkpoint
 
     async def hold(self, run_id: str, *, by: str = "") -> Run:
         """Pause a run."""
@@ -230,6 +293,7 @@ class SharedHost:
         return result if isinstance(result, Run) else run_of(result)
 
     async def _do(self, verb: str, **given: Any) -> Any:
+        _check(given)
         if self._own() is None:
             reply = await self._hand_over(verb, given)
             if reply is not None:
@@ -260,38 +324,42 @@ class SharedHost:
         """The holder is gone: find the next one, or become it and take up what it left."""
         async with self._opening:
             if self._own() is None:
-                await self.open()
+                await self._take_or_find()
                 host = self._own()
                 if host is not None:
                     await host.recover()
 
     def _own(self) -> EmbeddedHost | None:
+        if not self._is_open:
+            raise Refused("this host is not open yet; use it inside `async with detent.open(…) as host:`")
         if self._is_closed:
             raise JournalError("this host is closed")
         return self._host
 
 
-@asynccontextmanager
-async def open_host(
+def open_host(
     home: Path,
     effects: Mapping[str, Effect] | Sequence[Effect] = (),
     find_effects: FindEffects | None = None,
     policy: Policy | None = None,
     notify: str = "notify",
     command: str = "",
-) -> AsyncIterator[SharedHost]:
+) -> SharedHost:
     """A host on a journal that other processes may be using too; policy and notifier hold while it is the driver.
 
-    `command` is what others are told of this process while it holds the journal.
+    Use it with `async with`. `command` is what others are told of this process while it holds the journal.
     """
-    host = SharedHost(home, effects, find_effects, command, policy=policy, notify=notify)
-    await host.open()
-    is_hurried = True
-    try:
-        yield host
-        is_hurried = False
-    finally:
-        await host.close(is_hurried=is_hurried)
+    return SharedHost(home, effects, find_effects, command, policy=policy, notify=notify)
+
+
+def _check(given: dict[str, Any]) -> None:
+    """Refuse what is of the wrong type with a sentence; mappings become dicts."""
+    for name, value in given.items():
+        kind, expected = EXPECTED.get(name, (object, ""))
+        if not isinstance(value, kind):
+            raise Refused(f"{name} is {value!r}; it must be {expected}")
+        if isinstance(value, Mapping):
+            given[name] = dict(value)
 
 
 def _mark() -> str:
