@@ -59,7 +59,12 @@ EXPECTED: dict[str, tuple[type, str]] = {
 
 
 class SharedHost:
-    """The verbs, done here or by the process that holds the journal."""
+    """A host that several processes can open; `detent.open` makes one, and `async with` opens it.
+
+    A verb returns when its event is on disk. `Refused` (and `Unknown`, for a name that nothing has) means that nothing
+    was changed. `NoAnswer` means that the process which holds the journal is silent, and that the verb was withdrawn;
+    `MaybeDone`, that it was taken before the silence, so that only the journal can tell.
+    """
 
     def __init__(
         self,
@@ -81,13 +86,13 @@ class SharedHost:
 
     @property
     def effects(self) -> Mapping[str, Effect]:
-        """The effects this process brings, by name; those of definition files come on top."""
+        """The effects that this process brings, by name; those of a run's definition file come first."""
         given = self._effects
         return given if isinstance(given, Mapping) else {effect.name: effect for effect in given}
 
     @property
     def policy(self) -> Policy | None:
-        """The policy this process was given; it holds for runs while this process drives them."""
+        """The policy of this process; it holds while this process holds the journal."""
         given: Policy | None = self._settings.get("policy")
         return given
 
@@ -106,7 +111,7 @@ class SharedHost:
         await self.close(is_hurried=kind is not None)
 
     async def open(self) -> None:
-        """Take the journal, or find the process that has it."""
+        """Take the journal, or find the process that holds it. `async with` calls this for you."""
         if self._is_closed:
             raise Refused("this host is closed and cannot be opened again; open a new one")
         await self._take_or_find()
@@ -141,7 +146,10 @@ class SharedHost:
         host.ear = self._ear
 
     async def close(self, *, is_hurried: bool = False, grace_s: float | None = None) -> None:
-        """Let go; what is under way here may finish first: for `grace_s`, or a moment if we are in a hurry."""
+        """Let go of the journal. Calls that are under way finish first: for `grace_s` seconds at most, by default all.
+
+        `is_hurried` gives them only a moment. `async with` calls this for you.
+        """
         self._is_closed = True
         if self._host is None:
             return
@@ -154,7 +162,7 @@ class SharedHost:
             host.let_go()
 
     async def succeed(self) -> None:
-        """Wait until this process holds the journal: when the one that does goes away, take over and go on."""
+        """Wait until this process holds the journal: take over as soon as the present holder goes away."""
         while not self.is_holder and not self._is_closed:
             await asyncio.sleep(SUCCESSION_S)
             if self._lock.is_free():
@@ -164,7 +172,12 @@ class SharedHost:
     async def start(
         self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", **given: Any
     ) -> Run:
-        """Begin a run."""
+        """Begin a run of a machine.
+
+        `input` becomes the run's `context`. With a `run_id` of your own the call can be repeated safely: a second
+        `start` with the same id returns the run that is already there. `by` says who starts it, `session` groups runs,
+        and `source` is the file in which a later process finds the run's effects.
+        """
         return await self._run(
             "start", machine=machine, input={} if input is None else input, run_id=run_id or new_run_id(), **given
         )
@@ -172,20 +185,29 @@ class SharedHost:
     async def signal(
         self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = ""
     ) -> Run:
-        """Tell a run that something happened."""
+        """Tell a run that something happened outside, by the name of a signal that its machine knows.
+
+        A signal with an `id` counts once, however often it is sent. One that is not accepted in the present state is
+        refused, unless the machine `keeps` it for later.
+        """
         data = {} if data is None else data
         return await self._run("signal", run_id=run_id, name=name, data=data, id=id or _mark(), by=by)
 
     async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any]) -> Run:
-        """Answer a waiting contract's question."""
+        """Answer a waiting contract: `host.answer(run.id, run.waiting[0].id, {"approved": True})`.
+
+        An answer holds `approved`, and may hold `by`, `comment`, `args` (other arguments for the call), `data` (a
+        form), `patch` (values for the context) or `outcome` (what became of a call in doubt). The first answer wins;
+        a later one is refused with `NotWaiting`.
+        """
         return await self._run("answer", run_id=run_id, contract_id=contract_id, answer=answer, id=_mark())
 
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
-        """Stop a run."""
+        """Stop a run and everything it has under way; its status becomes `cancelled`."""
         return await self._run("cancel", run_id=run_id, by=by, reason=reason, id=_mark())
 
     async def show(self, run_id: str) -> Run:
-        """Where a run stands, when that is on disk."""
+        """Where a run stands: its `state`, `status`, `context` and what it is `waiting` for."""
         return await self._run("show", run_id=run_id)
 
     async def list(
@@ -220,15 +242,19 @@ class SharedHost:
             return find(journal, run_id).summary.checkpoint
 
     async def hold(self, run_id: str, *, by: str = "") -> Run:
-        """Pause a run."""
+        """Pause a run: calls that are under way finish, and nothing new begins until `release`."""
         return await self._run("hold", run_id=run_id, by=by, id=_mark())
 
     async def release(self, run_id: str, *, by: str = "") -> Run:
-        """Go on after a pause."""
+        """Let a run go on after `hold`."""
         return await self._run("release", run_id=run_id, by=by, id=_mark())
 
     async def retry(self, run_id: str, *, by: str = "", id: str = "") -> Run:
-        """Let a run that has failed go on from what failed."""
+        """Let a run that failed or was rejected go on from the action that failed.
+
+        What is done stays done, and an approval of the same call still holds. A call that may have happened is asked
+        about.
+        """
         return await self._run("retry", run_id=run_id, by=by, id=id or _mark())
 
     async def migrate(
@@ -240,51 +266,77 @@ class SharedHost:
         actions: Mapping[str, str] | None = None,
         by: str = "",
     ) -> Run:
-        """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
+        """Let a waiting run go on under another machine, such as a corrected version of its own.
+
+        `state` is the present state's name in the new machine, if it has another; `actions` maps old names of actions
+        to new ones.
+        """
         given = {"state": state, "actions": dict(actions or {}), "by": by, "id": _mark()}
         return await self._run("migrate", run_id=run_id, machine=machine, **given)
 
     async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: str = "") -> Run:
-        """Begin a new run as another one was at a checkpoint; by default where it is now."""
+        """Begin a new run where another one was at a checkpoint; by default, where it is now.
+
+        `new_id` names the new run. What the old run did to the outside world stays done, and the new run asks before
+        it does the same again.
+        """
         given = {"checkpoint": checkpoint, "new_id": new_id or new_run_id(), "by": by}
         return await self._run("fork", run_id=run_id, **given)
 
     async def settled(self, run_id: str) -> Run:
-        """Return when the run has ended or can only be moved from outside."""
+        """Wait until the run has ended, or waits for an answer, a signal or a timer.
+
+        A run that a crashed process left at work is driven by nobody until `recover` takes it up.
+        """
         return await self._run("settled", run_id=run_id)
 
     async def probe(self, run_id: str, contract_id: str) -> bool:
-        """Ask the effect itself whether a deed in doubt happened; whether that settled it."""
+        """Ask the effect's probe whether a call in doubt happened; returns whether that settled the question."""
         return bool(await self._do("probe", run_id=run_id, contract_id=contract_id))
 
     async def repair_claims(self) -> tuple[str, ...]:
-        """Write the claims anew where they are not what the events say; what was wrong, as sentences."""
+        """Rebuild the claims on irreversible calls from the events; returns what was wrong, as sentences."""
         return tuple(await self._do("repair_claims"))
 
     async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
-        """Forget runs that ended before a time and hold no key."""
+        """Delete runs that ended before a time (seconds since 1970), except those that protect an irreversible call.
+
+        What was deleted is recorded in a run of its own; the result has its id and the numbers.
+        """
         return dict(await self._do("prune", before=before, by=by))
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
-        """Take up what was left behind; a holder that is alive has done so already."""
+        """Take up the runs that a crashed process left at work, or one run with its parents and children.
+
+        Returns the ids of the runs that had something under way. Call it once after opening, in the process that
+        brings the effects: harmless calls are made again, and those that cannot be repeated are looked up or asked
+        about.
+        """
         return tuple(await self._do("recover", run_id=run_id))
 
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
-        """Hear what the run's effects say while they are at work; only the process that holds the journal does."""
+        """Call `hear` with the progress that a run's effects report, until the returned function is called.
+
+        Progress is not journalled, and only the process that holds the journal hears it.
+        """
         return self._host.overhear(run_id, hear) if self._host is not None else lambda: None
 
     def listen(self, run_id: str, listen: Listen) -> tuple[int, Callable[[], None]] | None:
-        """Have a run's events told as they are written, from which on, until when; None when another process writes."""
+        """Call `listen` with each event of a run when it is on disk; `watch` is the same for everybody.
+
+        Returns the number of the last event before the first call, and a function that ends it; None when another
+        process holds the journal.
+        """
         return self._host.listen(run_id, listen) if self._host is not None else None
 
     def hear_all(self, ear: Pass) -> None:
-        """Hear what the effects of every run say, as long as this process holds the journal, also later."""
+        """Call `ear` with the progress of every run's effects, whenever this process holds the journal."""
         self._ear = ear
         if self._host is not None:
             self._host.ear = ear
 
     def at_work(self, run_id: str) -> tuple[str, ...]:
-        """The contracts of a run whose effects are under way in this process."""
+        """The ids of the contracts of a run whose effects are being called in this process."""
         live = self._host.live(run_id) if self._host is not None else None
         return tuple(live.tasks) if live is not None else ()
 
