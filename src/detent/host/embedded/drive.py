@@ -26,11 +26,12 @@ from detent.errors import JournalError, Refused
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
-from detent.host.embedded.journal import Batch, Journal, ProjectionRow, sealed
+from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.live import Kept, Live, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.outbox import Outbox
+from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.ruling import Rulings
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed

@@ -14,10 +14,10 @@ from detent.core.run import Run
 from detent.errors import DetentError, Unknown
 from detent.host.embedded import family, reader, retention
 from detent.host.embedded.claim_check import Difference, differences
-from detent.host.embedded.journal import ProjectionRow, Record
+from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import Kept, Live, load, seq_at
-from detent.host.embedded.projector import Projector
+from detent.host.embedded.projector import ProjectionRow, Projector
 from detent.host.embedded.tail import Tail, Watched
 from detent.host.embedded.transcript import transcript
 from detent.host.projection import P, Why

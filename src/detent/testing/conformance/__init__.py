@@ -8,7 +8,7 @@ that passes them all keeps the promises of the port: order, once-only, early and
 claims across runs, recovery, and following without gaps.
 """
 
-from detent.testing.conformance import answers, children, evidence, reading, verbs, work
+from detent.testing.conformance.checks import CHECKS
 from detent.testing.conformance.stage import (
     ASKING,
     DOING,
@@ -35,10 +35,3 @@ __all__ = [
     "parent_of",
     "until",
 ]
-
-CHECKS: dict[str, Check] = {
-    name.removeprefix("check_"): check
-    for module in (verbs, answers, work, children, evidence, reading)
-    for name, check in sorted(vars(module).items())
-    if name.startswith("check_")
-}
