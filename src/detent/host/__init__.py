@@ -3,9 +3,19 @@
 `open_host` and `open_reader` give a home's host and reader; whoever uses them knows only the port.
 """
 
-from detent.host.opening import open_host, open_reader
+from detent.host.opening import checkup, holder_of, is_held, open_host, open_reader
 from detent.host.port import Host, Reader
 from detent.host.reading import Summary
 from detent.host.standing import Standing
 
-__all__ = ["Host", "Reader", "Standing", "Summary", "open_host", "open_reader"]
+__all__ = [
+    "Host",
+    "Reader",
+    "Standing",
+    "Summary",
+    "checkup",
+    "holder_of",
+    "is_held",
+    "open_host",
+    "open_reader",
+]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from detent.core.run import Run
     from detent.host.embedded import EmbeddedHost
     from detent.host.embedded.journal import Journal
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.port import OpenHost as SharedHost
 
 WEBHOOK = "detent.webhook"  # the server's own, for its hooks
 TURNS_READ = 10  # of a session's past

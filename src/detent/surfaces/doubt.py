@@ -13,7 +13,7 @@ from detent.host.embedded.listing import OPEN
 from detent.host.reading import Summary
 
 if TYPE_CHECKING:
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.port import OpenHost as SharedHost
 
 AT_ONCE = 16  # answers under way; those of one moment are written together
 UNTOLD = "its probe cannot tell, or it has none"

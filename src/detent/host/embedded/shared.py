@@ -25,7 +25,7 @@ from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer, Refused
 from detent.host.embedded.door import Door
 from detent.host.embedded.drive import FindEffects
-from detent.host.embedded.host import EmbeddedHost, new_run_id
+from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.knock import (
     ANSWER_S,
@@ -42,6 +42,7 @@ from detent.host.embedded.knock import (
 )
 from detent.host.embedded.lock import Lock
 from detent.host.reading import Query, Summary
+from detent.host.run_id import new_run_id
 
 SUCCESSION_S = 0.25
 
@@ -71,11 +72,13 @@ class SharedHost:
         effects: Mapping[str, Effect] | Sequence[Effect],
         find_effects: FindEffects | None,
         command: str = "",
+        reader: JournalReader | None = None,
         **settings: Any,
     ) -> None:
         self._home, self._effects, self._find_effects, self._settings = home, effects, find_effects, settings
         self._lock = Lock(home, command)
-        self.reader = JournalReader(home)
+        self.reader = reader or JournalReader(home)
+        self._is_reader_ours = reader is None
         self._host: EmbeddedHost | None = None
         self._door: Door | None = None
         self._ear: Pass | None = None
@@ -157,7 +160,7 @@ class SharedHost:
         """
         self._is_closed = True
         if self._host is None:
-            self.reader.close()
+            self._close_reader()
             return
         host, door, self._host, self._door = self._host, self._door, None, None
         try:
@@ -165,8 +168,12 @@ class SharedHost:
         finally:
             if door is not None:
                 await door.close()  # before the lock: afterwards the door in this home is the next holder's
-            self.reader.close()
+            self._close_reader()
             host.let_go()
+
+    def _close_reader(self) -> None:
+        if self._is_reader_ours:
+            self.reader.close()
 
     async def succeed(self) -> None:
         """Wait until this process holds the journal: take over as soon as the present holder goes away."""
@@ -383,12 +390,14 @@ def open_host(
     policy: Policy | None = None,
     notify: str = "notify",
     command: str = "",
+    reader: JournalReader | None = None,
 ) -> SharedHost:
     """A host on a journal that other processes may be using too; policy and notifier hold while it is the driver.
 
-    Use it with `async with`. `command` is what others are told of this process while it holds the journal.
+    Use it with `async with`. `command` is what others are told of this process while it holds the journal. A reader
+    that is given is used, and left open.
     """
-    return SharedHost(home, effects, find_effects, command, policy=policy, notify=notify)
+    return SharedHost(home, effects, find_effects, command, reader, policy=policy, notify=notify)
 
 
 def _check(given: dict[str, Any]) -> None:

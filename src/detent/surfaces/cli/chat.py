@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from detent.agents.assistant import checked_session, new_session
+from detent.agents.assistant import Ledger, checked_session, new_session
 from detent.agents.assistant.view import seen_by
 from detent.core.run import Run
 from detent.core.status import Status
@@ -18,11 +18,11 @@ from detent.surfaces.cli.keyboard import is_terminal, line
 from detent.surfaces.cli.option import by_option, verb
 from detent.surfaces.cli.talk import settle
 from detent.surfaces.cli.text import columns, visible
-from detent.surfaces.cli.view import CODES, Standing
+from detent.surfaces.cli.view import CODES, RunReport
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.port import OpenHost
 
 
 ENDINGS = ("/exit", "/quit", "exit", "quit", "bye")
@@ -32,7 +32,7 @@ SHOWN_MAX = 8  # names of tools in the greeting
 class Chat:
     """One session with what it offers to the model."""
 
-    def __init__(self, caller: Caller, host: "SharedHost", session: str, source: str, by: str) -> None:
+    def __init__(self, caller: Caller, host: "OpenHost", session: str, source: str, by: str) -> None:
         self.caller, self.host, self.session, self.source, self.by = caller, host, session, source, by
         self.tools: list[dict[str, Any]] = []
         self.settings: dict[str, Any] = {}
@@ -40,11 +40,16 @@ class Chat:
 
     async def turn(self, message: str) -> int:
         """Say something and stay with it until it is answered or waits."""
-        past = history(self.caller.journal, self.session) if self.caller.has_journal() else Past([], [], [])
+        past = self._past() if self.caller.has_journal() else Past([], [], [])
         run = await begin(self.host, self.session, message, said=past.said + past.news, tools=self.tools,
                           source=self.source, by=self.by, facts=past.facts,
                           settings=settings_of(self.caller.home, **self.settings))  # fmt: skip
         return await self.stay(run.id)
+
+    def _past(self) -> Past:
+        reader: Any = self.caller.reader
+        with reader.journal() as journal:
+            return history(journal, self.session)
 
     async def stay(self, run_id: str) -> int:
         """Go on with a turn that was begun."""
@@ -55,9 +60,9 @@ class Chat:
 
     def give(self, run: Run) -> int:
         """Tell where the turn stands."""
-        standing = Standing(self.caller, run.id)
+        standing = RunReport(self.caller, run.id)
         if self.caller.is_json:
-            ledger = ledger_of(self.caller.journal, run.id)
+            ledger = self._ledger(run.id)
             shown = [seen_by(execution, "diagnosis", run.at) for execution in ledger.executions.values()]
             more = {"session": self.session, "response": run.context.get("response", ""), "executions": shown}
             emit({**standing.envelope(ok=standing.code in (0, 3)), **more})
@@ -65,14 +70,19 @@ class Chat:
             standing.tell()
         return CODES[run.status]
 
+    def _ledger(self, run_id: str) -> Ledger:
+        reader: Any = self.caller.reader
+        with reader.journal() as journal:
+            return ledger_of(journal, run_id)
+
     async def open_questions(self) -> None:
         """Take up the turns of this session that were left waiting or at work."""
         if not self.caller.has_journal():
             return
-        for record in reversed(self.caller.journal.session(self.session)):
-            if not record.summary.status.is_terminal:
-                await self.host.recover(record.summary.run_id)
-                await self.stay(record.summary.run_id)
+        for turn in reversed(self.caller.reader.session(self.session)):
+            if not turn.status.is_terminal:
+                await self.host.recover(turn.run_id)
+                await self.stay(turn.run_id)
 
     async def talk(self) -> int:
         """Turn after turn until the input ends."""

@@ -42,7 +42,7 @@ from detent.surfaces.mcp.view import Reader
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.port import OpenHost as SharedHost
 
 WAIT_S_MAX = 30.0
 SUFFIXES = (".yaml", ".yml", ".json")

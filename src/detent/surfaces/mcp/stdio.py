@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from detent.errors import Refused
 
 if TYPE_CHECKING:
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.port import OpenHost as SharedHost
 
 
 async def serve(
