@@ -20,7 +20,7 @@ from detent.host.embedded.file import MIGRATIONS, SCHEMA, VERSION
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.live import load
 from detent.host.embedded.reader import entries, open_journal, verify
-from tests.host.conformance import ASKING, DOOR, Outside, one
+from detent.testing.conformance import ASKING, DOOR, Outside, one
 
 
 def host_at(home: Path, *, sync: str = "off", live_max: int = 2000) -> EmbeddedHost:
@@ -462,7 +462,7 @@ def test_a_commit_survives_the_death_of_its_process(tmp_path: Path) -> None:
     script = """
 import asyncio, pathlib, sys
 from detent.host.embedded import EmbeddedHost
-from tests.host.conformance import DOOR
+from detent.testing.conformance import DOOR
 async def main():
     async with EmbeddedHost(pathlib.Path(sys.argv[1])) as host:
         await host.start(DOOR, run_id="r")

@@ -23,7 +23,7 @@ from detent.core import (
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.file import SCHEMA
 from detent.testing import Story, World, crash_anywhere, simulate
-from tests.host.conformance import Outside, one
+from detent.testing.conformance import Outside, one
 
 PAY = one(Action("pay", "pay", {"to": "{{ context.to }}"}), name="pay")
 PAY_ONCE = one(Action("pay", "pay", {"to": "{{ context.to }}"}, on_repeat="refuse"), name="pay_once")

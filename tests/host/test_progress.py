@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from detent.core import Action, Contract, Effect, Machine, Status, effect, table
-from detent.core.progress import say
+from detent.core.progress import say, voice
 from detent.host.embedded.host import EmbeddedHost
 
 
@@ -48,6 +48,36 @@ async def test_an_onlooker_hears_what_an_effect_says_also_from_a_thread(tmp_path
     said = await heard(tmp_path, talk, talker())
     assert [data["text"] for _, data in said] == ["one", "two", "three"]
     assert len({contract_id for contract_id, _ in said}) == 1
+
+
+async def test_a_task_that_serves_many_calls_speaks_by_their_voices_and_never_for_another(tmp_path: Path) -> None:
+    calls: asyncio.Queue[tuple[Contract, Any, asyncio.Event]] = asyncio.Queue()
+    lines: list[asyncio.Task[None]] = []
+
+    async def serve() -> None:
+        while True:
+            contract, speak, done = await calls.get()
+            say(contract, {"text": "said"})
+            speak({"text": "voiced"})
+            done.set()
+
+    @effect("talk", kind="idempotent")
+    async def shared_line(contract: Contract) -> None:
+        if not lines:
+            lines.append(asyncio.create_task(serve()))
+        done = asyncio.Event()
+        calls.put_nowait((contract, voice(contract), done))
+        await done.wait()
+
+    said: list[Any] = []
+    async with EmbeddedHost(tmp_path, [shared_line], sync="off") as host:
+        host.ear = lambda run_id, _, data: said.append((run_id, data["text"]))
+        for run_id in ("first", "second"):
+            await host.start(talker(), run_id=run_id)
+            await host.settled(run_id)
+        for line in lines:
+            line.cancel()
+    assert said == [("first", "said"), ("first", "voiced"), ("second", "voiced")]
 
 
 async def test_a_call_with_a_secret_is_not_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

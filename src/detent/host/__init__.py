@@ -3,31 +3,19 @@
 `open_host` and `open_reader` give a home's host and reader; whoever uses them knows only the port.
 """
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
+from detent.host.opening import checkup, holder_of, is_held, open_host, open_reader
 from detent.host.port import Host, Reader
 from detent.host.reading import Summary
 from detent.host.standing import Standing
 
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from detent.host.embedded.journal_reader import JournalReader
-    from detent.host.embedded.shared import SharedHost
-
-__all__ = ["Host", "Reader", "Standing", "Summary", "open_host", "open_reader"]
-
-
-def open_host(home: Path, *args: Any, **given: Any) -> "AbstractAsyncContextManager[SharedHost]":
-    """A host on a home's journal, which other processes may be using too."""
-    from detent.host.embedded.shared import open_host as open_shared  # noqa: PLC0415
-
-    return open_shared(home, *args, **given)
-
-
-def open_reader(home: Path) -> "JournalReader":
-    """A reader of a home's journal; close it when done."""
-    from detent.host.embedded.journal_reader import JournalReader  # noqa: PLC0415
-
-    return JournalReader(home)
+__all__ = [
+    "Host",
+    "Reader",
+    "Standing",
+    "Summary",
+    "checkup",
+    "holder_of",
+    "is_held",
+    "open_host",
+    "open_reader",
+]

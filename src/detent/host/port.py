@@ -12,11 +12,24 @@ from detent.core.deed import Effect
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
-from detent.core.progress import Pass
+from detent.core.progress import Hear, Pass
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.projection import P
-from detent.host.reading import Deed, Member, Note, OpenQuestion, Page, Proof, Query, Step, Summary
+from detent.host.reading import (
+    Deed,
+    Family,
+    KeyTrouble,
+    Member,
+    Note,
+    OpenQuestion,
+    Page,
+    Proof,
+    Query,
+    Step,
+    StoreCheck,
+    Summary,
+)
 from detent.host.standing import Standing
 
 FindEffects = Callable[[str], Mapping[str, Effect]]  # the effects of a definition's source
@@ -99,8 +112,11 @@ class Host(Protocol):
         """The run's events as they come, until it ends."""
 
 
-class ProcessHost(Host, Protocol):
-    """A host that several processes may have open: one of them holds the journal, the others hand it their verbs."""
+class OpenHost(Host, Protocol):
+    """A host on a home that several processes share: the one that holds the journal does the verbs of all."""
+
+    on_silence: Callable[[], None]  # the holder does not answer; a verb that waits waits on
+    given_up: str  # what is known of the verb that was last given up on: "withdrawn", or "perhaps" done
 
     @property
     def is_holder(self) -> bool:
@@ -108,7 +124,7 @@ class ProcessHost(Host, Protocol):
 
     @property
     def effects(self) -> Mapping[str, Effect]:
-        """The effects this process brings, by name."""
+        """The effects this process brings, by name; those of definition files come on top."""
 
     @property
     def policy(self) -> Policy | None:
@@ -117,6 +133,12 @@ class ProcessHost(Host, Protocol):
     async def succeed(self) -> None:
         """Wait until this process holds the journal: when the one that does goes away, take over and go on."""
 
+    async def repair_claims(self) -> tuple[str, ...]:
+        """Write the claims anew where they are not what the events say; what was wrong, as sentences."""
+
+    def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
+        """Hear what the run's effects say while they are at work; only the process that holds the journal does."""
+
     def hear_all(self, ear: Pass) -> None:
         """Hear what the effects of every run say, as long as this process holds the journal, also later."""
 
@@ -124,12 +146,27 @@ class ProcessHost(Host, Protocol):
         """The contracts of a run whose effects are under way in this process."""
 
 
-class Place(Protocol):
+class News(Protocol):
+    """Something that may have become more."""
+
+    async def wait(self) -> None:
+        """Return when there may be more."""
+
+
+class EntryStream(News, Protocol):
     """A reader's place in the entries of one run."""
 
     @property
+    def run_id(self) -> str:
+        """The run that is followed."""
+
+    @property
     def seq(self) -> int:
-        """The last entry that was given."""
+        """The number of the last entry given."""
+
+    @property
+    def run(self) -> Run:
+        """The run as of the last entry given."""
 
     @property
     def is_over(self) -> bool:
@@ -138,15 +175,21 @@ class Place(Protocol):
     def more(self) -> Sequence[Entry]:
         """The next entries; none when there are no more for now."""
 
-    async def wait(self) -> None:
-        """Return when there may be more."""
-
 
 class Reader(Protocol):
     """Reads runs; an unknown run raises `Unknown`, a damaged one `JournalError`."""
 
+    def close(self) -> None:
+        """Let go; whoever follows comes to an end."""
+
+    def has_runs(self) -> bool:
+        """Whether anything was ever written here."""
+
     def find(self, name: str) -> Summary:
         """A run by its id, an unambiguous beginning of it, or `last`."""
+
+    def find_all(self, prefix: str) -> Sequence[Summary]:
+        """The runs whose id begins like this, newest first; at most ten."""
 
     def summary(self, run_id: str) -> Summary | None:
         """The line of a run in the list; None when there is none."""
@@ -208,6 +251,9 @@ class Reader(Protocol):
     def family(self, run_id: str) -> Sequence[Member]:
         """Every run of a run's family, parents before their children."""
 
+    def family_now(self, run_id: str) -> Family:
+        """A run's family and those of it that wait, all of one moment."""
+
     def first_of(self, run_id: str) -> str:
         """The run that a family began with."""
 
@@ -216,6 +262,18 @@ class Reader(Protocol):
 
     def machine_names(self) -> Sequence[str]:
         """The names of the machines that have runs."""
+
+    def know(self, machine: Machine) -> None:
+        """Keep a machine ready that is here already, instead of reading and compiling it again."""
+
+    def old_runs(self, before: float) -> tuple[Sequence[dict[str, Any]], int]:
+        """What would be kept of runs that ended before a time and protect nothing; how many others hold a key."""
+
+    def claim_differences(self) -> Sequence[KeyTrouble]:
+        """The keys about which the claims and the events do not agree."""
+
+    def check(self) -> StoreCheck:
+        """Whether the store itself is sound."""
 
     def cursor(self) -> int:
         """The place of the newest event in the order of all of them."""
@@ -226,8 +284,11 @@ class Reader(Protocol):
     def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
         """A run's entries as they come, until it has ended."""
 
-    def following(self, run_id: str, after: int = 0) -> AbstractContextManager[Place]:
+    def following(self, run_id: str, after: int = 0) -> AbstractContextManager[EntryStream]:
         """A place in a run's entries, for those who ask when it suits them; the run may begin later."""
+
+    def watching(self) -> AbstractContextManager[News]:
+        """For those who look at many runs, again whenever something was written."""
 
     def follow_all(self, after: int | None = None) -> AsyncIterator[Sequence[Step]]:
         """The events of all runs as they come, several at once; from now on, or after a place."""

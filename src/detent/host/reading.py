@@ -1,10 +1,11 @@
 """What is read of runs: plain values, the same whatever keeps the journal."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from detent.core.question import Reason
+from detent.core.run import Run
 from detent.core.status import TERMINAL, Status
 
 
@@ -77,6 +78,7 @@ class Page(NamedTuple):
 
     runs: list[Summary]
     next: int
+    damaged: tuple[str, ...] = ()  # what is wrong with rows of this page that cannot be read
 
 
 class Step(NamedTuple):
@@ -100,6 +102,14 @@ class Member(NamedTuple):
     def has_ended(self) -> bool:
         """Whether nothing more can happen to it."""
         return self.status in TERMINAL
+
+
+class Family(NamedTuple):
+    """A family of one moment."""
+
+    cursor: int  # the place of the newest event then, in the order of all of them
+    members: list[Member]  # parents before their children
+    waiting: list[Run]  # those of them that wait, as far as they can be read
 
 
 class Note(NamedTuple):
@@ -133,3 +143,38 @@ class Proof(NamedTuple):
     events: int
     checkpoint: str
     problem: str
+
+
+class KeyTrouble(NamedTuple):
+    """A key about which the claims and the events do not agree."""
+
+    kind: Literal["missing", "stray"]
+    scope: str
+    key: str
+    run_id: str
+    contract_id: str
+    problem: str
+
+
+class StoreCheck(NamedTuple):
+    """What looking at the store itself found."""
+
+    problems: tuple[str, ...]  # nothing, when it is sound
+    schema: int
+    size: int  # in bytes
+
+
+class JournalHolder(NamedTuple):
+    """The process that writes a journal, or says so; all empty if nobody ever did."""
+
+    pid: int = 0
+    command: str = ""
+    since: float = 0.0
+
+
+class Checkup(NamedTuple):
+    """Whether somebody writes a journal now, and answers."""
+
+    is_held: bool
+    holder: JournalHolder
+    is_answering: bool

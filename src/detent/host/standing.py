@@ -11,6 +11,7 @@ from detent.core.status import Status
 from detent.host.reading import Calling, OpenQuestion
 
 RESULT_MAX = 16_384  # bytes of what is known of a deed that are shown with a question
+ASK_WITHIN_S = 10.0  # so long a doubt may hold back for a request in flight before it asks
 
 
 class Can(msgspec.Struct, frozen=True):
@@ -50,8 +51,7 @@ class Standing(msgspec.Struct, frozen=True):
     @property
     def children(self) -> list[str]:
         """The runs this one waits for."""
-        waiting = [c.question for c in self.run.contracts if c.status is Status.WAITING and c.question]
-        return [str(asked.data.get("run_id", "")) for asked in waiting if asked.reason == "callback"]
+        return children_of(self.run)
 
     @property
     def can(self) -> Can:
@@ -66,6 +66,21 @@ class Standing(msgspec.Struct, frozen=True):
             resume=is_open,
             retry=not (self.is_past or run.parent or obstacle(run)),
         )
+
+
+def children_of(run: Run) -> list[str]:
+    """The runs a run waits for."""
+    waiting = [c.question for c in run.contracts if c.status is Status.WAITING and c.question]
+    return [str(asked.data.get("run_id", "")) for asked in waiting if asked.reason == "callback"]
+
+
+def settled_at(contract: Contract, now: float) -> float:
+    """When nothing of a call can be in flight any more.
+
+    Its caller gave up now at the latest; if it died long ago, then when the call's own time was over.
+    """
+    given_up = min(now, contract.moved_at + contract.timeout_s) if contract.timeout_s else now
+    return given_up + contract.settle_s
 
 
 def question_of(contract: Contract) -> OpenQuestion:

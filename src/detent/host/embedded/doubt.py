@@ -27,16 +27,15 @@ from detent.host.embedded.outcome import (
     moved_by,
     not_done,
     reported,
-    settled_at,
 )
 from detent.host.embedded.secret import Secrets, named
+from detent.host.standing import ASK_WITHIN_S, settled_at
 
 if TYPE_CHECKING:
     from detent.host.embedded.attempt import Attempts
     from detent.host.embedded.host import EmbeddedHost
 
 PROBE_TIMEOUT_S = 60.0
-ASK_WITHIN_S = 10.0  # so long a doubt may hold back for a request in flight before it asks
 CRASHED = Doubt()
 _LATE_MARK, _PROBE_MARK = " late", " probe"
 

@@ -5,13 +5,13 @@
 
 import asyncio
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar, assert_never
 
-from detent.core.commands import Abort, Ask, Perform, Wake
+from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import Contract
 from detent.core.deed import Effect
 from detent.core.engine import advance
@@ -26,16 +26,18 @@ from detent.errors import JournalError, Refused
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
-from detent.host.embedded.journal import Batch, Journal, ProjectionRow, sealed
+from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.live import Kept, Live, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.outbox import Outbox
+from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.ruling import Rulings
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
 from detent.host.port import FindEffects
 
+T = TypeVar("T")
 LIVE_MAX = 2000
 
 
@@ -178,20 +180,20 @@ class Drive:
         batch.machine = machine
         deeds = _Deeds(self, live, batch, done)
         try:
-            self._fold_all(live, batch, [event, *follow] if follow else [event], deeds)
+            self._fold_all(live, batch, deque((event, *follow)), deeds)
         except BaseException as error:
             if batch.events:  # what is in memory is ahead of the disk, where it will never be
                 self._stop(live, JournalError(f"run {live.run.id} could not go on: {error}"))
             raise
         self._hand_over(live, batch, deeds)
 
-    def _fold_all(self, live: Live, batch: Batch, todo: list[Event], deeds: "_Deeds") -> None:
+    def _fold_all(self, live: Live, batch: Batch, todo: deque[Event], deeds: "_Deeds") -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
         has_notes, is_followed = live.machine.chart.has_notes, self._tail.is_attentive or live.run.id in self._tail.runs
-        for event in todo:
+        while todo:
             before = live.run
             try:
-                body, event = sealed(event)  # noqa: PLW2901  # what is folded is what a replay will read
+                body, event = sealed(todo.popleft())  # what is folded is what a replay will read
                 run, commands, taken = advance(live.machine, before, event)
             except Refused:
                 if not batch.events:
@@ -207,27 +209,36 @@ class Drive:
             if before.contracts:
                 self.claims.follow(batch, before, run, event)
             for command in commands:
-                kind = type(command)
-                if kind is Perform or kind is Ask:
-                    may_go_on = self._may_go_on(live, batch, before, command.contract_id, todo)  # type: ignore[union-attr]
-                    if may_go_on and kind is Perform:
-                        deeds.performs += (command.contract_id,)  # type: ignore[union-attr]
-                elif kind is Abort:
-                    stopped = before.contract(command.contract_id)  # type: ignore[union-attr]
-                    deeds.aborts += (stopped,) if stopped is not None else ()
-                elif kind is Wake:
-                    self.timers.set(run.id, command.at)  # type: ignore[union-attr]
+                self._plan(command, before, todo, deeds)
 
-    def _may_go_on(self, live: Live, batch: Batch, before: Run, contract_id: str, todo: list[Event]) -> bool:
-        """Whether the policy and the keys let a contract act or ask as it is; what they say is still to be folded."""
-        run = live.run
+    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: "_Deeds") -> None:
+        """Keep a command for when its event is on disk; what policy and keys say to it is still to be folded."""
+        match command:
+            case Perform():
+                if self._may_go_on(deeds, before, command.contract_id, todo):
+                    deeds.performs += (command.contract_id,)
+            case Ask():
+                self._may_go_on(deeds, before, command.contract_id, todo)
+            case Abort():
+                stopped = before.contract(command.contract_id)
+                deeds.aborts += (stopped,) if stopped is not None else ()
+            case Wake():
+                self.timers.set(before.id, command.at)
+            case Finish():
+                pass  # how a run ended is in the run
+            case _:
+                assert_never(command)
+
+    def _may_go_on(self, deeds: "_Deeds", before: Run, contract_id: str, todo: deque[Event]) -> bool:
+        """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
+        live, run = deeds.live, deeds.live.run
         if self._rulings is not None:
             ruling = self._rulings.on(before, run, live.machine, contract_id)
             if ruling is not None:
                 todo.append(ruling)
             if type(ruling) is ContractMoved:
                 return False  # it waits, is rejected, or begins with that move
-        taken = self.claims.take(batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
+        taken = self.claims.take(deeds.batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
         todo.extend(taken.events)
         return taken.may_go_on
 
@@ -340,14 +351,7 @@ class Drive:
     async def write(self, batch: Batch) -> None:
         """Write what is no event of a run; returns when it is on disk."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def written(error: JournalError | None) -> None:
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-
-        self._writer.submit(batch, written)
+        self._writer.submit(batch, lambda error: _settle(done, None, error))
         await done
 
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
@@ -402,8 +406,7 @@ class Drive:
 
     def spawn(self, live: Live, contract_id: str, work: Any) -> None:
         """Give a coroutine an owner."""
-        task = self.tasks.create_task(work)
-        live.tasks[contract_id] = task
+        live.tasks[contract_id] = self.tasks.create_task(work)
 
     def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Give a coroutine that belongs to no run an owner."""
@@ -438,10 +441,10 @@ class _Deeds:
         self.host.written(self, error)
 
 
-def _settle(done: "asyncio.Future[Run]", run: Run, error: JournalError | None) -> None:
+def _settle(done: "asyncio.Future[T]", result: T, error: JournalError | None) -> None:
     if done.done():
         return
     if error is None:
-        done.set_result(run)
+        done.set_result(result)
     else:
         done.set_exception(error)

@@ -1,7 +1,6 @@
 """The embedded host: the seven verbs, each of them one event handed to the engine room."""
 
 import asyncio
-import secrets
 from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
@@ -27,6 +26,7 @@ from detent.host.embedded.recovery import take_up
 from detent.host.embedded.retention import prune
 from detent.host.embedded.writer import Nobody
 from detent.host.reading import Summary
+from detent.host.run_id import check_run_id, new_run_id
 
 
 class EmbeddedHost(Drive):
@@ -54,8 +54,7 @@ class EmbeddedHost(Drive):
         if run_id and (run_id in self._live or self.journal.record(run_id)):
             return await self._on_disk(self.load(run_id))
         run_id = run_id or new_run_id()
-        if not all(ch.isalnum() or ch in "-_.~" for ch in run_id) or len(run_id) > 100:
-            raise Refused(f"{run_id!r} is not a run id: letters, digits, `-`, `_`, `.`, at most 100")
+        check_run_id(run_id)
         given = plain(dict(input or {}), "input")
         live = Live(self._next_no, machine, Run(id=run_id), genesis(run_id), is_new=True)
         if source and self._find_effects:
@@ -266,8 +265,3 @@ class EmbeddedHost(Drive):
         self.timers.load()
         self.outbox.load()
         return taken_up
-
-
-def new_run_id() -> str:
-    """Short enough to type, random enough to be alone."""
-    return secrets.token_hex(6)

@@ -85,17 +85,6 @@ class Claim(NamedTuple):
     at: float
 
 
-class ProjectionRow(NamedTuple):
-    """What a projection had made of a run up to an event; only a cache."""
-
-    run: int
-    name: str
-    version: int
-    seq: int
-    engine: str
-    body: bytes
-
-
 class Owner(Protocol):
     """Whose events a batch holds."""
 
@@ -117,7 +106,7 @@ class Batch:
     notes: tuple[Note, ...] = ()  # messages to send
     posted: tuple[Note, ...] = ()  # messages sent, or not, just now
     pruned: tuple[tuple[int], ...] = ()  # numbers of runs to forget
-    projection: ProjectionRow | None = None
+    projection: tuple[Any, ...] | None = None  # the row of a projection: only a cache
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner  # once one of an owner's batches has failed, none of its later ones may be written
@@ -232,7 +221,7 @@ class Journal:
             if batch.snapshot is not None:
                 db.execute(KEEP_SNAPSHOT, batch.snapshot)
             if batch.projection is not None:
-                db.execute(KEEP_PROJECTION, (*batch.projection, batch.projection.run))
+                db.execute(KEEP_PROJECTION, (*batch.projection, batch.projection[0]))
 
     def _post(self, batch: Batch) -> None:
         for statement in PRUNE if batch.pruned else ():
@@ -392,15 +381,6 @@ class Journal:
         except sqlite3.Error:
             return None  # only a cache: without it the events are folded again
         return None if row is None else (row[0], row[1], row[2])
-
-    def projection(self, no: int, name: str) -> ProjectionRow | None:
-        """What a projection had made of a run, if that was kept."""
-        query = "select run, name, version, seq, engine, cast(body as blob) from projections where run = ? and name = ?"
-        try:
-            row = self._db.execute(query, (no, name)).fetchone()
-        except sqlite3.Error:
-            return None  # only a cache, and an older file has none
-        return None if row is None else ProjectionRow(*row)
 
     def hash_at(self, no: int, seq: int) -> bytes | None:
         """The hash of one event."""

@@ -6,22 +6,37 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.run import Run
+from detent.core.status import Status
 from detent.errors import DetentError, Unknown
 from detent.host.embedded import family, reader, retention
-from detent.host.embedded.claim_check import Difference, differences
-from detent.host.embedded.journal import ProjectionRow, Record
+from detent.host.embedded.claim_check import differences
+from detent.host.embedded.file import VERSION
+from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import Kept, Live, load, seq_at
-from detent.host.embedded.projector import Projector
-from detent.host.embedded.tail import Tail, Watched
+from detent.host.embedded.projector import ProjectionRow, Projector
+from detent.host.embedded.tail import Bell, Tail, Watched
 from detent.host.embedded.transcript import transcript
 from detent.host.projection import P, Why
-from detent.host.reading import Deed, Member, Note, OpenQuestion, Page, Proof, Query, Step, Summary
+from detent.host.reading import (
+    Deed,
+    Family,
+    KeyTrouble,
+    Member,
+    Note,
+    OpenQuestion,
+    Page,
+    Proof,
+    Query,
+    Step,
+    StoreCheck,
+    Summary,
+)
 from detent.host.standing import Standing
 
 IDLE_MAX = 4  # connections kept for the next question
@@ -101,6 +116,18 @@ class Following:
         return []
 
 
+class Watching:
+    """Somebody who looks again whenever something was written."""
+
+    def __init__(self, bell: Bell) -> None:
+        self._bell, self._rung = bell, bell.take()
+
+    async def wait(self) -> None:
+        """Return when there may be something new since this was last called."""
+        await self._rung.wait()
+        self._rung = self._bell.take()
+
+
 class JournalReader:
     """The reading half of the port, for an embedded journal."""
 
@@ -153,6 +180,11 @@ class JournalReader:
         """A run by its id, an unambiguous beginning of it, or `last`."""
         with self.journal() as journal:
             return reader.find(journal, name).summary
+
+    def find_all(self, prefix: str) -> Sequence[Summary]:
+        """The runs whose id begins like this, newest first; at most ten."""
+        with self.journal() as journal:
+            return [record.summary for record in journal.find(prefix)]
 
     def summary(self, run_id: str) -> Summary | None:
         """The line of a run in the list; None when there is none."""
@@ -253,8 +285,9 @@ class JournalReader:
     def list(self, query: Query = Query()) -> Page:  # noqa: B008  # frozen
         """One page of runs, newest first."""
         with self.journal() as journal:
+            journal.damaged.clear()
             found = journal.search(query)
-            return Page([record.summary for record in found.records], found.next)
+            return Page([record.summary for record in found.records], found.next, tuple(journal.damaged.values()))
 
     def waiting(self, limit: int = EVERY) -> Sequence[Summary]:
         """Runs with a question for people, oldest first; all of them, unless a limit is given."""
@@ -281,6 +314,12 @@ class JournalReader:
         with self.journal() as journal:
             return family.family(journal, run_id)
 
+    def family_now(self, run_id: str) -> Family:
+        """A run's family and those of it that wait, all of one moment."""
+        with self.journal() as journal, journal.one_moment():
+            members = family.family(journal, run_id)
+            return Family(journal.cursor(), members, [*_waiting(journal, members)])
+
     def first_of(self, run_id: str) -> str:
         """The run that a family began with."""
         with self.journal() as journal:
@@ -296,15 +335,26 @@ class JournalReader:
         with self.journal() as journal:
             return journal.names()
 
-    def old_runs(self, before: float) -> tuple[Sequence[retention.Old], int]:
-        """Runs that ended before a time and protect nothing, and how many are kept because they hold a key."""
+    def know(self, machine: Machine) -> None:
+        """Keep a machine ready that is here already, instead of reading and compiling it again."""
         with self.journal() as journal:
-            return retention.old_runs(journal, before)
+            journal.know(machine)
 
-    def claim_differences(self) -> Sequence[Difference]:
+    def old_runs(self, before: float) -> tuple[Sequence[dict[str, Any]], int]:
+        """What would be kept of runs that ended before a time and protect nothing; how many others hold a key."""
+        with self.journal() as journal:
+            found, kept = retention.old_runs(journal, before)
+            return [one.record for one in found], kept
+
+    def claim_differences(self) -> Sequence[KeyTrouble]:
         """The keys about which the claims and the events do not agree."""
         with self.journal() as journal:
-            return differences(journal)
+            return [KeyTrouble(one.kind, *one.claim[:4], one.problem) for one in differences(journal)]
+
+    def check(self) -> StoreCheck:
+        """Whether the file itself is sound."""
+        with self.journal() as journal:
+            return StoreCheck(tuple(journal.check()), VERSION, journal.path.stat().st_size)
 
     # as it happens
 
@@ -340,6 +390,13 @@ class JournalReader:
         with self.tail.watch(run_id) as watched:
             self._look_on()
             yield Following(self, watched, run_id, after)
+
+    @contextmanager
+    def watching(self) -> Iterator[Watching]:
+        """For those who look at many runs, again whenever something was written; there need be no journal yet."""
+        with self.tail.watch_all():
+            self._look_on()
+            yield Watching(self.tail.everything)
 
     async def follow_all(self, after: int | None = None) -> AsyncIterator[Sequence[Step]]:
         """The events of all runs as they come, several at once; from now on, or after a place."""
@@ -405,6 +462,15 @@ def _check_seq(record: Record, seq: int) -> None:
 
 def _remembered(kept: Kept) -> Standing:
     return Standing(kept.run, kept.machine, kept.head.hex(), kept.run.seq)
+
+
+def _waiting(journal: Listing, members: Iterable[Member]) -> Iterator[Run]:
+    for one in members:
+        try:
+            if one.status == Status.WAITING:
+                yield load(journal, one.run_id).run
+        except DetentError:
+            continue  # a damaged one must not hide the others
 
 
 def _standing(live: Live, last: int = 0) -> Standing:

@@ -6,17 +6,9 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from detent.errors import JournalError
-
-
-class Holder(NamedTuple):
-    """Who says to hold the lock, since when; all empty if nobody ever did."""
-
-    pid: int = 0
-    command: str = ""
-    since: float = 0.0
+from detent.host.reading import JournalHolder
 
 
 class Lock:
@@ -40,7 +32,7 @@ class Lock:
             os.close(file)
             return False
         os.truncate(file, 0)
-        os.pwrite(file, json.dumps(Holder(os.getpid(), self._command, time.time())._asdict()).encode(), 0)
+        os.pwrite(file, json.dumps(JournalHolder(os.getpid(), self._command, time.time())._asdict()).encode(), 0)
         self._file = file
         return True
 
@@ -55,13 +47,13 @@ class Lock:
             self._file = None
 
 
-def holder(home: Path) -> Holder:
+def holder(home: Path) -> JournalHolder:
     """Who says to hold the lock of a home."""
     try:
         found = json.loads((home / "lock").read_text() or "{}")
-        return Holder(int(found["pid"]), str(found.get("command") or ""), float(found.get("since") or 0))
+        return JournalHolder(int(found["pid"]), str(found.get("command") or ""), float(found.get("since") or 0))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return Holder()
+        return JournalHolder()
 
 
 def is_held(home: Path) -> bool:

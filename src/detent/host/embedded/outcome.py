@@ -111,15 +111,6 @@ def said(error: BaseException) -> str:
         return f"{type(error).__name__} (and it cannot say more: {type(problem).__name__})"
 
 
-def settled_at(contract: Contract, now: float) -> float:
-    """When nothing of a call can be in flight any more.
-
-    Its caller gave up now at the latest; if it died long ago, then when the call's own time was over.
-    """
-    given_up = min(now, contract.moved_at + contract.timeout_s) if contract.timeout_s else now
-    return given_up + contract.settle_s
-
-
 def doubtful(contract: Contract, doubt: Doubt, lands_until: float = 0.0, advice: str = "") -> ContractMoved:
     """The question whether it happened; until `lands_until` nobody can know that it did not."""
     data: dict[str, Any] = {"choices": ["happened", "not_happened", "give_up"], "key": contract.key}

@@ -7,10 +7,11 @@ its class or damaged is made again from the entries.
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.core.history import Entry
-from detent.host.embedded.journal import ProjectionRow
+from detent.errors import JournalError
+from detent.host.embedded.journal import Journal
 from detent.host.embedded.live import engine
 from detent.host.projection import P, Projection
 
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
 
 KEPT_MAX = 256  # projections in memory
 WRITE_EVERY = 200  # entries between two rows of one projection
+ROW = "select run, name, version, seq, engine, cast(body as blob) from projections where run = ? and name = ?"
+
+
+class ProjectionRow(NamedTuple):
+    """What a projection had made of a run up to an event; only a cache."""
+
+    run: int
+    name: str
+    version: int
+    seq: int
+    engine: str
+    body: bytes
 
 
 class Made:
@@ -112,7 +125,7 @@ class Projector:
             return Made(projection(run_id))
         with self._reader.journal() as journal:
             record = journal.record(run_id)
-            row = journal.projection(record.no, projection.name) if record is not None else None
+            row = _row(journal, record.no, projection.name) if record is not None else None
             head = journal.hash_at(row.run, row.seq) if row is not None else None
         if row is None or head is None or (row.version, row.engine) != (projection.version, engine(head, row.body)):
             return Made(projection(run_id))
@@ -133,3 +146,12 @@ class Projector:
         body, kind = dump(), type(made.projection)
         memory.keep_projection(ProjectionRow(record.no, kind.name, kind.version, made.seq, engine(head, body), body))
         made.written = made.seq
+
+
+def _row(journal: Journal, no: int, name: str) -> ProjectionRow | None:
+    """What a projection had made of a run, if that was kept."""
+    try:
+        rows = journal.rows(ROW, (no, name))
+    except JournalError:
+        return None  # only a cache, and an older file has none
+    return ProjectionRow(*rows[0]) if rows else None

@@ -21,7 +21,7 @@ from detent.surfaces.cli.option import (
     verb,
 )
 from detent.surfaces.cli.text import as_json, visible
-from detent.surfaces.cli.view import Standing
+from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 
 OUTCOMES = {"happened": "happened", "not-happened": "not_happened", "give-up": "give_up"}
@@ -88,8 +88,8 @@ async def answer(
 
 
 async def _answered(caller: Caller, name: str, contract: str, said: dict[str, Any], by: str) -> int:
-    record = caller.find(name)
-    question = _chosen(Standing(caller, record.summary.run_id), contract)
+    summary = caller.find(name)
+    question = _chosen(RunReport(caller, summary.run_id), contract)
     _check_kind(caller, question, said)
     said = {**said, "by": by, "channel": "cli", "call_hash": question["call_hash"]}
     said = {key: value for key, value in said.items() if value != ""}
@@ -97,13 +97,13 @@ async def _answered(caller: Caller, name: str, contract: str, said: dict[str, An
     caller.note(f"{visible(question['contract_id'])}: {visible(call['effect'])} {as_json(call['input'])}", "dim")
     return await move(
         caller,
-        record.summary.run_id,
-        record.summary.seq,
+        summary.run_id,
+        summary.seq,
         lambda host: host.answer(question["run_id"], question["contract_id"], said),
     )
 
 
-def _chosen(standing: Standing, contract: str) -> dict[str, Any]:
+def _chosen(standing: RunReport, contract: str) -> dict[str, Any]:
     """The question that is meant: by contract, by action, or the only one there is."""
     every = standing.questions
     found = [q for q in every if contract in ("", q["contract_id"])] or [q for q in every if contract == q["action"]]

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -17,15 +17,14 @@ import msgspec
 
 from detent.core.history import Entry
 from detent.core.status import Status
-from detent.host import open_reader
-from detent.host.reading import Summary
+from detent.host.reading import Query, Summary
 from detent.surfaces.cli.caller import Caller, emit, has_colour
 from detent.surfaces.cli.story import Narrator, record_of
 from detent.surfaces.cli.text import brief, clock, columns, duration, status_word, visible, when, wide
-from detent.surfaces.cli.view import CODES, Standing
+from detent.surfaces.cli.view import CODES, RunReport
 from detent.surfaces.language import _
 
-PAUSE_S = 0.1
+CLOCK_S = 0.1  # how often the times that a terminal shows are drawn anew
 Lines = Iterable[tuple[str, str]]  # a line and its colour
 
 
@@ -83,8 +82,8 @@ class Board:
 async def watch_run(caller: Caller, run_id: str, after: int) -> int:
     """Follow one run: its story as it comes, and below it where it stands now."""
     narrator = Narrator()
-    standing: Standing | None = None
-    with closing(open_reader(caller.home)) as reader, reader.following(run_id, after) as place, Board() as board:
+    standing: RunReport | None = None
+    with caller.reader.following(run_id, after) as place, Board() as board:
         while True:
             while entries := place.more():
                 standing = None
@@ -93,11 +92,11 @@ async def watch_run(caller: Caller, run_id: str, after: int) -> int:
             if place.run.ended is not None:
                 break
             if board.is_live and not caller.is_json:
-                standing = standing or Standing(caller, run_id)
+                standing = standing or RunReport(caller, run_id)
                 board.draw([("", ""), *standing.lines(), *_at_work(narrator)])
             await _rung(place.wait, board)
     if board.is_live and not caller.is_json:
-        Standing(caller, run_id).tell()
+        RunReport(caller, run_id).tell()
     return CODES[place.run.ended]
 
 
@@ -112,7 +111,7 @@ def _tell_entry(caller: Caller, board: Board, narrator: Narrator, entry: Entry) 
 async def _rung(wait: Callable[[], Awaitable[None]], board: Board) -> None:
     """Wait for news; on a terminal not for long, for the times that are shown go on."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(PAUSE_S if board.is_live else None):
+        async with asyncio.timeout(CLOCK_S if board.is_live else None):
             await wait()
 
 
@@ -124,7 +123,7 @@ def _at_work(narrator: Narrator) -> Lines:
 async def watch_list(caller: Caller, wanted: Sequence[Status], limit: int) -> int:
     """Keep the list of runs in view until somebody has seen enough."""
     seen: dict[str, Summary] | None = None
-    with Board() as board:
+    with caller.reader.watching() as news, Board() as board:
         while True:
             runs = listed(caller, wanted, limit)
             now = {summary.run_id: summary for summary in runs}
@@ -138,7 +137,7 @@ async def watch_list(caller: Caller, wanted: Sequence[Status], limit: int) -> in
             else:
                 _tell_changes(caller, seen or {}, now)
             seen = now
-            await asyncio.sleep(PAUSE_S)
+            await _rung(news.wait, board)
 
 
 def _tell_changes(caller: Caller, seen: dict[str, Summary], now: dict[str, Summary]) -> None:
@@ -152,7 +151,7 @@ def _tell_changes(caller: Caller, seen: dict[str, Summary], now: dict[str, Summa
 
 def listed(caller: Caller, wanted: Sequence[Status], limit: int) -> list[Summary]:
     """The runs to show, newest first."""
-    return [record.summary for record in caller.journal.runs(wanted, limit=limit)] if caller.has_journal() else []
+    return caller.reader.list(Query(tuple(wanted), limit=limit)).runs if caller.has_journal() else []
 
 
 def table(runs: Sequence[Summary]) -> list[tuple[str, str]]:

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Optional
 import click
 
 from detent.errors import Refused
+from detent.home import HOME, HOME_VARIABLE, find_policy
+from detent.host.opening import holder_of, open_host, open_reader
 from detent.surfaces.cli.text import silence, visible
 from detent.surfaces.language import _
-from detent.surfaces.policy import find_policy
 
 if TYPE_CHECKING:
     from detent.core.policy import Policy
-    from detent.host.embedded.journal import Journal, Record
-    from detent.host.embedded.shared import SharedHost
-    from detent.host.port import ProcessHost
+    from detent.host.port import OpenHost, Reader
+    from detent.host.reading import Summary
 
-DEFAULT_HOME = ".detent"
 # The commands that can make a run act, so that a policy matters to them.
 DRIVING = frozenset(
     {
@@ -87,7 +86,7 @@ class Caller:
     current: ClassVar[Optional["Caller"]] = None  # whose command an interruption interrupts
 
     def __init__(self, home: str | None, is_json: bool, policy: str = "") -> None:
-        self.home = Path(home or os.environ.get("DETENT_HOME") or DEFAULT_HOME)
+        self.home = Path(home or os.environ.get(HOME_VARIABLE) or HOME)
         self.is_json = is_json
         self.interrupted = ""  # the run that Ctrl-C puts down
         self.go_on: tuple[str, ...] = ()  # the command that takes it up again, where it is not `resume RUN`
@@ -99,7 +98,7 @@ class Caller:
         self.is_driven_elsewhere = False
         self.catch_up: Callable[[], object] = lambda: None  # tells what has happened and has not been told yet
         self._home_option, self._policy_option = home, policy
-        self._journal: Journal | None = None
+        self._reader: Reader | None = None
         self._warned: set[str] = set()
         Caller.current = self
 
@@ -133,14 +132,12 @@ class Caller:
         return ["--policy", self._policy_option] if self._policy_option and verb in DRIVING else []
 
     @property
-    def journal(self) -> "Journal":
-        """The journal, read-only."""
-        from detent.host.embedded.reader import open_journal
-
-        if self._journal is None:
+    def reader(self) -> "Reader":
+        """Reads the runs of this home; those that a host here drives, from memory."""
+        if self._reader is None:
             self._check_home()
-            self._journal = open_journal(self.home)
-        return self._journal
+            self._reader = open_reader(self.home)
+        return self._reader
 
     def _check_home(self) -> None:
         """What is no folder, or closed to us, must not look like a journal without runs."""
@@ -154,18 +151,19 @@ class Caller:
         except (OSError, ValueError) as error:
             raise Refused(f"{self.home} cannot be a home: {getattr(error, 'strerror', None) or error}") from None
 
-    def find(self, name: str) -> "Record":
+    def find(self, name: str) -> "Summary":
         """A run by its id, an unambiguous beginning of it, or `last`."""
-        from detent.host.embedded.reader import find
+        summary = self.reader.find(name)
+        self._found = summary.run_id
+        return summary
 
-        record = find(self.journal, name)
-        self._found = record.summary.run_id
-        return record
+    def known(self, run_id: str) -> "Summary | None":
+        """The run of that id, if there is one."""
+        return self.reader.summary(run_id) if run_id and self.has_journal() else None
 
     def has_journal(self) -> bool:
         """Whether anything was ever written here."""
-        self._check_home()
-        return (self.home / "journal.db").exists()
+        return self.reader.has_runs()
 
     @asynccontextmanager
     async def driving(self) -> AsyncIterator[dict[str, Any]]:
@@ -191,17 +189,15 @@ class Caller:
         """The policy that holds here, None where there is none; one that cannot be read is an error."""
         return find_policy(self.home, self._policy_option)
 
-    def check_policy(self, host: "ProcessHost") -> None:
+    def check_policy(self, host: "OpenHost") -> None:
         """A policy that was named must be the one that holds."""
         if self._policy_option and not host.is_holder:
             raise Refused("another process drives this journal, under its own policy; leave out --policy or end it")
 
     @asynccontextmanager
-    async def host(self) -> "AsyncIterator[SharedHost]":
+    async def host(self) -> "AsyncIterator[OpenHost]":
         """A host that drives runs, here or in the process that has the journal."""
-        from detent.host.embedded.shared import open_host
-
-        async with self.driving() as given, open_host(self.home, **given) as host:
+        async with self.driving() as given, open_host(self.home, reader=self.reader, **given) as host:
             self.check_policy(host)
             self.interrupted, self.is_driven_elsewhere = self._found, not host.is_holder
             host.on_silence = self._warn_of_silence
@@ -211,15 +207,13 @@ class Caller:
                 self.given_up = host.given_up
 
     def _warn_of_silence(self) -> None:
-        from detent.host.embedded.lock import holder
-
-        self.warn(" ".join([*silence(*holder(self.home)), _("Still waiting; Ctrl-C is safe.")]))
+        self.warn(" ".join([*silence(*holder_of(self.home)), _("Still waiting; Ctrl-C is safe.")]))
 
     def close(self) -> None:
         """Let go of the journal."""
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
 
 def user() -> str:

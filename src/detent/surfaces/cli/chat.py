@@ -12,18 +12,17 @@ from detent.agents.assistant.view import seen_by
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.effects.llm import chosen as chosen_model
-from detent.host import open_reader
 from detent.surfaces.assistant import Past, begin, check_model, history, ledger_of, own_effects, settings_of, tools_of
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.keyboard import is_terminal, line
 from detent.surfaces.cli.option import by_option, verb
 from detent.surfaces.cli.talk import settle
 from detent.surfaces.cli.text import columns, visible
-from detent.surfaces.cli.view import CODES, Standing
+from detent.surfaces.cli.view import CODES, RunReport
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.port import OpenHost
 
 
 ENDINGS = ("/exit", "/quit", "exit", "quit", "bye")
@@ -33,7 +32,7 @@ SHOWN_MAX = 8  # names of tools in the greeting
 class Chat:
     """One session with what it offers to the model."""
 
-    def __init__(self, caller: Caller, host: "SharedHost", session: str, source: str, by: str) -> None:
+    def __init__(self, caller: Caller, host: "OpenHost", session: str, source: str, by: str) -> None:
         self.caller, self.host, self.session, self.source, self.by = caller, host, session, source, by
         self.tools: list[dict[str, Any]] = []
         self.settings: dict[str, Any] = {}
@@ -41,7 +40,7 @@ class Chat:
 
     async def turn(self, message: str) -> int:
         """Say something and stay with it until it is answered or waits."""
-        past = history(open_reader(self.caller.home), self.session) if self.caller.has_journal() else Past([], [], [])
+        past = history(self.caller.reader, self.session) if self.caller.has_journal() else Past([], [], [])
         run = await begin(self.host, self.session, message, said=past.said + past.news, tools=self.tools,
                           source=self.source, by=self.by, facts=past.facts,
                           settings=settings_of(self.caller.home, **self.settings))  # fmt: skip
@@ -56,9 +55,9 @@ class Chat:
 
     def give(self, run: Run) -> int:
         """Tell where the turn stands."""
-        standing = Standing(self.caller, run.id)
+        standing = RunReport(self.caller, run.id)
         if self.caller.is_json:
-            ledger = ledger_of(open_reader(self.caller.home), run.id)
+            ledger = ledger_of(self.caller.reader, run.id)
             shown = [seen_by(execution, "diagnosis", run.at) for execution in ledger.executions.values()]
             more = {"session": self.session, "response": run.context.get("response", ""), "executions": shown}
             emit({**standing.envelope(ok=standing.code in (0, 3)), **more})
@@ -70,10 +69,10 @@ class Chat:
         """Take up the turns of this session that were left waiting or at work."""
         if not self.caller.has_journal():
             return
-        for record in reversed(self.caller.journal.session(self.session)):
-            if not record.summary.status.is_terminal:
-                await self.host.recover(record.summary.run_id)
-                await self.stay(record.summary.run_id)
+        for turn in reversed(self.caller.reader.session(self.session)):
+            if not turn.status.is_terminal:
+                await self.host.recover(turn.run_id)
+                await self.stay(turn.run_id)
 
     async def talk(self) -> int:
         """Turn after turn until the input ends."""

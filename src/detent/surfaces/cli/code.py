@@ -1,4 +1,4 @@
-"""`detent code`: from a requirement to a verified, archived change (seed 003)."""
+"""`detent code`: from a requirement to a verified, archived change."""
 
 import asyncio
 import subprocess
@@ -19,13 +19,13 @@ from detent.agents.coding.settings import PlannerSettings, Settings, WorkerSetti
 from detent.effects.git import Repository
 from detent.effects.git.head import operations
 from detent.errors import Refused
-from detent.host.embedded.host import new_run_id
+from detent.host.run_id import new_run_id
 from detent.surfaces.cli import codelook, codemove
 from detent.surfaces.cli.caller import Caller
 from detent.surfaces.cli.codejob import SOURCE, Desk, asked
 from detent.surfaces.cli.option import by_option, verb
 from detent.surfaces.cli.text import visible
-from detent.surfaces.cli.view import Standing
+from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 
 GO = {"go", "yes", "y", "ok", "confirm", "确认", "执行", "好", "是"}
@@ -164,12 +164,12 @@ async def _onward(desk: Desk, is_yes: bool) -> int:
     return desk.give(standing)
 
 
-def _digest(standing: Standing) -> str:
+def _digest(standing: RunReport) -> str:
     plan = job_of(standing.run.context).plan
     return plan.digest if plan else ""
 
 
-def show_plan(desk: Desk, standing: Standing) -> str:
+def show_plan(desk: Desk, standing: RunReport) -> str:
     """The plan for people; returns its digest."""
     job = job_of(standing.run.context)
     if job.plan is None:
@@ -199,7 +199,7 @@ def show_plan(desk: Desk, standing: Standing) -> str:
     return job.plan.digest
 
 
-async def _taken_in(desk: Desk, standing: Standing) -> Standing:
+async def _taken_in(desk: Desk, standing: RunReport) -> RunReport:
     """The job with what was edited in the plan document; the edit is shown."""
     job = job_of(standing.run.context)
     text, was = planning.edited(job)

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.effects.git import Repository
 from detent.errors import DetentError, Refused, Unknown
-from detent.host.embedded.lock import is_held
-from detent.surfaces.cli.caller import DEFAULT_HOME, Caller, emit, shown
+from detent.home import HOME
+from detent.host.opening import is_held, open_reader
+from detent.surfaces.cli.caller import Caller, emit, shown
 from detent.surfaces.cli.codestory import CodeNarrator
+from detent.surfaces.cli.copying import every
 from detent.surfaces.cli.driver import drive, telling
 from detent.surfaces.cli.text import visible
-from detent.surfaces.cli.view import Standing
+from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 from detent.surfaces.source import of_agent
 
@@ -37,8 +40,8 @@ class Desk:
         self.caller, self.repository, self.by = caller, repository, by
         self.root = Path(repository.root)
         caller.go_on = ("code", "resume")
-        if caller.home == Path(DEFAULT_HOME):  # nobody said otherwise: beside the project, wherever we stand in it
-            caller.home = self.root / DEFAULT_HOME
+        if caller.home == Path(HOME):  # nobody said otherwise: beside the project, wherever we stand in it
+            caller.home = self.root / HOME
 
     @classmethod
     async def open(cls, caller: Caller, by: str = "", folder: str = ".") -> "Desk":
@@ -49,35 +52,27 @@ class Desk:
     def run_id(self) -> str:
         """The active job, else the last one."""
         held = lease.read(self.repository.place)
-        if held is not None and Path(held.home) == self.caller.home.resolve() and self._record(held.run_id):
+        if held is not None and Path(held.home) == self.caller.home.resolve() and self.caller.known(held.run_id):
             return held.run_id
         if self.caller.has_journal():
-            for record in self.caller.journal.runs([], CODING.name, 1):
-                return record.summary.run_id
+            for summary in every(self.caller, CODING.name):
+                return summary.run_id
         raise Unknown(f"there is no coding job here; begin one: {self.caller.command('code', 'start', 'REQUIREMENT')}")
-
-    def _record(self, run_id: str) -> Any:
-        return self.caller.journal.record(run_id) if self.caller.has_journal() else None
 
     def holds(self, held: lease.Lease) -> bool:
         """Whether a lease is still somebody's: its journal says so."""
-        from detent.host.embedded.reader import open_journal
+        with closing(open_reader(Path(held.home))) as reader:
+            try:
+                summary = reader.summary(held.run_id)
+            except (DetentError, OSError):
+                return held.is_beginning
+        return not summary.status.is_terminal if summary is not None else held.is_beginning
 
-        try:
-            journal = open_journal(Path(held.home))
-        except (DetentError, OSError):
-            return held.is_beginning
-        try:
-            record = journal.record(held.run_id)
-            return not record.summary.status.is_terminal if record is not None else held.is_beginning
-        finally:
-            journal.close()
-
-    def standing(self) -> Standing:
+    def standing(self) -> RunReport:
         """Where the job stands."""
-        return Standing(self.caller, self.run_id)
+        return RunReport(self.caller, self.run_id)
 
-    def check(self, operation: str) -> Standing:
+    def check(self, operation: str) -> RunReport:
         """The job, if this may be done in its state."""
         standing = self.standing()
         state = standing.run.state
@@ -87,14 +82,14 @@ class Desk:
             raise Refused(f"`{operation}` is not possible in {state}; possible: {named}")
         return standing
 
-    async def say(self, name: str, data: Mapping[str, Any] | None = None) -> "Standing":
+    async def say(self, name: str, data: Mapping[str, Any] | None = None) -> "RunReport":
         """Signal the job and stay with it until it ends or needs somebody."""
         run_id = self.run_id
         seq = self.standing().run.seq
         async with self.caller.host() as host:
             await host.signal(run_id, name, dict(data or {}), by=self.by)
             await self.driven(host, run_id, seq)
-        return Standing(self.caller, run_id)
+        return RunReport(self.caller, run_id)
 
     async def driven(self, host: Any, run_id: str, seq: int) -> Run:
         """Stay with a run, showing what its worker and its checks say."""
@@ -123,7 +118,7 @@ class Desk:
         except OSError as error:
             self.caller.warn(str(error))
 
-    def give(self, standing: Standing | None = None, code: int | None = None) -> int:
+    def give(self, standing: RunReport | None = None, code: int | None = None) -> int:
         """Show the job in the way the caller wants it; returns the exit code."""
         standing = standing or self.standing()
         run, job = standing.run, job_of(standing.run.context)

@@ -9,7 +9,7 @@ from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.codejob import Desk
 from detent.surfaces.cli.option import by_option, verb
-from detent.surfaces.cli.view import Standing
+from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 
 
@@ -153,7 +153,7 @@ async def rollback(caller: Caller, is_run: bool, target: str, by: str) -> int:
     return desk.give(standing, 0 if standing.run.ended is not None else 1)
 
 
-def _current(desk: Desk) -> Standing | None:
+def _current(desk: Desk) -> RunReport | None:
     try:
         return desk.standing()
     except Refused:

@@ -1,5 +1,6 @@
 """Commands that move a run from outside: signal, cancel, pause, resume, retry, fork, migrate."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -7,19 +8,17 @@ import msgspec
 
 from detent.define import load as load_definition
 from detent.errors import Refused
-from detent.host.embedded.family import family, first_of
-from detent.host.embedded.live import seq_at
-from detent.host.embedded.reader import deeds
-from detent.host.reading import Deed
+from detent.host.reading import Deed, Query
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive, give, move, readable, recover, take_up
 from detent.surfaces.cli.option import by_option, no_wait_option, parsed_object, run_argument, verb
 from detent.surfaces.cli.text import brief, visible
-from detent.surfaces.cli.view import Standing
+from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 
 WORST_FIRST = (1, 3, 4, 0)
 DEEDS_MAX = 50
+RUNS_MAX = 10_000
 
 
 @verb("signal")
@@ -32,7 +31,7 @@ DEEDS_MAX = 50
 async def signal(caller: Caller, run: str, event: str, data: str, signal_id: str, by: str) -> int:
     """Tell a run that something happened."""
     given = parsed_object(data, "--data")
-    summary = caller.find(run).summary
+    summary = caller.find(run)
     return await move(
         caller,
         summary.run_id,
@@ -47,12 +46,12 @@ async def signal(caller: Caller, run: str, event: str, data: str, signal_id: str
 @by_option
 async def cancel(caller: Caller, run: str, reason: str, by: str) -> int:
     """Stop a run."""
-    summary = caller.find(run).summary
+    summary = caller.find(run)
     async with caller.host() as host:
         await host.cancel(summary.run_id, by=by, reason=reason)
         await host.recover(summary.run_id)
         await drive(caller, host, summary.run_id, summary.seq)
-        standing = Standing(caller, summary.run_id)
+        standing = RunReport(caller, summary.run_id)
         return standing.give(0 if standing.run.ended else None)
 
 
@@ -61,12 +60,12 @@ async def cancel(caller: Caller, run: str, reason: str, by: str) -> int:
 @by_option
 async def pause(caller: Caller, run: str, by: str) -> int:
     """Let a run begin nothing new; what is at work goes on."""
-    run_id = caller.find(run).summary.run_id
+    run_id = caller.find(run).run_id
     async with caller.host() as host:
-        if Standing(caller, run_id).run.is_held:
+        if RunReport(caller, run_id).run.is_held:
             raise Refused(f"run {run_id} is paused already; `{caller.command('resume', run_id)}` lets it go on")
         await host.hold(run_id, by=by)
-    return Standing(caller, run_id).give(0)
+    return RunReport(caller, run_id).give(0)
 
 
 @verb("resume")
@@ -76,36 +75,36 @@ async def resume(caller: Caller, run: str, by: str) -> int:
     """Take up what an earlier process left; with RUN its whole family, and also end its pause."""
     if not run:
         return await _resume_all(caller) if caller.has_journal() else _given(caller, [])
-    summary = caller.find(run).summary
-    if all(one.has_ended for one in family(caller.journal, summary.run_id)):
+    summary = caller.find(run)
+    if all(one.has_ended for one in caller.reader.family(summary.run_id)):
         raise Refused(f"run {summary.run_id} has ended ({summary.status.value})")
     async with caller.host() as host:
         await recover(caller, host, summary.run_id)
-        if Standing(caller, summary.run_id).run.is_held and not summary.status.is_terminal:
+        if RunReport(caller, summary.run_id).run.is_held and not summary.status.is_terminal:
             await host.release(summary.run_id, by=by)
         await drive(caller, host, summary.run_id, summary.seq)
         return give(caller, summary.run_id)
 
 
 async def _resume_all(caller: Caller) -> int:
-    before = {r.summary.run_id: r.summary.seq for r in caller.journal.runs(limit=10_000)}
+    before = {summary.run_id: summary.seq for summary in caller.reader.list(Query(limit=RUNS_MAX)).runs}
     async with caller.host() as host:
         taken_up = await take_up(caller, host)
         heads = list(dict.fromkeys(_head(caller, run_id) for run_id in taken_up))
         for run_id in dict.fromkeys([*taken_up, *heads]):  # all are at work; this only waits for one after the other
             await drive(caller, host, run_id, before.get(run_id, 0))
-        standings = {run_id: Standing(caller, run_id) for run_id in [*heads, *taken_up]}
+        standings = {run_id: RunReport(caller, run_id) for run_id in [*heads, *taken_up]}
         left = [one for one in taken_up if standings[_head(caller, one)].run.ended and not standings[one].run.ended]
         return _given(caller, [standings[run_id] for run_id in dict.fromkeys([*heads, *left])])
 
 
 def _head(caller: Caller, run_id: str) -> str:
     """The run that stands for a family; where the first of it is damaged, each run stands for itself."""
-    first = first_of(caller.journal, run_id)
+    first = caller.reader.first_of(run_id)
     return first if readable(caller, first) else run_id
 
 
-def _given(caller: Caller, standings: list[Standing]) -> int:
+def _given(caller: Caller, standings: list[RunReport]) -> int:
     codes = [standing.code for standing in standings]
     code = next((c for c in WORST_FIRST if c in codes), 0)
     if caller.is_json:
@@ -125,7 +124,7 @@ def _given(caller: Caller, standings: list[Standing]) -> int:
 @by_option
 async def retry(caller: Caller, run: str, by: str) -> int:
     """Let a failed run go on from what failed; what is done stays done."""
-    summary = caller.find(run).summary
+    summary = caller.find(run)
     return await move(caller, summary.run_id, summary.seq, lambda host: host.retry(summary.run_id, by=by))
 
 
@@ -136,18 +135,18 @@ async def retry(caller: Caller, run: str, by: str) -> int:
 @by_option
 async def fork(caller: Caller, run: str, at: str, run_id: str, by: str) -> int:
     """Begin a new run as another one was after one of its events."""
-    record = caller.find(run)
-    if run_id and caller.journal.record(run_id):
+    parent = caller.find(run).run_id
+    if caller.known(run_id):
         raise Refused(f"there is a run {run_id} already; give the new one another id")
-    parent, seq = record.summary.run_id, seq_at(caller.journal, record, at)
-    since = deeds(caller.journal, parent, seq)
+    seq = caller.reader.seq_at(parent, at)
+    since = caller.reader.deeds(parent, seq)
     async with caller.host() as host:
         begun = await host.fork(parent, str(seq), new_id=run_id, by=by)
         await drive(caller, host, begun.id)
-        return _forked(Standing(caller, begun.id), parent, seq, since)
+        return _forked(RunReport(caller, begun.id), parent, seq, since)
 
 
-def _forked(standing: Standing, parent: str, seq: int, since: list[Deed]) -> int:
+def _forked(standing: RunReport, parent: str, seq: int, since: Sequence[Deed]) -> int:
     """The new run, and what the old one has done since: a fork takes nothing back."""
     caller, code = standing.caller, standing.code
     if caller.is_json:
@@ -176,7 +175,7 @@ async def migrate(caller: Caller, run: str, file: str, state: str, pairs: tuple[
     actions = dict(pair.partition("=")[::2] for pair in pairs)
     if not all(actions.values()) or "" in actions:
         raise click.UsageError(_("--action takes OLD=NEW"))
-    summary = caller.find(run).summary
+    summary = caller.find(run)
     definition = load_definition(file)
     if summary.status.is_terminal:
         raise Refused(f"run {summary.run_id} has ended ({summary.status}); only a waiting one can go on elsewhere")
@@ -188,7 +187,7 @@ async def migrate(caller: Caller, run: str, file: str, state: str, pairs: tuple[
         await host.migrate(summary.run_id, definition.machine, state=state, actions=actions, by=by)
         await host.recover(summary.run_id)
         await drive(caller, host, summary.run_id, summary.seq)
-        return Standing(caller, summary.run_id).give()
+        return RunReport(caller, summary.run_id).give()
 
 
 def _is_same_place(new: str, old: str) -> bool:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from detent.errors import JournalError, Refused
-from detent.host.embedded.journal import Record
-from detent.host.embedded.transcript import transcript
+from detent.host.reading import Query, Summary
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.text import visible
 from detent.surfaces.language import _
@@ -18,9 +17,9 @@ STDOUT = "-"
 PAGE = 200
 
 
-def export(caller: Caller, records: Iterator[Record], file: str) -> int:
+def export(caller: Caller, run_ids: Iterator[str], file: str) -> int:
     """Write a transcript of these runs to a file or to stdout."""
-    lines = transcript(caller.journal, records)
+    lines = caller.reader.transcript(run_ids)
     if file == STDOUT:
         for line in lines:
             sys.stdout.write(line)
@@ -34,14 +33,18 @@ def export(caller: Caller, records: Iterator[Record], file: str) -> int:
     return 0
 
 
-def every(caller: Caller) -> Iterator[Record]:
-    """All runs, newest first, a page at a time."""
-    before = 0
-    while page := caller.journal.runs(limit=PAGE, before=before):
-        yield from page
-        before = page[-1].no
-    for problem in caller.journal.damaged.values():
-        raise JournalError(problem)
+def every(caller: Caller, name: str = "") -> Iterator[Summary]:
+    """All runs, newest first, a page at a time; those that can be read come before the trouble with the others."""
+    before, problems = 0, list[str]()
+    while True:
+        page = caller.reader.list(Query(name=name, before=before, limit=PAGE))
+        yield from page.runs
+        problems += page.damaged
+        before = page.next
+        if not before:
+            break
+    if problems:
+        raise JournalError(problems[0])
 
 
 def _write(path: Path, lines: Iterator[str]) -> int:

@@ -8,7 +8,6 @@ import click
 from detent.define import load
 from detent.define.graph import Picture, ascii, dot, mermaid, picture, svg
 from detent.errors import Refused, Unknown
-from detent.host.embedded.reader import entries
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.option import verb
 from detent.surfaces.language import _
@@ -53,11 +52,11 @@ def _picture(caller: Caller, subject: str) -> Picture:
     ):
         return picture(load(subject).machine)
     try:
-        record = caller.find(subject)
+        run_id = caller.find(subject).run_id
     except Unknown:
         raise Unknown(f"there is neither a file nor a run `{subject}`") from None
-    told = list(entries(caller.journal, record.summary.run_id))
-    return picture(caller.journal.machine(record.summary.machine), told[-1].run, told)
+    standing = caller.reader.standing(run_id)
+    return picture(standing.machine, standing.run, caller.reader.entries(run_id, upto=standing.run.seq))
 
 
 def _drawn(made: Picture, form: str, theme: str) -> str:

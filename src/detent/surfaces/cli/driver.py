@@ -3,8 +3,8 @@
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,22 +12,18 @@ from typing import TYPE_CHECKING, Any
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, ReplayError
-from detent.host.embedded.doubt import ASK_WITHIN_S
-from detent.host.embedded.family import family, first_of
-from detent.host.embedded.live import load
-from detent.host.embedded.outcome import settled_at
-from detent.host.reading import Member
+from detent.host.reading import Family, Query
+from detent.host.standing import ASK_WITHIN_S, children_of, settled_at
 from detent.surfaces.cli.caller import Caller, has_colour
 from detent.surfaces.cli.option import is_left
 from detent.surfaces.cli.story import Narrator
 from detent.surfaces.cli.text import clock, duration, visible
-from detent.surfaces.cli.view import Standing, children, is_for_people
+from detent.surfaces.cli.view import RunReport, is_for_people
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.port import OpenHost
 
-PAUSE_S = 0.05
 WAITING_MAX = 100_000
 OVERDUE_S = 5.0  # how long to wait for a timer that should have rung already
 
@@ -37,7 +33,7 @@ Tell = Callable[[Caller, str, int], AbstractAsyncContextManager[None]]  # what i
 
 @asynccontextmanager
 async def telling(
-    caller: Caller, run_id: str, after: int = 0, *, host: "SharedHost", narrator: Narrator | None = None
+    caller: Caller, run_id: str, after: int = 0, *, host: "OpenHost", narrator: Narrator | None = None
 ) -> AsyncIterator[None]:
     """Tell a run's events while the block is at work, and the last of them when it is done."""
     if caller.is_json:
@@ -121,7 +117,7 @@ class LiveLine:
         return self._spinner if at_work else ""
 
 
-async def drive(caller: Caller, host: "SharedHost", run_id: str, after: int = 0, tell: Tell | None = None) -> Run:
+async def drive(caller: Caller, host: "OpenHost", run_id: str, after: int = 0, tell: Tell | None = None) -> Run:
     """Stay with a run; on Ctrl-C say at once that it is being put down."""
     try:
         async with tell(caller, run_id, after) if tell else telling(caller, run_id, after, host=host):
@@ -134,7 +130,7 @@ async def drive(caller: Caller, host: "SharedHost", run_id: str, after: int = 0,
         raise
 
 
-async def move(caller: Caller, run_id: str, after: int, verb: Callable[["SharedHost"], Awaitable[object]]) -> int:
+async def move(caller: Caller, run_id: str, after: int, verb: Callable[["OpenHost"], Awaitable[object]]) -> int:
     """Do a verb to a run and stay with it, or leave the rest to whoever drives it; returns the exit code."""
     async with caller.host() as host:
         await verb(host)
@@ -143,7 +139,7 @@ async def move(caller: Caller, run_id: str, after: int, verb: Callable[["SharedH
             await drive(caller, host, run_id, after)
             return give(caller, run_id)
         is_here = host.is_holder
-    standing = Standing(caller, run_id)
+    standing = RunReport(caller, run_id)
     if not is_here:
         caller.note(_("kept; the process that drives this journal goes on with it"))
     elif standing.run.ended is None and (standing.run.held_by == "host" or not is_for_people(standing.run)):
@@ -155,38 +151,38 @@ async def move(caller: Caller, run_id: str, after: int, verb: Callable[["SharedH
 
 def give(caller: Caller, run_id: str) -> int:
     """Show a run, and to people also the one its family began with; returns the exit code, which is the run's own."""
-    code = Standing(caller, run_id).give()
-    first = first_of(caller.journal, run_id)
+    code = RunReport(caller, run_id).give()
+    first = caller.reader.first_of(run_id)
     if first != run_id and not caller.is_json and readable(caller, first):
-        Standing(caller, first).tell()
+        RunReport(caller, first).tell()
     return code
 
 
-async def _settled(caller: Caller, host: "SharedHost", run_id: str) -> Run:
+async def _settled(caller: Caller, host: "OpenHost", run_id: str) -> Run:
     """Return when everything of the run's family has ended or waits for somebody, its timers included."""
     is_told = False
     while True:
-        kin, runs = await _at_rest(caller, host, run_id)
-        ended = {one.run_id for one in kin if one.has_ended}
-        limits = {run.id: limit for run in runs if (limit := _patience(run, ended))}
-        asleep = [run.wake_at for run in runs if limits.get(run.id) == inf]
+        kin = await _at_rest(caller, host, run_id)
+        ended = {one.run_id for one in kin.members if one.has_ended}
+        limits = {run.id: limit for run in kin.waiting if (limit := _patience(run, ended))}
+        asleep = [run.wake_at for run in kin.waiting if limits.get(run.id) == inf]
         if asleep and not is_told:
             caller.catch_up()
             caller.note(_("  sleeps until {clock}; Ctrl-C is safe", clock=clock(min(asleep))), "dim")
             is_told = True
-        if not limits or not await _moved(caller, run_id, kin, max(limits.values())):
+        if not limits or not await _moved(caller, kin, max(limits.values())):
             return await host.settled(run_id)
 
 
-async def _at_rest(caller: Caller, host: "SharedHost", run_id: str) -> tuple[list[Member], list[Run]]:
-    """The family and those of it that are open, of a moment when none is at work; damaged relatives are told."""
+async def _at_rest(caller: Caller, host: "OpenHost", run_id: str) -> Family:
+    """The family of a moment when none of it is at work; damaged relatives are told, and left out."""
     damaged: set[str] = set()
     while True:
-        with caller.journal.one_moment():
-            kin = [one for one in family(caller.journal, run_id) if one.run_id not in damaged]
-            at_work = [one.run_id for one in kin if one.status in (Status.RUNNING, Status.PENDING)]
-            if not at_work:
-                return kin, [run for one in kin if not one.has_ended and (run := readable(caller, one.run_id))]
+        now = caller.reader.family_now(run_id)
+        kin = now._replace(members=[one for one in now.members if one.run_id not in damaged])
+        at_work = [one.run_id for one in kin.members if one.status in (Status.RUNNING, Status.PENDING)]
+        if not at_work:
+            return kin
         for one in at_work:
             try:
                 await host.settled(one)
@@ -200,14 +196,14 @@ async def _at_rest(caller: Caller, host: "SharedHost", run_id: str) -> tuple[lis
 def readable(caller: Caller, run_id: str) -> Run | None:
     """A run of the journal; None for a damaged one, which must not keep the others from going on."""
     try:
-        return load(caller.journal, run_id).run
+        return caller.reader.standing(run_id).run
     except DetentError:
         return None
 
 
 def _patience(run: Run, ended: set[str]) -> float:
     """How many seconds to stay with a run that is at rest: none if it waits for somebody."""
-    inner = children(run)
+    inner = children_of(run)
     if run.is_held:
         return 0.0
     if inner:
@@ -217,22 +213,29 @@ def _patience(run: Run, ended: set[str]) -> float:
     return inf if run.wake_at and not is_for_people(run) else 0.0
 
 
-async def _moved(caller: Caller, run_id: str, kin: Sequence[Member], limit_s: float) -> bool:
+async def _moved(caller: Caller, kin: Family, limit_s: float) -> bool:
     """Wait for the next event of any of a family; false when none came."""
-    known = {one.run_id: one.seq for one in kin}
-    until = time.monotonic() + limit_s
-    while time.monotonic() < until:
-        if any(one.seq != known.get(one.run_id, one.seq) for one in family(caller.journal, run_id)):
-            return True
-        await asyncio.sleep(PAUSE_S)
+    known = {one.run_id: one.seq for one in kin.members}
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit_s if limit_s < inf else None), aclosing(_steps(caller, kin.cursor)) as steps:
+            async for run_id, seq in steps:
+                if seq > known.get(run_id, seq):
+                    return True
     return False
 
 
-async def recover(caller: Caller, host: "SharedHost", run_id: str = "") -> list[str]:
+async def _steps(caller: Caller, after: int) -> AsyncGenerator[tuple[str, int], None]:
+    """The events of all runs after a place, as they come."""
+    async for steps in caller.reader.follow_all(after):
+        for step in steps:
+            yield step.run_id, step.seq
+
+
+async def recover(caller: Caller, host: "OpenHost", run_id: str = "") -> list[str]:
     """Take up what the last process left, one run or all; a doubt that holds back before it asks is told."""
     found = list(await host.recover(run_id))
     for one in found if host.is_holder else ():
-        for contract in load(caller.journal, one).run.contracts:
+        for contract in caller.reader.standing(one).run.contracts:
             is_cut_off = contract.status is Status.RUNNING and contract.deed == "possible" and contract.is_irreversible
             left = settled_at(contract, time.time()) - time.time() if is_cut_off else 0.0
             if 1 < left <= ASK_WITHIN_S:
@@ -241,11 +244,11 @@ async def recover(caller: Caller, host: "SharedHost", run_id: str = "") -> list[
     return found
 
 
-async def take_up(caller: Caller, host: "SharedHost") -> list[str]:
+async def take_up(caller: Caller, host: "OpenHost") -> list[str]:
     """Put everything back to work that the last process left; what sleeps or has overslept counts too."""
     found = await recover(caller, host)
-    for record in caller.journal.runs([Status.WAITING], limit=WAITING_MAX):
-        run = readable(caller, record.summary.run_id)
+    for summary in caller.reader.list(Query((Status.WAITING,), limit=WAITING_MAX)).runs:
+        run = readable(caller, summary.run_id)
         if run and run.wake_at and (run.wake_at <= time.time() or not is_for_people(run)):
             found.append(run.id)
     return list(dict.fromkeys(found))

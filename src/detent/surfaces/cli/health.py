@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import stat
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -21,24 +22,20 @@ import click
 from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
 from detent.errors import DetentError
-from detent.host.embedded.claim_check import differences
-from detent.host.embedded.file import VERSION
-from detent.host.embedded.journal import Journal
-from detent.host.embedded.knock import is_answering
-from detent.host.embedded.lock import holder, is_held
-from detent.host.embedded.reader import verify
+from detent.home import find_policy, policy_file
+from detent.host.opening import checkup
+from detent.host.port import Reader
+from detent.host.reading import Query, Summary
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.option import verb
 from detent.surfaces.cli.text import process_name, silence, status_word, visible
 from detent.surfaces.language import _
-from detent.surfaces.policy import find_policy, policy_file
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024
 RUNS_MAX = 1_000_000
 MANY_RUNS = 10_000
-PING_S = 2.0
 COLOURS = {"ok": "green", "note": "dim", "risk": "yellow", "problem": "red"}
 
 
@@ -260,12 +257,12 @@ def _open_to_others(home: Path) -> Iterator[str]:
 
 
 def _lock(home: Path) -> Finding:
-    if not is_held(home):
+    found = checkup(home)
+    if not found.is_held:
         return Finding("lock", "ok", _("nobody writes the journal now"))
-    found = holder(home)
-    if asyncio.run(is_answering(home, PING_S)):
-        return Finding("lock", "ok", _("{process} writes the journal", process=process_name(*found)))
-    return Finding("lock", "problem", " ".join(silence(*found)).rstrip())
+    if found.is_answering:
+        return Finding("lock", "ok", _("{process} writes the journal", process=process_name(*found.holder)))
+    return Finding("lock", "problem", " ".join(silence(*found.holder)).rstrip())
 
 
 def _journal(caller: Caller, is_deep: bool, is_repair: bool) -> Iterator[Finding]:
@@ -273,46 +270,50 @@ def _journal(caller: Caller, is_deep: bool, is_repair: bool) -> Iterator[Finding
         if not caller.has_journal():
             yield Finding("journal", "ok", _("no runs"))
             return
-        journal = caller.journal
+        reader = caller.reader
     except DetentError as error:
         yield Finding("journal", "problem", visible(str(error)))
         return
     claims = partial(_claims, caller, is_repair)
-    looks: list[Callable[[Journal], Iterator[Finding]]] = [_sound, _runs, claims, *([_chains] if is_deep else [])]
+    looks: list[Callable[[Reader], Iterator[Finding]]] = [_sound, _runs, claims, *([_chains] if is_deep else [])]
     for look in looks:
         try:
-            yield from look(journal)
+            yield from look(reader)
         except DetentError as error:
             yield Finding("journal", "problem", visible(str(error)))
 
 
-def _sound(journal: Journal) -> Iterator[Finding]:
-    problems = journal.check()
-    for problem in problems:
+def _sound(reader: Reader) -> Iterator[Finding]:
+    found = reader.check()
+    for problem in found.problems:
         yield Finding("journal", "problem", visible(problem))
-    if not problems:
-        size = journal.path.stat().st_size
-        yield Finding("journal", "ok", _("sound, schema {version}, {count} kB", version=VERSION, count=size // 1000))
+    if not found.problems:
+        size = {"version": found.schema, "count": found.size // 1000}
+        yield Finding("journal", "ok", _("sound, schema {version}, {count} kB", **size))
 
 
-def _runs(journal: Journal) -> Iterator[Finding]:
-    counts = {status: len(journal.runs([status], limit=RUNS_MAX)) for status in Status}
-    words = [f"{count} {status_word(status)}" for status, count in counts.items() if count]
+def _every(reader: Reader) -> list[Summary]:
+    return reader.list(Query(limit=RUNS_MAX)).runs
+
+
+def _runs(reader: Reader) -> Iterator[Finding]:
+    runs = _every(reader)
+    counts = Counter(summary.status for summary in runs)
+    words = [f"{counts[status]} {status_word(status)}" for status in Status if counts[status]]
     yield Finding("runs", "ok", ", ".join(words) or _("no runs"))
-    for record in journal.runs(limit=RUNS_MAX):
-        for alarm in record.summary.alarms:
-            about = _("run {run_id}: {problem}", run_id=record.summary.run_id, problem=visible(alarm))
-            yield Finding("alarm", "risk", about)
+    for summary in runs:
+        for alarm in summary.alarms:
+            yield Finding("alarm", "risk", _("run {run_id}: {problem}", run_id=summary.run_id, problem=visible(alarm)))
 
 
-def _claims(caller: Caller, is_repair: bool, journal: Journal) -> Iterator[Finding]:
+def _claims(caller: Caller, is_repair: bool, reader: Reader) -> Iterator[Finding]:
     """Whether every key of an irreversible deed is held by whom the events say; if not, it could be done twice."""
-    if (count := len(journal.runs(limit=RUNS_MAX))) > MANY_RUNS:
+    if (count := len(_every(reader))) > MANY_RUNS:
         caller.note(_("comparing the claims with the events of {count} runs; this takes a while", count=count), "dim")
-    found = differences(journal)
+    found = reader.claim_differences()
     if found and is_repair:
         asyncio.run(_repair(caller))
-        left = differences(journal)
+        left = reader.claim_differences()
         for one in found:
             if one not in left:
                 yield Finding("claims", "note", _("repaired: {problem}", problem=difference(one)))
@@ -331,10 +332,10 @@ async def _repair(caller: Caller) -> None:
         await host.repair_claims()
 
 
-def _chains(journal: Journal) -> Iterator[Finding]:
+def _chains(reader: Reader) -> Iterator[Finding]:
     is_whole, count = True, 0
-    for record in journal.runs(limit=RUNS_MAX):
-        proof = verify(journal, record.summary.run_id)
+    for summary in _every(reader):
+        proof = reader.verify(summary.run_id)
         count += 1
         if proof.problem:
             is_whole = False

@@ -21,7 +21,7 @@ from detent.surfaces.cli.notebook_file import write
 from detent.surfaces.cli.notebook_progress import telling
 from detent.surfaces.cli.option import assigned, by_option, parsed, run_argument, verb
 from detent.surfaces.cli.program import summaries
-from detent.surfaces.cli.view import Standing
+from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 from detent.surfaces.source import of_agent
 
@@ -124,9 +124,9 @@ def _context(text: str) -> dict[str, Any]:
 async def run(caller: Caller, file: str, run_id: str, by: str, outputs: tuple[str, ...], **given: Any) -> int:
     """Start a notebook run."""
     brief = _brief(file, given)
-    known = caller.journal.record(run_id) if run_id and caller.has_journal() else None
-    if known is not None and known.summary.machine != NOTEBOOK.digest:
-        raise Refused(f"there is a run {run_id} of another machine (`{known.summary.name}`); give this one another id")
+    known = caller.known(run_id)
+    if known is not None and known.machine != NOTEBOOK.digest:
+        raise Refused(f"there is a run {run_id} of another machine (`{known.name}`); give this one another id")
     async with caller.host() as host:
         begun = await host.start(NOTEBOOK, brief.input(), run_id=run_id, by=by, source=of_agent("notebook"))
         caller.interrupted = begun.id
@@ -134,7 +134,7 @@ async def run(caller: Caller, file: str, run_id: str, by: str, outputs: tuple[st
             await host.recover(run_id)
         if begun.state == "idle":
             await host.signal(begun.id, "START_WORKFLOW", by=by, id=f"begin {begun.id}")
-        await drive(caller, host, begun.id, known.summary.seq if known else 0, telling(host))
+        await drive(caller, host, begun.id, known.seq if known else 0, telling(host))
     return _given(caller, begun.id, outputs)
 
 
@@ -189,7 +189,7 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
 
 
 def _given(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
-    standing = Standing(caller, run_id)
+    standing = RunReport(caller, run_id)
     for output in outputs:
         write(caller, run_id, Path(output))
     code = standing.give()
@@ -220,10 +220,10 @@ def _given(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
 @by_option
 async def resume(caller: Caller, run: str, outputs: tuple[str, ...], by: str) -> int:
     """Take a notebook run up again."""
-    summary = caller.find(run).summary
+    summary = caller.find(run)
     async with caller.host() as host:
         await host.recover(summary.run_id)
-        state = Standing(caller, summary.run_id).run
+        state = RunReport(caller, summary.run_id).run
         if state.is_held:
             await host.release(summary.run_id, by=by)
         if state.state == "idle" and state.transitions == 0:
@@ -239,13 +239,13 @@ def _recovering(name: str, about: str) -> click.Command:
     @run_argument
     @by_option
     async def moved(caller: Caller, run: str, by: str) -> int:
-        summary = caller.find(run).summary
+        summary = caller.find(run)
         async with caller.host() as host:
             await host.signal(summary.run_id, DRIVEN_BY[name], by=by)
             await host.recover(summary.run_id)
             if name != "reset":
                 await drive(caller, host, summary.run_id, summary.seq, telling(host))
-        standing = Standing(caller, summary.run_id)
+        standing = RunReport(caller, summary.run_id)
         return standing.give(0 if name in ("cancel", "reset") else None)
 
     return moved

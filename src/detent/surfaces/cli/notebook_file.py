@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +13,33 @@ import msgspec
 
 from detent.agents.notebook.book import Book
 from detent.agents.notebook.cell import Notebook
+from detent.agents.notebook.machine import NOTEBOOK
 from detent.errors import Refused
-from detent.host.embedded.reader import entries
+from detent.host.reading import Summary
 from detent.surfaces.cli.caller import Caller
+from detent.surfaces.cli.copying import every
 from detent.surfaces.language import _
 
+LISTED_MAX = 100
 FORMS = {".ipynb": "ipynb", ".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
 
 
 def read_book(caller: Caller, run_id: str) -> Book:
     """A run's book, from its journal."""
     book = Book()
-    book.read(entries(caller.journal, run_id))
+    book.read(caller.reader.entries(run_id))
     if book.run.machine and "act" not in {a.id for w in _work(caller, run_id) for a in w}:
         raise Refused(f"run {run_id} is no notebook")
     return book
 
 
 def _work(caller: Caller, run_id: str) -> list[Any]:
-    record = caller.journal.record(run_id)
-    return list(caller.journal.machine(record.summary.machine).work.values()) if record else []
+    return list(caller.reader.standing(run_id).machine.work.values())
+
+
+def notebooks(caller: Caller) -> list[Summary]:
+    """The newest notebook runs of this home."""
+    return list(islice(every(caller, NOTEBOOK.name), LISTED_MAX)) if caller.has_journal() else []
 
 
 def rendered(notebook: Notebook, form: str, *, thinking: bool = True) -> str:

@@ -17,7 +17,7 @@ from detent.surfaces.cli.text import visible
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.port import OpenHost
 
 STEPS_SHOWN = 12
 WIDTH = 100
@@ -153,7 +153,7 @@ def _flat(text: str, most: int = WARNING_MAX) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def telling(host: "SharedHost") -> Tell:
+def telling(host: "OpenHost") -> Tell:
     """Tell how a notebook comes along while a block is at work."""
 
     @asynccontextmanager

@@ -22,16 +22,16 @@ from detent.surfaces.cli.caller import Caller, user
 from detent.surfaces.cli.driver import drive
 from detent.surfaces.cli.keyboard import is_terminal, line
 from detent.surfaces.cli.notebook import DRIVEN_BY, _planner, dumps
-from detent.surfaces.cli.notebook_file import read_book, write
+from detent.surfaces.cli.notebook_file import notebooks, read_book, write
 from detent.surfaces.cli.notebook_progress import telling
 from detent.surfaces.cli.option import verb
 from detent.surfaces.cli.text import visible
-from detent.surfaces.cli.view import Standing
+from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 from detent.surfaces.source import of_agent
 
 if TYPE_CHECKING:
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.port import OpenHost
 
 PROMPT = "notebook> "
 
@@ -46,7 +46,7 @@ PROMPT = "notebook> "
 async def repl(caller: Caller, run: str, planner: str, script: str, url: str) -> int:
     """Read commands until there are no more."""
     settings = _planner(planner, Path(script) if script else None, url, {})
-    run_id = caller.find(run).summary.run_id if run else ""
+    run_id = caller.find(run).run_id if run else ""
     async with caller.host() as host, Notebooks(caller.home) as scratch:
         loop = Repl(caller, host, scratch, settings, run_id)
         while True:
@@ -59,7 +59,7 @@ class Repl:
     """One conversation; `run_id` is empty until something was started."""
 
     def __init__(
-        self, caller: Caller, host: "SharedHost", scratch: Notebooks, planner: dict[str, Any], run_id: str
+        self, caller: Caller, host: "OpenHost", scratch: Notebooks, planner: dict[str, Any], run_id: str
     ) -> None:
         self.caller, self.host, self.scratch, self.planner, self.run_id = caller, host, scratch, planner, run_id
         self.variables: dict[str, Any] = {}
@@ -105,15 +105,15 @@ class Repl:
         await self._drive()
 
     async def _drive(self) -> None:
-        seq = Standing(self.caller, self._needed()).run.seq
+        seq = RunReport(self.caller, self._needed()).run.seq
         await drive(self.caller, self.host, self.run_id, seq, telling(self.host))
-        Standing(self.caller, self.run_id).tell()
+        RunReport(self.caller, self.run_id).tell()
 
     async def status(self, _words: list[str]) -> None:
         """status: where the run stands."""
         place = observe(read_book(self.caller, self._needed()))["location"]["current"]
         self.caller.say(dumps(place))
-        Standing(self.caller, self.run_id).tell()
+        RunReport(self.caller, self.run_id).tell()
 
     async def transition(self, words: list[str]) -> None:
         """transition EVENT: move the run with an event of the protocol."""
@@ -177,8 +177,8 @@ class Repl:
 
     async def runs(self, _words: list[str]) -> None:
         """list: the notebooks of this home."""
-        for record in self.caller.journal.runs(name=NOTEBOOK.name) if self.caller.has_journal() else []:
-            self.caller.say(f"{record.summary.run_id}  {record.summary.state}  {record.summary.status.value}")
+        for row in notebooks(self.caller):
+            self.caller.say(f"{row.run_id}  {row.state}  {row.status.value}")
 
     async def save(self, words: list[str]) -> None:
         """save FILE, export FILE: write the notebook; the ending says the form."""

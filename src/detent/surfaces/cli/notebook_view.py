@@ -7,13 +7,12 @@ import click
 
 from detent.agents.notebook.book import Book
 from detent.agents.notebook.export.part import has_bar
-from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.view import cell_wire, observe
 from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.notebook_file import FORMS, read_book, rendered, write
+from detent.surfaces.cli.notebook_file import FORMS, notebooks, read_book, rendered, write
 from detent.surfaces.cli.option import run_argument, verb
 from detent.surfaces.cli.text import status_word, visible, when
-from detent.surfaces.cli.view import Standing
+from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 
 
@@ -24,7 +23,7 @@ from detent.surfaces.language import _
 @click.option("--hide-thinking", is_flag=True, help=_("Leave thinking out."))
 def show(caller: Caller, run: str, only_cells: bool, is_observation: bool, hide_thinking: bool) -> int:
     """Show the cells of a run."""
-    run_id = caller.find(run).summary.run_id
+    run_id = caller.find(run).run_id
     book = read_book(caller, run_id)
     if caller.is_json or is_observation:
         seen = observe(book)
@@ -80,9 +79,9 @@ def _tell_plan(caller: Caller, book: Book) -> None:
 @click.argument("run", metavar="[RUN]", default="last")
 def status(caller: Caller, run: str) -> int:
     """Where a run stands: stage, step, behaviour, and what it waits for."""
-    run_id = caller.find(run).summary.run_id
+    run_id = caller.find(run).run_id
     book = read_book(caller, run_id)
-    standing = Standing(caller, run_id)
+    standing = RunReport(caller, run_id)
     if caller.is_json:
         emit({**standing.envelope(ok=True), "location": observe(book)["location"]})
         return 0
@@ -94,13 +93,12 @@ def status(caller: Caller, run: str) -> int:
 @verb("list", _("List the notebooks, newest first."))
 def list_(caller: Caller) -> int:
     """Every notebook run."""
-    found = caller.journal.runs(name=NOTEBOOK.name) if caller.has_journal() else []
+    found = notebooks(caller)
     if caller.is_json:
-        rows = [{"run_id": r.summary.run_id, "state": r.summary.state, "status": r.summary.status.value} for r in found]
+        rows = [{"run_id": row.run_id, "state": row.state, "status": row.status.value} for row in found]
         emit({"ok": True, "runs": rows, "error": None})
         return 0
-    for record in found:
-        row = record.summary
+    for row in found:
         caller.say(f"{row.run_id}  {row.state}  {status_word(row.status)}  ({when(row.updated_at)})")
     if not found:
         caller.say(_("there are no notebooks here yet"))
@@ -116,7 +114,7 @@ def list_(caller: Caller) -> int:
 @click.option("--hide-thinking", is_flag=True, help=_("Leave thinking out."))
 def export(caller: Caller, run: str, output: str, form: str | None, hide_thinking: bool) -> int:
     """Write a run's notebook to a file, or to standard output."""
-    run_id = caller.find(run).summary.run_id
+    run_id = caller.find(run).run_id
     if output:
         write(caller, run_id, Path(output), form=form or "", thinking=not hide_thinking)
         if caller.is_json:

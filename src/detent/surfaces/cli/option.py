@@ -69,7 +69,7 @@ def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
     """The ids of runs that begin like this."""
     caller = Caller(ctx.params.get("home"), is_json=True)
     try:
-        return [record.summary.run_id for record in caller.journal.find(incomplete)]
+        return [summary.run_id for summary in caller.reader.find_all(incomplete)]
     except Exception:  # noqa: BLE001  # a Tab key must never print an error
         return []
     finally:

@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from detent.core.duration import seconds_of
-from detent.host.embedded.retention import old_runs
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.option import by_option, verb
 from detent.surfaces.cli.text import visible
@@ -29,9 +28,9 @@ async def prune(caller: Caller, age: str, is_dry: bool, by: str) -> int:
     if seconds is None or seconds < 0:
         raise click.UsageError(_("--older-than takes a time like 90d, not `{given}`", given=visible(age)))
     before = time.time() - seconds
-    found, kept = old_runs(caller.journal, before)
+    found, kept = caller.reader.old_runs(before)
     if is_dry or not found:
-        return _give(caller, {"pruned": [one.record for one in found], "kept_for_keys": kept, "records": []}, is_dry)
+        return _give(caller, {"pruned": found, "kept_for_keys": kept, "records": []}, is_dry)
     async with caller.host() as host:
         return _give(caller, await host.prune(before, by=by), is_dry)
 

@@ -1,14 +1,10 @@
 """Commands that only read: show, log, list, watch. They need nobody's leave and disturb nobody."""
 
-from collections.abc import Iterable
-
 import click
 import msgspec
 
 from detent.core.history import Entry
 from detent.core.status import Status
-from detent.host.embedded.claim_check import differences
-from detent.host.embedded.reader import entries, verify
 from detent.surfaces.cli.board import listed, table, watch_list, watch_run
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.claim import difference
@@ -16,7 +12,7 @@ from detent.surfaces.cli.copying import STDOUT, every, export
 from detent.surfaces.cli.option import complete, run_argument, verb
 from detent.surfaces.cli.story import consequences, headline, record_of
 from detent.surfaces.cli.text import brief, clock, visible
-from detent.surfaces.cli.view import Standing
+from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 
 
@@ -25,8 +21,8 @@ from detent.surfaces.language import _
 @click.option("--why", is_flag=True, help=_("Also say how it got there: what was tried, with which values."))
 def show(caller: Caller, run: str, why: bool) -> int:
     """Show where a run stands."""
-    standing = Standing(caller, caller.find(run).summary.run_id)
-    story = _why(entries(caller.journal, standing.run.id)) if why else []
+    standing = RunReport(caller, caller.find(run).run_id)
+    story = caller.reader.why(standing.run.id) if why else ()
     if caller.is_json:
         told = {"why": [record_of(entry) for entry in story]} if why else {}
         emit(standing.envelope(ok=True) | told)
@@ -37,16 +33,6 @@ def show(caller: Caller, run: str, why: bool) -> int:
     for entry in story:
         _say_entry(caller, entry)
     return 0
-
-
-def _why(every: Iterable[Entry]) -> list[Entry]:
-    """The events since the one that led into the present state, that one included."""
-    story: list[Entry] = []
-    for entry in every:
-        if any(taken.kind in ("transition", "caught") for taken in entry.taken) or entry.seq == 1:
-            story = []
-        story.append(entry)
-    return story
 
 
 @verb("log")
@@ -65,13 +51,13 @@ def log(caller: Caller, run: str, is_proof: bool, file: str, is_all: bool) -> in
         raise click.UsageError(_("--export and --verify do not go together"))
     if is_all and not file and not is_proof:
         raise click.UsageError(_("--all goes with --export or --verify"))
-    records = every(caller) if is_all else iter([caller.find(run)])
+    runs = (summary.run_id for summary in (every(caller) if is_all else iter([caller.find(run)])))
     if file:
-        return export(caller, records, file)
+        return export(caller, runs, file)
     if is_proof:
-        proofs = [_proved(caller, record.summary.run_id, is_all) for record in records]
+        proofs = [_proved(caller, run_id, is_all) for run_id in runs]
         return max([*proofs, _stray(caller) if is_all else 0], default=0)
-    for entry in entries(caller.journal, next(records).summary.run_id):
+    for entry in caller.reader.entries(next(runs)):
         if caller.is_json:
             emit(record_of(entry))
         else:
@@ -86,7 +72,7 @@ def _say_entry(caller: Caller, entry: Entry) -> None:
 
 
 def _proved(caller: Caller, run_id: str, is_one_of_many: bool = False) -> int:
-    proof = verify(caller.journal, run_id)
+    proof = caller.reader.verify(run_id)
     code = 1 if proof.problem else 0
     whose = f"{run_id}  " if is_one_of_many else ""
     if caller.is_json:
@@ -106,11 +92,11 @@ def _proved(caller: Caller, run_id: str, is_one_of_many: bool = False) -> int:
 
 def _stray(caller: Caller) -> int:
     """Say which claims name runs that do not hold them; what a run holds without a claim is in its own proof."""
-    found = [one for one in differences(caller.journal) if one.kind == "stray"]
+    found = [one for one in caller.reader.claim_differences() if one.kind == "stray"]
     for one in found:
         if caller.is_json:
             error = {"type": "replay_error", "message": one.problem}
-            emit({"ok": False, "run_id": one.claim.run_id, "events": None, "checkpoint": None, "error": error})
+            emit({"ok": False, "run_id": one.run_id, "events": None, "checkpoint": None, "error": error})
         else:
             caller.say(difference(one), "red")
     return 1 if found else 0
@@ -142,7 +128,7 @@ async def list_runs(caller: Caller, waiting: bool, status: tuple[str, ...], limi
 @click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help=_("Begin after this event."))
 async def watch(caller: Caller, run: str, after: int) -> int:
     """Follow a run until it ends, whoever drives it."""
-    return await watch_run(caller, caller.find(run).summary.run_id, after)
+    return await watch_run(caller, caller.find(run).run_id, after)
 
 
 COMMANDS = {"show": show, "log": log, "list": list_runs, "watch": watch}

@@ -12,7 +12,6 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core.status import Status
-from detent.host import open_reader
 from detent.surfaces.cli.answering import OUTCOMES
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive
@@ -23,7 +22,7 @@ from detent.surfaces.doubt import Doubt, Settled, chosen, settle
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.port import OpenHost
 
 SHOWN_MAX = 10  # doubts of one effect, or refusals
 Lines = Iterator[tuple[str, str]]
@@ -44,8 +43,8 @@ async def settle_doubts(
 ) -> int:
     """List the open doubts, or settle many of them at once."""
     _check(runs, effect, is_all, outcome, is_probed, given["result"])
-    named = [caller.find(name).summary.run_id for name in runs]
-    doubts, idle = chosen(open_reader(caller.home), named, effect) if caller.has_journal() else ([], [])
+    named = [caller.find(name).run_id for name in runs]
+    doubts, idle = chosen(caller.reader, named, effect) if caller.has_journal() else ([], [])
     if outcome is None and not is_probed:
         return _list(caller, doubts)
     said = None if outcome is None else _said(OUTCOMES[outcome], **given)
@@ -77,7 +76,7 @@ def _said(outcome: str, result: str, comment: str, by: str) -> dict[str, Any]:
     return said
 
 
-async def _stay(caller: Caller, host: "SharedHost", runs: Sequence[str]) -> None:
+async def _stay(caller: Caller, host: "OpenHost", runs: Sequence[str]) -> None:
     """Stay with the runs that go on; all of them are at work, this only waits for one after the other."""
     runs = list(dict.fromkeys(runs))
     for run_id in runs:
@@ -87,8 +86,8 @@ async def _stay(caller: Caller, host: "SharedHost", runs: Sequence[str]) -> None
 
 
 def _now(caller: Caller, one: Settled) -> Settled:
-    record = caller.journal.record(one.run_id)
-    return replace(one, status=record.summary.status.value) if record is not None else one
+    summary = caller.reader.summary(one.run_id)
+    return replace(one, status=summary.status.value) if summary is not None else one
 
 
 def _list(caller: Caller, doubts: Sequence[Doubt]) -> int:

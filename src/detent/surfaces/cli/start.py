@@ -9,14 +9,14 @@ from detent.define import Definition, load
 from detent.define.problem import BrokenDefinition
 from detent.define.proof import Proof
 from detent.errors import DefinitionError, Refused, Unknown
+from detent.home import POLICY_FILE
 from detent.surfaces.cli import interrupt
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive
 from detent.surfaces.cli.option import assigned, by_option, parsed_object, verb, work_begins
 from detent.surfaces.cli.text import near, visible
-from detent.surfaces.cli.view import Standing
+from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
-from detent.surfaces.policy import FILE as POLICY_FILE
 
 POLICIES = (".policy.yaml", ".policy.yml")
 HOSTS_OWN = ("ask", "wait", "child", "*")
@@ -72,9 +72,9 @@ def _check_given(definition: Definition, values: dict[str, Any]) -> None:
 
 
 async def _run(caller: Caller, definition: Definition, values: dict[str, Any], run_id: str, by: str) -> int:
-    known = caller.journal.record(run_id) if run_id and caller.has_journal() else None
-    if known is not None and known.summary.machine != definition.machine.digest:
-        raise Refused(f"there is a run {run_id} of another machine (`{known.summary.name}`); give this one another id")
+    known = caller.known(run_id)
+    if known is not None and known.machine != definition.machine.digest:
+        raise Refused(f"there is a run {run_id} of another machine (`{known.name}`); give this one another id")
     async with caller.host() as host:
         try:
             begun = await host.start(definition.machine, values, run_id=run_id, by=by, source=definition.source)
@@ -82,12 +82,12 @@ async def _run(caller: Caller, definition: Definition, values: dict[str, Any], r
             load(definition.source, host.effects)  # says where the tool stands that nobody has
             raise
         caller.interrupted = begun.id
-        caller.journal.know(definition.machine)
+        caller.reader.know(definition.machine)
         if known is not None:
             caller.note(_("run {run_id} was already there; going on with it", run_id=run_id))
             await host.recover(run_id)
-        await drive(caller, host, begun.id, known.summary.seq if known else 0)
-        return Standing(caller, begun.id).give()
+        await drive(caller, host, begun.id, known.seq if known else 0)
+        return RunReport(caller, begun.id).give()
 
 
 @verb("validate")

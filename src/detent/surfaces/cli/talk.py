@@ -20,8 +20,7 @@ from detent.surfaces.cli.view import is_for_people
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:
-    from detent.host.embedded.journal_reader import Following
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.port import EntryStream, OpenHost
 
 ANSWERS = {"y": "yes", "yes": "yes", "是": "yes", "n": "no", "no": "no", "否": "no", "e": "edit", "edit": "edit",
            "l": "", "later": ""}  # fmt: skip
@@ -82,7 +81,7 @@ class Deeds:
         self._caller = caller
         self._ledger, self._told = Ledger(run_id), 0
 
-    def tell(self, place: "Following", spoken: Spoken) -> None:
+    def tell(self, place: "EntryStream", spoken: Spoken) -> None:
         """What is new; the moves of one execution stand in one line."""
         ledger = self._ledger
         while entries := place.more():
@@ -96,7 +95,7 @@ class Deeds:
 
 @asynccontextmanager
 async def showing(
-    caller: Caller, host: "SharedHost", place: "Following", spoken: Spoken, deeds: Deeds
+    caller: Caller, host: "OpenHost", place: "EntryStream", spoken: Spoken, deeds: Deeds
 ) -> AsyncIterator[None]:
     """Show what a turn does while the block is at work."""
     if caller.is_json:
@@ -133,13 +132,13 @@ def _moved(execution: Execution, moves: Sequence[Move]) -> str:
     return f"  {name}: {way}{more}"
 
 
-async def settle(caller: Caller, host: "SharedHost", run_id: str, by: str) -> Run:
+async def settle(caller: Caller, host: "OpenHost", run_id: str, by: str) -> Run:
     """Stay with a turn until it has ended, asking whatever it asks; `later` leaves the question open."""
     with host.reader.following(run_id) as place:
         return await _settled(caller, host, place, by)
 
 
-async def _settled(caller: Caller, host: "SharedHost", place: "Following", by: str) -> Run:
+async def _settled(caller: Caller, host: "OpenHost", place: "EntryStream", by: str) -> Run:
     spoken, deeds = Spoken(caller), Deeds(caller, place.run_id)
     while True:
         async with showing(caller, host, place, spoken, deeds):
@@ -157,12 +156,12 @@ async def _settled(caller: Caller, host: "SharedHost", place: "Following", by: s
     return run
 
 
-async def answered(caller: Caller, host: "SharedHost", run: Run, by: str) -> bool:
+async def answered(caller: Caller, host: "OpenHost", run: Run, by: str) -> bool:
     """Put every open question of a turn; whether something was answered."""
     from detent.surfaces.cli.view import questions
 
     done = False
-    for question in questions(caller, run):
+    for question in questions(caller, caller.reader.standing(run.id)):
         for row, style in asked(caller, question, is_filled_in=True):
             caller.say(row, style)
         said = await _reply(caller, question)

@@ -10,9 +10,8 @@ from detent.core.contract import Failure
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError
-from detent.host.embedded.live import load
-from detent.host.reading import Note
-from detent.host.standing import question_of
+from detent.host.reading import Note, OpenQuestion
+from detent.host.standing import Standing
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.question import asked
 from detent.surfaces.cli.text import brief, clock, status_word, visible, when
@@ -28,7 +27,6 @@ CODES = {
     Status.CANCELLED: 4,
 }
 COLOURS = {Status.COMPLETED: "green", Status.FAILED: "red", Status.REJECTED: "red", Status.WAITING: "yellow"}
-DEPTH_MAX = 8
 GUESTS = ("coding", "notebook", "assistant")  # agents have words of their own for trying again
 CODE_WAYS = {
     "CONFIRMING": (("confirm",), ("revise", "WISH"), ("cancel",)),
@@ -36,18 +34,18 @@ CODE_WAYS = {
 }
 
 
-class Standing:
-    """Where a run stands, read from the journal: the run, its machine's name, and what it waits for."""
+class RunReport:
+    """Where a run stands, as people and machines are told: the run, its machine's name, and what it waits for."""
 
     def __init__(self, caller: Caller, run_id: str) -> None:
-        live = load(caller.journal, run_id)
+        standing = caller.reader.standing(run_id)
         self.caller = caller
-        self.run: Run = live.run
-        self.machine = live.machine
-        self.checkpoint = live.head.hex()
-        self.accepts = () if self.run.ended or self.run.ending else live.machine.accepts(self.run.state)
-        self.questions = questions(caller, self.run)
-        self.notes = caller.journal.notes(run_id)
+        self.run: Run = standing.run
+        self.machine = standing.machine
+        self.checkpoint = standing.checkpoint
+        self.accepts = standing.accepts
+        self.questions = questions(caller, standing)
+        self.notes = caller.reader.notes(run_id)
 
     @property
     def code(self) -> int:
@@ -171,21 +169,19 @@ def _told(note: Note) -> str:
     return _("to be told to {to}: {message} ({why})", to=to, message=message, why=why)
 
 
-def questions(caller: Caller, run: Run, depth: int = 0) -> list[dict[str, Any]]:
+def questions(caller: Caller, standing: Standing) -> list[dict[str, Any]]:
     """Every open question of a run and of the child runs it waits for, each with the run it belongs to."""
-    found = [{"run_id": run.id, **msgspec.to_builtins(question_of(c))} for c in run.waiting]
-    for child in children(run) if depth < DEPTH_MAX else ():
-        try:
-            found += questions(caller, load(caller.journal, child).run, depth + 1)
-        except DetentError:
-            continue  # the child is not there yet
-    return found
+    found = [(standing.run.id, question) for question in standing.questions]
+    for child in standing.children:
+        found += _asked_by(caller, child)
+    return [{"run_id": run_id, **msgspec.to_builtins(question)} for run_id, question in found]
 
 
-def children(run: Run) -> list[str]:
-    """The runs this one waits for."""
-    waiting = [c.question for c in run.contracts if c.status is Status.WAITING and c.question]
-    return [str(q.data.get("run_id", "")) for q in waiting if q.reason == "callback"]
+def _asked_by(caller: Caller, run_id: str) -> list[tuple[str, OpenQuestion]]:
+    try:
+        return [*caller.reader.questions(run_id)]
+    except DetentError:
+        return []  # the child is not there yet
 
 
 def is_for_people(run: Run) -> bool:

@@ -42,7 +42,7 @@ from detent.surfaces.mcp.view import Reader
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from detent.host.port import ProcessHost
+    from detent.host.port import OpenHost
 
 WAIT_S_MAX = 30.0
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -85,7 +85,7 @@ class Surface:
     """A server over one home; `host` drives runs, here or in the process that has the journal."""
 
     def __init__(
-        self, home: Path, host: "ProcessHost", *, folder: Path | None = None, mcp_may_approve_irreversible: bool = False
+        self, home: Path, host: "OpenHost", *, folder: Path | None = None, mcp_may_approve_irreversible: bool = False
     ) -> None:
         self._host = host
         self._reader = Reader(home)

@@ -8,11 +8,10 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.status import Status
 from detent.errors import Refused, Unknown
-from detent.host.embedded.live import load
-from detent.host.embedded.reader import entries
+from detent.host.reading import Query
 from detent.surfaces.cli.caller import Caller
 from detent.surfaces.cli.story import record_of
-from detent.surfaces.cli.view import Standing as View
+from detent.surfaces.cli.view import RunReport as View
 from detent.surfaces.mcp.result import Events, Line, Lines, Question, Questions, Standing
 
 LIST_MAX = 200
@@ -32,7 +31,7 @@ class Reader:
         """The id of a run by its beginning, or `last`."""
         caller = self._caller()
         try:
-            return caller.find(name).summary.run_id
+            return caller.find(name).run_id
         finally:
             caller.close()
 
@@ -40,7 +39,7 @@ class Reader:
         """Where a run stands."""
         caller = self._caller()
         try:
-            return self._standing(caller, caller.find(name).summary.run_id)
+            return self._standing(caller, caller.find(name).run_id)
         finally:
             caller.close()
 
@@ -62,7 +61,7 @@ class Reader:
         )
 
     def _question(self, caller: Caller, told: dict[str, Any]) -> Question:
-        contract = load(caller.journal, told["run_id"]).run.contract(told["contract_id"])
+        contract = caller.reader.standing(told["run_id"]).run.contract(told["contract_id"])
         known = {name: told[name] for name in Question.model_fields if name in told}
         if told["reason"] != "outcome_unknown":
             known.pop("data", None)  # what an author shows to people is not for agents
@@ -73,7 +72,8 @@ class Reader:
         caller = self._caller()
         try:
             wanted = [Status(status)] if status else []
-            records = caller.journal.runs(wanted, limit=min(limit, LIST_MAX)) if caller.has_journal() else []
+            query = Query(tuple(wanted), limit=min(limit, LIST_MAX))
+            summaries = caller.reader.list(query).runs if caller.has_journal() else []
             names = ("run_id", "state", "started_at", "updated_at")
             found = [
                 Line(
@@ -82,7 +82,7 @@ class Reader:
                     alarms=list(one.alarms),
                     **{name: getattr(one, name) for name in names},
                 )
-                for one in (record.summary for record in records)
+                for one in summaries
             ]
             return Lines(runs=found)
         except ValueError:
@@ -94,10 +94,10 @@ class Reader:
         """The events of a run after one of them."""
         caller = self._caller()
         try:
-            run_id = caller.find(name).summary.run_id
+            run_id = caller.find(name).run_id
             found: list[dict[str, Any]] = []
             last, most = after, max(1, min(limit, EVENTS_MAX))
-            for entry in entries(caller.journal, run_id, after):
+            for entry in caller.reader.entries(run_id, after):
                 if len(found) == most:
                     return Events(run_id=run_id, events=found, last=last, has_more=True)
                 found.append(record_of(entry))
@@ -111,9 +111,10 @@ class Reader:
         caller = self._caller()
         try:
             found: list[Question] = []
-            records = caller.journal.runs([Status.WAITING], limit=LIST_MAX) if caller.has_journal() else []
-            for record in records:
-                run = load(caller.journal, record.summary.run_id).run
+            query = Query((Status.WAITING,), limit=LIST_MAX)
+            summaries = caller.reader.list(query).runs if caller.has_journal() else []
+            for summary in summaries:
+                run = caller.reader.standing(summary.run_id).run
                 told = View(caller, run.id).questions if not run.parent else []
                 found += [self._question(caller, one) for one in told]
             return Questions(questions=found)
@@ -129,7 +130,7 @@ class Reader:
             raise Refused(f"say which question of run {standing.run_id} is meant; open now: {known}")
         caller = self._caller()
         try:
-            contract = load(caller.journal, fitting[0].run_id).run.contract(fitting[0].contract_id)
+            contract = caller.reader.standing(fitting[0].run_id).run.contract(fitting[0].contract_id)
         finally:
             caller.close()
         if contract is None:
@@ -140,7 +141,7 @@ class Reader:
         """Every event of a run."""
         caller = self._caller()
         try:
-            return [record_of(entry) for entry in entries(caller.journal, caller.find(name).summary.run_id)]
+            return [record_of(entry) for entry in caller.reader.entries(caller.find(name).run_id)]
         finally:
             caller.close()
 
@@ -151,7 +152,7 @@ class Reader:
             found: Contract | None = None
             moves: list[dict[str, Any]] = []
             status = ""
-            for entry in entries(caller.journal, caller.find(name).summary.run_id):
+            for entry in caller.reader.entries(caller.find(name).run_id):
                 found = entry.run.contract(contract_id) or found
                 own = [one for one in entry.taken if one.kind == "contract" and one.subject == contract_id]
                 status = own[-1].target if own else status

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from detent.errors import Unknown
-from detent.host.port import ProcessHost
+from detent.host.port import OpenHost
 from detent.host.reading import Summary
 from detent.surfaces.server.feed import Feeds
 from detent.surfaces.server.setting import Settings
@@ -25,7 +25,7 @@ class Room:
     """What one server has: a journal, its runs, and the project around it."""
 
     def __init__(
-        self, host: ProcessHost, home: Path, library: "Library", settings: Settings, tasks: asyncio.TaskGroup
+        self, host: OpenHost, home: Path, library: "Library", settings: Settings, tasks: asyncio.TaskGroup
     ) -> None:
         self.host = host
         self.reader = host.reader
@@ -60,7 +60,7 @@ class Room:
 
 
 @asynccontextmanager
-async def open_room(host: ProcessHost, home: Path, library: "Library", settings: Settings) -> AsyncIterator[Room]:
+async def open_room(host: OpenHost, home: Path, library: "Library", settings: Settings) -> AsyncIterator[Room]:
     """A room whose feeds run while the block does."""
     host.reader.attend()
     async with asyncio.TaskGroup() as tasks:

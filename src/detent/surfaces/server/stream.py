@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from detent.core.run import Run
 from detent.errors import DetentError
-from detent.host.port import Place, Reader
+from detent.host.port import EntryStream, Reader
 from detent.surfaces.server import shape
 from detent.surfaces.server.feed import Frame, frame_of, list_frame, message
 from detent.surfaces.server.room import Room
@@ -129,7 +129,7 @@ class Laggard:
     def __init__(self, reader: Reader, run_id: str) -> None:
         self._reader, self._run_id = reader, run_id
         self._open = ExitStack()
-        self._place: Place | None = None
+        self._place: EntryStream | None = None
         self._run = Run(id=run_id)  # before the next message
 
     def more(self, place: int) -> list[Frame]:

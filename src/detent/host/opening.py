@@ -1,0 +1,46 @@
+"""Opening a home: which host keeps it is decided here, and loaded only when it is used."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from detent.host.embedded.journal_reader import JournalReader
+    from detent.host.embedded.shared import SharedHost
+    from detent.host.reading import Checkup, JournalHolder
+
+
+def open_host(home: Path, *args: Any, **given: Any) -> "AbstractAsyncContextManager[SharedHost]":
+    """A host on a home's journal, which other processes may be using too."""
+    from detent.host.embedded.shared import open_host as open_shared  # noqa: PLC0415
+
+    return open_shared(home, *args, **given)
+
+
+def open_reader(home: Path) -> "JournalReader":
+    """A reader of a home's journal; close it when done."""
+    from detent.host.embedded.journal_reader import JournalReader  # noqa: PLC0415
+
+    return JournalReader(home)
+
+
+def is_held(home: Path) -> bool:
+    """Whether some process writes a home's journal now."""
+    from detent.host.embedded.lock import is_held as is_locked  # noqa: PLC0415
+
+    return is_locked(home)
+
+
+def holder_of(home: Path) -> "JournalHolder":
+    """Who says to write a home's journal."""
+    from detent.host.embedded.lock import holder  # noqa: PLC0415
+
+    return holder(home)
+
+
+def checkup(home: Path) -> "Checkup":
+    """Whether somebody writes a home's journal now, and answers."""
+    from detent.host.embedded.checkup import checkup as check  # noqa: PLC0415
+
+    return check(home)
