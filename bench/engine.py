@@ -30,7 +30,7 @@ from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.live import load
 
-STEP_MAX = 2.4  # of a raw commit into a grown log; 1.8 is what is wished for
+STEP_MAX = 2.2  # of a raw commit into a grown log; 1.8 is what is wished for
 STEP_GROWING_MAX = 1.8
 GROWN_PAGES = 2000  # more than a measurement writes before SQLite's next checkpoint
 
