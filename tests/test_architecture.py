@@ -153,3 +153,33 @@ def test_a_lock_is_hashed_and_names_no_address(path: Path) -> None:
     assert "://" not in text
     assert text.count("==") > 0
     assert all("--hash=sha256:" in pin for pin in re.split(r"\n(?=\w)", text)[1:])
+
+
+def code_map() -> Iterator[tuple[str, list[str]]]:
+    """The rows of ARCHITECTURE.md: a folder or file of the package, and the modules to begin with."""
+    for line in (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `") and len(cells) == 4:
+            yield cells[0].strip("`"), re.findall(r"`(\w+)`", cells[3])
+
+
+def test_the_code_map_names_what_is_there_and_every_package() -> None:
+    rows = dict(code_map())
+    detent = SRC / "detent"
+    assert not [place for place in rows if not (detent / place).exists()], "named, and not there"
+    unknown = [
+        f"{place}{module}"
+        for place, modules in rows.items()
+        for module in modules
+        if not any((detent / place / name).exists() for name in (f"{module}.py", f"{module}/__init__.py"))
+    ]
+    assert not unknown, "to be read first, and not there"
+    packages = {f"{FILES[name].parent.relative_to(detent)}/" for name in PACKAGES} - {"./", "agents/"}
+    assert not packages - set(rows), "packages that the map of ARCHITECTURE.md does not name"
+
+
+def test_paths_in_the_architecture_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w/]+/[\w.]+\.\w+)`", text))
+    assert named
+    assert not [path for path in sorted(named) if not any((base / path).exists() for base in (ROOT, SRC / "detent"))]

@@ -1,4 +1,4 @@
-"""The approval workflow of the tutorial's seed, built in Python: two states of work, a question, two ends."""
+"""An approval workflow, built in Python: two states of work, a question, two ends."""
 
 from detent import Action, Contract, Machine, Outcome, Question, effect, table
 

@@ -1,5 +1,7 @@
 """Machines: what is refused when they are built, what they are identified by, and how they are written down."""
 
+import ast
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -317,3 +319,9 @@ def test_a_circle_with_a_condition_work_or_a_change_on_the_way_may_be_meant() ->
     assert machine("a - b if context.x\nb - a\na - done", ends=ENDS).states == ("a", "b", "done")
     assert machine("a - b\nb - a", work={"b": (LOOK,)}).states == ("a", "b")
     assert Machine("m", "a", (Transition("a", "b", then=step), Transition("b", "a"))).states == ("a", "b")
+
+
+def test_type_checkers_are_told_of_exactly_the_fields_there_are() -> None:
+    tree = ast.parse(inspect.getsource(Machine))
+    written = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    assert [one.arg for one in written.args.args[1:]] == list(Machine.__struct_fields__)

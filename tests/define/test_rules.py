@@ -1,4 +1,4 @@
-"""The rules of workflow files (WORKFLOWS.md, R1 to R14), each as stories on the real engine and host."""
+"""The rules of workflow files (docs/reference/rules.md, R1 to R14), each as stories on the real engine and host."""
 
 # ruff: noqa: E501 - a file of a few words reads best on one line
 

@@ -1,4 +1,4 @@
-"""Workflow files and the tables they compile to, and the seed's Python example in our own nouns."""
+"""Workflow files and the tables they compile to, and a Python example in our own nouns."""
 
 # ruff: noqa: E501 - a file of a few words reads best on one line
 

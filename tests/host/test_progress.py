@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from detent.core import Action, Contract, Effect, Machine, Status, effect, table
-from detent.core.history import Entry
 from detent.core.progress import say, voice
 from detent.host.embedded.host import EmbeddedHost
-from detent.host.embedded.reader import entries
 
 
 @effect("talk", kind="idempotent")
@@ -85,38 +83,6 @@ async def test_a_task_that_serves_many_calls_speaks_by_their_voices_and_never_fo
 async def test_a_call_with_a_secret_is_not_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TALK_KEY", "very-secret")
     assert await heard(tmp_path, talk, talker(key={"secret": "TALK_KEY"})) == []
-
-
-async def test_whoever_listens_is_told_every_event_as_the_journal_has_it(tmp_path: Path) -> None:
-    told: list[Entry] = []
-    other: list[Entry] = []
-    async with EmbeddedHost(tmp_path, [talk], sync="off") as host:
-        (_, stop), (_, stop_other) = host.listen("r", told.append), host.listen("r", other.append)
-        await host.start(talker(), run_id="r")
-        stop_other()
-        await host.settled("r")
-        stop()
-        await host.start(talker(), run_id="another")
-        assert told == [*entries(host.journal, "r")]
-    assert told[-1].run.status is Status.COMPLETED
-    assert other == told[: len(other)]
-    assert 0 < len(other) < len(told)
-
-
-async def test_whoever_listens_late_knows_from_which_event_on(tmp_path: Path) -> None:
-    told: list[Entry] = []
-    async with EmbeddedHost(tmp_path, [talk], sync="off") as host:
-        beginning = asyncio.create_task(host.start(talker(), run_id="r"))
-        await asyncio.sleep(0)  # its first event is folded now, and perhaps not yet on disk
-        seq, stop = host.listen("r", told.append)
-        await beginning
-        await host.settled("r")
-        stop()
-        whole = [*entries(host.journal, "r")]
-        assert 0 < seq < len(whole)
-        assert told == whole[seq:]
-        assert host.listen("r", told.append)[0] == len(whole)
-        assert host.listen("nobody", told.append)[0] == 0
 
 
 async def test_an_onlooker_that_fails_does_not_fail_the_run(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Agents: machines of the seed documents with their views, prompts and glue; they do not know each other."""
+"""Agents: machines with their views, prompts and glue; they do not know each other."""

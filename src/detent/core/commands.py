@@ -41,3 +41,4 @@ class Finish(msgspec.Struct, frozen=True, gc=False, tag=True):
 
 
 Command = Perform | Ask | Abort | Wake | Finish
+"""What `advance` tells a host to do next; each is carried out after its event is on disk."""

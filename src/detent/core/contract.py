@@ -31,6 +31,7 @@ CONTRACT = Machine(
     """),
     ends={status.value: status for status in TERMINAL},
 )
+"""The law of contracts as a machine: seven statuses, nine moves."""
 MOVES = {(Status(row.source), row.on): Status(row.target) for row in CONTRACT.transitions}
 
 

@@ -68,6 +68,7 @@ class ContractMoved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, t
 
 
 Event = Started | Signalled | ContractMoved
+"""What `advance` takes: the only inputs of a run, and all that a journal holds."""
 
 
 def migrated_to(event: Event) -> str:

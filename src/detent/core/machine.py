@@ -7,8 +7,9 @@ a digest cannot be changed by editing a file.
 import hashlib
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -24,6 +25,9 @@ from detent.errors import DefinitionError, Refused
 
 PROBLEMS_MAX = 20  # told at once
 _ALL = sys.intern("all")
+
+Kind = Literal["pure", "idempotent", "irreversible"]
+End = Literal["completed", "failed", "rejected", "cancelled"]
 _GREAT = re.compile(rb"e[0-9]")  # how a float of 1e16 and more is written
 
 
@@ -132,13 +136,35 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     local: dict[str, dict[str, Any]] = {}  # a state's own variables
     timeouts_s: dict[str, float] = {}  # how long a run may stay in a state
     keeps: tuple[str, ...] = ()  # signals that are kept when they come early, instead of refused
-    asks: tuple[Literal["pure", "idempotent", "irreversible"], ...] = ()  # kinds of deed that are asked about first
+    asks: tuple[Kind, ...] = ()  # kinds of deed that are asked about first
     limits: Limits = Limits()
     children: dict[str, "Machine"] = {}  # machines that `child` actions start, by the name they use
     output: Any = None  # template of what the run gives; absent: its context
     input_schema: dict[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
     title: str = ""
     version: str = ""
+
+    if TYPE_CHECKING:
+
+        def __init__(  # noqa: PLR0913, PLR0917  # what may be written; the fields say what it becomes
+            self,
+            name: str,
+            initial: str,
+            transitions: Iterable[Transition] = ...,
+            work: Mapping[str, Iterable[Action]] = ...,
+            ends: Mapping[str, Status | End] = ...,
+            variables: dict[str, Any] = ...,
+            local: dict[str, dict[str, Any]] = ...,
+            timeouts_s: dict[str, float] = ...,
+            keeps: Iterable[str] = ...,
+            asks: Iterable[Kind] = ...,
+            limits: Limits = ...,
+            children: dict[str, "Machine"] = ...,
+            output: Any = ...,
+            input_schema: dict[str, Any] = ...,
+            title: str = ...,
+            version: str = ...,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         _settle(self)

@@ -108,7 +108,7 @@ def _action(plan: Plan, given: Fields, id: str, state: str, depth: int) -> Actio
 
 
 def _params(plan: Plan, given: Fields) -> dict[str, Any]:
-    """What the seed writes under `params`, checked as if it stood beside it."""
+    """What a file writes under `params`, checked as if it stood beside it."""
     params = given.get("params")
     if not isinstance(params, dict):
         return {}

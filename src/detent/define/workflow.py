@@ -1,7 +1,7 @@
-"""Workflow files: seed 002's YAML compiled to a Machine, with every problem of a file reported at once.
+"""Workflow files: YAML compiled to a Machine, with every problem of a file reported at once.
 
-What a file may say is in `grammar`; what it means is in WORKFLOWS.md (R1 to R18). Undeclared targets `error` and
-`error_state` are failed ends, `retry` enters the source state again, and every other unknown name is refused.
+What a file may say is in `grammar`; what it means is in docs/reference/rules.md (R1 to R18). Undeclared targets `error`
+and `error_state` are failed ends, `retry` enters the source state again, and every other unknown name is refused.
 """
 
 from collections.abc import Iterable, Mapping

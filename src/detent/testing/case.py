@@ -21,7 +21,7 @@ OUTCOMES = ("happened", "not_happened", "give_up", "use")  # what somebody may s
 
 
 class Step(NamedTuple):
-    """One thing that happens to the run."""
+    """One entry of a case's script: an answer, a signal, time that passes, a cancellation or a crash."""
 
     verb: str
     name: str = ""
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One story of a workflow, with what must come of it."""
+    """One case of a workflow: its input, scripted tools, what happens to it, and what must come of it."""
 
     id: str
     about: str
@@ -147,7 +147,7 @@ EXPECT: dict[str, Want] = {
 
 
 def read_cases(path: str | Path) -> list[Case]:
-    """Read a case file; raises DefinitionError where it is none, and leaves it to a wrong case to fail."""
+    """Read a case file. Raises DefinitionError if it is no case file; a case with mistakes fails when it is played."""
     file = Path(path)
     document = read_document(read_file(file), str(file))
     page = Page(document)

@@ -25,7 +25,7 @@ SAMPLES: dict[str, Any] = {"string": "…", "integer": 1, "number": 1.0, "boolea
 
 
 class Beat(NamedTuple):
-    """One thing that would happen: a state entered, a ruling of the policy, a call, a question, a sleep or a wait."""
+    """One step of a dry run: a state entered, a decision of the policy, a call, a question, a sleep or a wait."""
 
     kind: str
     name: str
@@ -33,7 +33,7 @@ class Beat(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """What would happen, in order, and where the run would then be."""
+    """The result of a dry run: what would happen, in order, and where the run would then stand."""
 
     run: Run
     beats: tuple[Beat, ...]

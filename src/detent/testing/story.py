@@ -20,10 +20,14 @@ ROUNDS_MAX = 200
 NEVER: Mapping[int, str] = {}
 
 Operator = Callable[[World, Run, Contract], Mapping[str, Any] | None]
+"""Whoever answers questions in a story: takes the world, the run and the waiting contract, and gives an answer, or None
+to leave the question open for now."""
 
 
 def honest(world: World, _run: Run, contract: Contract) -> Mapping[str, Any] | None:
-    """An operator who approves, and who looks before saying whether something happened; nothing is wanted twice."""
+    """The default operator: approves what is asked, takes the earlier result of a repeated call, and answers a doubt by
+    looking at what the world really did.
+    """
     question, done = contract.question or Question(), world.done(contract.key)
     if question.reason != "outcome_unknown":
         is_repeat = bool(question.earlier) and bool(done)
@@ -41,7 +45,7 @@ def lands_until(run: Run) -> float:
 
 
 class Story(NamedTuple):
-    """A run to tell again and again: a machine, what it is given, and who answers it."""
+    """A run to play again and again: a machine, its input, the signals it gets and the operator who answers it."""
 
     machine: Machine
     input: Mapping[str, Any] = {}
@@ -52,12 +56,12 @@ class Story(NamedTuple):
 
 
 async def tell(world: World, story: Story) -> Run:
-    """Tell a story to its end, rising again after every death."""
+    """Play a story to its end, with a new host after every crash; returns the ended run."""
     return (await tell_all(world, [story]))[0]
 
 
 async def tell_all(world: World, stories: Sequence[Story]) -> list[Run]:
-    """Tell several stories at the same time on one journal."""
+    """Play several stories at the same time on one journal, to see what they do to each other."""
     for _ in range(ROUNDS_MAX):
         async with world.host() as host:
             runs = await world.unless_dead(_live(world, host, stories))

@@ -37,7 +37,7 @@ HOSTS_OWN = frozenset({"child", "ask", "wait"})
 
 
 class Verdict(NamedTuple):
-    """What came of a case; `actual` has what was expected as it really came."""
+    """The outcome of a case: whether it held, what was expected, and what came instead (`actual`)."""
 
     id: str
     about: str
@@ -55,7 +55,7 @@ class Verdict(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Everything that a played run did."""
+    """Everything a played run did: its states, calls, notifications, logs and end."""
 
     run: Run
     path: tuple[str, ...]
@@ -72,12 +72,12 @@ class Told(NamedTuple):
 
 
 def try_cases(path: str | Path) -> list[Verdict]:
-    """Play every case of a file; raises DefinitionError where it is no case file, and fails a case that is wrong."""
+    """Play every case of a file. Raises DefinitionError if it is no case file; a case with mistakes fails."""
     return [try_case(case) for case in read_cases(path)]
 
 
 def try_case(case: Case) -> Verdict:
-    """Play one case and compare."""
+    """Play one case and compare what came with what it expects."""
     return _tried(case)[0]
 
 

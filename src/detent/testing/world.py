@@ -52,7 +52,9 @@ FAILURES: dict[str, Callable[[], BaseException]] = {
     "OutcomeUnknown": lambda: OutcomeUnknown("no answer"),
     "PartialFailure": lambda: PartialFailure("it ended with an error"),
 }
-WAYS_TO_FAIL = (*FAILURES, "hang", "late")  # and: never answer; answer long after it was given up
+WAYS_TO_FAIL = (*FAILURES, "hang", "late")
+"""The ways in which a scripted effect can fail: every kind of exception, `hang` (it never answers) and `late` (it
+answers long after the host gave up on it)."""
 LATE_S = 1.0
 
 
@@ -62,7 +64,7 @@ async def _late(answer: Any) -> Any:
 
 
 class Stuck(AssertionError):
-    """Nothing can ever happen again, and the story is not over."""
+    """Raised when nothing can ever happen again and the test is not over: a run waits and nobody answers."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -93,7 +95,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop in which waiting takes no time."""
+    """An asyncio event loop in which waiting takes no time: the clock jumps to the next timer."""
 
     def __init__(self, rounds: int = ROUNDS) -> None:
         self._jumping = _JumpingSelector(rounds)
@@ -111,7 +113,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """The clock of a virtual loop, as hosts want it."""
+    """The clock of a `VirtualLoop`, for a host: `EmbeddedHost(home, effects, clock=VirtualClock())`."""
 
     def __init__(self, epoch: float = EPOCH) -> None:
         self._epoch = epoch
@@ -131,13 +133,13 @@ class VirtualClock:
 
 
 def simulate(story: Coroutine[Any, Any, T], rounds: int = ROUNDS) -> T:
-    """Run a coroutine in virtual time; raises Stuck where real time would wait or go on for ever."""
+    """Run a coroutine in virtual time, as `asyncio.run` does in real time; `Stuck` where it would wait for ever."""
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(rounds)) as runner:
         return runner.run(story)
 
 
 class Deed(NamedTuple):
-    """Something an effect did to the outside world."""
+    """One call that a scripted effect carried out: its name, key, input and result."""
 
     effect: str
     key: str
@@ -353,7 +355,7 @@ class World:
 
 
 class MortalHost(EmbeddedHost):
-    """The embedded host with a writer that can die."""
+    """The embedded host, which dies at the write or call that its `World` names; `World.host()` makes one."""
 
     def __init__(self, world: World) -> None:
         super().__init__(

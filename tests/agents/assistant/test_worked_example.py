@@ -1,4 +1,4 @@
-"""The seed's story of an e-mail, row by row: asked, approved, sent; failed after the approval; tried again."""
+"""The protocol's story of an e-mail, row by row: asked, approved, sent; failed after the approval; tried again."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ SENT = [
 
 
 def rows(ledger: Ledger, first: int = 1) -> list[tuple[str, str]]:
-    """The trace with the seed's names for executions."""
+    """The trace with the protocol's names for executions."""
     names = {id: f"exec-{number:03d}" for number, id in enumerate(ledger.executions, first)}
     found = []
     for row in trace(ledger):

@@ -1,4 +1,4 @@
-"""The machine against the document it comes from: seed 003, row for row."""
+"""The machine against the table of the coding lifecycle, row for row."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from detent.agents.coding.machine import ADDED, CODING, CONCLUDED, OPERATIONS, S
 from detent.core.machine import Machine
 from detent.core.status import Status
 
-# Section 3 of the seed: trigger, source, target.
+# The protocol: trigger, source, target.
 TRIGGERS = [
     ("USER_INPUT_REQUIREMENT", "IDLE", "PLANNING"),
     ("PRD_GENERATED", "PLANNING", "CONFIRMING"),

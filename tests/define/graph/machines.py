@@ -112,12 +112,12 @@ CHINESE = Machine(
 
 
 def coding() -> Machine:
-    """The seven-state table of seed 003, without the rows we added."""
+    """The seven-state table of the coding lifecycle, without the rows we added."""
     return Machine(name="coding", initial="IDLE", transitions=SEED)
 
 
 def notebook() -> Machine:
-    """The fourteen states and forty-five rows of seed 000, without its work."""
+    """The fourteen states and forty-five rows of the notebook protocol, without its work."""
     return Machine(name="notebook", initial="idle", transitions=TABLE, ends=NOTEBOOK.ends)
 
 

@@ -1,4 +1,4 @@
-"""The assistant: a conversation with tools whose deeds are contracts (seed 004)."""
+"""The assistant: a conversation with tools whose deeds are contracts."""
 
 from detent.agents.assistant.execution import Execution, Ledger, trace
 from detent.agents.assistant.key import old_key

@@ -104,7 +104,7 @@ ASSISTANT = Machine(
             "turn": "{{ context.turn }}",
         }),),
     },
-    ends={"end": "completed", "stopped": "failed"},  # type: ignore[dict-item]  # words are taken for statuses
+    ends={"end": "completed", "stopped": "failed"},
     asks=("irreversible",),  # whatever reasoning took a tool for: what its effect declares has the last word
     limits=Limits(max_transitions=TURNS_MAX),
     output={

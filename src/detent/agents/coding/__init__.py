@@ -1,1 +1,1 @@
-"""The coding lifecycle: from a requirement to a verified, archived change in a git repository (seed 003)."""
+"""The coding lifecycle: from a requirement to a verified, archived change in a git repository."""

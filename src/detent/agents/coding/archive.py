@@ -121,7 +121,7 @@ def summary(run_id: str, job: Job) -> str:
 
 
 def _monthly(job: Job, run_id: str, month: str, folder: Path) -> None:
-    """The seed's file of the month: a paragraph per job, each once."""
+    """The file of the month: a paragraph per job, each once."""
     path = home_of(job.root) / f"task_archive_{month.replace('-', '')}.md"
     text = path.read_text("utf-8", errors="replace") if path.exists() else f"# Archive {month}\n"
     if f"\n<!-- {run_id} -->" in text:

@@ -1,4 +1,4 @@
-"""The machine of seed 003: seven states, its twelve transitions, the added ones, and what may be done in each state.
+"""The coding lifecycle: seven states, twelve transitions, the ones we added, and what may be done in each state.
 
 What an effect raises cannot be forged from outside: such a row is open only while `context.verdict` names its event,
 and only an effect's result can set that. What a person says arrives as `context.asked`.
@@ -62,7 +62,7 @@ CARRIED = table("""
     CONFIRMING  !*                   BLOCKED
 """)
 
-# What a person may do in each state (seed 003, section 1), by the words of `detent code`.
+# What a person may do in each state, by the words of `detent code`.
 OPERATIONS: dict[str, tuple[str, ...]] = {
     IDLE: ("start", "history"),
     PLANNING: ("cancel", "pause", "stop"),

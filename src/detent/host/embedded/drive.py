@@ -27,9 +27,11 @@ from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, sealed
-from detent.host.embedded.live import Live, load
+from detent.host.embedded.journal_reader import JournalReader
+from detent.host.embedded.live import Kept, Live, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.outbox import Outbox
+from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.ruling import Rulings
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
@@ -37,7 +39,6 @@ from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
 T = TypeVar("T")
 LIVE_MAX = 2000
 FindEffects = Callable[[str], Mapping[str, Effect]]
-Listen = Callable[[Entry], object]
 
 
 class Drive:
@@ -59,6 +60,7 @@ class Drive:
         lock: Lock | None = None,
         policy: Policy | None = None,
         notify: str = "notify",
+        reader: JournalReader | None = None,
     ) -> None:
         self.home = home
         self.outbox = Outbox(self, notify)
@@ -71,9 +73,10 @@ class Drive:
         self._find_effects = find_effects
         self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
         self._live: OrderedDict[str, Live] = OrderedDict()
-        self._watchers: dict[str, set[asyncio.Event]] = {}
         self._onlookers: dict[str, list[Hear]] = {}
-        self._listeners: dict[str, list[Listen]] = {}
+        self.reader = reader or JournalReader(home, is_inline=is_inline)
+        self._is_reader_ours = reader is None
+        self._followed = self.reader.tail.runs
         self.ear: Pass | None = None  # hears the effects of every run; called like an onlooker
         self.problems: dict[str, str] = {}
         self.stopped: dict[str, str] = {}  # runs whose journal broke off, and why; until they are recovered
@@ -103,6 +106,7 @@ class Drive:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.tasks = asyncio.TaskGroup()
         await self.tasks.__aenter__()
+        self.reader.memory, self.reader.tail.is_fed = self, True
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -121,9 +125,8 @@ class Drive:
         """Let what is at work finish for a while and write everything; the journal stays ours until `let_go`."""
         self.is_closing = True
         self.timers.close()
-        for bells in self._watchers.values():
-            for bell in bells:
-                bell.set()
+        if self._is_reader_ours:
+            self.reader.close()
         try:
             await self.attempts.close(self._grace_s if grace_s is None else grace_s)
             await self.outbox.close(self._grace_s if grace_s is None else grace_s)
@@ -133,6 +136,7 @@ class Drive:
 
     def let_go(self) -> None:
         """Close the files and let others write."""
+        self.reader.memory, self.reader.tail.is_fed = None, False
         self.journal.close()
         self._written.close()
         if self._lock is not None:
@@ -185,7 +189,7 @@ class Drive:
 
     def _fold_all(self, live: Live, batch: Batch, todo: deque[Event], deeds: "_Deeds") -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
-        has_notes, is_heard = live.machine.chart.has_notes, live.run.id in self._listeners
+        has_notes, is_followed = live.machine.chart.has_notes, live.run.id in self._followed
         while todo:
             before = live.run
             try:
@@ -198,7 +202,7 @@ class Drive:
             if run is before:
                 continue
             live.write(batch, event, body, run)
-            if is_heard:
+            if is_followed:
                 deeds.entries += (Entry(run.seq, event, taken, run),)
             if has_notes:
                 self.outbox.take(batch, run, live.machine.name, taken)
@@ -271,9 +275,9 @@ class Drive:
             self.claims.wrote(batch)
         if batch.notes:
             self.outbox.post(batch.notes)
-        for entry in deeds.entries:
-            for listen in self._listeners.get(live.run.id, ()):
-                listen(entry)
+        live.kept = Kept(deeds.run, batch.events[-1][4], live.machine)
+        if self.reader.tail.followers:
+            self.reader.tail.wrote(live.run.id, deeds.entries)
         for contract in deeds.aborts:
             self.attempts.abort(live, contract)
         for contract_id in deeds.performs:
@@ -286,9 +290,6 @@ class Drive:
         """An event is on disk and acted upon: tell whoever is waiting for that."""
         if run.ended is not None and run.parent:
             self.attempts.hand_up(run)
-        if self._watchers:
-            for bell in self._watchers.get(run.id, ()):
-                bell.set()
         if live.waiters and not live.unwritten and live.run.status is not Status.RUNNING:
             for waiter in live.waiters:
                 if not waiter.done():
@@ -368,21 +369,19 @@ class Drive:
 
         return stop
 
-    def listen(self, run_id: str, listen: Listen) -> tuple[int, Callable[[], None]]:
-        """Have a run's events told when they are on disk, in their order, until the returned function is called.
+    def kept(self, run_id: str) -> Kept | None:
+        """A run in memory, as it is on disk."""
+        live = self._live.get(run_id)
+        return None if live is None else live.kept
 
-        The number is that of the last event that is not told, but is on disk or on its way there. `listen` is called in
-        the loop and must neither wait nor fail; it spares a reader in this process the replay.
-        """
-        self._listeners.setdefault(run_id, []).append(listen)
-
-        def stop() -> None:
-            left = [one for one in self._listeners.pop(run_id, ()) if one is not listen]
-            if left:
-                self._listeners[run_id] = left
-
-        live, record = self._live.get(run_id), self.journal.record(run_id)
-        return live.run.seq if live is not None else record.summary.seq if record is not None else 0, stop
+    def keep_projection(self, row: ProjectionRow) -> None:
+        """Write what a projection has made; only a cache, so nobody waits for it. From any thread."""
+        batch = Batch(Nobody())
+        batch.projection = row
+        if threading.get_ident() == self._thread:
+            self.submit(batch)
+        elif not self.is_closing:
+            self._loop.call_soon_threadsafe(self.submit, batch)
 
     def overheard(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something: pass it on; from another thread it is passed on in the loop."""

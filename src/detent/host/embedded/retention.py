@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 500  # runs that go in one transaction
 RECORD = "pruned"
-PRUNED = Machine(name=RECORD, initial="done", ends={"done": "completed"}, title="Runs that were forgotten")  # type: ignore[dict-item]
+PRUNED = Machine(name=RECORD, initial="done", ends={"done": "completed"}, title="Runs that were forgotten")
 ENDED = "('completed', 'failed', 'rejected', 'cancelled')"
 OLD = (
     f"select no, run_id, name, status, seq, head, parent, updated_at from runs"  # noqa: S608  # our own text

@@ -8,22 +8,25 @@ named; what it has not begun is withdrawn.
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from detent.core.deed import Effect
+from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.progress import Hear, Pass
 from detent.core.run import Run
+from detent.core.status import Status
 from detent.core.value import plain
-from detent.errors import JournalError, NoAnswer
+from detent.errors import JournalError, NoAnswer, Refused
 from detent.host.embedded.door import Door
-from detent.host.embedded.drive import FindEffects, Listen
+from detent.host.embedded.drive import FindEffects
 from detent.host.embedded.host import EmbeddedHost, new_run_id
+from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.knock import (
     ANSWER_S,
     PAUSE_S,
@@ -38,12 +41,29 @@ from detent.host.embedded.knock import (
     run_of,
 )
 from detent.host.embedded.lock import Lock
+from detent.host.reading import Query, Summary
 
 SUCCESSION_S = 0.25
 
+# What a caller may get wrong most easily, and how to say what was expected.
+EXPECTED: dict[str, tuple[type, str]] = {
+    "machine": (Machine, "a Machine; `detent.define.load(FILE).machine` reads one from a file"),
+    "input": (Mapping, "a mapping of names to JSON values"),
+    "data": (Mapping, "a mapping of names to JSON values"),
+    "answer": (Mapping, 'a mapping such as {"approved": True}'),
+    "run_id": (str, "the id of a run"),
+    "contract_id": (str, "the id of a contract, such as `run.waiting[0].id`"),
+    "name": (str, "the name of a signal"),
+}
+
 
 class SharedHost:
-    """The verbs, done here or by the process that holds the journal."""
+    """A host that several processes can open; `detent.open` makes one, and `async with` opens it.
+
+    A verb returns when its event is on disk. `Refused` (and `Unknown`, for a name that nothing has) means that nothing
+    was changed. `NoAnswer` means that the process which holds the journal is silent, and that the verb was withdrawn;
+    `MaybeDone`, that it was taken before the silence, so that only the journal can tell.
+    """
 
     def __init__(
         self,
@@ -55,23 +75,24 @@ class SharedHost:
     ) -> None:
         self._home, self._effects, self._find_effects, self._settings = home, effects, find_effects, settings
         self._lock = Lock(home, command)
+        self.reader = JournalReader(home)
         self._host: EmbeddedHost | None = None
         self._door: Door | None = None
         self._ear: Pass | None = None
-        self._is_closed = False
+        self._is_open = self._is_closed = False
         self._opening = asyncio.Lock()
         self.on_silence: Callable[[], None] = lambda: None  # the holder does not answer; a verb that waits waits on
         self.given_up = ""  # what is known of the verb that was last given up on: "withdrawn", or "perhaps" done
 
     @property
     def effects(self) -> Mapping[str, Effect]:
-        """The effects this process brings, by name; those of definition files come on top."""
+        """The effects that this process brings, by name; those of a run's definition file come first."""
         given = self._effects
         return given if isinstance(given, Mapping) else {effect.name: effect for effect in given}
 
     @property
     def policy(self) -> Policy | None:
-        """The policy this process was given; it holds for runs while this process drives them."""
+        """The policy of this process; it holds while this process holds the journal."""
         given: Policy | None = self._settings.get("policy")
         return given
 
@@ -80,8 +101,23 @@ class SharedHost:
         """Whether this process holds the journal."""
         return self._host is not None
 
-    async def open(self) -> None:
+    async def __aenter__(self) -> Self:
         """Take the journal, or find the process that has it."""
+        await self.open()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Let go of the journal; after an error without waiting for what is under way."""
+        await self.close(is_hurried=kind is not None)
+
+    async def open(self) -> None:
+        """Take the journal, or find the process that holds it. `async with` calls this for you."""
+        if self._is_closed:
+            raise Refused("this host is closed and cannot be opened again; open a new one")
+        await self._take_or_find()
+        self._is_open = True
+
+    async def _take_or_find(self) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + ANSWER_S  # a door may be missing for a moment: its holder comes or leaves
         while not self._lock.take():
@@ -94,7 +130,12 @@ class SharedHost:
                     raise no_answer(self._home, WITHDRAWN) from None
                 await asyncio.sleep(PAUSE_S)
         host = EmbeddedHost(
-            self._home, self._effects, find_effects=self._find_effects, lock=self._lock, **self._settings
+            self._home,
+            self._effects,
+            find_effects=self._find_effects,
+            lock=self._lock,
+            reader=self.reader,
+            **self._settings,
         )
         await host.__aenter__()
         door = Door(host, self._home)
@@ -110,9 +151,13 @@ class SharedHost:
         host.ear = self._ear
 
     async def close(self, *, is_hurried: bool = False, grace_s: float | None = None) -> None:
-        """Let go; what is under way here may finish first: for `grace_s`, or a moment if we are in a hurry."""
+        """Let go of the journal. Calls that are under way finish first: for `grace_s` seconds at most, by default all.
+
+        `is_hurried` gives them only a moment. `async with` calls this for you.
+        """
         self._is_closed = True
         if self._host is None:
+            self.reader.close()
             return
         host, door, self._host, self._door = self._host, self._door, None, None
         try:
@@ -120,10 +165,11 @@ class SharedHost:
         finally:
             if door is not None:
                 await door.close()  # before the lock: afterwards the door in this home is the next holder's
+            self.reader.close()
             host.let_go()
 
     async def succeed(self) -> None:
-        """Wait until this process holds the journal: when the one that does goes away, take over and go on."""
+        """Wait until this process holds the journal: take over as soon as the present holder goes away."""
         while not self.is_holder and not self._is_closed:
             await asyncio.sleep(SUCCESSION_S)
             if self._lock.is_free():
@@ -133,39 +179,77 @@ class SharedHost:
     async def start(
         self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", **given: Any
     ) -> Run:
-        """Begin a run."""
+        """Begin a run of a machine.
+
+        `input` becomes the run's `context`. With a `run_id` of your own the call can be repeated safely: a second
+        `start` with the same id returns the run that is already there. `by` says who starts it, `session` groups runs,
+        and `source` is the file in which a later process finds the run's effects.
+        """
         return await self._run(
-            "start", machine=machine, input=dict(input or {}), run_id=run_id or new_run_id(), **given
+            "start", machine=machine, input={} if input is None else input, run_id=run_id or new_run_id(), **given
         )
 
     async def signal(
         self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = ""
     ) -> Run:
-        """Tell a run that something happened."""
-        return await self._run("signal", run_id=run_id, name=name, data=dict(data or {}), id=id or _mark(), by=by)
+        """Tell a run that something happened outside, by the name of a signal that its machine knows.
+
+        A signal with an `id` counts once, however often it is sent. One that is not accepted in the present state is
+        refused, unless the machine `keeps` it for later.
+        """
+        data = {} if data is None else data
+        return await self._run("signal", run_id=run_id, name=name, data=data, id=id or _mark(), by=by)
 
     async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any]) -> Run:
-        """Answer a waiting contract's question."""
-        return await self._run("answer", run_id=run_id, contract_id=contract_id, answer=dict(answer), id=_mark())
+        """Answer a waiting contract: `host.answer(run.id, run.waiting[0].id, {"approved": True})`.
+
+        An answer holds `approved`, and may hold `by`, `comment`, `args` (other arguments for the call), `data` (a
+        form), `patch` (values for the context) or `outcome` (what became of a call in doubt). The first answer wins;
+        a later one is refused with `NotWaiting`.
+        """
+        return await self._run("answer", run_id=run_id, contract_id=contract_id, answer=answer, id=_mark())
 
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
-        """Stop a run."""
+        """Stop a run and everything it has under way; its status becomes `cancelled`."""
         return await self._run("cancel", run_id=run_id, by=by, reason=reason, id=_mark())
 
     async def show(self, run_id: str) -> Run:
-        """Where a run stands, when that is on disk."""
+        """Where a run stands: its `state`, `status`, `context` and what it is `waiting` for."""
         return await self._run("show", run_id=run_id)
 
+    async def list(
+        self, *, status: Sequence[Status] = (), name: str = "", limit: int = 100, before: int = 0
+    ) -> Sequence[Summary]:
+        """The runs, newest first, of these statuses or this machine; the next page is `before` the last one's `no`."""
+        self._own()
+        query = Query(status=tuple(status), name=name, limit=limit, before=before)
+        return self.reader.list(query).runs if self.reader.has_runs() else []
+
+    async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
+        """The run's events after number `after`, as they come, until it ends; whichever process drives it."""
+        self._own()
+        async for entry in self.reader.follow(run_id, after):
+            yield entry
+
+    async def checkpoint(self, run_id: str) -> str:
+        """The hash that stands for everything this run has been through so far; `fork` takes it."""
+        await self.show(run_id)
+        return self.reader.find(run_id).checkpoint
+
     async def hold(self, run_id: str, *, by: str = "") -> Run:
-        """Pause a run."""
+        """Pause a run: calls that are under way finish, and nothing new begins until `release`."""
         return await self._run("hold", run_id=run_id, by=by, id=_mark())
 
     async def release(self, run_id: str, *, by: str = "") -> Run:
-        """Go on after a pause."""
+        """Let a run go on after `hold`."""
         return await self._run("release", run_id=run_id, by=by, id=_mark())
 
     async def retry(self, run_id: str, *, by: str = "", id: str = "") -> Run:
-        """Let a run that has failed go on from what failed."""
+        """Let a run that failed or was rejected go on from the action that failed.
+
+        What is done stays done, and an approval of the same call still holds. A call that may have happened is asked
+        about.
+        """
         return await self._run("retry", run_id=run_id, by=by, id=id or _mark())
 
     async def migrate(
@@ -177,51 +261,69 @@ class SharedHost:
         actions: Mapping[str, str] | None = None,
         by: str = "",
     ) -> Run:
-        """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
+        """Let a waiting run go on under another machine, such as a corrected version of its own.
+
+        `state` is the present state's name in the new machine, if it has another; `actions` maps old names of actions
+        to new ones.
+        """
         given = {"state": state, "actions": dict(actions or {}), "by": by, "id": _mark()}
         return await self._run("migrate", run_id=run_id, machine=machine, **given)
 
     async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: str = "") -> Run:
-        """Begin a new run as another one was at a checkpoint; by default where it is now."""
+        """Begin a new run where another one was at a checkpoint; by default, where it is now.
+
+        `new_id` names the new run. What the old run did to the outside world stays done, and the new run asks before
+        it does the same again.
+        """
         given = {"checkpoint": checkpoint, "new_id": new_id or new_run_id(), "by": by}
         return await self._run("fork", run_id=run_id, **given)
 
     async def settled(self, run_id: str) -> Run:
-        """Return when the run has ended or can only be moved from outside."""
+        """Wait until the run has ended, or waits for an answer, a signal or a timer.
+
+        A run that a crashed process left at work is driven by nobody until `recover` takes it up.
+        """
         return await self._run("settled", run_id=run_id)
 
     async def probe(self, run_id: str, contract_id: str) -> bool:
-        """Ask the effect itself whether a deed in doubt happened; whether that settled it."""
+        """Ask the effect's probe whether a call in doubt happened; returns whether that settled the question."""
         return bool(await self._do("probe", run_id=run_id, contract_id=contract_id))
 
     async def repair_claims(self) -> tuple[str, ...]:
-        """Write the claims anew where they are not what the events say; what was wrong, as sentences."""
+        """Rebuild the claims on irreversible calls from the events; returns what was wrong, as sentences."""
         return tuple(await self._do("repair_claims"))
 
     async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
-        """Forget runs that ended before a time and hold no key."""
+        """Delete runs that ended before a time (seconds since 1970), except those that protect an irreversible call.
+
+        What was deleted is recorded in a run of its own; the result has its id and the numbers.
+        """
         return dict(await self._do("prune", before=before, by=by))
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
-        """Take up what was left behind; a holder that is alive has done so already."""
+        """Take up the runs that a crashed process left at work, or one run with its parents and children.
+
+        Returns the ids of the runs that had something under way. Call it once after opening, in the process that
+        brings the effects: harmless calls are made again, and those that cannot be repeated are looked up or asked
+        about.
+        """
         return tuple(await self._do("recover", run_id=run_id))
 
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
-        """Hear what the run's effects say while they are at work; only the process that holds the journal does."""
+        """Call `hear` with the progress that a run's effects report, until the returned function is called.
+
+        Progress is not journalled, and only the process that holds the journal hears it.
+        """
         return self._host.overhear(run_id, hear) if self._host is not None else lambda: None
 
-    def listen(self, run_id: str, listen: Listen) -> tuple[int, Callable[[], None]] | None:
-        """Have a run's events told as they are written, from which on, until when; None when another process writes."""
-        return self._host.listen(run_id, listen) if self._host is not None else None
-
     def hear_all(self, ear: Pass) -> None:
-        """Hear what the effects of every run say, as long as this process holds the journal, also later."""
+        """Call `ear` with the progress of every run's effects, whenever this process holds the journal."""
         self._ear = ear
         if self._host is not None:
             self._host.ear = ear
 
     def at_work(self, run_id: str) -> tuple[str, ...]:
-        """The contracts of a run whose effects are under way in this process."""
+        """The ids of the contracts of a run whose effects are being called in this process."""
         live = self._host.live(run_id) if self._host is not None else None
         return tuple(live.tasks) if live is not None else ()
 
@@ -230,6 +332,7 @@ class SharedHost:
         return result if isinstance(result, Run) else run_of(result)
 
     async def _do(self, verb: str, **given: Any) -> Any:
+        _check(given)
         if self._own() is None:
             reply = await self._hand_over(verb, given)
             if reply is not None:
@@ -260,38 +363,42 @@ class SharedHost:
         """The holder is gone: find the next one, or become it and take up what it left."""
         async with self._opening:
             if self._own() is None:
-                await self.open()
+                await self._take_or_find()
                 host = self._own()
                 if host is not None:
                     await host.recover()
 
     def _own(self) -> EmbeddedHost | None:
+        if not self._is_open:
+            raise Refused("this host is not open yet; use it inside `async with detent.open(…) as host:`")
         if self._is_closed:
             raise JournalError("this host is closed")
         return self._host
 
 
-@asynccontextmanager
-async def open_host(
+def open_host(
     home: Path,
     effects: Mapping[str, Effect] | Sequence[Effect] = (),
     find_effects: FindEffects | None = None,
     policy: Policy | None = None,
     notify: str = "notify",
     command: str = "",
-) -> AsyncIterator[SharedHost]:
+) -> SharedHost:
     """A host on a journal that other processes may be using too; policy and notifier hold while it is the driver.
 
-    `command` is what others are told of this process while it holds the journal.
+    Use it with `async with`. `command` is what others are told of this process while it holds the journal.
     """
-    host = SharedHost(home, effects, find_effects, command, policy=policy, notify=notify)
-    await host.open()
-    is_hurried = True
-    try:
-        yield host
-        is_hurried = False
-    finally:
-        await host.close(is_hurried=is_hurried)
+    return SharedHost(home, effects, find_effects, command, policy=policy, notify=notify)
+
+
+def _check(given: dict[str, Any]) -> None:
+    """Refuse what is of the wrong type with a sentence; mappings become dicts."""
+    for name, value in given.items():
+        kind, expected = EXPECTED.get(name, (object, ""))
+        if not isinstance(value, kind):
+            raise Refused(f"{name} is {value!r}; it must be {expected}")
+        if isinstance(value, Mapping):
+            given[name] = dict(value)
 
 
 def _mark() -> str:

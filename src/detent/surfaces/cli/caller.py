@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Optional
 import click
 
 from detent.errors import Refused
+from detent.home import HOME, HOME_VARIABLE, find_policy
 from detent.surfaces.cli.text import silence, visible
 from detent.surfaces.language import _
-from detent.surfaces.policy import find_policy
 
 if TYPE_CHECKING:
     from detent.core.policy import Policy
     from detent.host.embedded.journal import Journal, Record
     from detent.host.embedded.shared import SharedHost
 
-DEFAULT_HOME = ".detent"
 # The commands that can make a run act, so that a policy matters to them.
 DRIVING = frozenset(
     {
@@ -86,7 +85,7 @@ class Caller:
     current: ClassVar[Optional["Caller"]] = None  # whose command an interruption interrupts
 
     def __init__(self, home: str | None, is_json: bool, policy: str = "") -> None:
-        self.home = Path(home or os.environ.get("DETENT_HOME") or DEFAULT_HOME)
+        self.home = Path(home or os.environ.get(HOME_VARIABLE) or HOME)
         self.is_json = is_json
         self.interrupted = ""  # the run that Ctrl-C puts down
         self.go_on: tuple[str, ...] = ()  # the command that takes it up again, where it is not `resume RUN`

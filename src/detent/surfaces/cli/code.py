@@ -1,4 +1,4 @@
-"""`detent code`: from a requirement to a verified, archived change (seed 003)."""
+"""`detent code`: from a requirement to a verified, archived change."""
 
 import asyncio
 import subprocess

@@ -16,8 +16,9 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.effects.git import Repository
 from detent.errors import DetentError, Refused, Unknown
+from detent.home import HOME
 from detent.host.embedded.lock import is_held
-from detent.surfaces.cli.caller import DEFAULT_HOME, Caller, emit, shown
+from detent.surfaces.cli.caller import Caller, emit, shown
 from detent.surfaces.cli.codestory import CodeNarrator
 from detent.surfaces.cli.driver import drive, telling
 from detent.surfaces.cli.text import visible
@@ -37,8 +38,8 @@ class Desk:
         self.caller, self.repository, self.by = caller, repository, by
         self.root = Path(repository.root)
         caller.go_on = ("code", "resume")
-        if caller.home == Path(DEFAULT_HOME):  # nobody said otherwise: beside the project, wherever we stand in it
-            caller.home = self.root / DEFAULT_HOME
+        if caller.home == Path(HOME):  # nobody said otherwise: beside the project, wherever we stand in it
+            caller.home = self.root / HOME
 
     @classmethod
     async def open(cls, caller: Caller, by: str = "", folder: str = ".") -> "Desk":

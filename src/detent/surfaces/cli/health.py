@@ -21,6 +21,7 @@ import click
 from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
 from detent.errors import DetentError
+from detent.home import find_policy, policy_file
 from detent.host.embedded.claim_check import differences
 from detent.host.embedded.file import VERSION
 from detent.host.embedded.journal import Journal
@@ -32,7 +33,6 @@ from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.option import verb
 from detent.surfaces.cli.text import process_name, silence, status_word, visible
 from detent.surfaces.language import _
-from detent.surfaces.policy import find_policy, policy_file
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024

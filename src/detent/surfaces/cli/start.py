@@ -9,6 +9,7 @@ from detent.define import Definition, load
 from detent.define.problem import BrokenDefinition
 from detent.define.proof import Proof
 from detent.errors import DefinitionError, Refused, Unknown
+from detent.home import POLICY_FILE
 from detent.surfaces.cli import interrupt
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive
@@ -16,7 +17,6 @@ from detent.surfaces.cli.option import assigned, by_option, parsed_object, verb,
 from detent.surfaces.cli.text import near, visible
 from detent.surfaces.cli.view import Standing
 from detent.surfaces.language import _
-from detent.surfaces.policy import FILE as POLICY_FILE
 
 POLICIES = (".policy.yaml", ".policy.yml")
 HOSTS_OWN = ("ask", "wait", "child", "*")

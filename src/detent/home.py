@@ -1,0 +1,131 @@
+"""A home: the folder of a journal. Opening a host on it, and the policy that holds there.
+
+Whatever is heavy is imported when it is needed: the command line imports this module to find its policy.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from detent.errors import DefinitionError, Refused
+
+if TYPE_CHECKING:
+    from detent.core.deed import Effect
+    from detent.core.policy import Policy
+    from detent.host.embedded.shared import SharedHost
+
+HOME = ".detent"
+HOME_VARIABLE = "DETENT_HOME"
+POLICY_FILE = "detent.policy.yaml"
+POLICY_VARIABLE = "DETENT_POLICY"
+
+FilePath = str | os.PathLike[str]
+
+
+def open(
+    home: FilePath | None = None,
+    effects: "Iterable[Effect] | Mapping[str, Effect]" = (),
+    *,
+    policy: "Policy | FilePath | None" = None,
+    notify: str = "notify",
+) -> "SharedHost":
+    """Open a host on a journal: `async with detent.open(home=".detent", effects=[pay]) as host:`.
+
+    Several processes may open the same home. The first one holds the journal and calls the effects; the others hand
+    their verbs to it, and one of them takes over when it goes away. `detent approve` in another terminal therefore
+    works while your program runs, and the other way round.
+
+    Args:
+        home: The folder of the journal; it is made if need be. By default the one that the command line uses:
+            `$DETENT_HOME`, else `.detent` in the current folder.
+        effects: Your own effects, made with `@effect`. Those that come with detent and those of installed plugins are
+            there anyway; one of yours with the same name comes first.
+        policy: A `Policy`, or a policy file. By default the one that the command line uses: `$DETENT_POLICY`, else
+            `detent.policy.yaml` beside the home, else none. It holds while this process holds the journal.
+        notify: The effect that delivers notifications.
+
+    Returns:
+        A host. Its verbs work inside `async with`.
+
+    Raises:
+        Refused: An argument has the wrong type, or the home cannot be a folder.
+        DefinitionError: An effect or the policy file is wrong.
+    """
+    from detent.define import find_effects
+    from detent.host.embedded.shared import open_host
+
+    folder = _folder(home)
+    known = _known(effects)
+    if notify not in known:
+        raise DefinitionError(f"there is no effect `{notify}` to notify with")
+    return open_host(folder, known, find_effects, _policy(folder, policy), notify, "a Python program")
+
+
+def policy_file(home: Path, named: str = "") -> Path | None:
+    """The file: the one named, else $DETENT_POLICY, else `detent.policy.yaml` in the folder that holds the home."""
+    given = named or os.environ.get(POLICY_VARIABLE, "")
+    if given:
+        return Path(given)
+    folder = home.parent if home.name not in ("", "..") else home.resolve().parent
+    beside = folder / POLICY_FILE
+    return beside if beside.exists() or beside.is_symlink() else None
+
+
+def find_policy(home: Path, named: str = "") -> "Policy | None":
+    """The policy of a home, None where there is none; one that cannot be read is an error, never no policy."""
+    path = policy_file(home, named)
+    if path is None:
+        return None
+    from detent.define.policy import load_policy
+
+    return load_policy(path)
+
+
+def _folder(home: Any) -> Path:
+    if home is None:
+        home = os.environ.get(HOME_VARIABLE) or HOME
+    if not isinstance(home, str | os.PathLike) or not str(home):
+        raise Refused(f"home is {home!r}; it must be the path of a folder, such as {HOME!r}")
+    folder = Path(home)
+    if folder.exists() and not folder.is_dir():
+        raise Refused(f"{folder} is not a folder, so it cannot be a home")
+    return folder
+
+
+def _policy(home: Path, given: Any) -> "Policy | None":
+    from detent.core.policy import Policy
+
+    if given is None or isinstance(given, Policy):
+        return given or find_policy(home)
+    if isinstance(given, str | os.PathLike) and str(given):
+        return find_policy(home, str(given))
+    raise Refused(f"policy is {given!r}; it must be a Policy or the path of a policy file")
+
+
+def _known(given: Any) -> "Mapping[str, Effect]":
+    """The effects that were given, then the built-in ones and those of plugins, each loaded when it is needed."""
+    from collections import ChainMap
+
+    from detent.core.deed import Effect
+    from detent.effects import Known
+
+    if isinstance(given, Effect) or not isinstance(given, Iterable) or isinstance(given, str):
+        raise Refused(f"effects is {_shown(given)}; it must be a list of effects, such as [pay]")
+    named: dict[str, Effect] = {}
+    for one in given.values() if isinstance(given, Mapping) else given:
+        if not isinstance(one, Effect):
+            hint = "; declare it with @effect" if callable(one) else ""
+            raise DefinitionError(f"{_shown(one)} is not an effect{hint}", "effects")
+        if named.get(one.name, one) is not one:
+            raise DefinitionError(f"two effects are called `{one.name}`", "effects")
+        named[one.name] = one
+    return ChainMap(named, cast("dict[str, Effect]", Known()))  # only read
+
+
+def _shown(value: Any) -> str:
+    from detent.core.deed import Effect
+
+    if isinstance(value, Effect):
+        return f"the effect `{value.name}`"
+    return f"the function {value.__name__}" if hasattr(value, "__name__") else repr(value)
