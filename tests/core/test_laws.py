@@ -343,7 +343,7 @@ def a_replay_from_json_gives_the_same_bytes(machine: Machine, story: list[Step])
         if step.refusal is not None:
             continue
         run, commands, taken = advance(again_machine, again(run, Run), again(step.event, Event))
-        assert encoded(run) == encoded(step.run)
+        assert encoded(run).decode() == encoded(step.run).decode()
         assert commands == step.commands
         assert encoded(taken) == encoded(step.taken)
 

@@ -187,7 +187,7 @@ async def test_no_argument_approves_and_a_client_without_a_user_cannot_ask(folde
         tools = {tool.name: tool for tool in (await connected.list_tools()).tools}
         assert set(tools) == {
             "run_start", "run_get", "run_list", "run_events", "approvals_list", "approval_request", "run_cancel",
-            "signal",
+            "run_retry", "signal",
         }  # fmt: skip
         assert set(tools["approval_request"].input_schema["properties"]) == {"run", "contract"}
         for name in ("run_get", "run_list", "run_events", "approvals_list"):

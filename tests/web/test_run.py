@@ -161,8 +161,11 @@ def test_a_failed_run_says_why_and_can_be_tried_again(stage: Stage, look: Look) 
     shown(page.get_by_role("heading", name="Why it is here"))
     page.get_by_role("button", name="Try again").click()
     dialog = shown(page.get_by_role("dialog", name="Try again"))
+    before = stage.ask(f"/api/runs/{run_id}")["seq"]
     dialog.get_by_role("button", name="Try again").click()
-    page.wait_for_url(lambda url: run_id not in url)
+    told(page, "It goes on from what failed.")
+    until(lambda: bool(stage.ask(f"/api/runs/{run_id}")["seq"] > before + 1))
+    lit(page, "broken")
 
 
 def test_the_journal_the_picture_and_the_proof_are_to_be_had(stage: Stage, look: Look, tmp_path: Path) -> None:

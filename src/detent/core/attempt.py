@@ -223,7 +223,7 @@ def _wait(draft: Draft, contract: Contract, work: Work) -> None:
         slept(draft, waiting)
     for signal in draft.get("inbox") if work.matches else ():
         if awaits(draft, waiting, signal):
-            draft.changes["inbox"] = tuple(s for s in draft.get("inbox") if s is not signal)
+            draft.use_up(signal)
             take_signal(draft, waiting, signal)
             return
 

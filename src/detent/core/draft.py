@@ -79,6 +79,12 @@ class Draft:
         """Set one key of one of the run's mappings; in a copy, since expressions may have lent out the old one."""
         self.changes[name] = {**self.get(name), key: value}
 
+    def use_up(self, signal: Signalled) -> None:
+        """Take a signal out of the inbox; one of them, where the same was told twice."""
+        inbox = self.get("inbox")
+        at = next((at for at, one in enumerate(inbox) if one is signal), len(inbox))
+        self.changes["inbox"] = (*inbox[:at], *inbox[at + 1 :])
+
     def drop(self, name: str, key: str) -> None:
         """Remove one key of one of the run's mappings."""
         mapping = self.get(name)

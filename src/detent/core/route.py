@@ -76,7 +76,7 @@ def _from_inbox(draft: Draft) -> bool:
         return False
     for signal in draft.changes.get("inbox", draft.run.inbox):
         if take_signal(draft, signal):
-            draft.changes["inbox"] = tuple(s for s in draft.get("inbox") if s is not signal)
+            draft.use_up(signal)
             return True
     return False
 
