@@ -1,14 +1,15 @@
 """`./run bench [GROUP] [--json]`: measure, print a table or a list, exit 1 if a bar is missed.
 
-A group is one measure (`steps`) or all measures of one module (`engine`).
+A group is one measure (`steps`) or all measures of one module (`engine`). Size is no matter of time: it is counted only
+when asked for.
 """
 
 import json
 import sys
 
-from bench import analysis, assistant, coding, engine, git, kernel, notebook, server, workflows
+from bench import analysis, assistant, coding, engine, git, kernel, notebook, server, size, workflows
 
-PARTS = (engine, git, kernel, notebook, server, workflows, coding, assistant, analysis)
+PARTS = (engine, git, kernel, notebook, server, workflows, coding, assistant, analysis, size)
 GROUPS = {name: measure for part in PARTS for name, measure in part.GROUPS.items()}
 MODULES = {part.__name__.removeprefix("bench."): tuple(part.GROUPS) for part in PARTS}
 
@@ -24,7 +25,7 @@ def main(argv: list[str]) -> int:
     wanted = {group for word in asked for group in MODULES.get(word, (word,))}
     figures = []
     for group, measure in GROUPS.items():
-        if not wanted or group in wanted:
+        if group in wanted or (not wanted and group not in size.GROUPS):
             for figure in measure():
                 figures.append(figure)
                 if "--json" not in argv:

@@ -20,13 +20,12 @@ const MODULES = {
   "htm": "htm/dist/htm.mjs",
 };
 const FILES = {
-  "elk-worker.js": "elkjs/lib/elk-worker.min.js",
   "sans-400.woff2": "@fontsource/ibm-plex-sans/files/ibm-plex-sans-latin-400-normal.woff2",
   "sans-600.woff2": "@fontsource/ibm-plex-sans/files/ibm-plex-sans-latin-600-normal.woff2",
   "mono-400.woff2": "@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-400-normal.woff2",
   "mono-500.woff2": "@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-500-normal.woff2",
 };
-const LICENSES = ["preact", "@preact/signals", "@preact/signals-core", "htm", "elkjs"]
+const LICENSES = ["preact", "@preact/signals", "@preact/signals-core", "htm"]
   .concat(["@fontsource/ibm-plex-sans", "@fontsource/ibm-plex-mono"]);
 const TEXT = /\.(js|css|html|svg|webmanifest|txt)$/;
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jinja2 import ChainableUndefined, Environment
 
 from detent.core.expression import compile_condition, compile_template, is_constant, names
-from detent.core.filter import FILTERS, TESTS
+from detent.core.expression.filter import FILTERS, TESTS
 from detent.errors import DefinitionError, ExpressionError
 from tests.effort import examples
 

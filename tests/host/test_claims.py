@@ -21,7 +21,7 @@ from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.claim_check import differences
 from detent.host.embedded.reader import open_journal, verify
 from detent.testing import World, simulate
-from tests.host.conformance import Outside, one
+from detent.testing.conformance import Outside, one
 from tests.simulation import history
 
 PAY = one(Action("pay", "pay", {"to": "{{ context.to }}"}), name="pay")

@@ -8,7 +8,7 @@ from detent.core import Action, Branch, Machine, Question, Retry, Run, Status
 from detent.core.machine import Wait
 from detent.host.embedded import EmbeddedHost
 from detent.testing import Story, World, assert_laws, crash_anywhere, honest, simulate
-from tests.host.conformance import ASKING, DOING, one, parent_of
+from detent.testing.conformance import ASKING, DOING, one, parent_of
 
 
 def world() -> World:

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from detent.core import Effect
+from detent.host import Host
 from detent.host.embedded import EmbeddedHost
-from tests.host.conformance import CHECKS, FullHost, HandClock
-from tests.host.conformance_evidence import CHECKS as EVIDENCE
+from detent.testing.conformance import CHECKS, HandClock
 
 
 def opener(is_inline: bool):  # type: ignore[no-untyped-def]  # a Protocol with defaults cannot be written as Callable
     @asynccontextmanager
     async def open_host(
         home: Path, effects: Sequence[Effect] = (), clock: HandClock | None = None
-    ) -> AsyncIterator[FullHost]:
+    ) -> AsyncIterator[Host]:
         host = EmbeddedHost(home, effects, clock=clock, is_inline=is_inline, sync="off", grace_s=0.0)
         async with host:
             yield host
@@ -28,9 +28,3 @@ def opener(is_inline: bool):  # type: ignore[no-untyped-def]  # a Protocol with 
 @pytest.mark.parametrize("check", CHECKS)
 async def test_the_embedded_host_conforms(check: str, writer: str, tmp_path: Path) -> None:
     await CHECKS[check](opener(writer == "inline"), tmp_path / "home")
-
-
-@pytest.mark.parametrize("writer", ["threaded", "inline"])
-@pytest.mark.parametrize("check", EVIDENCE)
-async def test_the_embedded_host_believes_only_evidence(check: str, writer: str, tmp_path: Path) -> None:
-    await EVIDENCE[check](opener(writer == "inline"), tmp_path / "home")

@@ -23,8 +23,8 @@ from detent.host.embedded.knock import is_answering
 from detent.host.embedded.lock import Lock
 from detent.host.embedded.reader import entries, open_journal
 from detent.host.embedded.shared import open_host
+from detent.testing.conformance import DOOR
 from tests.host.company import Peer, deeds, kept, peer
-from tests.host.conformance import DOOR
 from tests.host.peer import MACHINES, effects
 
 MOMENTS = ("offer", "ready", "go", "answer")

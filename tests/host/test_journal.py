@@ -20,7 +20,7 @@ from detent.host.embedded.file import MIGRATIONS, SCHEMA, VERSION
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.live import load
 from detent.host.embedded.reader import entries, open_journal, verify
-from tests.host.conformance import ASKING, DOOR, Outside, one
+from detent.testing.conformance import ASKING, DOOR, Outside, one
 
 
 def host_at(home: Path, *, sync: str = "off", live_max: int = 2000) -> EmbeddedHost:
@@ -155,7 +155,7 @@ SNAPSHOTS: dict[str, str] = {
 async def test_a_snapshot_that_does_not_fit_is_ignored(damage: str, tmp_path: Path) -> None:
     (run,) = await make_runs(tmp_path, 1, signals=250)
     with raw(tmp_path) as db:
-        assert db.execute(SNAPSHOTS[damage]).rowcount == 2
+        assert db.execute(SNAPSHOTS[damage]).rowcount == 1
     async with host_at(tmp_path) as host:
         assert await host.show("r0") == run
         assert (await host.signal("r0", "OPEN")).seq == run.seq + 1
@@ -167,10 +167,10 @@ async def test_a_long_run_opens_by_its_snapshot(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     try:
         assert load(journal, "r0").run == run
-        assert journal.events_read <= 100
+        assert journal.events_read <= 200
         journal.events_read = 0
         assert [entry.seq for entry in entries(journal, "r0", after=4990)] == list(range(4991, 5002))
-        assert journal.events_read <= 200
+        assert journal.events_read <= 400
     finally:
         journal.close()
 
@@ -289,6 +289,7 @@ async def test_a_list_that_an_older_version_wrote_can_be_read_without_its_errors
     with raw(tmp_path) as db:
         db.execute("alter table runs drop column error")
         db.execute("alter table runs drop column alarms")
+        db.execute("drop table projections")
         db.execute("pragma user_version = 4")
     reader = Journal(tmp_path / "journal.db")
     assert [(record.summary.error, record.summary.alarms) for record in reader.runs()] == [(None, ())]
@@ -461,7 +462,7 @@ def test_a_commit_survives_the_death_of_its_process(tmp_path: Path) -> None:
     script = """
 import asyncio, pathlib, sys
 from detent.host.embedded import EmbeddedHost
-from tests.host.conformance import DOOR
+from detent.testing.conformance import DOOR
 async def main():
     async with EmbeddedHost(pathlib.Path(sys.argv[1])) as host:
         await host.start(DOOR, run_id="r")

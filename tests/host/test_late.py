@@ -15,7 +15,7 @@ from detent.effects import builtin
 from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.reader import entries
-from tests.host.conformance import HandClock, one, until
+from detent.testing.conformance import HandClock, one, until
 
 LIMIT_S, LANDS_S = 30.0, 600.0
 CALL = {"function": "late_functions:pay", "args": {"to": "bob"}}

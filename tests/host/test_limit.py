@@ -21,7 +21,7 @@ from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.live import load
 from detent.host.embedded.reader import open_journal, verify
 from detent.testing import World, simulate
-from tests.host.conformance import ASKING, DOOR, Outside, one
+from detent.testing.conformance import ASKING, DOOR, Outside, one
 
 
 def host_at(home: Path, *effects: Any) -> EmbeddedHost:
@@ -198,7 +198,7 @@ def test_a_keyboard_interrupt_is_the_users_and_ends_the_process(tmp_path: Path) 
 import asyncio, pathlib, sys
 from detent.core import Action, effect
 from detent.host.embedded import EmbeddedHost
-from tests.host.conformance import one
+from detent.testing.conformance import one
 @effect("do", settle_s=0.0)
 async def do(contract):
     raise KeyboardInterrupt

@@ -6,7 +6,7 @@ from pathlib import Path
 from detent.core import Action, Contract, Outcome, Question, Status, effect
 from detent.core.machine import Wait
 from detent.host.embedded import EmbeddedHost
-from tests.host.conformance import ASKING, HandClock, Outside, one, parent_of, until
+from detent.testing.conformance import ASKING, HandClock, Outside, one, parent_of, until
 
 
 async def test_a_thousand_waiting_and_two_hundred_active_runs(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from detent.core import (
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.file import SCHEMA
 from detent.testing import Story, World, crash_anywhere, simulate
-from tests.host.conformance import Outside, one
+from detent.testing.conformance import Outside, one
 
 PAY = one(Action("pay", "pay", {"to": "{{ context.to }}"}), name="pay")
 PAY_ONCE = one(Action("pay", "pay", {"to": "{{ context.to }}"}, on_repeat="refuse"), name="pay_once")
@@ -72,6 +72,7 @@ async def test_a_journal_whose_claims_kept_their_results_says_the_same(tmp_path:
         db.executemany("insert into claims values (?, ?, ?, ?, ?, 'completed', '{}', ?)", kept)
         db.execute("alter table runs drop column error")
         db.execute("alter table runs drop column alarms")
+        db.execute("drop table projections")
         db.execute("pragma user_version = 3")
     db.close()
     async with host_at(tmp_path, outside.effect("pay")) as host:

@@ -12,7 +12,7 @@ from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.reader import entries, verify
 from detent.testing import Story, World, crash_anywhere
-from tests.host.conformance import Outside, one
+from detent.testing.conformance import Outside, one
 
 PAY = one(Action("pay", "pay", {"amount": "{{ context.amount }}"}), name="pay")
 ASKING = one(Action("pay", "pay", {"amount": "{{ context.amount }}"}, ask=Question("Pay?")), name="asking")

@@ -16,8 +16,8 @@ from detent.host.embedded import shared
 from detent.host.embedded.lock import Lock
 from detent.host.embedded.reader import open_journal, verify
 from detent.host.embedded.shared import open_host
+from detent.testing.conformance import DOOR
 from tests.host.company import deeds, peer
-from tests.host.conformance import DOOR
 from tests.host.peer import MACHINES, effects
 
 

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from detent.core import Action, Contract, Effect, Machine, Status, effect, table
-from detent.core.history import Entry
-from detent.core.progress import say
+from detent.core.progress import say, voice
 from detent.host.embedded.host import EmbeddedHost
-from detent.host.embedded.reader import entries
 
 
 @effect("talk", kind="idempotent")
@@ -52,41 +50,39 @@ async def test_an_onlooker_hears_what_an_effect_says_also_from_a_thread(tmp_path
     assert len({contract_id for contract_id, _ in said}) == 1
 
 
+async def test_a_task_that_serves_many_calls_speaks_by_their_voices_and_never_for_another(tmp_path: Path) -> None:
+    calls: asyncio.Queue[tuple[Contract, Any, asyncio.Event]] = asyncio.Queue()
+    lines: list[asyncio.Task[None]] = []
+
+    async def serve() -> None:
+        while True:
+            contract, speak, done = await calls.get()
+            say(contract, {"text": "said"})
+            speak({"text": "voiced"})
+            done.set()
+
+    @effect("talk", kind="idempotent")
+    async def shared_line(contract: Contract) -> None:
+        if not lines:
+            lines.append(asyncio.create_task(serve()))
+        done = asyncio.Event()
+        calls.put_nowait((contract, voice(contract), done))
+        await done.wait()
+
+    said: list[Any] = []
+    async with EmbeddedHost(tmp_path, [shared_line], sync="off") as host:
+        host.ear = lambda run_id, _, data: said.append((run_id, data["text"]))
+        for run_id in ("first", "second"):
+            await host.start(talker(), run_id=run_id)
+            await host.settled(run_id)
+        for line in lines:
+            line.cancel()
+    assert said == [("first", "said"), ("first", "voiced"), ("second", "voiced")]
+
+
 async def test_a_call_with_a_secret_is_not_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TALK_KEY", "very-secret")
     assert await heard(tmp_path, talk, talker(key={"secret": "TALK_KEY"})) == []
-
-
-async def test_whoever_listens_is_told_every_event_as_the_journal_has_it(tmp_path: Path) -> None:
-    told: list[Entry] = []
-    other: list[Entry] = []
-    async with EmbeddedHost(tmp_path, [talk], sync="off") as host:
-        (_, stop), (_, stop_other) = host.listen("r", told.append), host.listen("r", other.append)
-        await host.start(talker(), run_id="r")
-        stop_other()
-        await host.settled("r")
-        stop()
-        await host.start(talker(), run_id="another")
-        assert told == [*entries(host.journal, "r")]
-    assert told[-1].run.status is Status.COMPLETED
-    assert other == told[: len(other)]
-    assert 0 < len(other) < len(told)
-
-
-async def test_whoever_listens_late_knows_from_which_event_on(tmp_path: Path) -> None:
-    told: list[Entry] = []
-    async with EmbeddedHost(tmp_path, [talk], sync="off") as host:
-        beginning = asyncio.create_task(host.start(talker(), run_id="r"))
-        await asyncio.sleep(0)  # its first event is folded now, and perhaps not yet on disk
-        seq, stop = host.listen("r", told.append)
-        await beginning
-        await host.settled("r")
-        stop()
-        whole = [*entries(host.journal, "r")]
-        assert 0 < seq < len(whole)
-        assert told == whole[seq:]
-        assert host.listen("r", told.append)[0] == len(whole)
-        assert host.listen("nobody", told.append)[0] == 0
 
 
 async def test_an_onlooker_that_fails_does_not_fail_the_run(tmp_path: Path) -> None:

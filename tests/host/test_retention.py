@@ -10,7 +10,7 @@ from detent.core import Action, Contract, Machine, Outcome, Question, Run, Statu
 from detent.errors import Unknown
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.reader import verify
-from tests.host.conformance import one
+from detent.testing.conformance import one
 
 
 @effect("look", kind="pure")

@@ -10,7 +10,7 @@ from detent.core.contract import Contract
 from detent.errors import Refused
 from detent.host.embedded.reader import verify
 from detent.testing import Story, World, crash_anywhere
-from tests.host.conformance import Outside
+from detent.testing.conformance import Outside
 from tests.host.test_once import host_at
 
 ENDS = {"done": Status.COMPLETED}

@@ -10,7 +10,8 @@ import pytest
 from detent.core import Action, Contract, EffectFailed, Outcome, OutcomeUnknown, Question, Status, effect
 from detent.host.embedded import EmbeddedHost
 from detent.testing import World, simulate
-from tests.host.conformance import Outside, as_data, one, until
+from detent.testing.conformance import Outside, one, until
+from detent.testing.conformance.stage import as_data
 
 VALUE = 'hunter2 "quoted" + more/äöü\\n'
 REFERENCE = {

@@ -12,7 +12,7 @@ from detent.core.events import ContractMoved
 from detent.errors import NotWaiting, Refused
 from detent.host.embedded import EmbeddedHost
 from detent.testing import World, simulate
-from tests.host.conformance import one
+from detent.testing.conformance import one
 
 SETTLE_S = 30.0
 

@@ -181,19 +181,6 @@ def test_the_journal_the_picture_and_the_proof_are_to_be_had(stage: Stage, look:
     shown(page.get_by_text("events replay to the same run"))
 
 
-def test_the_picture_lies_down_when_it_is_told_to(stage: Stage, look: Look) -> None:
-    run_id = stage.start("flows.py:JOURNEY", {"parcel": "C-3"})
-    page = look().go(f"#/runs/{run_id}")
-    lit(page, "packed")
-    ratio = (
-        "() => { const box = document.querySelector('svg.machine').viewBox.baseVal; return box.width / box.height; }"
-    )
-    assert page.evaluate(ratio) < 1
-    page.get_by_role("button", name="Turn").click()
-    page.wait_for_function(f"() => ({ratio})() > 1")
-    lit(page, "packed")
-
-
 def test_a_notebook_shows_its_cells_plots_and_progress_and_runs_nothing_of_them(stage: Stage, look: Look) -> None:
     run_id = stage.start("flows.py:NOTEBOOK")
     page = look().go(f"#/runs/{run_id}")

@@ -1,8 +1,7 @@
-// The picture of a machine, drawn from nodes and edges with their places. The places come with the picture (detent's own
-// layout, the same as `detent graph`); lying on its side it is laid out anew by ELK, in a worker that is loaded only then.
+// The picture of a machine, drawn from nodes and edges with their places. The places come with the picture: they
+// are detent's own layout, the same as `detent graph`.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { _ } from "./language.js";
-import { sideways } from "./layout.js";
 
 const MARGIN = 22;
 const NAME_LINE = 20;
@@ -121,14 +120,13 @@ export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmal
     </g></svg>`;
 }
 
-const KEPT = "detent.sideways";
 const LEAST = 0.6; // smaller than that nobody reads the names; the rest is then reached by moving the picture
 const [MIN, MAX, STEP] = [0.15, 2.5, 1.25];
 const WHOLE = "whole";
 const BAR = 16; // pixels of a scrollbar
 
 const ICONS = {
-  out: "M3 8h10", in: "M3 8h10M8 3v10", whole: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10", turn: "M13 8a5 5 0 1 1-1.6-3.7M13 2v3h-3",
+  out: "M3 8h10", in: "M3 8h10M8 3v10", whole: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10",
 };
 
 function Tool({ icon, text, about, press, isOn }) {
@@ -175,24 +173,14 @@ function useHand(frame, enlarge) {
   }, []);
 }
 
-/** The picture in a frame: as large as can be read, with the lit state in view; it can be moved, enlarged and turned. */
+/** The picture in a frame: as large as can be read, with the lit state in view; it can be moved and enlarged. */
 export function Diagram(props) {
   const { graph, lit } = props;
   const frame = useRef(null);
   const room = useRoom(frame);
-  const [isTurned, turn] = useState(() => localStorage.getItem(KEPT) === "1");
-  const [turned, setTurned] = useState(null);
   const [zoom, setZoom] = useState(null); // null: by itself
-  useEffect(() => {
-    if (!isTurned || !graph) return undefined;
-    let isGone = false;
-    sideways(graph).then((made) => { if (!isGone) setTurned(made); }).catch(() => { if (!isGone) turn(false); });
-    return () => { isGone = true; };
-  }, [isTurned, graph?.digest]);
-  const isLying = isTurned && turned?.digest === graph.digest;
-  const places = isLying ? { ...turned, nodes: turned.nodes.map((node, at) => ({ ...graph.nodes[at], box: node.box })), edges: turned.edges.map((edge, at) => ({ ...graph.edges[at], points: edge.points, label_box: edge.label_box })) } : graph;
-  const fit = room ? Math.min(1, room.width / (places.width + 2 * MARGIN)) : 1;
-  const all = room ? Math.min(fit, room.height / (places.height + 2 * MARGIN)) : 1;
+  const fit = room ? Math.min(1, room.width / (graph.width + 2 * MARGIN)) : 1;
+  const all = room ? Math.min(fit, room.height / (graph.height + 2 * MARGIN)) : 1;
   const scale = zoom === WHOLE ? all : zoom ?? Math.max(all, Math.min(1, Math.max(LEAST, fit)));
   const kept = useRef(null); // the point of the picture that stays where it is while the scale changes
   const enlarge = (by, event) => {
@@ -211,19 +199,18 @@ export function Diagram(props) {
   const first = useRef(true);
   useEffect(() => {
     const box = frame.current;
-    const node = lit && places.nodes.find((one) => one.id === lit)?.box;
+    const node = lit && graph.nodes.find((one) => one.id === lit)?.box;
     if (!node || !box || !room) return;
     const isQuiet = first.current || matchMedia("(prefers-reduced-motion: reduce)").matches;
     const [x, y] = [(node.x + MARGIN + node.width / 2) * scale, (node.y + MARGIN + node.height / 2) * scale];
     first.current = false;
     box.scrollTo({ left: Math.max(0, x - box.clientWidth / 2), top: Math.max(0, y - box.clientHeight / 2), behavior: isQuiet ? "instant" : "smooth" });
-  }, [lit, isLying, Boolean(room), zoom === null]);
-  const flip = () => { localStorage.setItem(KEPT, isTurned ? "0" : "1"); turn(!isTurned); };
+  }, [lit, Boolean(room), zoom === null]);
   const press = (event) => {
     const by = { "+": STEP, "=": STEP, "-": 1 / STEP }[event.key];
     if (by && !event.ctrlKey && !event.metaKey) { event.preventDefault(); enlarge(by); }
   };
-  return html`<div class="diagram-frame"><div class="diagram" ref=${frame} tabIndex="0" role="region" aria-label=${_("Picture of the machine")} onKeyDown=${press}><${Machine} ...${props} graph=${places} scale=${scale} /></div>
+  return html`<div class="diagram-frame"><div class="diagram" ref=${frame} tabIndex="0" role="region" aria-label=${_("Picture of the machine")} onKeyDown=${press}><${Machine} ...${props} scale=${scale} /></div>
     <div class="turner"><${Tool} icon="out" text=${_("Smaller")} about=${_("Smaller")} press=${() => enlarge(1 / STEP)} /><${Tool} icon="in" text=${_("Larger")} about=${_("Larger; the picture can be moved with the mouse")} press=${() => enlarge(STEP)} />
-      <${Tool} icon="whole" text=${_("Whole")} about=${_("Show the whole picture")} press=${() => setZoom(zoom === WHOLE ? null : WHOLE)} isOn=${zoom === WHOLE} /><${Tool} icon="turn" text=${_("Turn")} about=${_("Lay the picture on its side")} press=${flip} isOn=${isTurned} /></div></div>`;
+      <${Tool} icon="whole" text=${_("Whole")} about=${_("Show the whole picture")} press=${() => setZoom(zoom === WHOLE ? null : WHOLE)} isOn=${zoom === WHOLE} /></div></div>`;
 }

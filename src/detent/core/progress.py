@@ -6,36 +6,55 @@ last belongs into the effect's Outcome. A call that was given a secret is not he
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 from detent.core.contract import Contract
 
 Hear = Callable[[str, Mapping[str, Any]], None]  # a contract's id, and what it says
 Pass = Callable[[str, str, Mapping[str, Any]], None]  # the same, with the run's id first
+Say = Callable[[Mapping[str, Any]], None]
 
-# Of the contracts that are being carried out, by identity: who passes on what they say, and their run. The host keeps
-# it; a contract outside of a host is not in it, and nobody listens.
-onlookers: dict[int, tuple[Pass, str]] = {}
+
+class Attempt(NamedTuple):
+    """A contract that is being carried out, its run, and who passes on what it says."""
+
+    contract: Contract
+    run_id: str
+    pass_on: Pass
+
+
+# Set by the host around the call of an effect. The contract is in it because a task or a thread may outlive the call it
+# was started in: what it says of another contract is said of that one or of none.
+attempt: ContextVar[Attempt | None] = ContextVar("attempt", default=None)
 
 
 def say(contract: Contract, data: Mapping[str, Any]) -> None:
     """Tell whoever looks on; never fails the effect and never waits.
 
-    The contract must be the very one the effect was called with.
+    The contract must be the very one the effect was called with. A task or thread that was not started by this call
+    needs the call's own `voice`.
     """
-    listening = onlookers.get(id(contract))
-    if listening is not None:
-        pass_on, run_id = listening
-        pass_on(run_id, contract.id, data)
+    speaking = attempt.get()
+    if speaking is not None and speaking.contract is contract:
+        speaking.pass_on(speaking.run_id, contract.id, data)
+
+
+def voice(contract: Contract) -> Say:
+    """`say` of a contract, for tasks and threads that know nothing of its call."""
+    speaking = attempt.get()
+    if speaking is None or speaking.contract is not contract:
+        return lambda _: None
+    return lambda data: speaking.pass_on(speaking.run_id, contract.id, data)
 
 
 @contextmanager
 def speaking_for(contract: Contract, inner: Contract) -> Iterator[None]:
     """What an effect says of `inner`, a contract it made to call another effect, is heard as said of `contract`."""
-    listening = onlookers.get(id(contract))
-    if listening is not None:
-        onlookers[id(inner)] = listening
+    speaking = attempt.get()
+    is_heard = speaking is not None and speaking.contract is contract
+    token = attempt.set(speaking._replace(contract=inner) if speaking is not None and is_heard else None)
     try:
         yield
     finally:
-        onlookers.pop(id(inner), None)
+        attempt.reset(token)

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from detent.core.expression import inner_of
-from detent.core.grammar import parse, unwind
+from detent.core.expression import inner_of, parse, unwind
 
 UNKNOWN: Any = object()
 

@@ -1,39 +1,84 @@
-"""Who runs on this machine, as /proc shows it: processes by number and start, by the marks they carry, and this boot.
+"""Who runs on this machine: processes by number and start, by the marks they carry, and this boot.
 
-Numbers of processes are given again; number and start together never are. Without /proc nobody is found.
+Numbers of processes are given again; number and start together never are. Linux shows them in /proc. Elsewhere psutil
+does (the extra `processes`; `notebook` brings it too), and without it nobody is found. Decision 0018 says why both.
 """
 
 import contextlib
+import functools
+import importlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 PROC = Path("/proc")
+GONE = "gone"
 
 
-def identity(pid: int) -> str:
-    """A process's number and the tick it was started at: two processes may share the first, never both."""
-    try:
-        stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return f"{pid}-gone"
-    state, *fields = stat.rpartition(")")[2].split()
-    return f"{pid}-gone" if state in "ZX" else f"{pid}-{fields[18]}"
+class Proc:
+    """Processes as Linux shows them."""
+
+    def started(self, pid: int) -> str:
+        """The tick a process was started at."""
+        try:
+            stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return GONE
+        state, *fields = stat.rpartition(")")[2].split()
+        return GONE if state in "ZX" else fields[18]
+
+    def environments(self) -> Iterator[tuple[int, list[bytes]]]:
+        """Every process that is ours to look into, with what is in its environment."""
+        for entry in PROC.glob("[0-9]*"):
+            with contextlib.suppress(OSError, ValueError):  # it ended meanwhile, or it is not ours
+                yield int(entry.name), (entry / "environ").read_bytes().split(b"\0")
 
 
-def lives(named: str) -> bool:
+class Portable:
+    """The same as psutil shows it; a clock that is set back or forth may make a process look gone."""
+
+    def __init__(self, psutil: ModuleType) -> None:
+        self._psutil = psutil
+
+    def started(self, pid: int) -> str:
+        """The second a process was started at, with a few digits."""
+        try:
+            process = self._psutil.Process(pid)
+            return GONE if process.status() == self._psutil.STATUS_ZOMBIE else f"{process.create_time():.2f}"
+        except (self._psutil.Error, OSError):
+            return GONE
+
+    def environments(self) -> Iterator[tuple[int, list[bytes]]]:
+        """Every process that is ours to look into, with what is in its environment."""
+        for process in self._psutil.process_iter():
+            with contextlib.suppress(self._psutil.Error, OSError):
+                yield process.pid, [os.fsencode(f"{name}={said}") for name, said in process.environ().items()]
+
+
+@functools.cache
+def _source() -> Proc | Portable:
+    if not (PROC / "self" / "stat").exists():
+        with contextlib.suppress(ImportError):
+            return Portable(importlib.import_module("psutil"))  # only where the system itself does not say
+    return Proc()
+
+
+def identity(pid: int, source: Proc | Portable | None = None) -> str:
+    """A process's number and when it was started: two processes may share the first, never both."""
+    return f"{pid}-{(source or _source()).started(pid)}"
+
+
+def lives(named: str, source: Proc | Portable | None = None) -> bool:
     """Whether the process of that identity still runs here."""
     pid, _, started = named.partition("-")
-    return pid.isdecimal() and started != "gone" and identity(int(pid)) == named
+    return pid.isdecimal() and started != GONE and identity(int(pid), source) == named
 
 
-def carriers(mark: str) -> Iterator[tuple[int, list[bytes]]]:
+def carriers(mark: str, source: Proc | Portable | None = None) -> Iterator[tuple[int, list[bytes]]]:
     """The processes that carry a mark, `NAME=value`, in their environment, each with all that is in there."""
     wanted = mark.encode()
-    for entry in PROC.glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError):  # it ended meanwhile, or it is not ours to look into
-            found = (entry / "environ").read_bytes().split(b"\0")
-            if wanted in found:
-                yield int(entry.name), found
+    return ((pid, found) for pid, found in (source or _source()).environments() if wanted in found)
 
 
 def value(found: list[bytes], name: str) -> str:
@@ -43,7 +88,7 @@ def value(found: list[bytes], name: str) -> str:
 
 
 def boot() -> str:
-    """Which start of the machine this is."""
+    """Which start of the machine this is; empty where the system does not say."""
     try:
         return (PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

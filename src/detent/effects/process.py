@@ -201,8 +201,8 @@ def _signal_group(group: int, number: int) -> bool:
 def kill_leftovers(key: str) -> int:
     """Kill what an interrupted contract of this key left running on this machine; how many processes that were.
 
-    Blocks until they are gone (a few seconds at most); on systems without /proc it finds nothing. A process that took
-    the marks out of its environment and left its process group cannot be found.
+    Blocks until they are gone (a few seconds at most); where `census` cannot see processes it finds nothing. A process
+    that took the marks out of its environment and left its process group cannot be found.
     """
     seen: set[int] = set()
     begun = time.monotonic()

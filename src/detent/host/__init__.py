@@ -1,5 +1,11 @@
-"""Hosts drive runs: event in, journal, advance, commands out, effects, outcome, event in."""
+"""Hosts drive runs: event in, journal, advance, commands out, effects, outcome, event in.
 
-from detent.host.port import Host, Summary
+`open_host` and `open_reader` give a home's host and reader; whoever uses them knows only the port.
+"""
 
-__all__ = ["Host", "Summary"]
+from detent.host.opening import open_host, open_reader
+from detent.host.port import Host, Reader
+from detent.host.reading import Summary
+from detent.host.standing import Standing
+
+__all__ = ["Host", "Reader", "Standing", "Summary", "open_host", "open_reader"]

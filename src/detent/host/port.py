@@ -1,45 +1,27 @@
-"""The port every host fulfils: seven verbs, the same on every surface.
+"""The port between runs and everybody else: `Host` moves them, `Reader` reads them. Every host fulfils both.
 
-A verb returns when its event is on disk. `Refused` means that nothing was changed.
+A verb of the host returns when its event is on disk, and `Refused` means that nothing was changed. Reading never
+disturbs anybody: it works in any thread, beside whoever writes, and answers in bounded time however long a run is.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
-
-import msgspec
 
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-
-
-class Summary(msgspec.Struct, frozen=True):
-    """One line of the list of runs, kept beside the journal so that listing folds nothing."""
-
-    run_id: str
-    name: str
-    machine: str
-    state: str
-    status: Status
-    seq: int
-    started_at: float
-    updated_at: float
-    wake_at: float = 0.0
-    waiting: tuple[dict[str, Any], ...] = ()
-    by: str = ""
-    session: str = ""
-    parent: str = ""
-    cost_usd: float = 0.0
-    checkpoint: str = ""
-    source: str = ""
-    error: dict[str, str] | None = None  # why it has not ended well: type and message
-    alarms: tuple[str, ...] = ()  # what somebody must look into: deeds that may have been done twice
-    no: int = 0  # grows with every run; `list(before=no)` gives the page after this one
+from detent.host.projection import P
+from detent.host.reading import Deed, Member, Note, OpenQuestion, Page, Proof, Query, Step, Summary
+from detent.host.standing import Standing
 
 
 class Host(Protocol):
-    """Start, signal, answer, cancel, show, list, watch."""
+    """Moves runs: start, signal, answer, cancel, and the other verbs that change something."""
+
+    @property
+    def reader(self) -> "Reader":
+        """Reads what this host writes."""
 
     async def start(
         self,
@@ -56,19 +38,51 @@ class Host(Protocol):
     async def signal(
         self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = ""
     ) -> Run:
-        """Tell a run that something happened."""
+        """Tell a run that something happened; a signal with an id counts once."""
 
     async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any]) -> Run:
-        """Answer a waiting contract's question."""
+        """Answer a waiting contract's question; whoever is first wins."""
 
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
         """Stop a run and everything it has under way."""
 
+    async def hold(self, run_id: str, *, by: str = "") -> Run:
+        """Pause: what is at work goes on, nothing new begins."""
+
+    async def release(self, run_id: str, *, by: str = "") -> Run:
+        """Go on after a pause."""
+
     async def retry(self, run_id: str, *, by: str = "", id: str = "") -> Run:
         """Let a run that has failed go on from what failed."""
 
+    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: str = "") -> Run:
+        """Begin a new run as another one was at a checkpoint; by default where it is now."""
+
+    async def migrate(
+        self,
+        run_id: str,
+        machine: Machine,
+        *,
+        state: str = "",
+        actions: Mapping[str, str] | None = None,
+        by: str = "",
+    ) -> Run:
+        """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
+
+    async def recover(self, run_id: str = "") -> tuple[str, ...]:
+        """Take up what the last process left, all of it or one run's family."""
+
+    async def settled(self, run_id: str) -> Run:
+        """Return when the run has ended or can only be moved from outside."""
+
+    async def probe(self, run_id: str, contract_id: str) -> bool:
+        """Ask the effect itself whether a deed in doubt happened; whether that settled it."""
+
+    async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
+        """Forget runs that ended before a time and hold no key."""
+
     async def show(self, run_id: str) -> Run:
-        """Where a run stands."""
+        """Where a run stands, when that is on disk."""
 
     async def list(
         self, *, status: Sequence[Status] = (), name: str = "", limit: int = 100, before: int = 0
@@ -77,3 +91,85 @@ class Host(Protocol):
 
     def watch(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
         """The run's events as they come, until it ends."""
+
+
+class Reader(Protocol):
+    """Reads runs; an unknown run raises `Unknown`, a damaged one `JournalError`."""
+
+    def find(self, name: str) -> Summary:
+        """A run by its id, an unambiguous beginning of it, or `last`."""
+
+    def summary(self, run_id: str) -> Summary | None:
+        """The line of a run in the list; None when there is none."""
+
+    def standing(self, run_id: str) -> Standing:
+        """Where a run stands."""
+
+    def at(self, run_id: str, seq: int) -> Standing:
+        """The run as it was after one of its events."""
+
+    def seq_at(self, run_id: str, at: str) -> int:
+        """The event that a number or the beginning of a checkpoint names; the latest for nothing."""
+
+    def why(self, run_id: str, seq: int = 0) -> tuple[Entry, ...]:
+        """The entries that led into the state the run is in, or was in after an event."""
+
+    def entries(self, run_id: str, after: int = 0, upto: int = 0) -> Iterator[Entry]:
+        """A run's events with what each led to, from the first after `after`."""
+
+    def project(self, run_id: str, projection: type[P]) -> P:
+        """What a projection makes of a run; what it has taken before it does not take again."""
+
+    def deeds(self, run_id: str, after: int = 0) -> Sequence[Deed]:
+        """What a run did to the outside world after one of its events."""
+
+    def notes(self, run_id: str) -> Sequence[Note]:
+        """The messages a run has sent to whoever started it."""
+
+    def questions(self, run_id: str) -> Sequence[tuple[str, OpenQuestion]]:
+        """What a run and its children wait for people to say, each with the run that asks."""
+
+    def verify(self, run_id: str) -> Proof:
+        """Replay a run from its first event and check every hash."""
+
+    def transcript(self, run_ids: Iterable[str]) -> Iterator[str]:
+        """Runs as lines of JSON that anybody can verify without detent."""
+
+    def list(self, query: Query = ...) -> Page:
+        """One page of runs, newest first."""
+
+    def waiting(self, limit: int) -> Sequence[Summary]:
+        """Runs with a question for people, oldest first."""
+
+    def waiting_count(self) -> int:
+        """How many runs have a question for people."""
+
+    def session(self, session: str, limit: int = 100) -> Sequence[Summary]:
+        """The runs of a session, newest first."""
+
+    def summaries(self, run_ids: Iterable[str]) -> Sequence[Summary]:
+        """The lines of these runs."""
+
+    def family(self, run_id: str) -> Sequence[Member]:
+        """Every run of a run's family, parents before their children."""
+
+    def first_of(self, run_id: str) -> str:
+        """The run that a family began with."""
+
+    def machine(self, digest: str) -> Machine:
+        """A machine by its digest."""
+
+    def machine_names(self) -> Sequence[str]:
+        """The names of the machines that have runs."""
+
+    def cursor(self) -> int:
+        """The place of the newest event in the order of all of them."""
+
+    def steps(self, after: int, limit: int = ...) -> Sequence[Step]:
+        """The events after a place, in the order in which they were written."""
+
+    def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
+        """A run's entries as they come, until it has ended."""
+
+    def follow_all(self, after: int | None = None) -> AsyncIterator[Sequence[Step]]:
+        """The events of all runs as they come, several at once; from now on, or after a place."""

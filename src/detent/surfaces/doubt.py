@@ -10,7 +10,7 @@ from detent.errors import JournalError, Refused
 from detent.host.embedded.family import family
 from detent.host.embedded.journal import Journal, record_of_row
 from detent.host.embedded.listing import OPEN
-from detent.host.port import Summary
+from detent.host.reading import Summary
 
 if TYPE_CHECKING:
     from detent.host.embedded.shared import SharedHost
@@ -89,18 +89,18 @@ def _below(journal: Journal, run_id: str) -> set[str]:
 
 def _doubts(summary: Summary) -> Iterator[Doubt]:
     for asked in summary.waiting:
-        if asked.get("reason") != "outcome_unknown":
+        if asked.reason != "outcome_unknown":
             continue
-        data, call = asked.get("data") or {}, asked["call"]
+        data = asked.data
         cause, until = data.get("cause"), data.get("lands_until")
         yield Doubt(
             run_id=summary.run_id,
             machine=summary.name,
-            contract_id=asked["contract_id"],
-            effect=call["effect"],
-            input=call["input"],
-            call_hash=asked["call_hash"],
-            since=asked["since"],
+            contract_id=asked.contract_id,
+            effect=asked.call.effect,
+            input=asked.call.input,
+            call_hash=asked.call_hash,
+            since=asked.since,
             cause=Cause(str(cause.get("type", "")), str(cause.get("message", ""))) if isinstance(cause, dict) else None,
             result=data.get("result"),
             lands_until=float(until) if isinstance(until, int | float) else None,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from detent.core import progress
 from detent.core.contract import Contract
 from detent.core.deed import EffectFailed, Outcome
-from detent.core.progress import onlookers
 from detent.effects.llm import llm, price_of
 from tests.effects.llm.scripted import (
     DONE,
@@ -51,12 +51,16 @@ def at(monkeypatch: pytest.MonkeyPatch, provider: str, url: str, name: str = "ti
 
 async def ask(heard: list[Any] | None = None, **given: Any) -> Outcome:
     contract = Contract("s/a/1", "a", "llm", input={"messages": HELLO, **given})
-    if heard is not None:
-        onlookers[id(contract)] = (lambda _run, contract_id, data: heard.append((contract_id, data)), "r1")
+    told = [] if heard is None else heard
+
+    def hear(_run: str, contract_id: str, data: Any) -> None:
+        told.append((contract_id, data))
+
+    token = progress.attempt.set(progress.Attempt(contract, "r1", hear))
     try:
         found = await llm.perform(contract)
     finally:
-        onlookers.pop(id(contract), None)
+        progress.attempt.reset(token)
     assert isinstance(found, Outcome)
     return found
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from detent.core.machine import table
 from detent.core.status import Status
-from detent.host.port import Summary
+from detent.host.reading import Summary
 
 State = Literal["emerging", "active", "waiting", "blocked", "stable", "archived"]
 STATES: tuple[State, ...] = ("emerging", "active", "waiting", "blocked", "stable", "archived")
@@ -40,7 +40,7 @@ def state_of(turns: Sequence[Summary], archived_at: float = 0.0) -> State:
         is_first = len(turns) == 1 and newest.state in BEFORE_THINKING
         return "emerging" if is_first else "active"
     waiting = [question for turn in turns if turn.status is Status.WAITING for question in turn.waiting]
-    if any(question.get("reason") == "outcome_unknown" for question in waiting) or newest.status is Status.FAILED:
+    if any(question.reason == "outcome_unknown" for question in waiting) or newest.status is Status.FAILED:
         return "blocked"
     return "waiting" if any(turn.status is Status.WAITING for turn in turns) else "stable"
 

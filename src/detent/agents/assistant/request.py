@@ -12,7 +12,7 @@ from detent.agents.assistant.execution import Execution
 from detent.agents.assistant.form import DEFAULT_ACTIONS, FIELDS_MAX, misfits
 from detent.core.contract import ASKED
 from detent.core.status import Status
-from detent.host.embedded.live import shortened
+from detent.host.standing import shorten
 
 CONFIRMATION, REPEAT, DOUBT, TOOL_QUESTION = "confirmation", "repeat", "outcome_unknown", "tool_question"
 OUTCOMES = {
@@ -84,7 +84,7 @@ def _known(execution: Execution, asked: str) -> dict[str, Any]:
     if question is None or asked not in FIELDS:
         return {}
     if asked == REPEAT:
-        return {"earlier": shortened(question.earlier)}
+        return {"earlier": shorten(question.earlier)}
     return {name: question.data[name] for name in ("cause", "result", "lands_until") if name in question.data}
 
 

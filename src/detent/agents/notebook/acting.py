@@ -20,7 +20,7 @@ from detent.agents.notebook.planning import consent
 from detent.agents.notebook.store import CellNotFound, ScriptStore
 from detent.core.contract import Contract
 from detent.core.deed import EffectFailed, Outcome, PartialFailure
-from detent.core.progress import say
+from detent.core.progress import voice
 from detent.core.question import Question
 
 if TYPE_CHECKING:
@@ -69,10 +69,8 @@ class Acting:
 
     def __init__(self, notebooks: "Notebooks", book: Book, contract: Contract) -> None:
         self.notebooks, self.book, self.contract = notebooks, book, contract
+        self._say = voice(contract)  # a kernel's output comes in by a task that serves many cells
         self.store = ScriptStore(book, notebooks.registry, self._run_cell)
-
-    def _say(self, data: Mapping[str, Any]) -> None:
-        say(self.contract, data)
 
     async def perform(self) -> Outcome:
         """Carry it out; its result holds what it changed."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from detent.core.contract import Contract
 from detent.core.deed import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
-from detent.core.progress import say
+from detent.core.progress import voice
 from detent.effects.mcp import form
 from detent.effects.mcp.connection import Connection
 
@@ -31,6 +31,7 @@ class Call:
 
     def __init__(self, connection: Connection, tool: str, contract: Contract) -> None:
         self.connection, self.tool, self.contract = connection, tool, contract
+        self._say = voice(contract)  # the line's own task hears of progress, and it serves many calls
         self.token = secrets.token_hex(8)
         self.has_left = False
         self.task: asyncio.Task[Outcome | Exception] | None = None
@@ -53,7 +54,7 @@ class Call:
 
     def answer(self, contract: Contract) -> None:
         """Give the tool the answer it waits for."""
-        self.contract = contract
+        self.contract, self._say = contract, voice(contract)
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(self._said())
 
@@ -124,7 +125,7 @@ class Call:
             raise OutcomeUnknown(self._hidden(f"`{self.tool}` sent an answer that cannot be read: {error}")) from None
 
     async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
-        say(self.contract, {"progress": progress, "total": total, "text": self._hidden(message or "")})
+        self._say({"progress": progress, "total": total, "text": self._hidden(message or "")})
 
     def _failure(self, code: int, message: str) -> Exception:
         said = self._hidden(f"`{self.connection.server.name}.{self.tool}`: {message}")

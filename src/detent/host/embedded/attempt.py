@@ -5,15 +5,15 @@ effect's probe, and without an answer from it to a question.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from detent.core import progress
 from detent.core.contract import Contract, Failure
 from detent.core.deed import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
 from detent.core.events import HOLD, ContractMoved, Signalled
-from detent.core.progress import onlookers
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
@@ -56,7 +56,6 @@ class Attempts:
 
     def __init__(self, host: "EmbeddedHost") -> None:
         self._host = host
-        self._pass_on = host.overheard
         self._under_way: dict[tuple[str, str], bool] = {}  # attempts that have begun; whether the effect was called
         self._aborted: set[tuple[str, str]] = set()
         self.doubts = Doubts(host, self)
@@ -188,7 +187,7 @@ class Attempts:
             known = frozenset() if contract.effect == "child" else named(live.machine, contract.action)
             secrets = Secrets(known) if known else NONE
             self._under_way[mark] = True
-            onlookers[id(contract)] = (self._pass_on, live.run.id)
+            speaking = progress.attempt.set(progress.Attempt(contract, live.run.id, self._pass_on))
             try:
                 moved = await self._call(live, effect, contract, secrets)
             except asyncio.CancelledError:
@@ -196,7 +195,7 @@ class Attempts:
                     raise  # the host is closing: the contract stays as it is and is recovered later
                 moved = Doubt(f"`{contract.effect}` was stopped", "cancelled")
             finally:
-                del onlookers[id(contract)]
+                progress.attempt.reset(speaking)
                 self._under_way.pop(mark, None)
                 self._aborted.discard(mark)
                 live.dispatched.discard(contract.id)
@@ -208,6 +207,11 @@ class Attempts:
                 self.tell(live, secrets.hidden(moved))
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
             self.broke(live, contract.id, error)
+
+    def _pass_on(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
+        """An effect said something; after its end nobody is told any more."""
+        if (run_id, contract_id) in self._under_way:
+            self._host.overheard(run_id, contract_id, data)
 
     async def _call(
         self, live: Live, effect: Effect | None, contract: Contract, secrets: Secrets

@@ -5,13 +5,13 @@
 
 import asyncio
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar, assert_never
 
-from detent.core.commands import Abort, Ask, Perform, Wake
+from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import Contract
 from detent.core.deed import Effect
 from detent.core.engine import advance
@@ -27,16 +27,18 @@ from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, sealed
-from detent.host.embedded.live import Live, load
+from detent.host.embedded.journal_reader import JournalReader
+from detent.host.embedded.live import Kept, Live, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.outbox import Outbox
+from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.ruling import Rulings
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
 
+T = TypeVar("T")
 LIVE_MAX = 2000
 FindEffects = Callable[[str], Mapping[str, Effect]]
-Listen = Callable[[Entry], object]
 
 
 class Drive:
@@ -58,6 +60,7 @@ class Drive:
         lock: Lock | None = None,
         policy: Policy | None = None,
         notify: str = "notify",
+        reader: JournalReader | None = None,
     ) -> None:
         self.home = home
         self.outbox = Outbox(self, notify)
@@ -70,9 +73,10 @@ class Drive:
         self._find_effects = find_effects
         self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
         self._live: OrderedDict[str, Live] = OrderedDict()
-        self._watchers: dict[str, set[asyncio.Event]] = {}
         self._onlookers: dict[str, list[Hear]] = {}
-        self._listeners: dict[str, list[Listen]] = {}
+        self.reader = reader or JournalReader(home, is_inline=is_inline)
+        self._is_reader_ours = reader is None
+        self._followed = self.reader.tail.runs
         self.ear: Pass | None = None  # hears the effects of every run; called like an onlooker
         self.problems: dict[str, str] = {}
         self.stopped: dict[str, str] = {}  # runs whose journal broke off, and why; until they are recovered
@@ -102,6 +106,7 @@ class Drive:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.tasks = asyncio.TaskGroup()
         await self.tasks.__aenter__()
+        self.reader.memory, self.reader.tail.is_fed = self, True
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -120,9 +125,8 @@ class Drive:
         """Let what is at work finish for a while and write everything; the journal stays ours until `let_go`."""
         self.is_closing = True
         self.timers.close()
-        for bells in self._watchers.values():
-            for bell in bells:
-                bell.set()
+        if self._is_reader_ours:
+            self.reader.close()
         try:
             await self.attempts.close(self._grace_s if grace_s is None else grace_s)
             await self.outbox.close(self._grace_s if grace_s is None else grace_s)
@@ -132,6 +136,7 @@ class Drive:
 
     def let_go(self) -> None:
         """Close the files and let others write."""
+        self.reader.memory, self.reader.tail.is_fed = None, False
         self.journal.close()
         self._written.close()
         if self._lock is not None:
@@ -175,20 +180,20 @@ class Drive:
         batch.machine = machine
         deeds = _Deeds(self, live, batch, done)
         try:
-            self._fold_all(live, batch, [event, *follow] if follow else [event], deeds)
+            self._fold_all(live, batch, deque((event, *follow)), deeds)
         except BaseException as error:
             if batch.events:  # what is in memory is ahead of the disk, where it will never be
                 self._stop(live, JournalError(f"run {live.run.id} could not go on: {error}"))
             raise
         self._hand_over(live, batch, deeds)
 
-    def _fold_all(self, live: Live, batch: Batch, todo: list[Event], deeds: "_Deeds") -> None:
+    def _fold_all(self, live: Live, batch: Batch, todo: deque[Event], deeds: "_Deeds") -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
-        has_notes, is_heard = live.machine.chart.has_notes, live.run.id in self._listeners
-        for event in todo:
+        has_notes, is_followed = live.machine.chart.has_notes, live.run.id in self._followed
+        while todo:
             before = live.run
             try:
-                body, event = sealed(event)  # noqa: PLW2901  # what is folded is what a replay will read
+                body, event = sealed(todo.popleft())  # what is folded is what a replay will read
                 run, commands, taken = advance(live.machine, before, event)
             except Refused:
                 if not batch.events:
@@ -197,34 +202,43 @@ class Drive:
             if run is before:
                 continue
             live.write(batch, event, body, run)
-            if is_heard:
+            if is_followed:
                 deeds.entries += (Entry(run.seq, event, taken, run),)
             if has_notes:
                 self.outbox.take(batch, run, live.machine.name, taken)
             if before.contracts:
                 self.claims.follow(batch, before, run, event)
             for command in commands:
-                kind = type(command)
-                if kind is Perform or kind is Ask:
-                    may_go_on = self._may_go_on(live, batch, before, command.contract_id, todo)  # type: ignore[union-attr]
-                    if may_go_on and kind is Perform:
-                        deeds.performs += (command.contract_id,)  # type: ignore[union-attr]
-                elif kind is Abort:
-                    stopped = before.contract(command.contract_id)  # type: ignore[union-attr]
-                    deeds.aborts += (stopped,) if stopped is not None else ()
-                elif kind is Wake:
-                    self.timers.set(run.id, command.at)  # type: ignore[union-attr]
+                self._plan(command, before, todo, deeds)
 
-    def _may_go_on(self, live: Live, batch: Batch, before: Run, contract_id: str, todo: list[Event]) -> bool:
-        """Whether the policy and the keys let a contract act or ask as it is; what they say is still to be folded."""
-        run = live.run
+    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: "_Deeds") -> None:
+        """Keep a command for when its event is on disk; what policy and keys say to it is still to be folded."""
+        match command:
+            case Perform():
+                if self._may_go_on(deeds, before, command.contract_id, todo):
+                    deeds.performs += (command.contract_id,)
+            case Ask():
+                self._may_go_on(deeds, before, command.contract_id, todo)
+            case Abort():
+                stopped = before.contract(command.contract_id)
+                deeds.aborts += (stopped,) if stopped is not None else ()
+            case Wake():
+                self.timers.set(before.id, command.at)
+            case Finish():
+                pass  # how a run ended is in the run
+            case _:
+                assert_never(command)
+
+    def _may_go_on(self, deeds: "_Deeds", before: Run, contract_id: str, todo: deque[Event]) -> bool:
+        """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
+        live, run = deeds.live, deeds.live.run
         if self._rulings is not None:
             ruling = self._rulings.on(before, run, live.machine, contract_id)
             if ruling is not None:
                 todo.append(ruling)
             if type(ruling) is ContractMoved:
                 return False  # it waits, is rejected, or begins with that move
-        taken = self.claims.take(batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
+        taken = self.claims.take(deeds.batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
         todo.extend(taken.events)
         return taken.may_go_on
 
@@ -261,9 +275,9 @@ class Drive:
             self.claims.wrote(batch)
         if batch.notes:
             self.outbox.post(batch.notes)
-        for entry in deeds.entries:
-            for listen in self._listeners.get(live.run.id, ()):
-                listen(entry)
+        live.kept = Kept(deeds.run, batch.events[-1][4], live.machine)
+        if self.reader.tail.followers:
+            self.reader.tail.wrote(live.run.id, deeds.entries)
         for contract in deeds.aborts:
             self.attempts.abort(live, contract)
         for contract_id in deeds.performs:
@@ -276,9 +290,6 @@ class Drive:
         """An event is on disk and acted upon: tell whoever is waiting for that."""
         if run.ended is not None and run.parent:
             self.attempts.hand_up(run)
-        if self._watchers:
-            for bell in self._watchers.get(run.id, ()):
-                bell.set()
         if live.waiters and not live.unwritten and live.run.status is not Status.RUNNING:
             for waiter in live.waiters:
                 if not waiter.done():
@@ -339,14 +350,7 @@ class Drive:
     async def write(self, batch: Batch) -> None:
         """Write what is no event of a run; returns when it is on disk."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def written(error: JournalError | None) -> None:
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-
-        self._writer.submit(batch, written)
+        self._writer.submit(batch, lambda error: _settle(done, None, error))
         await done
 
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
@@ -365,21 +369,19 @@ class Drive:
 
         return stop
 
-    def listen(self, run_id: str, listen: Listen) -> tuple[int, Callable[[], None]]:
-        """Have a run's events told when they are on disk, in their order, until the returned function is called.
+    def kept(self, run_id: str) -> Kept | None:
+        """A run in memory, as it is on disk."""
+        live = self._live.get(run_id)
+        return None if live is None else live.kept
 
-        The number is that of the last event that is not told, but is on disk or on its way there. `listen` is called in
-        the loop and must neither wait nor fail; it spares a reader in this process the replay.
-        """
-        self._listeners.setdefault(run_id, []).append(listen)
-
-        def stop() -> None:
-            left = [one for one in self._listeners.pop(run_id, ()) if one is not listen]
-            if left:
-                self._listeners[run_id] = left
-
-        live, record = self._live.get(run_id), self.journal.record(run_id)
-        return live.run.seq if live is not None else record.summary.seq if record is not None else 0, stop
+    def keep_projection(self, row: ProjectionRow) -> None:
+        """Write what a projection has made; only a cache, so nobody waits for it. From any thread."""
+        batch = Batch(Nobody())
+        batch.projection = row
+        if threading.get_ident() == self._thread:
+            self.submit(batch)
+        elif not self.is_closing:
+            self._loop.call_soon_threadsafe(self.submit, batch)
 
     def overheard(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something: pass it on; from another thread it is passed on in the loop."""
@@ -403,8 +405,7 @@ class Drive:
 
     def spawn(self, live: Live, contract_id: str, work: Any) -> None:
         """Give a coroutine an owner."""
-        task = self.tasks.create_task(work)
-        live.tasks[contract_id] = task
+        live.tasks[contract_id] = self.tasks.create_task(work)
 
     def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Give a coroutine that belongs to no run an owner."""
@@ -439,10 +440,10 @@ class _Deeds:
         self.host.written(self, error)
 
 
-def _settle(done: "asyncio.Future[Run]", run: Run, error: JournalError | None) -> None:
+def _settle(done: "asyncio.Future[T]", result: T, error: JournalError | None) -> None:
     if done.done():
         return
     if error is None:
-        done.set_result(run)
+        done.set_result(result)
     else:
         done.set_exception(error)

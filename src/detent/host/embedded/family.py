@@ -3,11 +3,9 @@
 A parent only waits for its child and is at rest meanwhile; so whoever takes up one of a family takes up all of it.
 """
 
-from typing import NamedTuple
-
-from detent.core.status import TERMINAL
 from detent.errors import Unknown
 from detent.host.embedded.journal import Journal
+from detent.host.reading import Member
 
 # A child's `parent` is "RUN CONTRACT", and the sign after a blank is `!`: the range is all children of a run.
 KIN = (
@@ -24,20 +22,6 @@ CHILDREN = (
     " and (child.status in ('pending', 'running', 'waiting') or parent.status in ('waiting', 'running'))"
     " order by child.no"
 )
-
-
-class Member(NamedTuple):
-    """One run of a family."""
-
-    run_id: str
-    parent: str  # "RUN CONTRACT" of the contract it carries out; nothing for the first of the family
-    status: str
-    seq: int
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing more can happen to it."""
-        return self.status in TERMINAL
 
 
 def first_of(journal: Journal, run_id: str) -> str:

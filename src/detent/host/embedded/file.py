@@ -67,6 +67,12 @@ alter table held rename to claims
 """,
     4: "alter table runs add column error text not null default ''",
     5: "alter table runs add column alarms text not null default ''",
+    6: """
+create table projections (
+    run integer not null, name text not null, version integer not null, seq integer not null, engine text not null,
+    body blob not null, primary key (run, name)
+) without rowid
+""",
 }
 VERSION = 1 + len(MIGRATIONS)
 

@@ -21,11 +21,11 @@ from detent.host.embedded.claim_check import differences, repair, right_holders
 from detent.host.embedded.drive import Drive
 from detent.host.embedded.journal import Batch, genesis
 from detent.host.embedded.live import Live, load, origin, seq_at
-from detent.host.embedded.reader import find, follow
+from detent.host.embedded.reader import find
 from detent.host.embedded.recovery import take_up
 from detent.host.embedded.retention import prune
 from detent.host.embedded.writer import Nobody
-from detent.host.port import Summary
+from detent.host.reading import Summary
 
 
 class EmbeddedHost(Drive):
@@ -149,15 +149,8 @@ class EmbeddedHost(Drive):
 
     async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
         """The run's events as they come, until it ends."""
-        bell = asyncio.Event()
-        self._watchers.setdefault(run_id, set()).add(bell)
-        try:
-            async for entry in follow(self.journal, run_id, after, bell, lambda: self.is_closing):
-                yield entry
-        finally:
-            self._watchers[run_id].discard(bell)
-            if not self._watchers[run_id]:
-                del self._watchers[run_id]
+        async for entry in self.reader.follow(run_id, after):
+            yield entry
 
     # beside the verbs
 

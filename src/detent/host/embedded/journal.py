@@ -20,7 +20,7 @@ from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
 from detent.host.embedded.file import MIGRATIONS, lacking, open_reading, open_writing, roll_back
 from detent.host.embedded.runway import Runway
-from detent.host.port import Summary
+from detent.host.reading import Note, OpenQuestion, Summary
 
 RECORD_MAX = 32 * 1024 * 1024  # bytes of one event
 PAGE = 256  # events read at once
@@ -38,10 +38,9 @@ UPDATE_RUN = (
 # Where nothing that is listed by has changed, the indexes are left alone.
 ADVANCE_RUN = "update runs set state = ?, seq = ?, head = ?, updated_at = ? where no = ?"
 KEEP_SNAPSHOT = "insert or replace into snapshots (run, seq, engine, body) values (?, ?, ?, ?)"
-# Two are kept: whoever watches a little behind the newest must not fold the whole run for it.
-DROP_SNAPSHOTS = (
-    "delete from snapshots where run = ? and seq <"
-    " (select max(near.seq) from snapshots as near where near.run = snapshots.run and near.seq < ?)"
+KEEP_PROJECTION = (
+    "insert or replace into projections (run, name, version, seq, engine, body) select ?, ?, ?, ?, ?, ?"
+    " where exists (select 1 from runs where no = ?)"
 )
 KEEP_MACHINE = "insert or ignore into machines (digest, name, body) values (?, ?, ?)"
 TAKE_CLAIM = (
@@ -49,7 +48,12 @@ TAKE_CLAIM = (
     " on conflict (scope, key) do update set contract_id = excluded.contract_id, call_hash = excluded.call_hash,"
     " at = excluded.at where claims.run_id = excluded.run_id"
 )
-PRUNE = ("delete from events where run = ?", "delete from snapshots where run = ?", "delete from runs where no = ?")
+PRUNE = (
+    "delete from events where run = ?",
+    "delete from snapshots where run = ?",
+    "delete from projections where run = ?",
+    "delete from runs where no = ?",
+)
 FREE_CLAIM = "delete from claims where scope = ? and key = ? and run_id = ? and contract_id = ?"
 PUT_NOTE = "insert or ignore into outbox (key, run_id, message, at) values (?, ?, ?, ?)"
 KEEP_NOTE = "update outbox set delivered_at = ?, tries = ?, problem = ? where key = ?"
@@ -81,18 +85,6 @@ class Claim(NamedTuple):
     at: float
 
 
-class Note(NamedTuple):
-    """A message to whoever started a run, and what became of it."""
-
-    key: str
-    run_id: str
-    message: dict[str, Any]
-    at: float
-    delivered_at: float = 0.0  # 0: not yet
-    tries: int = 0
-    problem: str = ""  # why the last try failed
-
-
 class Owner(Protocol):
     """Whose events a batch holds."""
 
@@ -114,6 +106,7 @@ class Batch:
     notes: tuple[Note, ...] = ()  # messages to send
     posted: tuple[Note, ...] = ()  # messages sent, or not, just now
     pruned: tuple[tuple[int], ...] = ()  # numbers of runs to forget
+    projection: tuple[Any, ...] | None = None  # the row of a projection: only a cache
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner  # once one of an owner's batches has failed, none of its later ones may be written
@@ -153,6 +146,7 @@ class Journal:
     ) -> None:
         self.path = path
         self.events_read = 0
+        self.bytes_read = 0
         self.damaged: dict[str, str] = {}  # rows of the list that make no sense, by run id
         self._machines: OrderedDict[str, Machine] = OrderedDict()
         self._kept: set[str] = set()  # digests of machines known to be in the file
@@ -226,7 +220,8 @@ class Journal:
                 self._post(batch)
             if batch.snapshot is not None:
                 db.execute(KEEP_SNAPSHOT, batch.snapshot)
-                db.execute(DROP_SNAPSHOTS, batch.snapshot[:2])
+            if batch.projection is not None:
+                db.execute(KEEP_PROJECTION, (*batch.projection, batch.projection[0]))
 
     def _post(self, batch: Batch) -> None:
         for statement in PRUNE if batch.pruned else ():
@@ -364,6 +359,7 @@ class Journal:
                     raise JournalError(f"run {self._name(no)} is damaged at event {number}: {error}") from None
                 seq = number
                 self.events_read += 1
+                self.bytes_read += len(body)
                 yield number, event, body, hashed
             if len(page) < PAGE:
                 return
@@ -421,12 +417,15 @@ class Journal:
             raise JournalError(_explained(error, self.path)) from None
 
 
+_questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode
+
+
 def record_of_row(row: Any) -> Record:
     """A row of `SUMMARY` as a value."""
     try:
         summary = Summary(
             run_id=row[0], name=row[1], machine=row[2], state=row[3], status=Status(row[4]), seq=row[5],
-            started_at=row[6], updated_at=row[7], wake_at=row[8] or 0.0, waiting=tuple(msgspec.json.decode(row[9])),
+            started_at=row[6], updated_at=row[7], wake_at=row[8] or 0.0, waiting=_questions(row[9]),
             by=row[10], session=row[11], parent=row[12], cost_usd=row[13], checkpoint=row[14].hex(), source=row[15],
             no=row[16], error=msgspec.json.decode(row[17]) if row[17] else None,
             alarms=tuple(msgspec.json.decode(row[18])) if row[18] else (),

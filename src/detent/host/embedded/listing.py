@@ -6,28 +6,14 @@ Every question costs the same however many runs there are: a search looks at so 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from detent.core.status import Status
 from detent.errors import JournalError
 from detent.host.embedded.journal import Journal, Record, record_of_row
+from detent.host.reading import Query, Step
 
 SCAN_MAX = 20_000  # rows one search looks at
 COUNT = "select count(*) from runs"
 OPEN = "where waiting <> '[]'"  # an ended run has nothing open; the words are those of the index `runs_asking`
 HAYSTACK = "run_id || ' ' || name || ' ' || state || ' ' || by || ' ' || session || ' ' || source || ' ' || waiting"
-
-
-class Search(NamedTuple):
-    """Which runs are wanted; what is left empty does not matter."""
-
-    status: tuple[Status, ...] = ()
-    name: str = ""
-    text: str = ""
-    since: float | None = None
-    until: float | None = None
-    is_top: bool = False  # nobody's children
-    without: tuple[str, ...] = ()  # names of machines to leave out
-    before: int = 0
-    limit: int = 50
 
 
 class Found(NamedTuple):
@@ -37,19 +23,10 @@ class Found(NamedTuple):
     next: int
 
 
-class Step(NamedTuple):
-    """One event in the order in which all of them were written."""
-
-    cursor: int
-    run_id: str
-    name: str
-    seq: int
-
-
 class Listing(Journal):
     """A journal for those who look at many runs."""
 
-    def search(self, wanted: Search) -> Found:
+    def search(self, wanted: Query) -> Found:
         """One page of runs."""
         newest = self._one("select coalesce(max(no), 0) from runs", ())
         before = min(wanted.before or 2**62, int(newest[0]) + 1)
@@ -107,7 +84,7 @@ class Listing(Journal):
         return found
 
 
-def _conditions(wanted: Search) -> tuple[list[str], list[object]]:
+def _conditions(wanted: Query) -> tuple[list[str], list[object]]:
     """What no index helps with."""
     where: list[str] = []
     values: list[object] = []

@@ -6,27 +6,33 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from detent.core.contract import Contract
 from detent.core.engine import advance
 from detent.core.events import Event, migrated_to
 from detent.core.graft import FORK_RULES
 from detent.core.machine import Machine
-from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.taken import Taken
 from detent.errors import DetentError, JournalError, Refused, ReplayError, Unknown
 from detent.host.embedded.journal import Batch, Journal, Record, chain, encode, genesis
+from detent.host.standing import question_of
 
 ENGINE = "4"  # changes when the fold's meaning does: older snapshots are then ignored
-SNAPSHOT_EVERY = 100
+SNAPSHOT_EVERY = 200  # events, and as many bytes as the last snapshot had: all are kept, and cost less than the events
 CHECKPOINT_MIN = 6  # letters
 ERROR_MAX = 500  # letters of a message in the list
-RESULT_MAX = 16_384  # bytes of what is known of a deed that are shown with a question
 
 STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, and this is asked at every event
 
 _run = msgspec.json.Decoder(Run)
+
+
+class Kept(NamedTuple):
+    """A run in memory, as it is on disk."""
+
+    run: Run
+    head: bytes
+    machine: Machine
 
 
 class Live:
@@ -40,11 +46,14 @@ class Live:
         "ids",
         "is_broken",
         "is_new",
+        "kept",
         "listed",
         "machine",
         "no",
         "run",
         "since",
+        "since_bytes",
+        "snapshot_bytes",
         "tasks",
         "unwritten",
         "waiters",
@@ -55,7 +64,10 @@ class Live:
         self.machine = machine
         self.run = run
         self.head = head
+        self.kept = None if is_new else Kept(run, head, machine)  # as it is on disk
         self.since = since  # events since the last snapshot
+        self.since_bytes = 0  # and their bytes
+        self.snapshot_bytes = 0  # of the last one
         self.is_new = is_new
         self.is_broken = False  # a write failed: what is here is ahead of the disk and must not go on
         self.listed: tuple[Any, ...] = ()  # what the list of runs was last told of it
@@ -80,6 +92,7 @@ class Live:
             self.ids.add(event.id)
         self.run = run
         self.since += 1
+        self.since_bytes += len(body)
 
     def seal(self, batch: Batch) -> None:
         """Add the run's row, and now and then a snapshot."""
@@ -105,10 +118,10 @@ class Live:
             now = (run.machine, run.state, status, run.seq, self.head, run.at)
             batch.update = (*now, *listed[2:], self.no)
             self.listed = listed
-        if self.since >= SNAPSHOT_EVERY:
+        if self.since >= SNAPSHOT_EVERY and self.since_bytes >= self.snapshot_bytes:
             body = encode(run)
             batch.snapshot = (self.no, run.seq, engine(self.head, body), body)
-            self.since = 0
+            self.since, self.since_bytes, self.snapshot_bytes = 0, 0, len(body)
 
 
 def engine(head: bytes, body: bytes) -> str:
@@ -128,41 +141,6 @@ def _error(run: Run) -> str:
     if run.error is None or run.ended is None or run.ended is Status.COMPLETED:
         return ""
     return encode({"type": run.error.type, "message": run.error.message[:ERROR_MAX]}).decode()
-
-
-def question_of(contract: Contract) -> dict[str, Any]:
-    """What a person must see to answer: the question and the exact call it is about."""
-    question = contract.question or Question()
-    shown: dict[str, Any] = {
-        "contract_id": contract.id,
-        "action": contract.action,
-        "question": question.text,
-        "reason": question.reason,
-        "call": {"effect": contract.effect, "input": contract.input},
-        "call_hash": contract.call_hash,
-        "since": contract.moved_at,
-    }
-    if question.approvers:
-        shown["approvers"] = list(question.approvers)
-    if question.quorum > 1:
-        shown["quorum"] = question.quorum
-        shown["approved_by"] = [a.by for a in contract.answers]
-    if question.schema:
-        shown["schema"] = question.schema
-    if question.data:
-        shown["data"] = shortened(question.data)
-    if question.earlier:
-        shown["earlier"] = shortened(question.earlier)
-    if contract.expires_at:
-        shown["expires_at"] = contract.expires_at
-    return shown
-
-
-def shortened(known: dict[str, Any]) -> dict[str, Any]:
-    """What is known of a deed, without a result that is too long to be shown with a question."""
-    if "result" not in known or len(encode(known)) <= RESULT_MAX:
-        return known
-    return {**{name: value for name, value in known.items() if name != "result"}, "is_shortened": True}
 
 
 class Point(NamedTuple):
@@ -191,14 +169,19 @@ def _load(journal: Journal, run_id: str, upto: int) -> Live:
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")
-    first = point = _remembered(journal, record.no, upto or record.summary.seq) or beginning(run_id)
+    cached = _remembered(journal, record.no, upto or record.summary.seq)
+    first = point = beginning(run_id) if cached is None else cached[0]
+    bytes_before = journal.bytes_read
     for point in replay(journal, record.no, first, upto):  # noqa: B007  # the last one is what is wanted
         pass
     if point.machine is None or (not upto and (point.seq, point.head) != (record.summary.seq, record.head)):
         raise JournalError(
             f"run {run_id} is damaged: its list entry says event {record.summary.seq}, the chain ends at {point.seq}"
         )
-    return Live(record.no, point.machine, point.run, point.head, point.seq - first.seq)
+    live = Live(record.no, point.machine, point.run, point.head, point.seq - first.seq)
+    live.since_bytes = journal.bytes_read - bytes_before
+    live.snapshot_bytes = 0 if cached is None else cached[1]
+    return live
 
 
 def origin(was: Live) -> dict[str, Any]:
@@ -227,15 +210,15 @@ def seq_at(journal: Journal, record: Record, at: str) -> int:
     raise Unknown(f"run {record.summary.run_id} has no checkpoint `{at}`; `detent log` shows them")
 
 
-def _remembered(journal: Journal, no: int, upto: int) -> Point | None:
-    """The latest snapshot that is signed, readable and not past `upto`."""
+def _remembered(journal: Journal, no: int, upto: int) -> tuple[Point, int] | None:
+    """The latest snapshot that is signed, readable and not past `upto`, and its size."""
     cached = journal.snapshot(no, upto)
     found = journal.hash_at(no, cached[0]) if cached is not None else None
     if cached is None or found is None or cached[1] != engine(found, cached[2]):
         return None
     try:
         run = _run.decode(cached[2])
-        return Point(cached[0], run, found, journal.machine(run.machine))
+        return Point(cached[0], run, found, journal.machine(run.machine)), len(cached[2])
     except (msgspec.MsgspecError, Unknown):
         return None
 

@@ -12,8 +12,9 @@ from detent.core.contract import Contract
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.taken import Taken
-from detent.host.embedded.journal import Batch, Note
+from detent.host.embedded.journal import Batch
 from detent.host.embedded.outcome import said
+from detent.host.reading import Note
 
 if TYPE_CHECKING:
     from detent.host.embedded.drive import Drive

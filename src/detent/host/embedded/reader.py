@@ -1,11 +1,7 @@
 """Reading a journal without holding it: always possible, also while another process writes."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import msgspec
 
 from detent.core.contract import Contract
 from detent.core.events import ContractMoved
@@ -16,17 +12,9 @@ from detent.errors import JournalError, Refused, ReplayError, Unknown
 from detent.host.embedded.claim_check import Tally, check_run
 from detent.host.embedded.journal import Journal, Record
 from detent.host.embedded.live import Point, beginning, load, replay
+from detent.host.reading import Deed, Proof
 
 NO_DEEDS = ("ask", "wait")  # the engine's own
-
-
-class Proof(NamedTuple):
-    """What verifying a run found."""
-
-    run_id: str
-    events: int
-    checkpoint: str
-    problem: str
 
 
 def find(journal: Journal, name: str) -> Record:
@@ -68,24 +56,12 @@ class Follower:
         """The run as of the last event read."""
         return self._point.run
 
-    def more(self, upto: int = 0) -> Iterator[Entry]:
-        """The events that have come since."""
-        for point in replay(self._journal, self._no, self._point, upto):
+    def more(self, upto: int = 0, journal: Journal | None = None) -> Iterator[Entry]:
+        """The events that have come since; through another connection to the same file if one is given."""
+        for point in replay(journal or self._journal, self._no, self._point, upto):
             self._point = point
             if point.seq > self._after and point.event is not None:
                 yield Entry(point.seq, point.event, point.taken, point.run)
-
-
-class Deed(msgspec.Struct, frozen=True):
-    """Something a run did to the outside world."""
-
-    seq: int
-    at: float
-    contract_id: str
-    effect: str
-    kind: str
-    deed: str  # done, or possible: nobody knows
-    input: dict[str, Any]
 
 
 def deeds(journal: Journal, run_id: str, after: int = 0) -> list[Deed]:
@@ -107,22 +83,6 @@ def deeds(journal: Journal, run_id: str, after: int = 0) -> list[Deed]:
                 given = (contract.id, contract.effect, contract.kind, deed, contract.input)
                 found[contract.id] = Deed(entry.seq, event.at, *given)
     return list(found.values())
-
-
-async def follow(
-    journal: Journal, run_id: str, after: int, bell: asyncio.Event, is_over: Callable[[], bool]
-) -> AsyncIterator[Entry]:
-    """A run's events as they come, one round for every ring of the bell, until the run has ended or it is over."""
-    follower = Follower(journal, run_id, after)
-    while not is_over():
-        bell.clear()
-        for entry in follower.more():
-            yield entry
-            if is_over():
-                return
-        if follower.run.ended is not None:
-            return
-        await bell.wait()
 
 
 def _base(journal: Journal, record: Record, after: int) -> Point:

@@ -8,7 +8,7 @@ named; what it has not begun is withdrawn.
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,8 +24,9 @@ from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer, Refused
 from detent.host.embedded.door import Door
-from detent.host.embedded.drive import FindEffects, Listen
+from detent.host.embedded.drive import FindEffects
 from detent.host.embedded.host import EmbeddedHost, new_run_id
+from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.knock import (
     ANSWER_S,
     PAUSE_S,
@@ -40,11 +41,9 @@ from detent.host.embedded.knock import (
     run_of,
 )
 from detent.host.embedded.lock import Lock
-from detent.host.embedded.reader import Follower, find, open_journal
-from detent.host.port import Summary
+from detent.host.reading import Query, Summary
 
 SUCCESSION_S = 0.25
-WATCH_S = 0.05  # how often a process that does not hold the journal looks for new events
 
 # What a caller may get wrong most easily, and how to say what was expected.
 EXPECTED: dict[str, tuple[type, str]] = {
@@ -76,6 +75,7 @@ class SharedHost:
     ) -> None:
         self._home, self._effects, self._find_effects, self._settings = home, effects, find_effects, settings
         self._lock = Lock(home, command)
+        self.reader = JournalReader(home)
         self._host: EmbeddedHost | None = None
         self._door: Door | None = None
         self._ear: Pass | None = None
@@ -130,7 +130,12 @@ class SharedHost:
                     raise no_answer(self._home, WITHDRAWN) from None
                 await asyncio.sleep(PAUSE_S)
         host = EmbeddedHost(
-            self._home, self._effects, find_effects=self._find_effects, lock=self._lock, **self._settings
+            self._home,
+            self._effects,
+            find_effects=self._find_effects,
+            lock=self._lock,
+            reader=self.reader,
+            **self._settings,
         )
         await host.__aenter__()
         door = Door(host, self._home)
@@ -152,6 +157,7 @@ class SharedHost:
         """
         self._is_closed = True
         if self._host is None:
+            self.reader.close()
             return
         host, door, self._host, self._door = self._host, self._door, None, None
         try:
@@ -159,6 +165,7 @@ class SharedHost:
         finally:
             if door is not None:
                 await door.close()  # before the lock: afterwards the door in this home is the next holder's
+            self.reader.close()
             host.let_go()
 
     async def succeed(self) -> None:
@@ -215,31 +222,19 @@ class SharedHost:
     ) -> Sequence[Summary]:
         """The runs, newest first, of these statuses or this machine; the next page is `before` the last one's `no`."""
         self._own()
-        if not (self._home / "journal.db").exists():
-            return []
-        with closing(open_journal(self._home)) as journal:
-            return [record.summary for record in journal.runs(status, name, limit, before)]
+        query = Query(status=tuple(status), name=name, limit=limit, before=before)
+        return self.reader.list(query).runs if self.reader.has_runs() else []
 
     async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
         """The run's events after number `after`, as they come, until it ends; whichever process drives it."""
-        if (host := self._own()) is not None:
-            async for entry in host.watch(run_id, after):
-                yield entry
-            return
-        with closing(open_journal(self._home)) as journal:
-            follower = Follower(journal, run_id, after)
-            while not self._is_closed:
-                for entry in follower.more():
-                    yield entry
-                if follower.run.ended is not None:
-                    return
-                await asyncio.sleep(WATCH_S)
+        self._own()
+        async for entry in self.reader.follow(run_id, after):
+            yield entry
 
     async def checkpoint(self, run_id: str) -> str:
         """The hash that stands for everything this run has been through so far; `fork` takes it."""
         await self.show(run_id)
-        with closing(open_journal(self._home)) as journal:
-            return find(journal, run_id).summary.checkpoint
+        return self.reader.find(run_id).checkpoint
 
     async def hold(self, run_id: str, *, by: str = "") -> Run:
         """Pause a run: calls that are under way finish, and nothing new begins until `release`."""
@@ -320,14 +315,6 @@ class SharedHost:
         Progress is not journalled, and only the process that holds the journal hears it.
         """
         return self._host.overhear(run_id, hear) if self._host is not None else lambda: None
-
-    def listen(self, run_id: str, listen: Listen) -> tuple[int, Callable[[], None]] | None:
-        """Call `listen` with each event of a run when it is on disk; `watch` is the same for everybody.
-
-        Returns the number of the last event before the first call, and a function that ends it; None when another
-        process holds the journal.
-        """
-        return self._host.listen(run_id, listen) if self._host is not None else None
 
     def hear_all(self, ear: Pass) -> None:
         """Call `ear` with the progress of every run's effects, whenever this process holds the journal."""

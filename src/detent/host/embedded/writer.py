@@ -33,6 +33,7 @@ class Writer:
         self._gathered: Group = []
         self._handed_over = 0  # groups the thread has not reported yet
         self._careful = 0
+        self._is_reporting = False  # whoever is told of a write first may not be told of the next before the others
         self._pace_s = 0.0  # what a commit takes of late, without its batches
         self._queue: queue.SimpleQueue[Group | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="detent-writer", daemon=True)
@@ -41,7 +42,7 @@ class Writer:
     def submit(self, batch: Batch, done: Done, is_alone: bool = False) -> None:
         """Write this after everything submitted before; `is_alone`: there is nobody to share the commit with."""
         if not self._gathered:
-            if is_alone and not self._handed_over and not self._careful:
+            if is_alone and not (self._handed_over or self._careful or self._is_reporting):
                 self._write_here([(batch, done)])
                 return
             self._loop.call_soon(self._flush)
@@ -73,7 +74,7 @@ class Writer:
         self._pace_s += (time.perf_counter() - begun - len(group) * BATCH_S - self._pace_s) / SMOOTH
         if self._pace_s > QUICK_S:
             self._careful, self._pace_s = CAREFUL, QUICK_S / 2
-        _report(results)
+        self._report(results)
 
     def _work(self) -> None:
         while (group := self._queue.get()) is not None:
@@ -95,7 +96,17 @@ class Writer:
 
     def _reported(self, results: Results, handed_over: int) -> None:
         self._handed_over -= handed_over
-        _report(results)
+        self._report(results)
+
+    def _report(self, results: Results) -> None:
+        self._is_reporting = len(results) > 1
+        for done, error in results:
+            try:
+                done(error)
+            except Exception as problem:  # noqa: BLE001  # whoever comes next in the group must hear of its own write
+                told = {"message": "a run could not go on after its event was written", "exception": problem}
+                self._loop.call_exception_handler(told)
+        self._is_reporting = False
 
     def _commit(self, group: Group) -> Results:
         if not any(batch.owner.is_broken for batch, _ in group):
@@ -117,15 +128,6 @@ def written(journal: Journal, batch: Batch) -> JournalError | None:
         batch.owner.is_broken = True
         return error
     return None
-
-
-def _report(results: Results) -> None:
-    for done, error in results:
-        try:
-            done(error)
-        except Exception as problem:  # noqa: BLE001  # whoever comes next in the group must hear of its own write
-            told = {"message": "a run could not go on after its event was written", "exception": problem}
-            asyncio.get_running_loop().call_exception_handler(told)
 
 
 class Nobody:

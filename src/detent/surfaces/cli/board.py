@@ -8,16 +8,19 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import closing, suppress
 from types import TracebackType
 from typing import Any
 
 import msgspec
 
+from detent.core.history import Entry
 from detent.core.status import Status
-from detent.host.port import Summary
+from detent.host import open_reader
+from detent.host.reading import Summary
 from detent.surfaces.cli.caller import Caller, emit, has_colour
-from detent.surfaces.cli.story import Narrator, News, record_of
+from detent.surfaces.cli.story import Narrator, record_of
 from detent.surfaces.cli.text import brief, clock, columns, duration, status_word, visible, when, wide
 from detent.surfaces.cli.view import CODES, Standing
 from detent.surfaces.language import _
@@ -79,26 +82,38 @@ class Board:
 
 async def watch_run(caller: Caller, run_id: str, after: int) -> int:
     """Follow one run: its story as it comes, and below it where it stands now."""
-    follower, narrator = News(caller.journal, run_id, after), Narrator()
+    narrator = Narrator()
     standing: Standing | None = None
-    with Board() as board:
+    with closing(open_reader(caller.home)) as reader, reader.following(run_id, after) as place, Board() as board:
         while True:
-            for entry in follower.news():
+            while entries := place.more():
                 standing = None
-                if caller.is_json:
-                    emit(record_of(entry))
-                    continue
-                for line, colour in narrator.lines(entry):
-                    board.line(caller, f"{clock(entry.event.at)}  {line}", colour)
-            if follower.run.ended is not None:
+                for entry in entries:
+                    _tell_entry(caller, board, narrator, entry)
+            if place.run.ended is not None:
                 break
             if board.is_live and not caller.is_json:
                 standing = standing or Standing(caller, run_id)
                 board.draw([("", ""), *standing.lines(), *_at_work(narrator)])
-            await asyncio.sleep(PAUSE_S)
+            await _rung(place.wait, board)
     if board.is_live and not caller.is_json:
         Standing(caller, run_id).tell()
-    return CODES[follower.run.ended]
+    return CODES[place.run.ended]
+
+
+def _tell_entry(caller: Caller, board: Board, narrator: Narrator, entry: Entry) -> None:
+    if caller.is_json:
+        emit(record_of(entry))
+        return
+    for line, colour in narrator.lines(entry):
+        board.line(caller, f"{clock(entry.event.at)}  {line}", colour)
+
+
+async def _rung(wait: Callable[[], Awaitable[None]], board: Board) -> None:
+    """Wait for news; on a terminal not for long, for the times that are shown go on."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PAUSE_S if board.is_live else None):
+            await wait()
 
 
 def _at_work(narrator: Narrator) -> Lines:
@@ -171,7 +186,7 @@ def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
 
 
 def _row(summary: Summary) -> list[str]:
-    first = str(summary.waiting[0].get("question", "")) if summary.waiting else ""
+    first = summary.waiting[0].question if summary.waiting else ""
     asked = brief(first, 60)
     if summary.error is not None:
         asked = brief(f"{summary.error['type']}: {summary.error['message']}", 60)

@@ -9,7 +9,8 @@ from detent.define import load as load_definition
 from detent.errors import Refused
 from detent.host.embedded.family import family, first_of
 from detent.host.embedded.live import seq_at
-from detent.host.embedded.reader import Deed, deeds
+from detent.host.embedded.reader import deeds
+from detent.host.reading import Deed
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive, give, move, readable, recover, take_up
 from detent.surfaces.cli.option import by_option, no_wait_option, parsed_object, run_argument, verb

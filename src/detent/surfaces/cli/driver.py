@@ -4,7 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,13 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, ReplayError
 from detent.host.embedded.doubt import ASK_WITHIN_S
-from detent.host.embedded.family import Member, family, first_of
+from detent.host.embedded.family import family, first_of
 from detent.host.embedded.live import load
 from detent.host.embedded.outcome import settled_at
+from detent.host.reading import Member
 from detent.surfaces.cli.caller import Caller, has_colour
 from detent.surfaces.cli.option import is_left
-from detent.surfaces.cli.story import Narrator, News
+from detent.surfaces.cli.story import Narrator
 from detent.surfaces.cli.text import clock, duration, visible
 from detent.surfaces.cli.view import Standing, children, is_for_people
 from detent.surfaces.language import _
@@ -43,27 +44,28 @@ async def telling(
         yield
         return
     teller = narrator or Narrator()
-    with closing(News(caller.journal, run_id, after, host)) as follower, LiveLine(teller) as live:
+    with host.reader.following(run_id, after) as place, LiveLine(teller) as live:
 
         def tell() -> None:
-            live.lines(caller, (line for entry in follower.news() for line in teller.lines(entry)))
+            while entries := place.more():
+                live.lines(caller, (line for entry in entries for line in teller.lines(entry)))
 
         caller.catch_up = tell
         try:
-            async with again_and_again(tell):
+            async with on_every_ring(tell, place.wait):
                 yield
         finally:
             caller.catch_up = lambda: None
 
 
 @asynccontextmanager
-async def again_and_again(tell: Callable[[], None], pause_s: float = PAUSE_S) -> AsyncIterator[None]:
+async def on_every_ring(tell: Callable[[], None], wait: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Tell what is new while the block is at work, and the last of it when it is done."""
 
     async def keep_telling() -> None:
         while True:
             tell()
-            await asyncio.sleep(pause_s)
+            await wait()
 
     task = asyncio.create_task(keep_telling())
     try:

@@ -11,16 +11,14 @@ from detent.agents.notebook.book import Book
 from detent.agents.notebook.content import gist, peek
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
-from detent.host.embedded.reader import Follower
 from detent.surfaces.cli.caller import Caller, has_colour
-from detent.surfaces.cli.driver import Tell, again_and_again
+from detent.surfaces.cli.driver import Tell, on_every_ring
 from detent.surfaces.cli.text import visible
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:
     from detent.host.embedded.shared import SharedHost
 
-PAUSE_S = 0.1
 STEPS_SHOWN = 12
 WIDTH = 100
 WIDTH_MIN = 30
@@ -163,18 +161,19 @@ def telling(host: "SharedHost") -> Tell:
         if caller.is_json:
             yield
             return
-        narrative, follower = Narrative(), Follower(caller.journal, run_id)
+        narrative = Narrative()
         stop = host.overhear(run_id, narrative.heard)
-        with _Screen(narrative) as screen:
+        with host.reader.following(run_id) as place, _Screen(narrative) as screen:
 
             def news() -> None:
-                for entry in follower.more():
-                    for line, colour in narrative.lines(entry):
-                        if entry.seq > after:
-                            screen.line(caller, line, colour)
+                while entries := place.more():
+                    for entry in entries:
+                        for line, colour in narrative.lines(entry):
+                            if entry.seq > after:
+                                screen.line(caller, line, colour)
 
             try:
-                async with again_and_again(news, PAUSE_S):
+                async with on_every_ring(news, place.wait):
                     yield
             finally:
                 stop()

@@ -1,6 +1,5 @@
 """The story of a run: its events as they are journalled, each with what it led to, as lines."""
 
-from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -8,71 +7,12 @@ import msgspec
 
 from detent.core.events import ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry, Taken
-from detent.core.run import Run
 from detent.core.status import Status
-from detent.host.embedded.journal import Journal
-from detent.host.embedded.reader import Follower
 from detent.surfaces.cli.text import brief, duration, visible
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:
-    from detent.host.embedded.shared import SharedHost
-
-
-class News:
-    """A run's new events whenever they are asked for, also while another process writes them.
-
-    Events that this process writes are heard as they come; only what was there before has to be read and folded again.
-    """
-
-    def __init__(self, journal: Journal, run_id: str, after: int = 0, host: "SharedHost | None" = None) -> None:
-        self._journal, self._run_id, self._after = journal, run_id, after
-        self._version = -1
-        self._follower: Follower | None = None
-        self._run = Run(id=run_id)
-        self._seq = after  # of the last event told
-        self._heard: deque[Entry] = deque()
-        self._listening = host.listen(run_id, self._heard.append) if host is not None else None
-
-    def close(self) -> None:
-        """Listen no more."""
-        if self._listening is not None:
-            self._listening[1]()
-
-    @property
-    def run(self) -> Run:
-        """The run as of the last event read or told."""
-        return self._run
-
-    def news(self) -> Iterator[Entry]:
-        """What has been written since the last call."""
-        if self._listening is None or self._seq < self._listening[0]:
-            yield from self._told(self._read_on())
-        if self._listening is not None and self._seq >= self._listening[0]:
-            yield from self._told(self._heard_on())
-
-    def _told(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        for entry in entries:
-            self._seq, self._run = entry.seq, entry.run
-            yield entry
-
-    def _heard_on(self) -> Iterator[Entry]:
-        while self._heard:
-            entry = self._heard.popleft()
-            if entry.seq > self._seq:
-                yield entry
-
-    def _read_on(self) -> Iterator[Entry]:
-        version = self._journal.data_version()
-        if version == self._version:
-            return
-        if self._follower is None:
-            if self._journal.record(self._run_id) is None:
-                return
-            self._follower = Follower(self._journal, self._run_id, self._after)
-        yield from self._follower.more()
-        self._run = self._follower.run  # also when nothing is new, for the run may have ended
-        self._version = version
+    pass
 
 
 class Narrator:

@@ -12,18 +12,17 @@ from detent.agents.assistant.request import fields_of, unfolded
 from detent.core.run import Run
 from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller
-from detent.surfaces.cli.driver import again_and_again
+from detent.surfaces.cli.driver import on_every_ring
 from detent.surfaces.cli.keyboard import chosen, line
 from detent.surfaces.cli.question import asked
-from detent.surfaces.cli.story import News
 from detent.surfaces.cli.text import as_json, brief, status_word, visible
 from detent.surfaces.cli.view import is_for_people
 from detent.surfaces.language import _
 
 if TYPE_CHECKING:
+    from detent.host.embedded.journal_reader import Following
     from detent.host.embedded.shared import SharedHost
 
-PAUSE_S = 0.03
 ANSWERS = {"y": "yes", "yes": "yes", "是": "yes", "n": "no", "no": "no", "否": "no", "e": "edit", "edit": "edit",
            "l": "", "later": ""}  # fmt: skip
 USES = {"u": "use", "use": "use"}
@@ -80,14 +79,14 @@ class Deeds:
     """What a turn does, told line by line, each move once."""
 
     def __init__(self, caller: Caller, run_id: str) -> None:
-        self._caller, self._run_id = caller, run_id
-        self._news: News | None = None
+        self._caller = caller
         self._ledger, self._told = Ledger(run_id), 0
 
-    def tell(self, spoken: Spoken) -> None:
+    def tell(self, place: "Following", spoken: Spoken) -> None:
         """What is new; the moves of one execution stand in one line."""
-        self._news = self._news or News(self._caller.journal, self._run_id)
-        ledger = self._ledger.read(self._news.news())
+        ledger = self._ledger
+        while entries := place.more():
+            ledger = self._ledger.read(entries)
         rows = [(id, row) for id, row in ledger.rows[self._told :] if isinstance(row, Move)]
         self._told = len(ledger.rows)
         for id, group in groupby(rows, lambda one: one[0]):
@@ -96,23 +95,25 @@ class Deeds:
 
 
 @asynccontextmanager
-async def showing(caller: Caller, host: "SharedHost", run_id: str, spoken: Spoken, deeds: Deeds) -> AsyncIterator[None]:
+async def showing(
+    caller: Caller, host: "SharedHost", place: "Following", spoken: Spoken, deeds: Deeds
+) -> AsyncIterator[None]:
     """Show what a turn does while the block is at work."""
     if caller.is_json:
         yield
         return
 
     def tell() -> None:
-        deeds.tell(spoken)
+        deeds.tell(place, spoken)
 
     def hear(contract_id: str, data: Mapping[str, Any]) -> None:
         if spoken.is_new(contract_id):
             tell()  # whatever led to these words comes before them
         spoken.hear(contract_id, data)
 
-    stop = host.overhear(run_id, hear)
+    stop = host.overhear(place.run_id, hear)
     try:
-        async with again_and_again(tell, PAUSE_S):
+        async with on_every_ring(tell, place.wait):
             yield
     finally:
         stop()
@@ -134,10 +135,15 @@ def _moved(execution: Execution, moves: Sequence[Move]) -> str:
 
 async def settle(caller: Caller, host: "SharedHost", run_id: str, by: str) -> Run:
     """Stay with a turn until it has ended, asking whatever it asks; `later` leaves the question open."""
-    spoken, deeds = Spoken(caller), Deeds(caller, run_id)
+    with host.reader.following(run_id) as place:
+        return await _settled(caller, host, place, by)
+
+
+async def _settled(caller: Caller, host: "SharedHost", place: "Following", by: str) -> Run:
+    spoken, deeds = Spoken(caller), Deeds(caller, place.run_id)
     while True:
-        async with showing(caller, host, run_id, spoken, deeds):
-            run = await host.settled(run_id)
+        async with showing(caller, host, place, spoken, deeds):
+            run = await host.settled(place.run_id)
         if run.ended is not None or caller.is_json or not sys.stdin.isatty() or not is_for_people(run):
             break
         spoken.end_line()

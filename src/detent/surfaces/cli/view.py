@@ -10,8 +10,9 @@ from detent.core.contract import Failure
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError
-from detent.host.embedded.journal import Note
-from detent.host.embedded.live import load, question_of
+from detent.host.embedded.live import load
+from detent.host.reading import Note
+from detent.host.standing import question_of
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.question import asked
 from detent.surfaces.cli.text import brief, clock, status_word, visible, when

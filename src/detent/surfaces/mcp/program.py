@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
+import msgspec
 from mcp.server.mcpserver import (
     AcceptedElicitation,
     Context,
@@ -31,7 +32,7 @@ from detent.core.contract import Contract
 from detent.core.value import digest
 from detent.define import load
 from detent.errors import DetentError, Refused, Unknown
-from detent.host.embedded.live import question_of
+from detent.host.standing import question_of
 from detent.surfaces.cli.disguise import look_alikes
 from detent.surfaces.cli.question import known
 from detent.surfaces.cli.text import call_lines, visible
@@ -276,7 +277,8 @@ def _words(run_id: str, contract: Contract) -> str:
     lines = [visible(text, keep="\n"), "", f"run {run_id}, contract {visible(contract.id)}", "this call:"]
     call = {"effect": contract.effect, "input": contract.input}
     lines += call_lines(call)
-    lines += [f"{name}: {value}" if name else value for name, value in known(question_of(contract), _command)]
+    asked = msgspec.to_builtins(question_of(contract))
+    lines += [f"{name}: {value}" if name else value for name, value in known(asked, _command)]
     lines += [f"CAREFUL: {told}" for told in look_alikes([text, call])]
     return "\n".join([*lines, f"hash {contract.call_hash[:16]}"])
 

@@ -14,8 +14,9 @@ import msgspec
 from detent.core.history import Entry
 from detent.core.run import Run
 from detent.errors import DetentError
-from detent.host.embedded.listing import Listing, Step
+from detent.host.embedded.listing import Listing
 from detent.host.embedded.reader import Follower
+from detent.host.reading import Step
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 

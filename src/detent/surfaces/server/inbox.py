@@ -14,7 +14,9 @@ from detent.core.run import Run
 from detent.errors import DetentError
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import load
-from detent.surfaces.server import shape, view
+from detent.host.reading import Calling, OpenQuestion
+from detent.host.standing import question_of
+from detent.surfaces.server import shape
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
 
@@ -32,7 +34,7 @@ class Way(msgspec.Struct, frozen=True, omit_defaults=True):
 class Follow(msgspec.Struct, frozen=True):
     """What an answer leads to, as far as the machine can say."""
 
-    does: list[shape.Calling]  # the calls that are then made
+    does: list[Calling]  # the calls that are then made
     ways: list[Way]
     is_certain: bool  # whether this is exactly what happens, or only what may
     ends: str  # the status the run ends with at once; empty: it goes on
@@ -45,7 +47,7 @@ class Item(msgspec.Struct, frozen=True):
     machine: str
     title: str
     state: str
-    question: shape.Question
+    question: OpenQuestion
     asked_by: str  # who started the run
     parent: str
     source: str
@@ -79,7 +81,7 @@ async def inbox(room: Room, call: Call) -> Inbox:
 def _inbox(journal: Listing, limit: int) -> Inbox:
     cursor = journal.cursor()
     asked = [
-        (question["since"], record.summary.run_id, question["contract_id"])
+        (question.since, record.summary.run_id, question.contract_id)
         for record in journal.waiting(RUNS_MAX)
         for question in record.summary.waiting
     ]
@@ -105,7 +107,7 @@ def item(machine: Machine, run: Run, contract: Contract) -> Item:
         machine=machine.name,
         title=machine.title,
         state=run.state,
-        question=view.question(contract),
+        question=question_of(contract),
         asked_by=run.by,
         parent=run.parent,
         source=run.source,
@@ -131,7 +133,7 @@ def _yes(machine: Machine, run: Run, contract: Contract) -> Follow:
     asked = contract.question or Question()
     if contract.effect == "ask" and asked.reason == "approval":
         return _tried(machine, run, contract, {"approved": True})
-    does = [] if contract.effect == "ask" else [shape.Calling(contract.effect, contract.input)]
+    does = [] if contract.effect == "ask" else [Calling(contract.effect, contract.input)]
     rows = [row for row in _rows(machine, run.state) if not (row.on or row.error or row.only_failed)]
     ways = dict.fromkeys((row.target, row.when) for row in rows)
     return Follow(does, [Way(target, when) for target, when in ways], False, "")
@@ -152,7 +154,7 @@ def _tried(machine: Machine, run: Run, contract: Contract, said: dict[str, Any])
     except DetentError:
         return Follow([], [], False, "")  # the run is held, or the asker wants to hear more than yes or no
     begun = [after.contract(command.contract_id) for command in commands if isinstance(command, Perform)]
-    does = [shape.Calling(one.effect, one.input) for one in begun if one is not None]
+    does = [Calling(one.effect, one.input) for one in begun if one is not None]
     ways = [Way(fact.target) for fact in taken if fact.kind == "transition"]
     is_certain = after.contract(contract.id) is None  # else others must say yes too
     return Follow(does, ways, is_certain, after.ended.value if after.ended else "")

@@ -16,7 +16,7 @@ from detent.effects.llm import chosen
 from detent.errors import Refused, Unknown
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import load
-from detent.host.port import Summary
+from detent.host.reading import Summary
 from detent.surfaces.assistant import check_model
 from detent.surfaces.server import shape
 from detent.surfaces.server.room import Room

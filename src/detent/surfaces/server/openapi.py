@@ -1,5 +1,6 @@
 """The OpenAPI 3.1 document, made from the route table: what it says is what the server does."""
 
+import json
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
@@ -41,6 +42,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
     """The whole document."""
     types = [kind for route in routes for kind in (route.gives, route.takes, route.query) if kind is not None]
     schemas, components = msgspec.json.schema_components([*types, Trouble], ref_template=REF)
+    schemas, components = _named(schemas), _named(components)
     schema_of = dict(zip(map(id, [*types, Trouble]), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -59,6 +61,11 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
         },
         "security": [{}, {"token": []}],
     }
+
+
+def _named(schemas: Any) -> Any:
+    """The schemas under the names that clients know them by."""
+    return json.loads(json.dumps(schemas).replace("OpenQuestion", "Question"))
 
 
 def _operation(route: Route, schema_of: dict[int, Any], components: dict[str, Any]) -> dict[str, Any]:

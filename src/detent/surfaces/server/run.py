@@ -9,8 +9,9 @@ from detent.core.events import Started
 from detent.core.schema import problems
 from detent.core.status import Status
 from detent.errors import Refused
-from detent.host.embedded.listing import Listing, Search
+from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import load
+from detent.host.reading import Query
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
@@ -21,7 +22,7 @@ from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 async def list_runs(room: Room, call: Call) -> shape.RunPage:
     """One page of runs, newest first."""
     query: shape.RunQuery = call.query
-    search = Search(
+    search = Query(
         status=tuple(Status(name) for name in query.status),
         name=query.machine,
         text=query.text,
@@ -35,7 +36,7 @@ async def list_runs(room: Room, call: Call) -> shape.RunPage:
     return await room.read(_page, search)
 
 
-def _page(journal: Listing, search: Search) -> shape.RunPage:
+def _page(journal: Listing, search: Query) -> shape.RunPage:
     cursor = journal.cursor()  # first: whoever streams on from here misses nothing
     found = journal.search(search)
     lines = [view.line(record.summary) for record in found.records]

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from detent.host.embedded.reader import Deed
+from detent.host.reading import Deed, OpenQuestion
+from detent.host.standing import Can
 
 PAGE_MAX = 500
 Count = Annotated[int, Meta(ge=1, le=PAGE_MAX)]
@@ -16,7 +17,6 @@ Seq = Annotated[int, Meta(ge=0, le=2**53)]
 Name = Annotated[str, Meta(max_length=200)]
 Note = Annotated[str, Meta(max_length=10_000)]
 StatusName = Literal["pending", "running", "waiting", "completed", "failed", "rejected", "cancelled"]
-Reason = Literal["approval", "form", "outcome_unknown", "callback", "event", "timer"]
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,32 +29,6 @@ class Failed(msgspec.Struct, frozen=True, omit_defaults=True):
     type: str
     message: str = ""
     data: dict[str, Any] = {}
-
-
-class Calling(msgspec.Struct, frozen=True):
-    """The exact call a question is about."""
-
-    effect: str
-    input: dict[str, Any]
-
-
-class Question(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An open question of a contract, with everything needed to answer it."""
-
-    contract_id: str
-    action: str
-    question: str
-    reason: Reason
-    call: Calling
-    call_hash: str
-    since: float
-    approvers: list[str] = []
-    quorum: int = 1
-    approved_by: list[str] = []
-    schema: dict[str, Any] = {}
-    data: dict[str, Any] = {}  # of a doubt: cause, result, lands_until
-    earlier: dict[str, Any] = {}  # the same deed, done before: run_id, contract_id, status, at, by, result, error
-    expires_at: float | None = None
 
 
 class RunLine(msgspec.Struct, frozen=True):
@@ -70,7 +44,7 @@ class RunLine(msgspec.Struct, frozen=True):
     started_at: float
     updated_at: float
     wake_at: float | None
-    waiting: list[Question]
+    waiting: list[OpenQuestion]
     by: str
     session: str
     parent: str
@@ -121,7 +95,7 @@ class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
     moved_at: float = 0.0
     due_at: float | None = None
     expires_at: float | None = None
-    question: Question | None = None
+    question: OpenQuestion | None = None
     answers: list[dict[str, Any]] = []
     supersedes: str = ""
     rule: str = ""  # of the policy: the one that has asked about it or answered for it
@@ -169,17 +143,6 @@ class LogPage(msgspec.Struct, frozen=True):
     last: int
 
 
-class Can(msgspec.Struct, frozen=True):
-    """What makes sense to do with the run now."""
-
-    signal: list[str]
-    answer: bool
-    cancel: bool
-    pause: bool
-    resume: bool
-    retry: bool
-
-
 class RunView(msgspec.Struct, frozen=True):
     """Where a run stands, or stood."""
 
@@ -210,7 +173,7 @@ class RunView(msgspec.Struct, frozen=True):
     checkpoint: str
     accepts: list[str]
     contracts: list[Contract]
-    waiting: list[Question]
+    waiting: list[OpenQuestion]
     children: list[str]
     can: Can
     why: list[LogEntry]

@@ -14,9 +14,10 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.effects.kernel.markup import harmless
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.live import Live, question_of
+from detent.host.embedded.live import Live
 from detent.host.embedded.reader import Follower
-from detent.host.port import Summary
+from detent.host.reading import Summary
+from detent.host.standing import Can, question_of
 from detent.surfaces.server import shape
 
 FOLD_BYTES = 64 * 1024  # a part of an event larger than this is folded away where many events are shown
@@ -38,7 +39,7 @@ def line(summary: Summary) -> shape.RunLine:
         started_at=summary.started_at,
         updated_at=summary.updated_at,
         wake_at=summary.wake_at or None,
-        waiting=[msgspec.convert(question, shape.Question) for question in summary.waiting],
+        waiting=list(summary.waiting),
         by=summary.by,
         session=summary.session,
         parent=summary.parent,
@@ -48,11 +49,6 @@ def line(summary: Summary) -> shape.RunLine:
         error=None if summary.error is None else shape.Failed(summary.error["type"], summary.error["message"]),
         alarms=list(summary.alarms),
     )
-
-
-def question(contract: core.Contract) -> shape.Question:
-    """A contract's question."""
-    return msgspec.convert(msgspec.to_builtins(question_of(contract)), shape.Question)
 
 
 def failed(error: core.Failure | None) -> shape.Failed | None:
@@ -78,7 +74,7 @@ def contract(one: core.Contract) -> shape.Contract:
         moved_at=one.moved_at,
         due_at=one.due_at or None,
         expires_at=one.expires_at or None,
-        question=question(one) if one.status is Status.WAITING and one.question else None,
+        question=question_of(one) if one.status is Status.WAITING and one.question else None,
         answers=[msgspec.to_builtins(answer) for answer in one.answers],
         supersedes=one.supersedes,
         rule=one.rule,
@@ -99,7 +95,7 @@ def run_view(live: Live, last: int, why: Iterable[Entry] = ()) -> shape.RunView:
     is_over = run.ended is not None
     is_past = run.seq < last
     accepts = [] if is_over or run.ending else list(machine.accepts(run.state))
-    can = shape.Can(
+    can = Can(
         signal=[] if is_past else accepts,
         answer=bool(run.waiting) and not is_past,
         cancel=not is_over and not is_past,
@@ -135,7 +131,7 @@ def run_view(live: Live, last: int, why: Iterable[Entry] = ()) -> shape.RunView:
         checkpoint=live.head.hex(),
         accepts=accepts,
         contracts=[contract(one) for one in run.contracts],
-        waiting=[question(one) for one in run.waiting],
+        waiting=[question_of(one) for one in run.waiting],
         children=children(run),
         can=can,
         why=list(told(why)),

@@ -153,7 +153,7 @@ def _news(record: Record) -> list[tuple[str, str, dict[str, Any]]]:
     if summary.status in TERMINAL:
         return [("ended", "ended", {"run": run})]
     return [
-        ("waiting", f"{question['contract_id']} {question['since']}", {"run": run, "question": question})
+        ("waiting", f"{question.contract_id} {question.since}", {"run": run, "question": msgspec.to_builtins(question)})
         for question in summary.waiting
     ]
 

@@ -1,4 +1,4 @@
-"""The operands of workflow expressions: JSON values, what may be done with them, and how much of it.
+"""What may be done with the JSON values of an expression, and how much of it.
 
 Every function is bounded: what walks a value charges `work` first, what builds one checks its size before.
 """
@@ -105,7 +105,7 @@ def dig(value: Any, path: Any, default: Any = None, *, work: Work) -> Any:
     return default if value is MISSING else value
 
 
-def equal(left: Any, right: Any, *, work: Work) -> bool:
+def equal(left: Any, right: Any, work: Work) -> bool:
     """JSON equality at any depth: 1 equals 1.0, but true does not equal 1."""
     if isinstance(left, str) or left is None:
         return bool(left == right)
@@ -130,6 +130,10 @@ def equal(left: Any, right: Any, *, work: Work) -> bool:
     return True
 
 
+def differs(left: Any, right: Any, work: Work) -> bool:
+    return not equal(left, right, work)
+
+
 def comparable(left: Any, right: Any) -> None:
     """Refuse an order between anything but two numbers or two texts."""
     if is_number(left) and is_number(right):
@@ -138,7 +142,7 @@ def comparable(left: Any, right: Any) -> None:
         raise ExpressionError(f"only numbers or texts have an order, not {kind(left)} and {kind(right)}")
 
 
-def contains(value: Any, container: Any, *, work: Work) -> bool:
+def contains(value: Any, container: Any, work: Work) -> bool:
     """Membership in a list, a key of a mapping, or a part of a text; nothing is in null."""
     if isinstance(container, dict):
         return isinstance(value, str) and value in container
@@ -146,7 +150,7 @@ def contains(value: Any, container: Any, *, work: Work) -> bool:
         charge(work, size(container))
         if isinstance(value, str):
             return value in container
-        return any(equal(value, item, work=work) for item in container)
+        return any(equal(value, item, work) for item in container)
     if isinstance(container, str) and isinstance(value, str):
         charge(work, len(container))
         return value in container

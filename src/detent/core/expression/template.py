@@ -1,9 +1,4 @@
-"""The expressions `{{ … }}` of workflow files: Jinja2's grammar over JSON values, compiled at load.
-
-There are no calls, no attributes of Python objects and no statements, and every size is capped. A missing
-path is null, a boolean is not a number (`true == 1` is false), and a result may share parts with the scope:
-values are immutable.
-"""
+"""Texts and values with `{{ }}` in them: found, compiled, filled in; and one error for whatever goes wrong."""
 
 import functools
 import math
@@ -11,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
-from detent.core.formula import CACHE_SIZE, Scope, Step, build, constant
-from detent.core.grammar import SOURCE_MAX, STATEMENT, TOO_DEEP, parse, paths, plain_path, refusing, shown
-from detent.core.operand import WORK_MAX, Work, bounded, joined, kind, text
+from detent.core.expression.compiler import CACHE_SIZE, Scope, Step, build, constant
+from detent.core.expression.operation import WORK_MAX, Work, bounded, joined, kind, text
+from detent.core.expression.parser import SOURCE_MAX, STATEMENT, TOO_DEEP, parse, paths, plain_path, refusing, shown
 from detent.errors import DefinitionError, ExpressionError
 
 Evaluate = Callable[[Scope], Any]
@@ -193,9 +188,8 @@ def _interpolation(source: str) -> Step | None:
     return interpolate
 
 
-_known_text = functools.lru_cache(CACHE_SIZE)(
-    _interpolation
-)  # who reads a file compiles its texts, and its machine again
+# Who reads a file compiles its texts, and its machine again.
+_known_text = functools.lru_cache(CACHE_SIZE)(_interpolation)
 
 
 def _guarded(source: str) -> Step:

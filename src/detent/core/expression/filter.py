@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from detent.core.operand import (
+from detent.core.expression.operation import (
     BITS_MAX,
     ITEM_COST,
     ITEMS_MAX,
@@ -23,6 +23,7 @@ from detent.core.operand import (
     charge,
     comparable,
     contains,
+    differs,
     dig,
     encode,
     equal,
@@ -231,10 +232,6 @@ def _passes(item: Any, name: Any, test: Any, operand: tuple[Any, ...], work: Wor
     return bool(passes(found, *operand, **asked))
 
 
-def _differs(left: Any, right: Any, *, work: Work) -> bool:
-    return not equal(left, right, work=work)
-
-
 def _less(left: Any, right: Any) -> bool:
     comparable(left, right)
     return bool(left < right)
@@ -309,7 +306,7 @@ TESTS: dict[str, Callable[..., bool]] = {
     "divisibleby": _divisible,
     "in": contains,
     "eq": equal,
-    "ne": _differs,
+    "ne": differs,
     "lt": _less,
     "le": _at_most,
     "gt": lambda left, right: _less(right, left),

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from detent.core.filter import FILTERS, TESTS
-from detent.core.grammar import NESTING_MAX, TOO_DEEP, parse, plain_path, public, refusing, shown, unwind
-from detent.core.operand import (
+from detent.core.expression.filter import FILTERS, TESTS
+from detent.core.expression.operation import (
     MISSING,
     Work,
     add,
@@ -17,6 +16,7 @@ from detent.core.operand import (
     charge,
     comparable,
     contains,
+    differs,
     equal,
     integer,
     is_number,
@@ -29,6 +29,7 @@ from detent.core.operand import (
     size,
     text,
 )
+from detent.core.expression.parser import NESTING_MAX, TOO_DEEP, parse, plain_path, public, refusing, shown, unwind
 from detent.errors import DefinitionError, ExpressionError
 
 if TYPE_CHECKING:
@@ -366,14 +367,14 @@ _ARITHMETIC: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 _COMPARISONS: dict[str, Callable[[Any, Any, Work], bool]] = {
-    "eq": lambda left, right, work: equal(left, right, work=work),
-    "ne": lambda left, right, work: not equal(left, right, work=work),
+    "eq": equal,
+    "ne": differs,
     "lt": _ordered(operator.lt),
     "lteq": _ordered(operator.le),
     "gt": _ordered(operator.gt),
     "gteq": _ordered(operator.ge),
-    "in": lambda left, right, work: contains(left, right, work=work),
-    "notin": lambda left, right, work: not contains(left, right, work=work),
+    "in": contains,
+    "notin": lambda left, right, work: not contains(left, right, work),
 }
 
 # What is not listed here is not in the language.

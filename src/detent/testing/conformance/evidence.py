@@ -23,7 +23,7 @@ from detent.core import (
     effect,
 )
 from detent.errors import NotWaiting, Refused
-from tests.host.conformance import Check, HandClock, OpenHost, Outside, one, until
+from detent.testing.conformance.stage import HandClock, OpenHost, Outside, one, until
 
 PAY = one(Action("pay", "do", {"to": "bob"}))
 AGAIN = {"approved": True, "by": "ann"}
@@ -300,8 +300,3 @@ async def check_late_evidence_after_somebody_gave_up_is_kept(open_host: OpenHost
         assert (run.status, run.alarms) == (Status.FAILED, ()), "nobody did it twice"
         third = await host.settled((await host.start(PAY)).id)
         assert earlier_of(third)["result"] == {"receipt": 9}, "what was found out late is told"
-
-
-CHECKS: dict[str, Check] = {
-    name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
-}

@@ -1,0 +1,374 @@
+"""Reading one home's journal: from any thread, beside whoever writes, and from memory where this process writes."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import ParamSpec, Protocol, TypeVar
+
+from detent.core.history import Entry
+from detent.core.machine import Machine
+from detent.core.run import Run
+from detent.errors import DetentError, Unknown
+from detent.host.embedded import family, reader, retention
+from detent.host.embedded.claim_check import Difference, differences
+from detent.host.embedded.journal import Record
+from detent.host.embedded.listing import Listing
+from detent.host.embedded.live import Kept, Live, load, seq_at
+from detent.host.embedded.projector import ProjectionRow, Projector
+from detent.host.embedded.tail import Tail, Watched
+from detent.host.embedded.transcript import transcript
+from detent.host.projection import P, Why
+from detent.host.reading import Deed, Member, Note, OpenQuestion, Page, Proof, Query, Step, Summary
+from detent.host.standing import Standing
+
+IDLE_MAX = 4  # connections kept for the next question
+POLL_S = 0.015  # how often the file is looked at while somebody follows and another process writes
+TROUBLE_S = 1.0
+AT_ONCE = 500  # events in one message about all runs
+DEPTH_MAX = 8  # of children that are asked for their questions
+CATCH_UP = 100  # entries read at once for a follower that is behind
+
+
+Q = ParamSpec("Q")
+R = TypeVar("R")
+
+
+class Memory(Protocol):
+    """What the process that holds the journal has in memory."""
+
+    def kept(self, run_id: str) -> Kept | None:
+        """A run as it is on disk; None when it is not in memory."""
+
+    def keep_projection(self, row: ProjectionRow) -> None:
+        """Write what a projection has made, as a cache."""
+
+
+class Following:
+    """A reader's place in the entries of one run."""
+
+    def __init__(self, owner: "JournalReader", watched: Watched, run_id: str, after: int) -> None:
+        self._owner, self._watched, self.run_id = owner, watched, run_id
+        self._rung = watched.bell.take()
+        self._behind: reader.Follower | None = None  # its own fold, while it is behind what memory keeps
+        self.seq = after  # of the last entry given
+        self.run = Run(id=run_id)  # as of that entry
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended and everything was given."""
+        return self.run.ended is not None
+
+    def more(self) -> Sequence[Entry]:
+        """The next entries; none when there are no more for now."""
+        self._rung = self._watched.bell.take()
+        found = self._watched.since(self.seq)
+        if found is None:
+            found = self._read()
+        if found:
+            self.seq, self.run = found[-1].seq, found[-1].run
+        return found
+
+    async def wait(self) -> None:
+        """Return when there may be more."""
+        await self._rung.wait()
+
+    def _read(self) -> list[Entry]:
+        with self._owner.journal() as journal:
+            behind = self._behind
+            if behind is None or behind.run.seq < self.seq:  # memory has kept up meanwhile: begin again from near
+                if journal.record(self.run_id) is None:
+                    return []
+                behind = self._behind = reader.Follower(journal, self.run_id, self.seq)
+            found = list(islice((entry for entry in behind.more(journal=journal) if entry.seq > self.seq), CATCH_UP))
+        self.run = behind.run  # also when nothing is new, for the run may have ended
+        return found
+
+
+class JournalReader:
+    """The reading half of the port, for an embedded journal."""
+
+    def __init__(self, home: Path, *, is_inline: bool = False) -> None:
+        self.home = home
+        self.tail = Tail()
+        self.memory: Memory | None = None  # of this process, while it holds the journal
+        self._is_inline = is_inline  # read in the loop itself: a simulation has no threads
+        self._idle: list[Listing] = []
+        self._lock = threading.Lock()
+        self._projector = Projector(self)
+        self._polling: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Let go of the file; whoever follows comes to an end."""
+        self._is_closed = True
+        if self._polling is not None:
+            self._polling.cancel()
+        self.tail.ring_all()
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for journal in idle:
+            journal.close()
+
+    @contextmanager
+    def journal(self) -> Iterator[Listing]:
+        """A connection of one's own while the block goes on."""
+        with self._lock:
+            journal = self._idle.pop() if self._idle else None
+        if journal is None:
+            journal = _open(self.home)
+        try:
+            yield journal
+        finally:
+            with self._lock:
+                is_kept = not self._is_closed and len(self._idle) < IDLE_MAX
+                if is_kept:
+                    self._idle.append(journal)
+            if not is_kept:
+                journal.close()
+
+    def has_runs(self) -> bool:
+        """Whether anything was ever written here."""
+        return (self.home / "journal.db").exists()
+
+    # one run
+
+    def find(self, name: str) -> Summary:
+        """A run by its id, an unambiguous beginning of it, or `last`."""
+        with self.journal() as journal:
+            return reader.find(journal, name).summary
+
+    def summary(self, run_id: str) -> Summary | None:
+        """The line of a run in the list; None when there is none."""
+        with self.journal() as journal:
+            record = journal.record(run_id)
+        return None if record is None else record.summary
+
+    def standing(self, run_id: str) -> Standing:
+        """Where a run stands: from memory where this process drives it, else folded from the latest snapshot."""
+        kept = self.memory.kept(run_id) if self.memory is not None else None
+        if kept is not None:
+            return Standing(kept.run, kept.machine, kept.head.hex(), kept.run.seq)
+        with self.journal() as journal:
+            return _standing(load(journal, run_id))
+
+    def at(self, run_id: str, seq: int) -> Standing:
+        """The run as it was after one of its events."""
+        with self.journal() as journal:
+            record = _record(journal, run_id)
+            _check_seq(record, seq)
+            return _standing(load(journal, run_id, upto=seq), record.summary.seq)
+
+    def seq_at(self, run_id: str, at: str) -> int:
+        """The event that a number or the beginning of a checkpoint names; the latest for nothing."""
+        with self.journal() as journal:
+            return seq_at(journal, _record(journal, run_id), at)
+
+    def why(self, run_id: str, seq: int = 0) -> tuple[Entry, ...]:
+        """The entries that led into the state the run is in, or was in after an event."""
+        if not seq:
+            return tuple(self.project(run_id, Why).entries)
+        made = Why(run_id)
+        for entry in self.entries(run_id, max(0, seq - Why.reach), seq):
+            made.take(entry)
+        return tuple(made.entries)
+
+    def entries(self, run_id: str, after: int = 0, upto: int = 0) -> Iterator[Entry]:
+        """A run's events with what each led to, from the first after `after`."""
+        with self.journal() as journal:
+            yield from reader.entries(journal, run_id, after, upto)
+
+    def project(self, run_id: str, projection: type[P]) -> P:
+        """What a projection makes of a run; what it has taken before it does not take again."""
+        return self._projector.project(run_id, projection)
+
+    def deeds(self, run_id: str, after: int = 0) -> Sequence[Deed]:
+        """What a run did to the outside world after one of its events."""
+        with self.journal() as journal:
+            return reader.deeds(journal, run_id, after)
+
+    def notes(self, run_id: str) -> Sequence[Note]:
+        """The messages a run has sent to whoever started it."""
+        with self.journal() as journal:
+            return journal.notes(run_id)
+
+    def questions(self, run_id: str) -> Sequence[tuple[str, OpenQuestion]]:
+        """What a run and its children wait for people to say, each with the run that asks."""
+        return self._questions(self.standing(run_id), DEPTH_MAX)
+
+    def _questions(self, standing: Standing, depth: int) -> "Sequence[tuple[str, OpenQuestion]]":
+        found = [(standing.run.id, question) for question in standing.questions]
+        for child in standing.children if depth else ():
+            try:
+                found += self._questions(self.standing(child), depth - 1)
+            except DetentError:
+                continue  # a child that is gone or damaged asks nothing
+        return found
+
+    def verify(self, run_id: str) -> Proof:
+        """Replay a run from its first event and check every hash."""
+        with self.journal() as journal:
+            return reader.verify(journal, run_id)
+
+    def transcript(self, run_ids: Iterable[str]) -> Iterator[str]:
+        """Runs as lines of JSON that anybody can verify without detent."""
+        with self.journal() as journal:
+            yield from transcript(journal, [_record(journal, run_id) for run_id in run_ids])
+
+    # many runs
+
+    def list(self, query: Query = Query()) -> Page:  # noqa: B008  # frozen
+        """One page of runs, newest first."""
+        with self.journal() as journal:
+            found = journal.search(query)
+            return Page([record.summary for record in found.records], found.next)
+
+    def waiting(self, limit: int) -> Sequence[Summary]:
+        """Runs with a question for people, oldest first."""
+        with self.journal() as journal:
+            return [record.summary for record in journal.waiting(limit)]
+
+    def waiting_count(self) -> int:
+        """How many runs have a question for people."""
+        with self.journal() as journal:
+            return journal.waiting_count()
+
+    def session(self, session: str, limit: int = 100) -> Sequence[Summary]:
+        """The runs of a session, newest first."""
+        with self.journal() as journal:
+            return [record.summary for record in journal.session(session, limit)]
+
+    def summaries(self, run_ids: Iterable[str]) -> Sequence[Summary]:
+        """The lines of these runs."""
+        with self.journal() as journal:
+            return [record.summary for record in journal.records(run_ids)]
+
+    def family(self, run_id: str) -> Sequence[Member]:
+        """Every run of a run's family, parents before their children."""
+        with self.journal() as journal:
+            return family.family(journal, run_id)
+
+    def first_of(self, run_id: str) -> str:
+        """The run that a family began with."""
+        with self.journal() as journal:
+            return family.first_of(journal, run_id)
+
+    def machine(self, digest: str) -> Machine:
+        """A machine by its digest."""
+        with self.journal() as journal:
+            return journal.machine(digest)
+
+    def machine_names(self) -> Sequence[str]:
+        """The names of the machines that have runs."""
+        with self.journal() as journal:
+            return journal.names()
+
+    def old_runs(self, before: float) -> tuple[Sequence[retention.Old], int]:
+        """Runs that ended before a time and protect nothing, and how many are kept because they hold a key."""
+        with self.journal() as journal:
+            return retention.old_runs(journal, before)
+
+    def claim_differences(self) -> Sequence[Difference]:
+        """The keys about which the claims and the events do not agree."""
+        with self.journal() as journal:
+            return differences(journal)
+
+    # as it happens
+
+    def cursor(self) -> int:
+        """The place of the newest event in the order of all of them."""
+        with self.journal() as journal:
+            return journal.cursor()
+
+    def steps(self, after: int, limit: int = AT_ONCE) -> Sequence[Step]:
+        """The events after a place, in the order in which they were written."""
+        with self.journal() as journal:
+            return journal.steps(after, limit)
+
+    async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Entry]:
+        """A run's entries as they come, until it has ended: pushed where this process writes, else tailed."""
+        if self.summary(run_id) is None:
+            raise Unknown(f"there is no run {run_id}")
+        with self.following(run_id, after) as place:
+            while not self._is_closed:
+                found = await self._aside(place.more)
+                for entry in found:
+                    yield entry
+                if place.is_over:
+                    return
+                if not found:
+                    await place.wait()
+
+    @contextmanager
+    def following(self, run_id: str, after: int = 0) -> Iterator[Following]:
+        """A place in a run's entries, for those who ask when it suits them; the run may begin later."""
+        with self.tail.watch(run_id) as watched:
+            self._look_on()
+            yield Following(self, watched, run_id, after)
+
+    async def follow_all(self, after: int | None = None) -> AsyncIterator[Sequence[Step]]:
+        """The events of all runs as they come, several at once; from now on, or after a place."""
+        with self.tail.watch_all():
+            self._look_on()
+            place = await self._aside(self.cursor) if after is None else after
+            while not self._is_closed:
+                rung = self.tail.everything.take()
+                steps = await self._aside(self.steps, place)
+                if steps:
+                    place = steps[-1].cursor
+                    yield steps
+                else:
+                    await rung.wait()
+
+    async def _aside(self, ask: Callable[Q, R], *args: Q.args, **given: Q.kwargs) -> R:
+        """Ask the file in a thread: a long answer must not keep the others waiting."""
+        return ask(*args, **given) if self._is_inline else await asyncio.to_thread(ask, *args, **given)
+
+    def _look_on(self) -> None:
+        """Where another process writes, somebody has to look at the file: one task for all who follow."""
+        if not self.tail.is_fed and (self._polling is None or self._polling.done()):
+            self._polling = asyncio.create_task(self._poll())
+
+    async def _poll(self) -> None:
+        version = -1
+        while self.tail.followers and not self._is_closed:
+            try:
+                with self.journal() as journal:
+                    while self.tail.followers and not self.tail.is_fed and not self._is_closed:
+                        now = journal.data_version()
+                        if now != version:
+                            version = now
+                            self.tail.ring_all()
+                        await asyncio.sleep(POLL_S)
+                    if self.tail.is_fed:
+                        self.tail.ring_all()
+                        return
+            except DetentError:
+                await asyncio.sleep(TROUBLE_S)  # the file cannot be read now; the next look begins where this did
+                version = -1
+
+
+def _open(home: Path) -> Listing:
+    path = home / "journal.db"
+    if not path.exists():
+        raise Unknown(f"there is no journal in {home} yet; `detent run FILE` makes one")
+    return Listing(path)
+
+
+def _record(journal: Listing, run_id: str) -> Record:
+    record = journal.record(run_id)
+    if record is None:
+        raise Unknown(f"there is no run {run_id}")
+    return record
+
+
+def _check_seq(record: Record, seq: int) -> None:
+    last = record.summary.seq
+    if not 1 <= seq <= last:
+        raise Unknown(f"run {record.summary.run_id} has the events 1 to {last}, not {seq}")
+
+
+def _standing(live: Live, last: int = 0) -> Standing:
+    return Standing(live.run, live.machine, live.head.hex(), last or live.run.seq)

@@ -1,0 +1,128 @@
+"""Projections that are kept: in memory for whoever asks again, and beside the journal for the next process.
+
+Only the process that holds the journal writes those rows, and they are only caches: one that is missing, older than
+its class or damaged is made again from the entries.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from detent.core.history import Entry
+from detent.errors import JournalError
+from detent.host.embedded.journal import Journal
+from detent.host.embedded.live import engine
+from detent.host.projection import P, Projection
+
+if TYPE_CHECKING:
+    from detent.host.embedded.journal_reader import JournalReader
+
+KEPT_MAX = 256  # projections in memory
+WRITE_EVERY = 200  # entries between two rows of one projection
+ROW = "select run, name, version, seq, engine, cast(body as blob) from projections where run = ? and name = ?"
+
+
+class ProjectionRow(NamedTuple):
+    """What a projection had made of a run up to an event; only a cache."""
+
+    run: int
+    name: str
+    version: int
+    seq: int
+    engine: str
+    body: bytes
+
+
+class Made:
+    """A projection of one run, and how far it has come."""
+
+    def __init__(self, projection: Projection, seq: int = 0) -> None:
+        self.projection = projection
+        self.seq = seq
+        self.written = seq  # up to where a row has it
+        self.lock = threading.Lock()
+
+    def take(self, entries: Iterable[Entry]) -> None:
+        """Take what has come."""
+        for entry in entries:
+            if entry.seq > self.seq:
+                self.projection.take(entry)
+                self.seq = entry.seq
+
+
+class Projector:
+    """The projections of one reader."""
+
+    def __init__(self, reader: "JournalReader") -> None:
+        self._reader = reader
+        self._made: OrderedDict[tuple[str, str, int], Made] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def project(self, run_id: str, projection: type[P]) -> P:
+        """A projection that has taken every entry there is."""
+        key = (run_id, projection.name, projection.version)
+        with self._lock:
+            made = self._made.get(key)
+        made = made or self._begun(run_id, projection)
+        with made.lock:
+            try:
+                self._catch_up(run_id, made)
+            except BaseException:
+                with self._lock:
+                    self._made.pop(key, None)  # it may have taken half of an entry
+                raise
+            self._write(run_id, made)
+        with self._lock:
+            self._made[key] = made
+            self._made.move_to_end(key)
+            while len(self._made) > KEPT_MAX:
+                self._made.popitem(last=False)
+        result: Any = made.projection
+        return result  # type: ignore[no-any-return]
+
+    def _catch_up(self, run_id: str, made: Made) -> None:
+        watched = self._reader.tail.runs.get(run_id)
+        fresh = watched.since(made.seq) if watched is not None and made.seq else None
+        made.take(self._reader.entries(run_id, made.seq) if fresh is None else fresh)
+
+    def _begun(self, run_id: str, projection: type[P]) -> Made:
+        """One that is near the end already where that can be: its latest entries are enough, or a row has it."""
+        if projection.reach:
+            summary = self._reader.summary(run_id)
+            return Made(projection(run_id), max(0, (summary.seq if summary else 0) - projection.reach))
+        load: Any = getattr(projection, "load", None)
+        if load is None:
+            return Made(projection(run_id))
+        with self._reader.journal() as journal:
+            record = journal.record(run_id)
+            row = _row(journal, record.no, projection.name) if record is not None else None
+            head = journal.hash_at(row.run, row.seq) if row is not None else None
+        if row is None or head is None or (row.version, row.engine) != (projection.version, engine(head, row.body)):
+            return Made(projection(run_id))
+        try:
+            return Made(load(run_id, row.body), row.seq)
+        except Exception:  # noqa: BLE001  # only a cache
+            return Made(projection(run_id))
+
+    def _write(self, run_id: str, made: Made) -> None:
+        memory, dump = self._reader.memory, getattr(made.projection, "dump", None)
+        if memory is None or dump is None or made.seq - made.written < WRITE_EVERY:
+            return
+        with self._reader.journal() as journal:
+            record = journal.record(run_id)
+            head = journal.hash_at(record.no, made.seq) if record is not None else None
+        if record is None or head is None:
+            return
+        body, kind = dump(), type(made.projection)
+        memory.keep_projection(ProjectionRow(record.no, kind.name, kind.version, made.seq, engine(head, body), body))
+        made.written = made.seq
+
+
+def _row(journal: Journal, no: int, name: str) -> ProjectionRow | None:
+    """What a projection had made of a run, if that was kept."""
+    try:
+        rows = journal.rows(ROW, (no, name))
+    except JournalError:
+        return None  # only a cache, and an older file has none
+    return ProjectionRow(*rows[0]) if rows else None

@@ -1,0 +1,135 @@
+"""What is read of runs: plain values, the same whatever keeps the journal."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from detent.core.question import Reason
+from detent.core.status import TERMINAL, Status
+
+
+class Calling(msgspec.Struct, frozen=True):
+    """The exact call a question is about."""
+
+    effect: str
+    input: dict[str, Any]
+
+
+class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An open question of a contract, with everything needed to answer it."""
+
+    contract_id: str
+    action: str
+    question: str
+    reason: Reason
+    call: Calling
+    call_hash: str
+    since: float
+    approvers: list[str] = []
+    quorum: int = 1
+    approved_by: list[str] = []
+    schema: dict[str, Any] = {}
+    data: dict[str, Any] = {}  # of a doubt: cause, result, lands_until
+    earlier: dict[str, Any] = {}  # the same deed, done before: run_id, contract_id, status, at, by, result, error
+    expires_at: float | None = None
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """One line of the list of runs, kept beside the journal so that listing folds nothing."""
+
+    run_id: str
+    name: str
+    machine: str
+    state: str
+    status: Status
+    seq: int
+    started_at: float
+    updated_at: float
+    wake_at: float = 0.0
+    waiting: tuple[OpenQuestion, ...] = ()
+    by: str = ""
+    session: str = ""
+    parent: str = ""
+    cost_usd: float = 0.0
+    checkpoint: str = ""
+    source: str = ""
+    error: dict[str, str] | None = None  # why it has not ended well: type and message
+    alarms: tuple[str, ...] = ()  # what somebody must look into: deeds that may have been done twice
+    no: int = 0  # grows with every run; a query's `before` gives the page after this one
+
+
+class Query(NamedTuple):
+    """Which runs are wanted; what is left empty does not matter."""
+
+    status: tuple[Status, ...] = ()
+    name: str = ""
+    text: str = ""
+    since: float | None = None
+    until: float | None = None
+    is_top: bool = False  # nobody's children
+    without: tuple[str, ...] = ()  # names of machines to leave out
+    before: int = 0
+    limit: int = 50
+
+
+class Page(NamedTuple):
+    """What a query found, newest first, and where the next one goes on; 0: there is no more."""
+
+    runs: list[Summary]
+    next: int
+
+
+class Step(NamedTuple):
+    """One event in the order in which all of them were written."""
+
+    cursor: int
+    run_id: str
+    name: str
+    seq: int
+
+
+class Member(NamedTuple):
+    """One run of a family."""
+
+    run_id: str
+    parent: str  # "RUN CONTRACT" of the contract it carries out; nothing for the first of the family
+    status: str
+    seq: int
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more can happen to it."""
+        return self.status in TERMINAL
+
+
+class Note(NamedTuple):
+    """A message to whoever started a run, and what became of it."""
+
+    key: str
+    run_id: str
+    message: dict[str, Any]
+    at: float
+    delivered_at: float = 0.0  # 0: not yet
+    tries: int = 0
+    problem: str = ""  # why the last try failed
+
+
+class Deed(msgspec.Struct, frozen=True):
+    """Something a run did to the outside world."""
+
+    seq: int
+    at: float
+    contract_id: str
+    effect: str
+    kind: str
+    deed: str  # done, or possible: nobody knows
+    input: dict[str, Any]
+
+
+class Proof(NamedTuple):
+    """What verifying a run found."""
+
+    run_id: str
+    events: int
+    checkpoint: str
+    problem: str

@@ -1,0 +1,183 @@
+"""Reading: every event once and in order, wherever one begins; where a run stands; pages of the list."""
+
+import asyncio
+from pathlib import Path
+from typing import ClassVar
+
+from detent.core import Action, Status
+from detent.core.history import Entry
+from detent.errors import Unknown
+from detent.host.reading import Query
+from detent.testing.conformance.stage import ASKING, DOING, DOOR, OpenHost, Outside, one
+
+
+async def check_watch_tells_every_event_once(open_host: OpenHost, home: Path) -> None:
+    async with open_host(home) as host:
+        run = await host.start(DOOR)
+
+        async def follow() -> list[int]:
+            return [entry.seq async for entry in host.watch(run.id)]
+
+        watchers = [asyncio.ensure_future(follow()) for _ in range(3)]
+        for _ in range(150):
+            await host.signal(run.id, "OPEN")
+            await host.signal(run.id, "CLOSE")
+        last = await host.signal(run.id, "BURN")
+        for watcher in watchers:
+            assert await watcher == list(range(1, last.seq + 1))
+        assert [entry.seq async for entry in host.watch(run.id, after=298)] == [299, 300, 301, 302]
+        assert [entry.seq async for entry in host.watch(run.id, after=302)] == []
+
+
+async def check_a_watcher_that_stands_still_hides_nothing(open_host: OpenHost, home: Path) -> None:
+    """Half-read events must not show the rest of the host an old journal: its once-only would be gone."""
+    outside = Outside()
+    async with open_host(home, [outside.effect()]) as host:
+        door = await host.start(DOOR)
+        for _ in range(10):
+            await host.signal(door.id, "OPEN")
+            await host.signal(door.id, "CLOSE")
+        watching = host.watch(door.id)
+        assert (await anext(watching)).seq == 1
+        first = await host.settled((await host.start(DOING, {"amount": 1})).id)
+        second = await host.settled((await host.start(DOING, {"amount": 1})).id)
+        assert (first.status, second.status, len(outside.deeds)) == (Status.COMPLETED, Status.WAITING, 1)
+        assert len(await host.list()) == 3
+        assert (await anext(watching)).seq == 2
+        await watching.aclose()  # type: ignore[attr-defined]
+
+
+async def check_watchers_end_with_their_host(open_host: OpenHost, home: Path) -> None:
+    async with open_host(home) as host:
+        run = await host.start(DOOR)
+
+        async def follow() -> int:
+            return len([entry async for entry in host.watch(run.id)])
+
+        watcher = asyncio.ensure_future(follow())
+        while not watcher.done() and (await host.show(run.id)).seq < 3:
+            await host.signal(run.id, "OPEN")
+            await host.signal(run.id, "CLOSE")
+    assert await watcher >= 1
+
+
+async def check_the_list_has_filters_and_pages(open_host: OpenHost, home: Path) -> None:
+    async with open_host(home) as host:
+        ids = [(await host.start(DOOR, run_id=f"r{n}")).id for n in range(25)]
+        for run_id in ids[:5]:
+            await host.signal(run_id, "BURN")
+        await host.start(one(Action("note", "log", {"message": "hi"}), name="other"))
+        assert [s.run_id for s in await host.list(status=[Status.COMPLETED], name="door")] == ids[4::-1]
+        assert len(await host.list(status=[Status.COMPLETED, Status.WAITING])) == 26
+        assert len(await host.list(name="other")) == 1
+        seen: list[str] = []
+        before = 0
+        while page := await host.list(name="door", limit=10, before=before):
+            seen += [s.run_id for s in page]
+            before = page[-1].no
+        assert seen == ids[::-1]
+
+
+async def check_a_standing_is_what_the_verbs_say(open_host: OpenHost, home: Path) -> None:
+    outside = Outside()
+    async with open_host(home, [outside.effect()]) as host:
+        run = await host.start(ASKING, {"amount": 3}, run_id="r")
+        standing = host.reader.standing("r")
+        assert (standing.run, standing.machine, standing.last) == (run, ASKING, run.seq)
+        (question,) = standing.questions
+        assert (question.question, question.call.input) == ("Do it?", {"amount": 3})
+        assert host.reader.list(Query(status=(Status.WAITING,))).runs[0].waiting == (question,)
+        assert [asked for _, asked in host.reader.questions("r")] == [question]
+        assert (standing.can.answer, standing.can.retry) == (True, False)
+        run = await host.answer("r", question.contract_id, {"approved": True, "by": "ann"})
+        run = await host.settled("r")
+        assert host.reader.standing("r").run == run
+        assert host.reader.at("r", 1).run.waiting
+        assert not host.reader.at("r", 1).can.answer, "what is past can only be looked at"
+    async with open_host(home, [outside.effect()]) as host:
+        assert host.reader.standing("r").run == run
+        assert [entry.run for entry in host.reader.entries("r")][-1] == run
+        assert host.reader.verify("r").problem == ""
+
+
+async def check_any_moment_is_what_it_was(open_host: OpenHost, home: Path) -> None:
+    async with open_host(home) as host:
+        await host.start(DOOR, run_id="r")
+        runs = [host.reader.standing("r").run]
+        for number in range(450):
+            runs.append(await host.signal("r", "OPEN" if number % 2 == 0 else "CLOSE"))
+        for seq in (1, 2, 199, 200, 201, 333, 451):
+            assert host.reader.at("r", seq).run == runs[seq - 1]
+            assert host.reader.why("r", seq)[-1].run == runs[seq - 1]
+        for seq in (0, 452):
+            try:
+                host.reader.at("r", seq)
+            except Unknown:
+                continue
+            raise AssertionError("a moment that never was")
+
+
+async def check_followers_miss_nothing(open_host: OpenHost, home: Path) -> None:
+    async with open_host(home) as host:
+        await host.start(DOOR, run_id="r")
+
+        async def follow(after: int) -> list[int]:
+            return [entry.seq async for entry in host.reader.follow("r", after)]
+
+        following = [asyncio.create_task(follow(after)) for after in (0, 1, 5)]
+        for _ in range(150):
+            await host.signal("r", "OPEN")
+            await host.signal("r", "CLOSE")
+        following += [asyncio.create_task(follow(after)) for after in (0, 150, 301)]
+        await host.signal("r", "BURN")
+        found = await asyncio.gather(*following)
+        for seen, after in zip(found, (0, 1, 5, 0, 150, 301), strict=True):
+            assert seen == list(range(after + 1, 303))
+
+
+async def check_all_runs_are_followed_in_one_order(open_host: OpenHost, home: Path) -> None:
+    async with open_host(home) as host:
+
+        async def follow() -> list[tuple[str, int]]:
+            found: list[tuple[str, int]] = []
+            async for steps in host.reader.follow_all(0):
+                found += [(step.run_id, step.seq) for step in steps]
+                if len(found) == 60:
+                    return found
+            return found
+
+        following = asyncio.create_task(follow())
+        for run_id in ("a", "b", "c"):
+            await host.start(DOOR, run_id=run_id)
+        for number in range(19):
+            name = "OPEN" if number % 2 == 0 else "CLOSE"
+            await asyncio.gather(*(host.signal(run_id, name) for run_id in ("a", "b", "c")))
+        found = await following
+        for run_id in ("a", "b", "c"):
+            assert [seq for one, seq in found if one == run_id] == list(range(1, 21))
+
+
+class Tally:
+    """Counts a run's entries, to see that each is taken once."""
+
+    name: ClassVar[str] = "tally"
+    version: ClassVar[int] = 1
+    reach: ClassVar[int] = 0
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self.seqs: list[int] = []
+
+    def take(self, entry: Entry) -> None:
+        """Note it down."""
+        self.seqs.append(entry.seq)
+
+
+async def check_a_projection_takes_every_entry_once(open_host: OpenHost, home: Path) -> None:
+    async with open_host(home) as host:
+        await host.start(DOOR, run_id="r")
+        for number in range(7):
+            assert host.reader.project("r", Tally).seqs == list(range(1, number + 2))
+            await host.signal("r", "OPEN" if number % 2 == 0 else "CLOSE")
+    async with open_host(home) as host:
+        assert host.reader.project("r", Tally).seqs == list(range(1, 9))

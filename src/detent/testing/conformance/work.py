@@ -1,0 +1,162 @@
+"""Work: retries, branches side by side, cancelling, pausing, and going on after a restart."""
+
+import asyncio
+from pathlib import Path
+
+from detent.core import (
+    Action,
+    Branch,
+    Contract,
+    EffectFailed,
+    Machine,
+    Outcome,
+    Retry,
+    Status,
+    effect,
+    table,
+)
+from detent.testing.conformance.stage import (
+    DOING,
+    HandClock,
+    OpenHost,
+    Outside,
+    one,
+    until,
+)
+
+
+async def check_retries_with_backoff_across_a_restart(open_host: OpenHost, home: Path) -> None:
+    clock = HandClock()
+    calls: list[Contract] = []
+
+    async def perform(contract: Contract) -> Outcome:
+        calls.append(contract)
+        if len(calls) < 3:
+            raise EffectFailed("not yet")
+        return Outcome({"ok": True})
+
+    flaky = effect("flaky", kind="irreversible")(perform)
+    machine = one(Action("try_it", "flaky", {"n": 1}, retry=Retry(limit=5, delay_s=100.0, delay_s_max=1000.0)))
+    async with open_host(home, [flaky], clock) as host:
+        run = await host.start(machine)
+        run = await until(host, run.id, lambda run: run.wake_at > 0)
+        assert run.contracts[0].attempt == 2
+    async with open_host(home, [flaky], clock) as host:
+        await host.recover()
+        assert len(calls) == 1
+        clock.move(run.wake_at - clock.now())
+        run = await until(host, run.id, lambda run: run.wake_at > 0 and run.contracts[0].attempt == 3)
+        clock.move(run.wake_at - clock.now())
+        run = await until(host, run.id, lambda run: run.ended is not None)
+        assert run.status is Status.COMPLETED
+        assert [c.attempt for c in calls] == [1, 2, 3]
+        assert len({c.key for c in calls}) == 1
+
+
+async def check_contracts_go_on_side_by_side(open_host: OpenHost, home: Path) -> None:
+    meeting = asyncio.Barrier(5)
+
+    async def perform(contract: Contract) -> Outcome:
+        await meeting.wait()  # only passes if all five are at work at once
+        return Outcome({"n": contract.input["n"]})
+
+    inner = Action("part", "meet", {"n": "{{ item }}"})
+    machine = one(
+        Action("all", "branches", branches=(Branch("one", (inner,)),), each="{{ [1, 2, 3, 4, 5] }}"),
+        name="parallel",
+    )
+    async with open_host(home, [effect("meet", kind="idempotent")(perform)]) as host:
+        run = await host.settled((await host.start(machine)).id)
+        assert run.status is Status.COMPLETED, run.error
+        assert [item["n"] for item in run.results["all"]["items"]] == [1, 2, 3, 4, 5]
+
+
+async def check_cancel_stops_effects(open_host: OpenHost, home: Path) -> None:
+    stopped = asyncio.Event()
+    begun = asyncio.Event()
+
+    async def perform(_: Contract) -> Outcome:
+        begun.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            stopped.set()
+        raise AssertionError
+
+    async with open_host(home, [effect("slow", kind="idempotent")(perform)]) as host:
+        run = await host.start(one(Action("a", "slow")))
+        await begun.wait()
+        run = await host.cancel(run.id, by="ann", reason="changed my mind")
+        assert run.status is Status.CANCELLED
+        await stopped.wait()
+        assert run.error is not None
+        assert run.error.message == "changed my mind"
+
+
+async def check_cancel_in_the_moment_of_starting(open_host: OpenHost, home: Path) -> None:
+    """An irreversible call that has not left yet must not leave any more, and leaves no doubt behind."""
+    outside = Outside()
+    async with open_host(home, [outside.effect()]) as host:
+        starting = asyncio.ensure_future(host.start(DOING, {"amount": 1}, run_id="r"))
+        await asyncio.sleep(0)  # let the start be folded, not more
+        run = await host.cancel("r")
+        await starting
+        run = await host.settled("r")
+        assert run.status is Status.CANCELLED
+        assert not outside.deeds
+        run = await host.settled((await host.start(DOING, {"amount": 1})).id)
+        assert run.status is Status.COMPLETED, "the key of what was never done must be free"
+
+
+async def check_hold_and_release_across_a_restart(open_host: OpenHost, home: Path) -> None:
+    outside = Outside()
+    machine = Machine(
+        "held",
+        "idle",
+        transitions=table("""
+            idle GO work
+            work - done
+        """),
+        work={"work": (Action("deed", "do", {"n": 1}),)},
+        ends={"done": Status.COMPLETED},
+    )
+    async with open_host(home, [outside.effect()]) as host:
+        run = await host.start(machine)
+        assert (await host.hold(run.id, by="ann")).is_held
+        run = await host.signal(run.id, "GO")
+        assert (run.status, outside.deeds) == (Status.WAITING, [])
+    async with open_host(home, [outside.effect()]) as host:
+        await host.recover()
+        assert (await host.settled(run.id)).is_held
+        assert not outside.deeds
+        await host.release(run.id, by="ann")
+        assert (await host.settled(run.id)).status is Status.COMPLETED
+        assert len(outside.deeds) == 1
+
+
+async def check_a_restart_goes_on_where_it_stopped(open_host: OpenHost, home: Path) -> None:
+    """A host that closes in the middle of a long story leaves it so that the next one goes on by itself."""
+    release = asyncio.Event()
+    begun = asyncio.Event()
+    done: list[int] = []
+
+    async def perform(contract: Contract) -> Outcome:
+        begun.set()
+        await release.wait()
+        done.append(contract.input["n"])
+        return Outcome({})
+
+    steps = [Action(f"s{n}", "step", {"n": n}) for n in range(3)]
+    step = effect("step", kind="irreversible", settle_s=0.0)(perform)
+    async with open_host(home, [step]) as host:
+        run = await host.start(one(*steps))
+        await begun.wait()
+        closing = asyncio.ensure_future(getattr(host, "close")(30.0))  # noqa: B009  # beside the verbs
+        await asyncio.sleep(0)
+        release.set()
+        await closing
+    assert done == [0], "what was at work may finish, nothing new may begin"
+    async with open_host(home, [step]) as host:
+        assert await host.recover() == (run.id,)
+        run = await host.settled(run.id)
+        assert (run.status, done) == (Status.COMPLETED, [0, 1, 2])
