@@ -267,7 +267,7 @@ def test_a_settle_that_cannot_be_meant_says_what_is_missing(detent: Detent, word
 
 def test_doctor_says_which_claims_differ_from_the_events_and_repairs_them(detent: Detent) -> None:
     run_id = paid(detent, "ann")["run_id"]
-    assert "they are what the events say" in detent("doctor").out
+    assert "they match the events" in detent("doctor").out
     with sqlite3.connect(detent.folder / ".detent" / "journal.db") as db:
         db.execute("delete from claims")
         db.execute("insert into claims values ('global', 'bank.pay:made-up', ?, 'working/pay/9', '', 0)", (run_id,))
@@ -279,7 +279,7 @@ def test_doctor_says_which_claims_differ_from_the_events_and_repairs_them(detent
     assert "made-up" in detent("log", "--all", "--verify", code=1).out
     repaired = detent("doctor", "--repair").out
     assert repaired.count("repaired:") == 2
-    assert "they are what the events say" in detent("doctor").out
+    assert "they match the events" in detent("doctor").out
     detent("log", "--all", "--verify")
     again = detent("run", "bank.py:PAY", "--set", "to=ann", "--json", code=3).json
     assert again["waiting"][0]["earlier"]["run_id"] == run_id, "the deed is known again"

@@ -60,12 +60,12 @@ async def reject(caller: Caller, run: str, contract: str, comment: str, by: str)
 @verb("answer")
 @run_argument
 @contract_argument
-@click.option("--data", default=None, metavar="JSON", help=_("What was filled in, for a form."))
+@click.option("--data", default=None, metavar="JSON", help=_("The answers to a form."))
 @click.option(
     "--outcome", type=click.Choice([*OUTCOMES, USE]),
-    help=_("What became of a deed nobody is sure about; or `use` the result of the same deed, done before."),
+    help=_("The outcome of a call in doubt; or `use` the result of the same call, made before."),
 )  # fmt: skip
-@click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened` or `use`: what it gave."))
+@click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened` or `use`: its result."))
 @comment_option
 @no_wait_option
 @by_option
