@@ -50,7 +50,7 @@ def figures() -> Iterator[Figure]:
             async with EmbeddedHost(home, effects(home, model=answer)) as host:
                 for _ in range(TURNS):
                     begun = time.perf_counter()
-                    past = history(host.journal, "s")
+                    past = history(host.reader, "s")
                     tools = tools_of(host.effects, {}, ())
                     run = await begin(host, "s", "I prefer tea", said=past.said, facts=past.facts, tools=tools,
                                       settings=settings_of(home))  # fmt: skip

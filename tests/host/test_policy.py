@@ -212,10 +212,10 @@ async def test_a_machine_that_asks_by_kind_is_answered_by_an_allow_rule(tmp_path
 
 async def test_the_default_asks_where_the_author_does_not_and_is_content_where_he_does(tmp_path: Path) -> None:
     async with host_at(tmp_path, policy(default={"irreversible": "ask"}), Outside().effect("pay")) as host:
-        for machine in (PAY, ASKING):
+        for edited, machine in enumerate((PAY, ASKING), start=2):
             run = await host.settled((await host.start(machine, {"amount": 1})).id)
             (contract,) = run.waiting
-            await host.answer(run.id, contract.id, {"approved": True, "by": "ann", "args": {"amount": run.id}})
+            await host.answer(run.id, contract.id, {"approved": True, "by": "ann", "args": {"amount": edited}})
             assert (await host.settled(run.id)).status is Status.COMPLETED
 
 

@@ -562,7 +562,7 @@ def test_after_a_kill_an_idempotent_deed_is_done_again(detent: Detent) -> None:
     detent.touch("go")
     resumed = detent("resume", "--json").json
     assert [run["status"] for run in resumed["runs"]] == ["completed"]
-    assert detent("resume").out == "nothing to take up\n"
+    assert detent("resume").out == "nothing to resume\n"
 
 
 # machines read, people read

@@ -50,7 +50,7 @@ def resumed(draft: Draft, contract: Contract, event: ContractMoved, actor: str) 
     if question.reason in ("event", "timer"):
         awaited = "a signal" if question.reason == "event" else "a time"
         raise NotWaiting(f"`{contract.id}` waits for {awaited}, not for an answer")
-    said = _answer(event.result)
+    said = answer_of(event.result)
     is_policy, actor = actor == POLICY, said.by or actor
     is_void = (
         said.approved is False and event.error is not None
@@ -105,13 +105,54 @@ def _check_rule(contract: Contract, question: Question, is_void: bool) -> None:
         raise Refused(f"no rule can answer `{contract.id}`: it asks for more than a yes")
 
 
+def misfit(contract: Contract, said: Answer) -> str:
+    """Why an answer does not fit what a contract asks; nothing when it does.
+
+    Hosts ask this before an answer becomes an event. A fold never does: what was taken once must be taken again.
+    """
+    question = contract.question
+    if question is None or not contract.is_asking:
+        return ""  # the fold says what it waits for instead
+    if said.outcome or question.reason == "outcome_unknown":
+        return _misfit_outcome(contract.id, question, said.outcome)
+    if question.reason == "form" and said.approved and said.data is None and problems(question.schema, None):
+        return f"`{contract.id}` asks for a form to be filled in; say `data`, or `approved: false`"
+    if question.reason == "approval" and said.approved is None:
+        return f"`{contract.id}` asks for yes or no; say `approved: true` or `approved: false`"
+    if said.args is not None:
+        return "; ".join(problems(arguments_schema(contract), said.args, "args"))
+    return ""
+
+
+def _misfit_outcome(contract_id: str, question: Question, outcome: str) -> str:
+    is_doubt, is_use = question.reason == "outcome_unknown", outcome == "use"
+    if is_doubt and (not outcome or is_use):
+        return f"nobody knows whether `{contract_id}` has happened; say `outcome`: happened, not_happened or give_up"
+    if is_use and not question.earlier:
+        return f"`{contract_id}` was not done before: there is no result to use; say `approved` or `data`"
+    if is_doubt or is_use:
+        return ""
+    ways = "`approved`, or `outcome: use`" if question.earlier else "`approved` or `data`"
+    return f"there is no doubt about `{contract_id}`: it has not been done yet; say {ways}"
+
+
+def arguments_schema(contract: Contract) -> dict[str, Any]:
+    """What edited arguments must fit: the asker's own schema, else the types the present ones have."""
+    asked = contract.question
+    if asked is not None and asked.schema:
+        return asked.schema
+    named = {key: TYPES.get(type(value)) for key, value in contract.input.items()}
+    return {"type": "object", "properties": {key: {"type": kind} for key, kind in named.items() if kind}}
+
+
 def say_rule(draft: Draft, contract: Contract, said: Any) -> None:
     """Note which rule decided what, for the trace."""
     if isinstance(said, dict) and said.get("rule"):
         draft.say("policy", event=str(said.get("decision", "")), subject=contract.id, value=said["rule"], values=said)
 
 
-def _answer(result: Any) -> Answer:
+def answer_of(result: Any) -> Answer:
+    """What somebody said, if it can be an answer at all."""
     try:
         return msgspec.convert(result if result is not None else {}, Answer)
     except msgspec.ValidationError as error:
@@ -313,6 +354,7 @@ POLICY = "policy"  # who moves a contract when a rule decides, and where questio
 JOURNAL = "journal"  # who answers when the action says beforehand that an earlier result will do
 AGENTS = ("agent", "reasoning")  # who wants things done and so may never approve them; `agent:NAME` as well
 DEEDS: dict[str, Deed] = {"none": "none", "possible": "possible", "done": "done"}
+TYPES = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
 EXPIRED = {
     "event": "timeout.event",
     "approval": "timeout.approval",

@@ -4,7 +4,7 @@ A verb of the host returns when its event is on disk, and `Refused` means that n
 disturbs anybody: it works in any thread, beside whoever writes, and answers in bounded time however long a run is.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -31,6 +31,8 @@ from detent.host.reading import (
     Summary,
 )
 from detent.host.standing import Standing
+
+FindEffects = Callable[[str], Mapping[str, Effect]]  # the effects of a definition's source
 
 
 class Host(Protocol):
@@ -159,6 +161,10 @@ class EntryStream(News, Protocol):
         """The run that is followed."""
 
     @property
+    def seq(self) -> int:
+        """The number of the last entry given."""
+
+    @property
     def run(self) -> Run:
         """The run as of the last entry given."""
 
@@ -191,6 +197,12 @@ class Reader(Protocol):
     def standing(self, run_id: str) -> Standing:
         """Where a run stands."""
 
+    def at_hand(self, run_id: str) -> tuple[Standing, tuple[Entry, ...]] | None:
+        """Where a run stands and why, if memory has both: it takes no time. None: ask for them."""
+
+    def attend(self) -> None:
+        """Keep in memory what moved lately, for this process shows it to people."""
+
     def at(self, run_id: str, seq: int) -> Standing:
         """The run as it was after one of its events."""
 
@@ -218,14 +230,14 @@ class Reader(Protocol):
     def verify(self, run_id: str) -> Proof:
         """Replay a run from its first event and check every hash."""
 
-    def transcript(self, run_ids: Iterable[str]) -> Iterator[str]:
+    def transcript(self, run_ids: Iterable[str]) -> Generator[str, None, None]:
         """Runs as lines of JSON that anybody can verify without detent."""
 
     def list(self, query: Query = ...) -> Page:
         """One page of runs, newest first."""
 
-    def waiting(self, limit: int) -> Sequence[Summary]:
-        """Runs with a question for people, oldest first."""
+    def waiting(self, limit: int = ...) -> Sequence[Summary]:
+        """Runs with a question for people, oldest first; all of them, unless a limit is given."""
 
     def waiting_count(self) -> int:
         """How many runs have a question for people."""

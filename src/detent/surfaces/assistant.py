@@ -10,15 +10,11 @@ from detent.core.deed import Effect
 from detent.core.status import Status
 from detent.define import find_effects
 from detent.errors import DefinitionError, Refused
-from detent.host.embedded.live import load
-from detent.host.embedded.reader import entries
 from detent.surfaces.source import of_agent
 
 if TYPE_CHECKING:
     from detent.core.run import Run
-    from detent.host.embedded import EmbeddedHost
-    from detent.host.embedded.journal import Journal
-    from detent.host.port import OpenHost as SharedHost
+    from detent.host.port import Host, Reader
 
 WEBHOOK = "detent.webhook"  # the server's own, for its hooks
 TURNS_READ = 10  # of a session's past
@@ -85,21 +81,21 @@ class Past(NamedTuple):
     facts: list[dict[str, Any]]
 
 
-def history(journal: "Journal", session: str) -> Past:
+def history(reader: "Reader", session: str) -> Past:
     """What a new turn must know of its session.
 
     The newest turn was told of everything before it, so of the older ones only those are read that moved after it
     began, or that were cancelled: a turn must not cost more the longer its session is.
     """
-    turns = [record.summary for record in journal.session(session, TURNS_READ)]
+    turns = reader.session(session, TURNS_READ)
     if not turns:
         return Past([], [], [])
     since = turns[0].started_at
-    runs = [load(journal, turn.run_id).run for turn in turns
+    runs = [reader.standing(turn.run_id).run for turn in turns
             if turn is turns[0] or turn.updated_at > since or turn.status is Status.CANCELLED]  # fmt: skip
     facts, news = list[dict[str, Any]](), list[dict[str, str]]()
     for run in reversed(runs):
-        fact = left(run, ledger_of(journal, run.id)) if run.ended is Status.CANCELLED else None
+        fact = left(run, ledger_of(reader, run.id)) if run.ended is Status.CANCELLED else None
         if fact is None:
             continue
         facts.append(fact)
@@ -108,19 +104,19 @@ def history(journal: "Journal", session: str) -> Past:
     return Past(past(runs), news, facts)
 
 
-def ledger_of(journal: "Journal", run_id: str) -> Ledger:
+def ledger_of(reader: "Reader", run_id: str) -> Ledger:
     """What the journal says was done in a turn."""
-    return Ledger(run_id).read(entries(journal, run_id))
+    return reader.project(run_id, Ledger)
 
 
-def ledgers(journal: "Journal", session: str, limit: int = 1000) -> Iterable[Ledger]:
+def ledgers(reader: "Reader", session: str, limit: int = 1000) -> Iterable[Ledger]:
     """What was done in every turn of a session, oldest first."""
-    for record in reversed(journal.session(session, limit)):
-        yield ledger_of(journal, record.summary.run_id)
+    for turn in reversed(reader.session(session, limit)):
+        yield ledger_of(reader, turn.run_id)
 
 
 async def begin(
-    host: "SharedHost | EmbeddedHost",
+    host: "Host",
     session: str,
     message: str,
     *,

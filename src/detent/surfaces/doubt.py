@@ -2,18 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from detent.errors import JournalError, Refused
-from detent.host.embedded.family import family
-from detent.host.embedded.journal import Journal, record_of_row
-from detent.host.embedded.listing import OPEN
+from detent.errors import Refused
+from detent.host.port import Host, Reader
 from detent.host.reading import Summary
-
-if TYPE_CHECKING:
-    from detent.host.port import OpenHost as SharedHost
 
 AT_ONCE = 16  # answers under way; those of one moment are written together
 UNTOLD = "its probe cannot tell, or it has none"
@@ -52,36 +47,30 @@ class Settled(msgspec.Struct, frozen=True, omit_defaults=True):
     status: str = ""  # of the run, afterwards
 
 
-def open_doubts(journal: Journal) -> list[Doubt]:
+def open_doubts(reader: Reader) -> list[Doubt]:
     """Every open doubt, oldest runs first."""
-    found: list[Doubt] = []
-    for row in journal.rows(f"{journal.summary} {OPEN} order by no", ()):
-        try:
-            found += _doubts(record_of_row(row).summary)
-        except JournalError:
-            continue  # a damaged row must not hide the doubts of the others
-    return found
+    return [doubt for summary in reader.waiting() for doubt in _doubts(summary)]
 
 
-def chosen(journal: Journal, runs: Sequence[str] = (), effect: str = "") -> tuple[list[Doubt], list[str]]:
+def chosen(reader: Reader, runs: Sequence[str] = (), effect: str = "") -> tuple[list[Doubt], list[str]]:
     """The open doubts that are meant, and those of the runs that have none.
 
     Runs bring those of the runs they have started; an effect narrows the choice; without both, all are meant.
     """
-    doubts = [one for one in open_doubts(journal) if effect in ("", one.effect)]
+    doubts = [one for one in open_doubts(reader) if effect in ("", one.effect)]
     if not runs:
         return doubts, []
-    below = {run_id: _below(journal, run_id) for run_id in dict.fromkeys(runs)}
+    below = {run_id: _below(reader, run_id) for run_id in dict.fromkeys(runs)}
     wanted = set().union(*below.values())
     have = {one.run_id for one in doubts}
     idle = [run_id for run_id, kin in below.items() if not kin & have]
     return [one for one in doubts if one.run_id in wanted], idle
 
 
-def _below(journal: Journal, run_id: str) -> set[str]:
+def _below(reader: Reader, run_id: str) -> set[str]:
     """A run and everything it has started."""
     found = {run_id}
-    for one in family(journal, run_id):  # parents come before their children
+    for one in reader.family(run_id):  # parents come before their children
         if one.parent.partition(" ")[0] in found:
             found.add(one.run_id)
     return found
@@ -107,7 +96,7 @@ def _doubts(summary: Summary) -> Iterator[Doubt]:
         )
 
 
-async def settle(host: "SharedHost", doubts: Sequence[Doubt], said: Mapping[str, Any] | None) -> list[Settled]:
+async def settle(host: Host, doubts: Sequence[Doubt], said: Mapping[str, Any] | None) -> list[Settled]:
     """Answer each doubt with what was said, or ask its probe; one that is refused does not stop the others."""
     free = asyncio.Semaphore(AT_ONCE)
 
@@ -120,7 +109,7 @@ async def settle(host: "SharedHost", doubts: Sequence[Doubt], said: Mapping[str,
     return [task.result() for task in begun]
 
 
-async def _settled(host: "SharedHost", doubt: Doubt, said: Mapping[str, Any] | None) -> Settled:
+async def _settled(host: Host, doubt: Doubt, said: Mapping[str, Any] | None) -> Settled:
     problem = ""
     try:
         if said is None:

@@ -35,10 +35,10 @@ from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.ruling import Rulings
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
+from detent.host.port import FindEffects
 
 T = TypeVar("T")
 LIVE_MAX = 2000
-FindEffects = Callable[[str], Mapping[str, Effect]]
 
 
 class Drive:
@@ -76,7 +76,7 @@ class Drive:
         self._onlookers: dict[str, list[Hear]] = {}
         self.reader = reader or JournalReader(home, is_inline=is_inline)
         self._is_reader_ours = reader is None
-        self._followed = self.reader.tail.runs
+        self._tail = self.reader.tail
         self.ear: Pass | None = None  # hears the effects of every run; called like an onlooker
         self.problems: dict[str, str] = {}
         self.stopped: dict[str, str] = {}  # runs whose journal broke off, and why; until they are recovered
@@ -189,7 +189,7 @@ class Drive:
 
     def _fold_all(self, live: Live, batch: Batch, todo: deque[Event], deeds: "_Deeds") -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
-        has_notes, is_followed = live.machine.chart.has_notes, live.run.id in self._followed
+        has_notes, is_followed = live.machine.chart.has_notes, self._tail.is_attentive or live.run.id in self._tail.runs
         while todo:
             before = live.run
             try:
@@ -276,14 +276,14 @@ class Drive:
         if batch.notes:
             self.outbox.post(batch.notes)
         live.kept = Kept(deeds.run, batch.events[-1][4], live.machine)
-        if self.reader.tail.followers:
-            self.reader.tail.wrote(live.run.id, deeds.entries)
+        if done is not None and not done.done():
+            done.set_result(deeds.run)  # first in the queue: whoever asked for it is answered before the onlookers
+        if deeds.entries or self._tail.followers:
+            self._tail.wrote(live.run.id, deeds.entries, live.kept)
         for contract in deeds.aborts:
             self.attempts.abort(live, contract)
         for contract_id in deeds.performs:
             self.attempts.begin(live, contract_id)
-        if done is not None and not done.done():
-            done.set_result(deeds.run)
         self._after(live, deeds.run)
 
     def _after(self, live: Live, run: Run) -> None:
@@ -346,6 +346,7 @@ class Drive:
         await self.write(batch)
         for run_id in runs:
             self._live.pop(run_id, None)
+            self._tail.forget(run_id)
 
     async def write(self, batch: Batch) -> None:
         """Write what is no event of a run; returns when it is on disk."""

@@ -5,6 +5,7 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
+from detent.core.answer import answer_of, misfit
 from detent.core.contract import Contract
 from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, RETRY, RULES, ContractMoved, Signalled, Started
 from detent.core.history import Entry
@@ -108,6 +109,8 @@ class EmbeddedHost(Drive):
             raise Refused(f"`{said['by']}`: names that begin with `{SPEAKER}` are the policy's own")
         if contract is not None:
             self._check_stopped(run_id, contract, said)
+            if problem := misfit(contract, answer_of(said)):
+                raise Refused(problem)
         is_open = contract is not None and contract.is_asking
         if self.timers.ring_first(live.run) and is_open and live.run.contract(contract_id) is None:
             raise NotWaiting(f"the time for an answer to `{contract_id}` is over")

@@ -2,9 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -16,11 +15,12 @@ from detent.errors import DetentError, Unknown
 from detent.host.embedded import family, reader, retention
 from detent.host.embedded.claim_check import differences
 from detent.host.embedded.file import VERSION
+from detent.host.embedded.following import Following, Watching
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import Kept, Live, load, seq_at
 from detent.host.embedded.projector import ProjectionRow, Projector
-from detent.host.embedded.tail import Bell, Tail, Watched
+from detent.host.embedded.tail import Tail
 from detent.host.embedded.transcript import transcript
 from detent.host.projection import P, Why
 from detent.host.reading import (
@@ -43,8 +43,8 @@ IDLE_MAX = 4  # connections kept for the next question
 POLL_S = 0.015  # how often the file is looked at while somebody follows and another process writes
 TROUBLE_S = 1.0
 AT_ONCE = 500  # events in one message about all runs
+EVERY = 2**31
 DEPTH_MAX = 8  # of children that are asked for their questions
-CATCH_UP = 100  # entries read at once for a follower that is behind
 
 
 Q = ParamSpec("Q")
@@ -59,59 +59,6 @@ class Memory(Protocol):
 
     def keep_projection(self, row: ProjectionRow) -> None:
         """Write what a projection has made, as a cache."""
-
-
-class Following:
-    """A reader's place in the entries of one run."""
-
-    def __init__(self, owner: "JournalReader", watched: Watched, run_id: str, after: int) -> None:
-        self._owner, self._watched, self.run_id = owner, watched, run_id
-        self._rung = watched.bell.take()
-        self._behind: reader.Follower | None = None  # its own fold, while it is behind what memory keeps
-        self.seq = after  # of the last entry given
-        self.run = Run(id=run_id)  # as of that entry
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the run has ended and everything was given."""
-        return self.run.ended is not None
-
-    def more(self) -> Sequence[Entry]:
-        """The next entries; none when there are no more for now."""
-        self._rung = self._watched.bell.take()
-        found = self._watched.since(self.seq)
-        if found is None:
-            found = self._read()
-        if found:
-            self.seq, self.run = found[-1].seq, found[-1].run
-        return found
-
-    async def wait(self) -> None:
-        """Return when there may be more."""
-        await self._rung.wait()
-
-    def _read(self) -> list[Entry]:
-        with self._owner.journal() as journal:
-            behind = self._behind
-            if behind is None or behind.run.seq < self.seq:  # memory has kept up meanwhile: begin again from near
-                if journal.record(self.run_id) is None:
-                    return []
-                behind = self._behind = reader.Follower(journal, self.run_id, self.seq)
-            found = list(islice((entry for entry in behind.more(journal=journal) if entry.seq > self.seq), CATCH_UP))
-        self.run = behind.run  # also when nothing is new, for the run may have ended
-        return found
-
-
-class Watching:
-    """Somebody who looks again whenever something was written."""
-
-    def __init__(self, bell: Bell) -> None:
-        self._bell, self._rung = bell, bell.take()
-
-    async def wait(self) -> None:
-        """Return when there may be something new since this was last called."""
-        await self._rung.wait()
-        self._rung = self._bell.take()
 
 
 class JournalReader:
@@ -180,11 +127,28 @@ class JournalReader:
 
     def standing(self, run_id: str) -> Standing:
         """Where a run stands: from memory where this process drives it, else folded from the latest snapshot."""
-        kept = self.memory.kept(run_id) if self.memory is not None else None
+        kept = self.kept(run_id)
         if kept is not None:
-            return Standing(kept.run, kept.machine, kept.head.hex(), kept.run.seq)
+            return _remembered(kept)
         with self.journal() as journal:
             return _standing(load(journal, run_id))
+
+    def kept(self, run_id: str) -> Kept | None:
+        """A run as it is on disk; None when it is not in memory."""
+        if self.memory is None:
+            return None
+        watched = self.tail.runs.get(run_id)  # also when it has ended, and so is not driven any more
+        return self.memory.kept(run_id) or (None if watched is None else watched.kept)
+
+    def at_hand(self, run_id: str) -> tuple[Standing, tuple[Entry, ...]] | None:
+        """Where a run stands and why, if memory has both: nothing is read and nothing folded."""
+        kept = self.kept(run_id)
+        why = None if kept is None else self._projector.at_hand(run_id, Why, kept.run.seq)
+        return None if kept is None or why is None else (_remembered(kept), tuple(why.entries))
+
+    def attend(self) -> None:
+        """Keep in memory what moved lately, as long as this process holds the journal: people will look at it."""
+        self.tail.is_attentive = True
 
     def at(self, run_id: str, seq: int) -> Standing:
         """The run as it was after one of its events."""
@@ -244,7 +208,7 @@ class JournalReader:
         with self.journal() as journal:
             return reader.verify(journal, run_id)
 
-    def transcript(self, run_ids: Iterable[str]) -> Iterator[str]:
+    def transcript(self, run_ids: Iterable[str]) -> Generator[str, None, None]:
         """Runs as lines of JSON that anybody can verify without detent."""
         with self.journal() as journal:
             yield from transcript(journal, [_record(journal, run_id) for run_id in run_ids])
@@ -258,8 +222,8 @@ class JournalReader:
             found = journal.search(query)
             return Page([record.summary for record in found.records], found.next, tuple(journal.damaged.values()))
 
-    def waiting(self, limit: int) -> Sequence[Summary]:
-        """Runs with a question for people, oldest first."""
+    def waiting(self, limit: int = EVERY) -> Sequence[Summary]:
+        """Runs with a question for people, oldest first; all of them, unless a limit is given."""
         with self.journal() as journal:
             return [record.summary for record in journal.waiting(limit)]
 
@@ -343,7 +307,9 @@ class JournalReader:
             raise Unknown(f"there is no run {run_id}")
         with self.following(run_id, after) as place:
             while not self._is_closed:
-                found = await self._aside(place.more)
+                found = place.at_hand()
+                if found is None:
+                    found = await self._aside(place.more)
                 for entry in found:
                     yield entry
                 if place.is_over:
@@ -425,6 +391,10 @@ def _check_seq(record: Record, seq: int) -> None:
     last = record.summary.seq
     if not 1 <= seq <= last:
         raise Unknown(f"run {record.summary.run_id} has the events 1 to {last}, not {seq}")
+
+
+def _remembered(kept: Kept) -> Standing:
+    return Standing(kept.run, kept.machine, kept.head.hex(), kept.run.seq)
 
 
 def _waiting(journal: Listing, members: Iterable[Member]) -> Iterator[Run]:

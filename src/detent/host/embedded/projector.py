@@ -6,7 +6,7 @@ its class or damaged is made again from the entries.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.core.history import Entry
@@ -82,22 +82,51 @@ class Projector:
                     self._made.pop(key, None)  # it may have taken half of an entry
                 raise
             self._write(run_id, made)
-        with self._lock:
-            self._made[key] = made
-            self._made.move_to_end(key)
-            while len(self._made) > KEPT_MAX:
-                self._made.popitem(last=False)
+        self._keep(key, made)
         result: Any = made.projection
         return result  # type: ignore[no-any-return]
 
     def _catch_up(self, run_id: str, made: Made) -> None:
-        watched = self._reader.tail.runs.get(run_id)
-        fresh = watched.since(made.seq) if watched is not None and made.seq else None
+        kept = self._reader.kept(run_id)
+        fresh = None if kept is None else self._remembered(run_id, made.seq, kept.run.seq)
         if fresh is not None:
             made.take(fresh)
             return
         with self._reader.journal() as journal:
             made.read_on(journal, run_id)
+
+    def _remembered(self, run_id: str, seq: int, upto: int) -> Sequence[Entry] | None:
+        """The entries after one, if memory has all of them; None: the file has to be read."""
+        if seq >= upto:
+            return ()
+        watched = self._reader.tail.runs.get(run_id)
+        found = None if watched is None else watched.since(seq)
+        return found if found and found[-1].seq >= upto else None
+
+    def at_hand(self, run_id: str, projection: type[P], upto: int) -> P | None:
+        """A projection that has taken everything up to an event, if memory alone is enough for that."""
+        key = (run_id, projection)
+        with self._lock:
+            made = self._made.get(key) or Made(projection(run_id))
+        if not made.lock.acquire(blocking=False):
+            return None  # somebody is at it
+        try:
+            fresh = self._remembered(run_id, made.seq, upto)
+            made.take(fresh or ())
+        finally:
+            made.lock.release()
+        if fresh is None:
+            return None
+        self._keep(key, made)
+        result: Any = made.projection
+        return result  # type: ignore[no-any-return]
+
+    def _keep(self, key: tuple[str, type[Projection]], made: Made) -> None:
+        with self._lock:
+            self._made[key] = made
+            self._made.move_to_end(key)
+            while len(self._made) > KEPT_MAX:
+                self._made.popitem(last=False)
 
     def _begun(self, run_id: str, projection: type[P]) -> Made:
         """One that is near the end already where that can be: its latest entries are enough, or a row has it."""

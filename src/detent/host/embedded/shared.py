@@ -24,7 +24,6 @@ from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer, Refused
 from detent.host.embedded.door import Door
-from detent.host.embedded.drive import FindEffects
 from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.knock import (
@@ -41,6 +40,7 @@ from detent.host.embedded.knock import (
     run_of,
 )
 from detent.host.embedded.lock import Lock
+from detent.host.port import FindEffects
 from detent.host.reading import Query, Summary
 from detent.host.run_id import new_run_id
 
@@ -83,6 +83,7 @@ class SharedHost:
         self._door: Door | None = None
         self._ear: Pass | None = None
         self._is_open = self._is_closed = False
+        self.grace_s: float | None = None  # so long may what is under way go on at the end; None: until it is done
         self._opening = asyncio.Lock()
         self.on_silence: Callable[[], None] = lambda: None  # the holder does not answer; a verb that waits waits on
         self.given_up = ""  # what is known of the verb that was last given up on: "withdrawn", or "perhaps" done
@@ -111,7 +112,7 @@ class SharedHost:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Let go of the journal; after an error without waiting for what is under way."""
-        await self.close(is_hurried=kind is not None)
+        await self.close(is_hurried=kind is not None and self.grace_s is None, grace_s=self.grace_s)
 
     async def open(self) -> None:
         """Take the journal, or find the process that holds it. `async with` calls this for you."""
@@ -391,13 +392,17 @@ def open_host(
     notify: str = "notify",
     command: str = "",
     reader: JournalReader | None = None,
+    grace_s: float | None = None,
+    **settings: Any,
 ) -> SharedHost:
     """A host on a journal that other processes may be using too; policy and notifier hold while it is the driver.
 
     Use it with `async with`. `command` is what others are told of this process while it holds the journal. A reader
-    that is given is used, and left open.
+    that is given is used, and left open. With `grace_s`, what is under way at the end has only so long to finish.
     """
-    return SharedHost(home, effects, find_effects, command, reader, policy=policy, notify=notify)
+    host = SharedHost(home, effects, find_effects, command, reader, policy=policy, notify=notify, **settings)
+    host.grace_s = grace_s
+    return host
 
 
 def _check(given: dict[str, Any]) -> None:

@@ -1,18 +1,22 @@
 """The tail of the journal: who follows which run, and the newest entries of those runs.
 
 The process that holds the journal tells it what was written, so its followers fold nothing. In any other process it
-looks at the file, once for all followers, as long as there are any.
+looks at the file, once for all followers, as long as there are any. A process that shows runs to people has it attend
+to what moved lately as well, for that is what they look at next.
 """
 
 import asyncio
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from detent.core.history import Entry
+from detent.host.embedded.live import Kept
 
 KEPT = 256  # entries of a run that is followed
+LATELY = 64  # runs that moved lately and that nobody follows
+LATELY_KEPT = 32  # entries of such a run
 
 
 class Bell:
@@ -37,16 +41,27 @@ class Watched:
     def __init__(self) -> None:
         self.followers = 0
         self.bell = Bell()
-        self._entries: deque[Entry] = deque(maxlen=KEPT)
+        self.kept: Kept | None = None  # as its holder has written it last
+        self._entries: deque[Entry] = deque()
         self._lock = threading.Lock()  # readers in other threads look on too
 
-    def take(self, entries: Sequence[Entry]) -> None:
+    def take(self, entries: Sequence[Entry], kept: Kept | None) -> None:
         """Keep what was written, and tell."""
+        most = KEPT if self.followers else LATELY_KEPT
         with self._lock:
             if entries and self._entries and entries[0].seq != self._entries[-1].seq + 1:
                 self._entries.clear()  # something was written in between, before anybody followed
             self._entries.extend(entries)
+            while len(self._entries) > most:
+                self._entries.popleft()
+        self.kept = kept
         self.bell.ring()
+
+    def clear(self) -> None:
+        """Forget what was written."""
+        with self._lock:
+            self._entries.clear()
+        self.kept = None
 
     def since(self, seq: int) -> list[Entry] | None:
         """The entries after one; None where what is kept does not reach back that far."""
@@ -58,10 +73,12 @@ class Watched:
 
 
 class Tail:
-    """Every run that is followed in this process."""
+    """Every run that is followed in this process, and those that moved lately if it is attentive."""
 
     def __init__(self) -> None:
         self.runs: dict[str, Watched] = {}  # looked at for every event, so a plain dictionary
+        self.is_attentive = False
+        self._lately: OrderedDict[str, Watched] = OrderedDict()  # those of them that nobody follows
         self.everything = Bell()
         self.is_fed = False  # by the holder in this process; else somebody has to look at the file
         self.followers = 0
@@ -70,6 +87,7 @@ class Tail:
     def watch(self, run_id: str) -> Iterator[Watched]:
         """Follow a run while the block goes on."""
         watched = self.runs.setdefault(run_id, Watched())
+        self._lately.pop(run_id, None)
         watched.followers += 1
         try:
             with self.watch_all():
@@ -77,7 +95,7 @@ class Tail:
         finally:
             watched.followers -= 1
             if not watched.followers and self.runs.get(run_id) is watched:
-                del self.runs[run_id]
+                self._let_go(run_id, watched)
 
     @contextmanager
     def watch_all(self) -> Iterator[None]:
@@ -88,12 +106,32 @@ class Tail:
         finally:
             self.followers -= 1
 
-    def wrote(self, run_id: str, entries: Sequence[Entry]) -> None:
-        """The holder has written something of a run."""
+    def wrote(self, run_id: str, entries: Sequence[Entry], kept: Kept | None = None) -> None:
+        """The holder has written something of a run, which is now as `kept`."""
+        watched = self.runs.get(run_id)
+        if watched is None and self.is_attentive:
+            watched = self.runs[run_id] = Watched()
+        if watched is not None:
+            watched.take(entries, kept)
+            if not watched.followers:
+                self._let_go(run_id, watched)
+        self.everything.ring()
+
+    def _let_go(self, run_id: str, watched: Watched) -> None:
+        """Nobody follows this run: forget it, at once or when so many others have moved since."""
+        self._lately[run_id] = watched
+        self._lately.move_to_end(run_id)
+        while len(self._lately) > (LATELY if self.is_attentive else 0):
+            self.forget(next(iter(self._lately)))
+
+    def forget(self, run_id: str) -> None:
+        """Keep nothing of a run: others have moved since, or it is gone from the journal."""
+        self._lately.pop(run_id, None)
         watched = self.runs.get(run_id)
         if watched is not None:
-            watched.take(entries)
-        self.everything.ring()
+            watched.clear()
+            if not watched.followers:
+                del self.runs[run_id]
 
     def ring_all(self) -> None:
         """Something was written somewhere, or everything comes to an end: let everybody look."""

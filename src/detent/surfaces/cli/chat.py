@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from detent.agents.assistant import Ledger, checked_session, new_session
+from detent.agents.assistant import checked_session, new_session
 from detent.agents.assistant.view import seen_by
 from detent.core.run import Run
 from detent.core.status import Status
@@ -40,16 +40,11 @@ class Chat:
 
     async def turn(self, message: str) -> int:
         """Say something and stay with it until it is answered or waits."""
-        past = self._past() if self.caller.has_journal() else Past([], [], [])
+        past = history(self.caller.reader, self.session) if self.caller.has_journal() else Past([], [], [])
         run = await begin(self.host, self.session, message, said=past.said + past.news, tools=self.tools,
                           source=self.source, by=self.by, facts=past.facts,
                           settings=settings_of(self.caller.home, **self.settings))  # fmt: skip
         return await self.stay(run.id)
-
-    def _past(self) -> Past:
-        reader: Any = self.caller.reader
-        with reader.journal() as journal:
-            return history(journal, self.session)
 
     async def stay(self, run_id: str) -> int:
         """Go on with a turn that was begun."""
@@ -62,18 +57,13 @@ class Chat:
         """Tell where the turn stands."""
         standing = RunReport(self.caller, run.id)
         if self.caller.is_json:
-            ledger = self._ledger(run.id)
+            ledger = ledger_of(self.caller.reader, run.id)
             shown = [seen_by(execution, "diagnosis", run.at) for execution in ledger.executions.values()]
             more = {"session": self.session, "response": run.context.get("response", ""), "executions": shown}
             emit({**standing.envelope(ok=standing.code in (0, 3)), **more})
         elif run.ended is not Status.COMPLETED and not (sys.stdin.isatty() and run.ended is None):
             standing.tell()
         return CODES[run.status]
-
-    def _ledger(self, run_id: str) -> Ledger:
-        reader: Any = self.caller.reader
-        with reader.journal() as journal:
-            return ledger_of(journal, run_id)
 
     async def open_questions(self) -> None:
         """Take up the turns of this session that were left waiting or at work."""
@@ -105,7 +95,7 @@ class Chat:
             if message.strip() == "/tools":
                 self.show_tools()
             elif message.strip() in ("/help", "/?"):
-                self.caller.say(_("Say what you want. /tools shows what can be used, /exit or Ctrl-D ends it."))
+                self.caller.say(_("Type a message. /tools lists the tools, /exit or Ctrl-D ends the chat."))
             elif message.strip():
                 code = await self.turn(message)
         return code
@@ -122,7 +112,7 @@ class Chat:
         choice = chosen_model(str(settings_of(self.caller.home, **self.settings).get("model", "")))
         who = _("model {name}", name=visible(choice.spec))
         if choice.is_builtin:
-            who = _("no model is configured: a few sentences are answered by rules (`detent doctor` says more)")
+            who = _("no model is configured: built-in rules answer a few sentences (see `detent doctor`)")
         names = ", ".join(visible(tool["name"]) for tool in self.tools[:SHOWN_MAX])
         more = ", …" if len(self.tools) > SHOWN_MAX else ""
         self.caller.say(_("session {session}; {who}", session=self.session, who=who), "dim")
@@ -144,10 +134,10 @@ class Chat:
 
 @verb("chat")
 @click.argument("message", default="", metavar="[MESSAGE]")
-@click.option("--session", default="", metavar="NAME", help=_("The conversation to begin or to go on with."))
+@click.option("--session", default="", metavar="NAME", help=_("The conversation to start or continue."))
 @click.option("--tools", "file", default="", metavar="FILE.py", help=_("A Python file whose effects are the tools."))
 @click.option("--tool", "named", multiple=True, metavar="NAME", help=_("A built-in effect to offer as well."))
-@click.option("--model", default="", metavar="MODEL", help=_("Another model than $DETENT_MODEL."))
+@click.option("--model", default="", metavar="MODEL", help=_("The model to use instead of $DETENT_MODEL."))
 @by_option
 async def chat(
     caller: Caller, message: str, session: str, file: str, named: tuple[str, ...], model: str, by: str

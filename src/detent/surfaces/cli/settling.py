@@ -32,9 +32,9 @@ Lines = Iterator[tuple[str, str]]
 @click.argument("runs", metavar="[RUN]…", nargs=-1, shell_complete=complete)
 @click.option("--effect", default="", metavar="NAME", help=_("Only doubts about this effect."))
 @click.option("--all", "is_all", is_flag=True, help=_("Every open doubt."))
-@click.option("--outcome", type=click.Choice(list(OUTCOMES)), help=_("What became of each of them."))
-@click.option("--probe", "is_probed", is_flag=True, help=_("Ask each effect itself whether it happened."))
-@click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened`: what it gave."))
+@click.option("--outcome", type=click.Choice(list(OUTCOMES)), help=_("The outcome of each of them."))
+@click.option("--probe", "is_probed", is_flag=True, help=_("Ask each effect's probe whether the call happened."))
+@click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened`: its result."))
 @comment_option
 @no_wait_option
 @by_option
@@ -44,7 +44,7 @@ async def settle_doubts(
     """List the open doubts, or settle many of them at once."""
     _check(runs, effect, is_all, outcome, is_probed, given["result"])
     named = [caller.find(name).run_id for name in runs]
-    doubts, idle = _doubts(caller, named, effect)
+    doubts, idle = chosen(caller.reader, named, effect) if caller.has_journal() else ([], [])
     if outcome is None and not is_probed:
         return _list(caller, doubts)
     said = None if outcome is None else _said(OUTCOMES[outcome], **given)
@@ -54,14 +54,6 @@ async def settle_doubts(
         if not is_left():
             await _stay(caller, host, [one.run_id for one in found if one.is_settled])
     return _give(caller, [_now(caller, one) for one in found], doubts)
-
-
-def _doubts(caller: Caller, named: Sequence[str], effect: str) -> tuple[list[Doubt], list[str]]:
-    if not caller.has_journal():
-        return [], []
-    reader: Any = caller.reader
-    with reader.journal() as journal:
-        return chosen(journal, named, effect)
 
 
 def _check(runs: Sequence[str], effect: str, is_all: bool, outcome: str | None, is_probed: bool, result: str) -> None:

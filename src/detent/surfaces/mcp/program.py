@@ -42,7 +42,7 @@ from detent.surfaces.mcp.view import Reader
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from detent.host.port import OpenHost as SharedHost
+    from detent.host.port import OpenHost
 
 WAIT_S_MAX = 30.0
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -85,7 +85,7 @@ class Surface:
     """A server over one home; `host` drives runs, here or in the process that has the journal."""
 
     def __init__(
-        self, home: Path, host: "SharedHost", *, folder: Path | None = None, mcp_may_approve_irreversible: bool = False
+        self, home: Path, host: "OpenHost", *, folder: Path | None = None, mcp_may_approve_irreversible: bool = False
     ) -> None:
         self._host = host
         self._reader = Reader(home)
@@ -194,7 +194,7 @@ class Surface:
         ctx: Context,
         data: dict[str, Any] = {},  # noqa: B006
     ) -> Standing:
-        """Tell a run that something happened."""
+        """Send a signal to a run."""
         run_id = self._reader.find(run)
         mark = hashlib.sha256(f"mcp {key}".encode()).hexdigest()[:32]
         await self._host.signal(run_id, event, data, id=mark, by=_client(ctx))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from detent.errors import Refused
 
 if TYPE_CHECKING:
-    from detent.host.port import OpenHost as SharedHost
+    from detent.host.port import OpenHost
 
 
 async def serve(
     home: Path,
-    opened: "Callable[[], AbstractAsyncContextManager[SharedHost]]",
+    opened: "Callable[[], AbstractAsyncContextManager[OpenHost]]",
     *,
     may_approve_irreversible: bool = False,
 ) -> None:

@@ -19,8 +19,7 @@ from detent.core.deed import Effect
 from detent.core.events import ContractMoved
 from detent.core.status import Status
 from detent.errors import DefinitionError, NotWaiting, Refused, Unknown
-from detent.host.embedded.journal import Journal
-from detent.host.embedded.listing import Listing
+from detent.host.port import Reader
 from detent.surfaces.assistant import begin, history, ledger_of, ledgers, own_effects, settings_of, tools_of
 from detent.surfaces.server import shape
 from detent.surfaces.server.room import Room
@@ -131,7 +130,7 @@ async def _turn(room: Room, call: Call, text: str, session: str, said: Any, **mo
     session = checked_session(session) if session else new_session()
     source = os.environ.get(TOOLS_FILE, "")
     own = _own(source) if source else {}
-    past = await room.read(history, session)
+    past = await room.ask(history, room.reader, session)
     before = (from_client(said) if said is not None else past.said) + past.news
     tools = tools_of(room.host.effects, own, ())
     run = await begin(room.host, session, text, said=before, tools=tools, source=source, by=call.by,
@@ -147,15 +146,15 @@ def _own(source: str) -> dict[str, Effect]:
         raise Refused(f"the tools of this server cannot be used; {TOOLS_FILE} names {error}") from None
 
 
-def _execution(journal: Journal, request_id: str) -> tuple[str, Ledger, Execution] | None:
+def _execution(reader: Reader, request_id: str) -> tuple[str, Ledger, Execution] | None:
     """An execution by its id, with its session and its turn."""
     run_id = request_id.rpartition(":")[0]
-    record = journal.record(run_id) if run_id else None
-    if record is None or record.summary.name != "assistant":
+    turn = reader.summary(run_id) if run_id else None
+    if turn is None or turn.name != "assistant":
         return None
-    ledger = ledger_of(journal, run_id)
+    ledger = ledger_of(reader, run_id)
     execution = ledger.executions.get(request_id)
-    return None if execution is None else (record.summary.session, ledger, execution)
+    return None if execution is None else (turn.session, ledger, execution)
 
 
 async def respond(room: Room, call: Call) -> RespondResult:
@@ -163,7 +162,7 @@ async def respond(room: Room, call: Call) -> RespondResult:
     given: RespondRequest = call.body
     if given.action not in ("approve", "edit", "reject"):
         raise BadRequest(f"`action` must be approve, edit or reject, not `{given.action}`")
-    found = await room.read(_execution, given.request_id)
+    found = await room.ask(_execution, room.reader, given.request_id)
     if found is None or found[0] != given.session_id:
         return RespondResult(False, "complete", error="there is no such request")
     execution = found[2]
@@ -201,26 +200,27 @@ def _yes_wanted(contract: Contract | None) -> int:
 async def go_on(room: Room, call: Call) -> Response:
     """The stream of a turn from its latest answer on."""
     session = call.body.session_id
-    found = await room.read(_answered, session)
+    found = await room.ask(_answered, room.reader, session)
     if found is None:
         raise NotWaiting(f"nothing was answered in session `{session}`")
     return Stream(room, told(room, found[0], session, "resuming", found[1]))
 
 
-def _answered(journal: Listing, session: str) -> tuple[str, int] | None:
+def _answered(reader: Reader, session: str) -> tuple[str, int] | None:
     """The turn that was answered last, and the event before that answer."""
     best: tuple[float, str, int] | None = None
-    for record in journal.session(session, 20):
-        for seq, event, _, _ in journal.events(record.no):
+    for turn in reader.session(session, 20):
+        for entry in reader.entries(turn.run_id):
+            event = entry.event
             is_answer = isinstance(event, ContractMoved) and event.trigger == "resume"
             if is_answer and (best is None or event.at >= best[0]):
-                best = (event.at, record.summary.run_id, seq - 1)
+                best = (event.at, turn.run_id, entry.seq - 1)
     return None if best is None else best[1:]
 
 
 async def status(room: Room, call: Call) -> RequestStatus:
     """Whether a form or a confirmation still waits; it does so through restarts."""
-    found = await room.read(_execution, call.path["request_id"])
+    found = await room.ask(_execution, room.reader, call.path["request_id"])
     if found is None:
         return RequestStatus(exists=False, expired=False)
     session, _, execution = found
@@ -233,18 +233,18 @@ async def session_timeline(room: Room, call: Call) -> dict[str, Any]:
     """Everything a session has done."""
     session = call.path["session_id"]
 
-    def read(journal: Listing) -> dict[str, Any]:
-        if not journal.session(session, 1):
+    def read(reader: Reader) -> dict[str, Any]:
+        if not reader.session(session, 1):
             raise Unknown(f"there is no session `{session}`")
-        return timeline(session, list(ledgers(journal, session)), time.time(), human=call.query.human)
+        return timeline(session, list(ledgers(reader, session)), time.time(), human=call.query.human)
 
-    return await room.read(read)
+    return await room.ask(read, room.reader)
 
 
 async def execution_snapshot(room: Room, call: Call) -> dict[str, Any]:
     """Where one execution stands."""
     id = call.path["execution_id"]
-    found = await room.read(_execution, id)
+    found = await room.ask(_execution, room.reader, id)
     if found is None:
         raise Unknown(f"there is no execution `{id}`")
     return snapshot(found[2], time.time(), human=call.query.human)

@@ -9,7 +9,6 @@ from msgspec import Meta
 from detent.agents.coding.job import Job, job_of
 from detent.effects.git import GitFailed, Repository
 from detent.errors import Refused, Unknown
-from detent.host.embedded.live import load
 from detent.surfaces.server import shape
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
@@ -35,9 +34,9 @@ class Patch(msgspec.Struct, frozen=True):
 
 async def diff(room: Room, call: Call) -> Patch:
     """The difference a job or a task has made."""
-    record = await room.find(call.path["run_id"])
-    run = (await room.read(load, record.summary.run_id)).run
-    if record.summary.name != "coding":
+    found = await room.find(call.path["run_id"])
+    run = (await room.ask(room.reader.standing, found.run_id)).run
+    if found.name != "coding":
         raise Refused(f"run {run.id} is no coding run")
     try:
         job = job_of(run.context)

@@ -1,27 +1,27 @@
 """Addresses that move a run: signal, answer, cancel, pause, resume, retry, fork; each is one verb of the host."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from detent.core.events import ContractMoved
-from detent.core.schema import problems
+from detent.core.history import Entry
 from detent.core.status import Status
-from detent.errors import NotWaiting, Refused, Unknown
-from detent.host.embedded.family import family
-from detent.host.embedded.listing import Listing
-from detent.host.embedded.live import load, origin, seq_at
+from detent.errors import Refused
+from detent.host.port import Reader
 from detent.surfaces.server import shape
 from detent.surfaces.server.history import deeds_of
-from detent.surfaces.server.inbox import arguments_schema
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
 from detent.surfaces.server.run import run_id_of, standing
 from detent.surfaces.server.trouble import AlreadyDecided
 
+LOOK_BACK = 500  # events read at once to find out who was first
+
 
 async def signal(room: Room, call: Call) -> shape.RunView:
-    """Tell a run that something happened."""
+    """Send a signal to a run."""
     given: shape.Signal = call.body
     run_id = await _known(room, call)
     await room.host.signal(run_id, given.name, given.data, id=given.id, by=call.by)
@@ -37,44 +37,31 @@ async def answer(room: Room, call: Call) -> shape.RunView:
         said["data"] = given.data
     said |= {"by": call.by, "channel": "http"}
     try:
-        await room.read(_check, run_id, contract_id, given)
         await room.host.answer(run_id, contract_id, said)
     except Refused:
         run = await room.host.show(run_id)  # whoever was first is on disk then
         now = run.contract(contract_id)
-        decided = {} if now is not None and now.is_asking else await room.read(decision, run_id, contract_id)
+        is_open = now is not None and now.is_asking
+        decided = {} if is_open else await room.ask(decision, room.reader, run_id, contract_id)
         if decided:
             raise AlreadyDecided(_sentence(contract_id, decided), decided) from None
         raise
     return await standing(room, run_id)
 
 
-def _check(journal: Listing, run_id: str, contract_id: str, given: shape.Answer) -> None:
-    """What would be refused anyway, said before anything moves and in the words of this surface."""
-    contract = load(journal, run_id).run.contract(contract_id)
-    if contract is None or not contract.is_asking or contract.question is None:
-        raise NotWaiting(f"contract `{contract_id}` of run {run_id} has no open question")
-    is_doubt, is_use = contract.question.reason == "outcome_unknown", given.outcome == "use"
-    if is_doubt and (not given.outcome or is_use):
-        raise Refused(
-            f"nobody knows whether `{contract_id}` has happened; say `outcome`: happened, not_happened or give_up"
-        )
-    if is_use and not contract.question.earlier:
-        raise Refused(f"`{contract_id}` was not done before: there is no result to use; say `approved` or `data`")
-    if given.outcome and not is_doubt and not is_use:
-        ways = "`approved`, or `outcome: use`" if contract.question.earlier else "`approved` or `data`"
-        raise Refused(f"there is no doubt about `{contract_id}`: it has not been done yet; say {ways}")
-    if given.args is not None:
-        found = problems(arguments_schema(contract.question.schema, contract.input), given.args, "args")
-        if found:
-            raise Refused("; ".join(found))
-
-
-def decision(journal: Listing, run_id: str, contract_id: str) -> dict[str, Any]:
+def decision(reader: Reader, run_id: str, contract_id: str) -> dict[str, Any]:
     """Who ended the question of a contract, when and how; empty when nobody ever did."""
-    record = journal.record(run_id)
+    for upto in range(reader.standing(run_id).run.seq, 0, -LOOK_BACK):  # the latest is what counts
+        found = _decided(reader.entries(run_id, max(0, upto - LOOK_BACK), upto), contract_id)
+        if found:
+            return found
+    return {}
+
+
+def _decided(entries: Iterator[Entry], contract_id: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for seq, event, _, _ in journal.events(record.no) if record else ():
+    for entry in entries:
+        seq, event = entry.seq, entry.event
         if not isinstance(event, ContractMoved) or event.contract_id != contract_id:
             continue
         said = event.result if event.trigger == "resume" and isinstance(event.result, dict) else {}
@@ -99,7 +86,7 @@ async def cancel(room: Room, call: Call) -> shape.RunView:
 
 
 async def pause(room: Room, call: Call) -> shape.RunView:
-    """Let a run begin nothing new."""
+    """Pause a run: calls under way finish, nothing new starts."""
     run_id = await _known(room, call)
     if (await standing(room, run_id)).paused:
         raise Refused(f"run {run_id} is paused already")
@@ -110,7 +97,7 @@ async def pause(room: Room, call: Call) -> shape.RunView:
 async def resume(room: Room, call: Call) -> shape.RunView:
     """Go on after a pause, and take up what nobody drives."""
     run_id = await _known(room, call)
-    if all(one.has_ended for one in await room.read(family, run_id)):
+    if all(one.has_ended for one in await room.ask(room.reader.family, run_id)):
         status = (await standing(room, run_id)).status
         raise Refused(f"run {run_id} has ended ({status}); `retry` goes on from what failed, `fork` begins a new one")
     await room.host.recover(run_id)
@@ -134,21 +121,17 @@ async def fork(room: Room, call: Call) -> shape.Forked:
 
 
 async def _forked(room: Room, run_id: str, at: str, key: str, by: str) -> shape.Forked:
-    def read(journal: Listing) -> tuple[Any, dict[str, Any], shape.Deeds]:
-        record = journal.record(run_id)
-        if record is None:
-            raise Unknown(f"there is no run {run_id}")
-        was = load(journal, run_id, upto=seq_at(journal, record, at))
-        return was.machine, origin(was), deeds_of(journal, run_id, was.run.seq)
+    def read() -> shape.Deeds:
+        return deeds_of(room.reader, run_id, room.reader.seq_at(run_id, at))
 
-    machine, was, deeds = await room.read(read)
-    new_id = run_id_of(f"fork {run_id} {was['seq']} {key}") if key else ""
-    begun = await room.host.start(machine, {}, run_id=new_id, by=by, source=str(was["run"].get("source", "")), fork=was)
+    deeds = await room.ask(read)
+    new_id = run_id_of(f"fork {run_id} {deeds.at} {key}") if key else ""
+    begun = await room.host.fork(run_id, str(deeds.at), new_id=new_id, by=by)
     return shape.Forked(await standing(room, begun.id), deeds)
 
 
 async def _known(room: Room, call: Call) -> str:
-    return (await room.find(call.path["run_id"])).summary.run_id
+    return await room.known(call.path["run_id"])
 
 
 class Retry(shape.Asked, frozen=True):

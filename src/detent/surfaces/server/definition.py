@@ -11,7 +11,6 @@ from detent.define.document import read_file
 from detent.define.graph import picture, svg
 from detent.define.problem import BrokenDefinition
 from detent.errors import DefinitionError, Unknown
-from detent.host.embedded.listing import Listing
 from detent.surfaces.server import shape
 from detent.surfaces.server.graph import Graph, drawing, laid_out
 from detent.surfaces.server.library import Entry, shown
@@ -146,11 +145,11 @@ async def compare(room: Room, call: Call) -> Comparison:
 
 async def _machine(room: Room, name: str) -> Machine:
     if name.startswith("run:"):
-        record = await room.find(name.removeprefix("run:"))
-        return await room.read(Listing.machine, record.summary.machine)
+        found = await room.find(name.removeprefix("run:"))
+        return await room.ask(room.reader.machine, found.machine)
     if len(name) == 64 and all(mark in "0123456789abcdef" for mark in name):
         try:
-            return await room.read(Listing.machine, name)
+            return await room.ask(room.reader.machine, name)
         except Unknown:
             raise Unknown(f"there is no machine {name[:12]}") from None
     return (await room.library.load(name)).machine

@@ -10,10 +10,8 @@ from detent.core.machine import Machine
 from detent.define.graph import Picture, picture
 from detent.define.graph.geometry import Layout
 from detent.define.graph.vector import layout
-from detent.errors import Unknown
-from detent.host.embedded.listing import Listing
-from detent.host.embedded.live import Live, load
-from detent.host.embedded.reader import entries
+from detent.host.port import Reader
+from detent.host.standing import Standing
 from detent.surfaces.server import shape
 
 
@@ -89,25 +87,23 @@ def drawing(text: str) -> Response:
     return Response(text, media_type="image/svg+xml", headers=headers)
 
 
-def picture_of(journal: Listing, run_id: str, at: int = 0) -> Picture:
+def picture_of(reader: Reader, run_id: str, at: int = 0) -> Picture:
     """The picture of a run now, or as it was after event `at`."""
-    live = _at(journal, run_id, at)
-    return picture(live.machine, live.run, entries(journal, run_id, upto=live.run.seq))
+    return _drawn(reader, _at(reader, run_id, at))
 
 
-def graph(journal: Listing, run_id: str, at: int = 0) -> Graph:
+def graph(reader: Reader, run_id: str, at: int = 0) -> Graph:
     """The same as data."""
-    live = _at(journal, run_id, at)
-    drawn = picture(live.machine, live.run, entries(journal, run_id, upto=live.run.seq))
-    return laid_out(live.machine, drawn)
+    was = _at(reader, run_id, at)
+    return laid_out(was.machine, _drawn(reader, was))
 
 
-def _at(journal: Listing, run_id: str, at: int) -> Live:
-    record = journal.record(run_id)
-    last = record.summary.seq if record is not None else 0
-    if at > last:
-        raise Unknown(f"run {run_id} has the events 1 to {last}, not {at}")
-    return load(journal, run_id, upto=at)
+def _at(reader: Reader, run_id: str, at: int) -> Standing:
+    return reader.at(run_id, at) if at else reader.standing(run_id)
+
+
+def _drawn(reader: Reader, was: Standing) -> Picture:
+    return picture(was.machine, was.run, reader.entries(was.run.id, upto=was.run.seq))
 
 
 def laid_out(machine: Machine, drawn: Picture) -> Graph:

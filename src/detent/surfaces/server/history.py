@@ -16,11 +16,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.define.graph import svg
 from detent.errors import Unknown
-from detent.host.embedded import reader
-from detent.host.embedded.listing import Listing
-from detent.host.embedded.live import load
-from detent.host.embedded.reader import entries
-from detent.host.embedded.transcript import transcript
+from detent.host.port import Reader
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.graph import Graph, GraphQuery, drawing, graph, picture_of
 from detent.surfaces.server.room import Room
@@ -33,19 +29,17 @@ DEEDS_MAX = 1000
 
 async def log(room: Room, call: Call) -> shape.LogPage:
     """A page of events."""
-    record = await room.find(call.path["run_id"])
-    return await room.read(page_of, record.summary.run_id, call.query.after, call.query.limit)
+    found = await room.find(call.path["run_id"])
+    return await room.ask(_page, room.reader, found.run_id, found.seq, call.query.after, call.query.limit)
 
 
-def page_of(journal: Listing, run_id: str, after: int, limit: int) -> shape.LogPage:
+def _page(reader: Reader, run_id: str, last: int, after: int, limit: int) -> shape.LogPage:
     """Events after one, each with what it led to and what it changed."""
-    record = journal.record(run_id)
-    last = record.summary.seq if record is not None else 0
     if after >= last:
         return shape.LogPage(run_id, [], None, last)
     found: list[shape.LogEntry] = []
     size = 0
-    for entry in view.told(*_from(journal, run_id, after, after + limit)):
+    for entry in view.told(*_from(reader, run_id, after, after + limit)):
         found.append(entry)
         size += len(msgspec.json.encode(entry))
         if size > PAGE_BYTES:
@@ -54,37 +48,32 @@ def page_of(journal: Listing, run_id: str, after: int, limit: int) -> shape.LogP
     return shape.LogPage(run_id, found, seen if seen < last else None, last)
 
 
-def _from(journal: Listing, run_id: str, after: int, upto: int) -> tuple[Iterator[Entry], Run | None]:
+def _from(reader: Reader, run_id: str, after: int, upto: int) -> tuple[Iterator[Entry], Run | None]:
     """The entries after one, and the run as it was before the first of them."""
-    before = load(journal, run_id, upto=after).run if after else None
-    return entries(journal, run_id, after, upto), before
+    before = reader.at(run_id, after).run if after else None
+    return reader.entries(run_id, after, upto), before
 
 
 async def log_entry(room: Room, call: Call) -> shape.LogEntry:
     """One event, whole."""
-    record = await room.find(call.path["run_id"])
-    seq = _seq(call, record.summary.seq)
+    found = await room.find(call.path["run_id"])
+    seq = _seq(call, found.seq)
 
-    def read(journal: Listing) -> shape.LogEntry:
-        return next(view.told(*_from(journal, record.summary.run_id, seq - 1, seq), is_whole=True))
+    def read() -> shape.LogEntry:
+        return next(view.told(*_from(room.reader, found.run_id, seq - 1, seq), is_whole=True))
 
-    return await room.read(read)
+    return await room.ask(read)
 
 
 async def export(room: Room, call: Call) -> Response:
     """A transcript of the run, which anybody can verify without detent; one that is cut off has no closing line."""
-    record = await room.find(call.path["run_id"])
-    journal = Listing(room.home / "journal.db")  # its own: a slow reader must not keep one of the others
-    told = transcript(journal, [record])
+    run_id = (await room.find(call.path["run_id"])).run_id
+    told = room.reader.transcript([run_id])
 
     async def page() -> bytes:
         return "".join(await asyncio.to_thread(list, islice(told, EXPORT_PAGE))).encode()
 
-    try:
-        first = await page()  # what is damaged at once is an answer, not a stream that breaks
-    except BaseException:
-        journal.close()
-        raise
+    first = await page()  # what is damaged at once is an answer, not a stream that breaks
 
     async def lines() -> AsyncIterator[bytes]:
         try:
@@ -93,29 +82,27 @@ async def export(room: Room, call: Call) -> Response:
                 yield part
                 part = await page()
         finally:
-            journal.close()
+            told.close()
 
-    headers = {"Content-Disposition": f'attachment; filename="{record.summary.run_id}.jsonl"'}
+    headers = {"Content-Disposition": f'attachment; filename="{run_id}.jsonl"'}
     return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
 
 
 async def verify(room: Room, call: Call) -> shape.Proof:
     """Replay the run and check every hash."""
-    record = await room.find(call.path["run_id"])
-    proof = await room.read(reader.verify, record.summary.run_id)
+    proof = await room.ask(room.reader.verify, (await room.find(call.path["run_id"])).run_id)
     return shape.Proof(proof.run_id, not proof.problem, proof.events, proof.checkpoint, proof.problem)
 
 
 async def moment(room: Room, call: Call) -> shape.RunView:
     """The run as it was after one of its events."""
-    record = await room.find(call.path["run_id"])
-    run_id, last = record.summary.run_id, record.summary.seq
-    seq = _seq(call, last)
+    found = await room.find(call.path["run_id"])
+    seq = _seq(call, found.seq)
 
-    def read(journal: Listing) -> shape.RunView:
-        return view.run_view(load(journal, run_id, upto=seq), last, view.why(journal, run_id, seq))
+    def read() -> shape.RunView:
+        return view.run_view(room.reader.at(found.run_id, seq), room.reader.why(found.run_id, seq))
 
-    return await room.read(read)
+    return await room.ask(read)
 
 
 def _seq(call: Call, last: int) -> int:
@@ -127,30 +114,30 @@ def _seq(call: Call, last: int) -> int:
 
 async def drawn(room: Room, call: Call) -> Graph:
     """The picture as data, laid out."""
-    record = await room.find(call.path["run_id"])
-    return await room.read(graph, record.summary.run_id, call.query.at)
+    run_id = (await room.find(call.path["run_id"])).run_id
+    return await room.ask(graph, room.reader, run_id, call.query.at)
 
 
 async def drawn_svg(room: Room, call: Call) -> Response:
     """The picture as SVG."""
-    record = await room.find(call.path["run_id"])
-    picture = await room.read(picture_of, record.summary.run_id, call.query.at)
+    run_id = (await room.find(call.path["run_id"])).run_id
+    picture = await room.ask(picture_of, room.reader, run_id, call.query.at)
     return drawing(svg(picture, theme=call.query.theme))
 
 
 async def contracts(room: Room, call: Call) -> shape.LifePage:
     """The lives of a run's contracts."""
-    record = await room.find(call.path["run_id"])
-    lives = await room.read(lives_of, record.summary.run_id)
+    run_id = (await room.find(call.path["run_id"])).run_id
+    lives = await room.ask(lives_of, room.reader, run_id)
     after, upto = call.query.after, call.query.after + call.query.limit
-    return shape.LifePage(record.summary.run_id, lives[after:upto], upto if upto < len(lives) else None, len(lives))
+    return shape.LifePage(run_id, lives[after:upto], upto if upto < len(lives) else None, len(lives))
 
 
-def lives_of(journal: Listing, run_id: str) -> list[shape.Life]:
+def lives_of(reader: Reader, run_id: str) -> list[shape.Life]:
     """Every contract a run has made, with all its moves, in the order they were made."""
     known: dict[str, Contract] = {}
     moves: dict[str, list[shape.Move]] = {}
-    for entry in entries(journal, run_id):
+    for entry in reader.entries(run_id):
         known.update((one.id, one) for one in entry.run.contracts)
         for taken in entry.taken:
             if taken.kind != "contract":
@@ -179,13 +166,13 @@ def _ended(contract: Contract, status: Status, entry: Entry) -> Contract:
 
 async def deeds(room: Room, call: Call) -> shape.Deeds:
     """What a run has done to the outside world."""
-    record = await room.find(call.path["run_id"])
-    return await room.read(deeds_of, record.summary.run_id, call.query.at or record.summary.seq)
+    found = await room.find(call.path["run_id"])
+    return await room.ask(deeds_of, room.reader, found.run_id, call.query.at or found.seq)
 
 
-def deeds_of(journal: Listing, run_id: str, at: int) -> shape.Deeds:
+def deeds_of(reader: Reader, run_id: str, at: int) -> shape.Deeds:
     """What a run has done to the outside world, before and after a point; a fork at that point takes nothing back."""
-    found = reader.deeds(journal, run_id)
+    found = reader.deeds(run_id)
     before = [deed for deed in found if deed.seq <= at][-DEEDS_MAX:]
     return shape.Deeds(run_id, at, before, [deed for deed in found if deed.seq > at][:DEEDS_MAX])
 

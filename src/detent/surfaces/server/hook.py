@@ -44,8 +44,8 @@ async def receive(room: Room, call: Call) -> Hooked:
         said = wrong if hook is not None else "the signature does not fit"
         raise BadRequest(said, 401)
     sent = _sent(hook, name, header, body)
-    record = await room.find(sent["run"])
-    run = await room.host.signal(record.summary.run_id, sent["signal"], sent["data"], id=sent["id"], by=f"hook:{name}")
+    run_id = await room.known(sent["run"])
+    run = await room.host.signal(run_id, sent["signal"], sent["data"], id=sent["id"], by=f"hook:{name}")
     return Hooked(run.id, sent["signal"], sent["id"], run.state, run.status.value)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from detent.core.answer import arguments_schema
 from detent.core.commands import Perform
 from detent.core.contract import Contract
 from detent.core.engine import advance
@@ -12,16 +13,14 @@ from detent.core.machine import Machine, Transition
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.errors import DetentError
-from detent.host.embedded.listing import Listing
-from detent.host.embedded.live import load
+from detent.host.port import Reader
 from detent.host.reading import Calling, OpenQuestion
-from detent.host.standing import question_of
+from detent.host.standing import Standing, question_of
 from detent.surfaces.server import shape
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
 
 RUNS_MAX = 2000  # runs looked at for one inbox
-TYPES = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
 
 
 class Way(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,33 +74,32 @@ class InboxQuery(shape.Asked, frozen=True):
 
 async def inbox(room: Room, call: Call) -> Inbox:
     """Everything that waits for a person."""
-    return await room.read(_inbox, call.query.limit)
+    return await room.ask(_inbox, room.reader, call.query.limit)
 
 
-def _inbox(journal: Listing, limit: int) -> Inbox:
-    cursor = journal.cursor()
+def _inbox(reader: Reader, limit: int) -> Inbox:
+    cursor = reader.cursor()
     asked = [
-        (question.since, record.summary.run_id, question.contract_id)
-        for record in journal.waiting(RUNS_MAX)
-        for question in record.summary.waiting
+        (question.since, summary.run_id, question.contract_id)
+        for summary in reader.waiting(RUNS_MAX)
+        for question in summary.waiting
     ]
     asked.sort()
     items = []
-    runs: dict[str, Any] = {}
+    runs: dict[str, Standing] = {}
     for _, run_id, contract_id in asked[:limit]:
         try:
-            live = runs[run_id] if run_id in runs else runs.setdefault(run_id, load(journal, run_id))
+            now = runs[run_id] if run_id in runs else runs.setdefault(run_id, reader.standing(run_id))
         except DetentError:
             continue  # a damaged run must not hide the questions of the others
-        contract = live.run.contract(contract_id)
+        contract = now.run.contract(contract_id)
         if contract is not None and contract.is_asking:  # else somebody was quicker than this page
-            items.append(item(live.machine, live.run, contract))
+            items.append(item(now.machine, now.run, contract))
     return Inbox(items, len(asked), cursor)
 
 
 def item(machine: Machine, run: Run, contract: Contract) -> Item:
     """One question as a person must see it."""
-    asked = contract.question
     return Item(
         run_id=run.id,
         machine=machine.name,
@@ -114,18 +112,10 @@ def item(machine: Machine, run: Run, contract: Contract) -> Item:
         kind=contract.kind,
         attempt=contract.attempt,
         rule=contract.rule,
-        args_schema=arguments_schema(asked.schema if asked else {}, contract.input),
+        args_schema=arguments_schema(contract),
         on_yes=_yes(machine, run, contract),
         on_no=_no(machine, run, contract),
     )
-
-
-def arguments_schema(given: dict[str, Any], input: dict[str, Any]) -> dict[str, Any]:
-    """What edited arguments must fit: the asker's own schema, else the types the present ones have."""
-    if given:
-        return given
-    named = {key: TYPES.get(type(value)) for key, value in input.items()}
-    return {"type": "object", "properties": {key: {"type": kind} for key, kind in named.items() if kind}}
 
 
 def _yes(machine: Machine, run: Run, contract: Contract) -> Follow:

@@ -14,9 +14,8 @@ from detent.agents.assistant.node import MEMORY_FILE
 from detent.agents.assistant.store import Memory, Store
 from detent.effects.llm import chosen
 from detent.errors import Refused, Unknown
-from detent.host.embedded.listing import Listing
-from detent.host.embedded.live import load
-from detent.host.reading import Summary
+from detent.host.port import Reader
+from detent.host.reading import Query, Summary
 from detent.surfaces.assistant import check_model
 from detent.surfaces.server import shape
 from detent.surfaces.server.room import Room
@@ -270,22 +269,32 @@ async def concerns(room: Room, call: Call) -> Concerns:
     archived = await _stored(room, Store.archived)
     query: ConcernQuery = call.query
 
-    def read(journal: Listing) -> list[Concern]:
+    def read(reader: Reader) -> list[Concern]:
         sessions: dict[str, list[Summary]] = {}
-        for record in journal.runs(name="assistant", limit=TURNS_MAX):
-            sessions.setdefault(record.summary.session or record.summary.run_id, []).append(record.summary)
+        for turn in _turns(reader):
+            sessions.setdefault(turn.session or turn.run_id, []).append(turn)
         found: list[Concern] = []
         for session, turns in sessions.items():
             state = concern.state_of(turns, archived.get(session, 0.0))
             if query.state in (None, state) and len(found) < query.limit:
-                found.append(_concern(journal, session, turns, archived))
+                found.append(_concern(reader, session, turns, archived))
         return found
 
-    return Concerns(await room.read(read))
+    return Concerns(await room.ask(read, room.reader))
 
 
-def _concern(journal: Listing, session: str, turns: list[Summary], archived: dict[str, float]) -> Concern:
-    first = load(journal, turns[-1].run_id).run
+def _turns(reader: Reader) -> list[Summary]:
+    found, query = list[Summary](), Query(name="assistant", limit=TURNS_MAX)
+    while True:
+        page = reader.list(query)
+        found += page.runs
+        if not page.next or len(found) >= TURNS_MAX:
+            return found[:TURNS_MAX]
+        query = query._replace(before=page.next)
+
+
+def _concern(reader: Reader, session: str, turns: list[Summary], archived: dict[str, float]) -> Concern:
+    first = reader.standing(turns[-1].run_id).run
     state = concern.state_of(turns, archived.get(session, 0.0))
     return Concern(
         session,
@@ -304,13 +313,13 @@ async def one_concern(room: Room, call: Call) -> Concern:
     session = call.path["session_id"]
     archived = await _stored(room, Store.archived)
 
-    def read(journal: Listing) -> Concern:
-        turns = [record.summary for record in journal.session(session, TURNS_MAX)]
+    def read(reader: Reader) -> Concern:
+        turns = list(reader.session(session, TURNS_MAX))
         if not turns:
             raise Unknown(f"there is no session `{session[:80]}`")
-        return _concern(journal, session, turns, archived)
+        return _concern(reader, session, turns, archived)
 
-    return await room.read(read)
+    return await room.ask(read, room.reader)
 
 
 async def archive(room: Room, call: Call) -> Concern:

@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 
 from detent.core.events import Started
+from detent.core.history import Entry
 from detent.core.schema import problems
 from detent.core.status import Status
 from detent.errors import Refused
-from detent.host.embedded.listing import Listing
-from detent.host.embedded.live import load
+from detent.host.port import Reader
 from detent.host.reading import Query
+from detent.host.standing import Standing
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
@@ -33,14 +34,13 @@ async def list_runs(room: Room, call: Call) -> shape.RunPage:
         before=query.before,
         limit=query.limit,
     )
-    return await room.read(_page, search)
+    return await room.ask(_page, room.reader, search)
 
 
-def _page(journal: Listing, search: Query) -> shape.RunPage:
-    cursor = journal.cursor()  # first: whoever streams on from here misses nothing
-    found = journal.search(search)
-    lines = [view.line(record.summary) for record in found.records]
-    return shape.RunPage(lines, found.next or None, journal.waiting_count(), cursor)
+def _page(reader: Reader, search: Query) -> shape.RunPage:
+    cursor = reader.cursor()  # first: whoever streams on from here misses nothing
+    found = reader.list(search)
+    return shape.RunPage([view.line(one) for one in found.runs], found.next or None, reader.waiting_count(), cursor)
 
 
 async def start(room: Room, call: Call) -> shape.RunView:
@@ -52,7 +52,7 @@ async def start(room: Room, call: Call) -> shape.RunView:
         raise BadRequest("; ".join(found), 422)
     run_id = run_id_of(given.key)
     if run_id:
-        await room.read(check_same, run_id, given.key, definition.machine.digest, given.input)
+        await room.ask(_check_same, room.reader, run_id, given.key, definition.machine.digest, given.input)
     begun = await room.host.start(
         definition.machine,
         given.input,
@@ -69,35 +69,36 @@ def run_id_of(key: str) -> str:
     return f"k{hashlib.sha256(key.encode()).hexdigest()[:15]}" if key else ""
 
 
-def check_same(journal: Listing, run_id: str, key: str, digest: str, given: dict[str, Any]) -> None:
+def _check_same(reader: Reader, run_id: str, key: str, digest: str, given: dict[str, Any]) -> None:
     """A key that was used before must have been used for the same."""
-    record = journal.record(run_id)
-    if record is None:
+    if reader.summary(run_id) is None:
         return
-    first = next((event for _, event, _, _ in journal.events(record.no, upto=1)), None)
+    first = next(reader.entries(run_id, upto=1)).event
     if not isinstance(first, Started) or (first.machine, first.input) != (digest, given):
         raise Refused(f"the key `{key}` has started run {run_id} with something else; take another key")
 
 
 async def show(room: Room, call: Call) -> shape.RunView:
     """Where a run stands."""
-    record = await room.find(call.path["run_id"])
-    return await standing(room, record.summary.run_id)
+    return await standing(room, await room.known(call.path["run_id"]))
 
 
 async def standing(room: Room, run_id: str) -> shape.RunView:
     """Where a run stands, with why."""
-    return await room.read(_standing, run_id)
+    found = room.reader.at_hand(run_id)
+    if found is None:
+        found = await room.ask(_standing, room.reader, run_id)
+    return view.run_view(*found)
 
 
-def _standing(journal: Listing, run_id: str) -> shape.RunView:
-    live = load(journal, run_id)
-    return view.run_view(live, live.run.seq, view.why(journal, run_id, live.run.seq))
+def _standing(reader: Reader, run_id: str) -> tuple[Standing, tuple[Entry, ...]]:
+    now, why = reader.standing(run_id), reader.why(run_id)
+    return now, why if why[-1].seq == now.run.seq else reader.why(run_id, now.run.seq)
 
 
 async def machines(room: Room, _: Call) -> list[str]:
     """The names of machines that runs were started of, for a filter."""
-    return await room.read(lambda journal: [name for name in journal.names() if name != WEBHOOK.name])
+    return [name for name in await room.ask(room.reader.machine_names) if name != WEBHOOK.name]
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -114,7 +115,7 @@ async def health(room: Room, _: Call) -> Health:
     """A small sign of life that has really looked into the journal."""
     from importlib.metadata import version
 
-    cursor = await room.read(Listing.cursor)
+    cursor = await room.ask(room.reader.cursor)
     return Health(True, version("detent"), room.host.is_holder, room.feeds.streams, cursor)
 
 

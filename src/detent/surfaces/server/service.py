@@ -16,8 +16,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from detent.core.deed import Effect
 from detent.errors import Refused
-from detent.host.embedded.drive import FindEffects
-from detent.host.embedded.shared import SharedHost
+from detent.host import open_host
+from detent.host.port import FindEffects
 from detent.surfaces.server.agent import agents_welcome
 from detent.surfaces.server.application import application
 from detent.surfaces.server.gate import HEAD_BYTES, Gate
@@ -90,31 +90,27 @@ async def serving(
         raise Refused(f"on {plan.host} others can reach this server: it needs a token")
     with bound(plan.host, plan.port) as listener:
         given = [*(effects or {}).values(), sender(settings)]
-        host = SharedHost(plan.home, given, find_effects, **driving)
-        await host.open()
-        try:
-            library = Library(plan.folder, (*plan.definitions, *settings.definitions))
-            async with (
-                open_room(host, plan.home, library, settings) as room,
-                agents_welcome(room, plan.home, plan.folder),
-            ):
-                room.extras["user"] = plan.user
-                if host.is_holder:
-                    await host.recover()  # else the process that has the journal drives it
-                async with asyncio.TaskGroup() as tasks:
-                    caretakers = [tasks.create_task(Courier(room).run()), tasks.create_task(host.succeed())]
-                    server = Server(room, plan, settings)
-                    done = tasks.create_task(server.serve(sockets=[listener]))
-                    try:
-                        await server.answering()
-                        yield Served(_address(plan.host, listener), room, server.stop, done)
-                    finally:
-                        server.stop()
-                        await asyncio.wait([done])
-                        for one in caretakers:
-                            one.cancel()
-        finally:
-            await host.close(grace_s=EFFECTS_S)
+        library = Library(plan.folder, (*plan.definitions, *settings.definitions))
+        async with (
+            open_host(plan.home, given, find_effects, grace_s=EFFECTS_S, **driving) as host,
+            open_room(host, plan.home, library, settings) as room,
+            agents_welcome(room, plan.home, plan.folder),
+        ):
+            room.extras["user"] = plan.user
+            if host.is_holder:
+                await host.recover()  # else the process that has the journal drives it
+            async with asyncio.TaskGroup() as tasks:
+                caretakers = [tasks.create_task(Courier(room).run()), tasks.create_task(host.succeed())]
+                server = Server(room, plan, settings)
+                done = tasks.create_task(server.serve(sockets=[listener]))
+                try:
+                    await server.answering()
+                    yield Served(_address(plan.host, listener), room, server.stop, done)
+                finally:
+                    server.stop()
+                    await asyncio.wait([done])
+                    for one in caretakers:
+                        one.cancel()
 
 
 class Server(uvicorn.Server):

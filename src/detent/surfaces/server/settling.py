@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.host.embedded.listing import Listing
+from detent.host.port import Reader
 from detent.surfaces.doubt import Doubt, Settled, chosen, open_doubts, settle
 from detent.surfaces.server import shape
 from detent.surfaces.server.room import Room
@@ -33,7 +33,7 @@ class Settlement(msgspec.Struct, frozen=True):
 
 async def doubts(room: Room, _: Call) -> Doubts:
     """Every open doubt."""
-    found = await room.read(open_doubts)
+    found = await room.ask(open_doubts, room.reader)
     return Doubts(found, dict(Counter(one.effect for one in found)))
 
 
@@ -41,11 +41,11 @@ async def settle_doubts(room: Room, call: Call) -> Settlement:
     """Settle the doubts that are meant, each on its own."""
     given: shape.Settle = call.body
     _check(given)
-    runs = [(await room.find(name)).summary.run_id for name in given.runs]
-    meant, idle = await room.read(chosen, runs, given.effect)
+    runs = [(await room.find(name)).run_id for name in given.runs]
+    meant, idle = await room.ask(chosen, room.reader, runs, given.effect)
     found = await settle(room.host, meant, None if given.probe else _said(given, call.by))
     found += [Settled(run_id, "", given.effect, False, f"run {run_id} has no open doubt") for run_id in idle]
-    now = await room.read(_statuses, [one.run_id for one in found])
+    now = await room.ask(_statuses, room.reader, [one.run_id for one in found])
     found = [replace(one, status=now.get(one.run_id, "")) for one in found]
     settled = sum(one.is_settled for one in found)
     return Settlement(settled, len(found) - settled, found)
@@ -67,11 +67,11 @@ def _said(given: shape.Settle, by: str) -> dict[str, Any]:
     return said if given.result is None else {**said, "result": given.result}
 
 
-def _statuses(journal: Listing, runs: list[str]) -> dict[str, str]:
+def _statuses(reader: Reader, runs: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for start in range(0, len(runs), AT_ONCE):
-        records = journal.records(dict.fromkeys(runs[start : start + AT_ONCE]))
-        found |= {record.summary.run_id: record.summary.status.value for record in records}
+        some = reader.summaries(dict.fromkeys(runs[start : start + AT_ONCE]))
+        found |= {one.run_id: one.status.value for one in some}
     return found
 
 

@@ -6,21 +6,20 @@ list; a reader that was cut off sends it as `Last-Event-ID` and misses nothing.
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from detent.core.history import Entry
+from detent.core.run import Run
 from detent.errors import DetentError
-from detent.host.embedded.listing import Listing
-from detent.host.embedded.live import Point, beginning, load, replay
+from detent.host.port import EntryStream, Reader
 from detent.surfaces.server import shape
-from detent.surfaces.server.feed import STEPS_MAX, Frame, frame_of, list_frame, message
+from detent.surfaces.server.feed import Frame, frame_of, list_frame, message
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.route import Call, Route
 from detent.surfaces.server.trouble import BadRequest
 
-CATCH_UP = 100  # messages made at once for a reader that is behind
 BEAT = b": beat\n\n"
 
 
@@ -70,9 +69,8 @@ async def _gone(receive: Receive) -> None:
 async def run_events(room: Room, call: Call) -> Response:
     """The events of one run as they come."""
     _check_room(room)
-    record = await room.find(call.path["run_id"])
-    after = _after(call)
-    return Stream(room, _run_chunks(room, record.summary.run_id, 0 if after is None else after))
+    run_id = (await room.find(call.path["run_id"])).run_id
+    return Stream(room, _run_chunks(room, run_id, _after(call) or 0))
 
 
 async def list_events(room: Room, call: Call) -> Response:
@@ -98,17 +96,17 @@ def _after(call: Call) -> int | None:
 
 
 async def _run_chunks(room: Room, run_id: str, after: int) -> AsyncIterator[bytes]:
-    feed = room.feeds.open_run(run_id)
+    feed = await room.feeds.open_run(run_id)
     ear = room.voices.open(run_id, feed.ring)
     place = after
-    point: Point | None = None  # where the fold for this reader alone stands, while it is behind
+    laggard = Laggard(room.reader, run_id)
     try:
         yield _opening(room)
         while not room.is_closing:
             bell = feed.bell
             ready = feed.since(place)
             if ready is None:
-                ready, point = await room.read(_behind, run_id, place, point)
+                ready = await room.ask(laggard.more, place)
             if ready:
                 place = ready[-1].place
                 yield b"".join(frame.body for frame in ready)
@@ -120,28 +118,40 @@ async def _run_chunks(room: Room, run_id: str, after: int) -> AsyncIterator[byte
             else:
                 yield await _beat(bell, room.settings.limits.heartbeat_seconds)
     finally:
+        laggard.close()
         room.voices.close(run_id, ear)
         room.feeds.close_run(feed)
 
 
-def _behind(journal: Listing, run_id: str, place: int, point: Point | None) -> tuple[list[Frame], Point]:
-    """The next few messages after a place, read from the journal, and where their fold stands."""
-    if point is None or point.seq != place:
-        point = beginning(run_id)
-        if place:
-            live = load(journal, run_id, upto=place)
-            point = Point(live.run.seq, live.run, live.head, live.machine)
-    record = journal.record(run_id)
-    made: list[Frame] = []
-    for now in replay(journal, record.no, point, place + CATCH_UP) if record is not None else ():
-        if now.event is not None:
-            made.append(frame_of(Entry(now.seq, now.event, now.taken, now.run), point.run))
-        point = now
-    return made, point
+class Laggard:
+    """A reader that is behind what its feed keeps, and so has a place of its own in the run."""
+
+    def __init__(self, reader: Reader, run_id: str) -> None:
+        self._reader, self._run_id = reader, run_id
+        self._open = ExitStack()
+        self._place: EntryStream | None = None
+        self._run = Run(id=run_id)  # before the next message
+
+    def more(self, place: int) -> list[Frame]:
+        """The next few messages after a place."""
+        if self._place is None or self._place.seq != place:
+            self.close()
+            self._place = self._open.enter_context(self._reader.following(self._run_id, place))
+            self._run = self._reader.at(self._run_id, place).run if place else Run(id=self._run_id)
+        made: list[Frame] = []
+        for entry in self._place.more():
+            made.append(frame_of(entry, self._run))
+            self._run = entry.run
+        return made
+
+    def close(self) -> None:
+        """Give the place up."""
+        self._open.close()
+        self._place = None
 
 
 async def _list_chunks(room: Room, after: int | None) -> AsyncIterator[bytes]:
-    feed = room.feeds.open_list()
+    feed = await room.feeds.open_list()
     place = feed.place if after is None else min(after, feed.place)
     try:
         yield _opening(room) + message("hello", {"cursor": place}, place)
@@ -149,7 +159,7 @@ async def _list_chunks(room: Room, after: int | None) -> AsyncIterator[bytes]:
             bell = feed.bell
             ready = feed.since(place)
             if ready is None:
-                ready = await room.read(_missed, place, feed.place)
+                ready = await room.ask(_missed, room.reader, place, feed.place)
             if ready:
                 place = ready[-1].place
                 yield b"".join(frame.body for frame in ready)
@@ -159,10 +169,10 @@ async def _list_chunks(room: Room, after: int | None) -> AsyncIterator[bytes]:
         room.feeds.close_list()
 
 
-def _missed(journal: Listing, place: int, upto: int) -> list[Frame]:
+def _missed(reader: Reader, place: int, upto: int) -> list[Frame]:
     """What the list's feed no longer keeps, up to where it is: going further, its next message would say it again."""
-    steps = [step for step in journal.steps(place, STEPS_MAX) if step.cursor <= upto]
-    return [list_frame(journal, steps, place)] if steps else []
+    steps = [step for step in reader.steps(place) if step.cursor <= upto]
+    return [list_frame(reader, steps, place)] if steps else []
 
 
 def _opening(room: Room) -> bytes:

@@ -5,7 +5,7 @@ about first: emotion, text, ecs, execution_state twice, done. A resumed one: exe
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from detent.agents.assistant import Execution, Ledger
 from detent.agents.assistant.execution import Created, Move
@@ -16,13 +16,9 @@ from detent.core.events import ContractMoved
 from detent.core.history import Entry
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.host.embedded.listing import Listing
-from detent.host.embedded.reader import entries
 from detent.surfaces.server.feed import message
 from detent.surfaces.server.room import Room
 from detent.surfaces.server.stream import BEAT
-
-PAUSE_S = 0.05
 
 
 class Teller:
@@ -35,7 +31,7 @@ class Teller:
         self._late: list[bytes] = []  # states of a tool call, told after its result
         self._thoughts = 0
 
-    def more(self, found: list[Entry]) -> Iterator[bytes]:
+    def more(self, found: Sequence[Entry]) -> Iterator[bytes]:
         """The messages of further entries."""
         known = []
         for entry in found:
@@ -117,24 +113,13 @@ def _text(content: str) -> bytes:
 async def told(room: Room, run_id: str, session: str, status: str, after: int = 0) -> AsyncIterator[bytes]:
     """The whole stream of a turn until it has ended or waits, with a sign of life while its model takes long."""
     yield message("status", {"status": status, "session_id": session})
-    teller, seq = Teller(run_id, session, after), 0
-    clock, beat_s = asyncio.get_running_loop().time, room.settings.limits.heartbeat_seconds
-    said_at = clock()
+    teller = Teller(run_id, session, after)
     async with asyncio.TaskGroup() as tasks:
         settled = tasks.create_task(room.host.settled(run_id))
         try:
-            is_last = False
-            while not is_last:
-                await asyncio.wait([settled], timeout=PAUSE_S)
-                is_last = settled.done() or room.is_closing
-                found = await room.read(_since, run_id, seq)
-                seq = found[-1].seq if found else seq
-                for chunk in teller.more(found):
-                    said_at = clock()
-                    yield chunk
-                if clock() - said_at >= beat_s:
-                    said_at = clock()
-                    yield BEAT
+            async for found in _news(room, run_id, settled):
+                told = b"".join(teller.more(found))
+                yield told or (b"" if found else BEAT)
         finally:
             settled.cancel()
     if settled.done() and not settled.cancelled():
@@ -142,5 +127,22 @@ async def told(room: Room, run_id: str, session: str, status: str, after: int = 
             yield chunk
 
 
-def _since(journal: Listing, run_id: str, seq: int) -> list[Entry]:
-    return list(entries(journal, run_id, seq))
+async def _news(room: Room, run_id: str, settled: "asyncio.Task[Run]") -> AsyncIterator[Sequence[Entry]]:
+    """The entries of a turn as they come, until it has settled; none of them when there are none for long."""
+    with room.reader.following(run_id) as place:
+        is_last = False
+        while not is_last:
+            is_last = settled.done() or room.is_closing
+            while found := await room.ask(place.more):
+                yield found
+            if is_last:
+                return
+            moved = asyncio.ensure_future(place.wait())
+            done, _ = await asyncio.wait(
+                [settled, moved],
+                timeout=room.settings.limits.heartbeat_seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            moved.cancel()
+            if not done:
+                yield ()

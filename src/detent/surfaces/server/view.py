@@ -7,21 +7,16 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core import contract as core
-from detent.core.again import obstacle
 from detent.core.events import ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.effects.kernel.markup import harmless
-from detent.host.embedded.journal import Journal
-from detent.host.embedded.live import Live
-from detent.host.embedded.reader import Follower
 from detent.host.reading import Summary
-from detent.host.standing import Can, question_of
+from detent.host.standing import Standing, question_of
 from detent.surfaces.server import shape
 
 FOLD_BYTES = 64 * 1024  # a part of an event larger than this is folded away where many events are shown
-WHY_MAX = 200  # events looked at to say why a run is where it is
 KINDS: dict[type[Event], str] = {Started: "started", Signalled: "signalled", ContractMoved: "moved"}
 FOLDABLE = ("input", "data", "result", "patch", "fork", "question")
 
@@ -83,26 +78,9 @@ def contract(one: core.Contract) -> shape.Contract:
     )
 
 
-def children(run: Run) -> list[str]:
-    """The runs this one waits for."""
-    waiting = [c.question for c in run.contracts if c.status is Status.WAITING and c.question]
-    return [str(q.data.get("run_id", "")) for q in waiting if q.reason == "callback"]
-
-
-def run_view(live: Live, last: int, why: Iterable[Entry] = ()) -> shape.RunView:
+def run_view(standing: Standing, why: Iterable[Entry] = ()) -> shape.RunView:
     """Where a run stands, or stood when it had fewer events."""
-    run, machine = live.run, live.machine
-    is_over = run.ended is not None
-    is_past = run.seq < last
-    accepts = [] if is_over or run.ending else list(machine.accepts(run.state))
-    can = Can(
-        signal=[] if is_past else accepts,
-        answer=bool(run.waiting) and not is_past,
-        cancel=not is_over and not is_past,
-        pause=not is_over and not run.is_held and not is_past,
-        resume=not is_over and not is_past,
-        retry=not (is_past or run.parent or obstacle(run)),
-    )
+    run, machine = standing.run, standing.machine
     return shape.RunView(
         run_id=run.id,
         machine=machine.name,
@@ -110,9 +88,9 @@ def run_view(live: Live, last: int, why: Iterable[Entry] = ()) -> shape.RunView:
         digest=run.machine,
         state=run.state,
         status=run.status.value,
-        paused=run.is_held and not is_over,
+        paused=run.is_held and run.ended is None,
         seq=run.seq,
-        last=last,
+        last=standing.last,
         at=run.at,
         started_at=run.started_at,
         entered_at=run.entered_at,
@@ -128,12 +106,12 @@ def run_view(live: Live, last: int, why: Iterable[Entry] = ()) -> shape.RunView:
         alarms=list(run.alarms),
         usage=run.usage,
         cost_usd=run.usage.get("cost_usd", 0.0),
-        checkpoint=live.head.hex(),
-        accepts=accepts,
+        checkpoint=standing.checkpoint,
+        accepts=list(standing.accepts),
         contracts=[contract(one) for one in run.contracts],
-        waiting=[question_of(one) for one in run.waiting],
-        children=children(run),
-        can=can,
+        waiting=standing.questions,
+        children=standing.children,
+        can=standing.can,
         why=list(told(why)),
     )
 
@@ -214,13 +192,3 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     if before is after:
         return {}
     return {key: value for key, value in after.items() if key not in before or before[key] != value}
-
-
-def why(journal: Journal, run_id: str, last: int) -> list[Entry]:
-    """The events since the one that led into the present state, that one included."""
-    story: list[Entry] = []
-    for entry in Follower(journal, run_id, max(0, last - WHY_MAX)).more(last):
-        if any(taken.kind in ("transition", "caught") for taken in entry.taken) or entry.seq == 1:
-            story = []
-        story.append(entry)
-    return story

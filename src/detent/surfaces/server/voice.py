@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from detent.effects.kernel.markup import harmless
-from detent.host.embedded.shared import SharedHost
+from detent.host.port import OpenHost
 from detent.surfaces.server.feed import message
 
 WORDS_MAX = 500  # of one contract
@@ -70,7 +70,7 @@ class Ear:
 class Voices:
     """Everything that is being said in the runs of this process."""
 
-    def __init__(self, host: SharedHost) -> None:
+    def __init__(self, host: OpenHost) -> None:
         self._host = host
         self._spoken: OrderedDict[tuple[str, str], Spoken] = OrderedDict()
         self._ears: dict[str, list[Ear]] = {}

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,7 @@ from detent.core.deed import Effect, EffectFailed, Outcome, PartialFailure, effe
 from detent.core.machine import Action, Machine, Retry, table
 from detent.core.status import TERMINAL, Status
 from detent.errors import DetentError
-from detent.host.embedded.journal import Record
-from detent.host.embedded.listing import Listing
+from detent.host.reading import Step, Summary
 from detent.surfaces.server.setting import Settings, Webhook, secret
 from detent.surfaces.server.signature import HEADER, signed
 
@@ -30,9 +29,7 @@ if TYPE_CHECKING:
 
 EFFECT = "detent.webhook"
 TIMEOUT_S = 20.0
-PAUSE_S = 0.25
 TROUBLE_S = 2.0
-STEPS_MAX = 500
 MACHINE = Machine(
     name="detent_webhook",
     initial="sending",
@@ -103,46 +100,40 @@ class Courier:
         """Go on until cancelled; nothing at all when nobody wants to hear anything."""
         if not self._settings.webhooks:
             return
-        place = await self._begin()
-        while True:
+        await self._room.host.succeed()  # whoever holds the journal tells of it
+        while not self._room.is_closing:
             try:
-                if self._room.host.is_holder:
-                    place = await self._look(place)
-                await asyncio.sleep(PAUSE_S)
+                async for steps in self._room.reader.follow_all(await self._begin()):
+                    await self._look(steps)
             except DetentError:  # the journal cannot be used now; it is read again from the bookmark
                 await asyncio.sleep(TROUBLE_S)
 
     async def _begin(self) -> int:
-        newest = await self._room.read(Listing.cursor)
+        newest = await self._room.ask(self._room.reader.cursor)
         try:
             return min(int(self._mark.read_text()), newest)
         except (OSError, ValueError):
             _keep(self._mark, newest)
             return newest
 
-    async def _look(self, place: int) -> int:
-        steps = await self._room.read(Listing.steps, place, STEPS_MAX)
+    async def _look(self, steps: Sequence[Step]) -> None:
         moved = dict.fromkeys(step.run_id for step in steps if step.name != MACHINE.name)
-        for record in await self._room.read(Listing.records, moved):
-            await self._tell(record)
-        if steps:
-            place = steps[-1].cursor
-            _keep(self._mark, place)
-        return place
+        for summary in await self._room.ask(self._room.reader.summaries, moved):
+            await self._tell(summary)
+        _keep(self._mark, steps[-1].cursor)
 
-    async def _tell(self, record: Record) -> None:
-        for kind, mark, told in _news(record):
+    async def _tell(self, summary: Summary) -> None:
+        for kind, mark, told in _news(summary):
             for name, webhook in self._settings.webhooks.items():
-                if kind not in webhook.on or (webhook.machines and record.summary.name not in webhook.machines):
+                if kind not in webhook.on or (webhook.machines and summary.name not in webhook.machines):
                     continue
-                id = hashlib.sha256(f"{name} {record.summary.run_id} {mark}".encode()).hexdigest()[:24]
+                id = hashlib.sha256(f"{name} {summary.run_id} {mark}".encode()).hexdigest()[:24]
                 given = {"webhook": name, "id": id, "message": {"id": id, "type": kind, **told}}
                 await self._room.host.start(MACHINE, given, run_id=f"webhook-{id}", by="detent", session="webhooks")
 
 
-def _news(record: Record) -> list[tuple[str, str, dict[str, Any]]]:
+def _news(summary: Summary) -> list[tuple[str, str, dict[str, Any]]]:
     """What a run's row says that people want to hear of: (kind, what makes it unique, the message)."""
-    summary = record.summary
     run = {
         "run_id": summary.run_id,
         "machine": summary.name,
