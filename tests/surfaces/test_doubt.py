@@ -129,7 +129,7 @@ def test_a_doubt_says_why_what_came_back_and_how_to_answer(detent: Detent) -> No
     assert "--outcome not-happened" in shown
     assert detent("show", run_id, "--json").json["waiting"][0]["data"]["cause"]["message"].endswith("did not answer")
     assert "原因" in detent("show", run_id, DETENT_LANG="zh").out
-    assert "say so" in detent("answer", run_id, "--outcome", "use", code=2).err
+    assert "--outcome happened|not-happened|give-up" in detent("answer", run_id, "--outcome", "use", code=2).err
     assert detent("answer", run_id, "--outcome", "not-happened", "--json").json["status"] == "completed"
     assert ledger(detent) == ["ann"]
 
@@ -150,7 +150,7 @@ def test_a_repeat_shows_what_was_done_before_and_the_three_answers(detent: Deten
     assert "再做一次" in detent("show", again.run_id, DETENT_LANG="zh").out
     earlier = detent("show", again.run_id, "--json").json["waiting"][0]["earlier"]
     assert (earlier["run_id"], earlier["status"], earlier["result"]) == (first, "completed", {"receipt": "bob"})
-    assert "do it again" in detent("answer", again.run_id, "--outcome", "happened", code=2).err
+    assert "--outcome use" in detent("answer", again.run_id, "--outcome", "happened", code=2).err
     used = detent("answer", again.run_id, "--outcome", "use", "--json").json
     assert (used["status"], used["output"], ledger(detent)) == ("completed", {"receipt": "bob"}, ["bob"])
 
