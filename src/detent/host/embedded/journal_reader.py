@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -16,11 +15,12 @@ from detent.errors import DetentError, Unknown
 from detent.host.embedded import family, reader, retention
 from detent.host.embedded.claim_check import differences
 from detent.host.embedded.file import VERSION
+from detent.host.embedded.following import Following, Watching
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import Kept, Live, load, seq_at
 from detent.host.embedded.projector import ProjectionRow, Projector
-from detent.host.embedded.tail import Bell, Tail, Watched
+from detent.host.embedded.tail import Tail
 from detent.host.embedded.transcript import transcript
 from detent.host.projection import P, Why
 from detent.host.reading import (
@@ -45,7 +45,6 @@ TROUBLE_S = 1.0
 AT_ONCE = 500  # events in one message about all runs
 EVERY = 2**31
 DEPTH_MAX = 8  # of children that are asked for their questions
-CATCH_UP = 100  # entries read at once for a follower that is behind
 
 
 Q = ParamSpec("Q")
@@ -60,72 +59,6 @@ class Memory(Protocol):
 
     def keep_projection(self, row: ProjectionRow) -> None:
         """Write what a projection has made, as a cache."""
-
-
-class Following:
-    """A reader's place in the entries of one run."""
-
-    def __init__(self, owner: "JournalReader", watched: Watched, run_id: str, after: int) -> None:
-        self._owner, self._watched, self.run_id = owner, watched, run_id
-        self._rung = watched.bell.take()
-        self._behind: reader.Follower | None = None  # its own fold, while it is behind what memory keeps
-        self.seq = after  # of the last entry given
-        self.run = Run(id=run_id)  # as of that entry
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the run has ended and everything was given."""
-        return self.run.ended is not None
-
-    def at_hand(self) -> Sequence[Entry] | None:
-        """The next entries, if memory has them or there are none; None: `more` has to look into the file."""
-        self._rung = self._watched.bell.take()
-        return self._given(self._watched.since(self.seq))
-
-    def more(self) -> Sequence[Entry]:
-        """The next entries; none when there are no more for now."""
-        found = self.at_hand()
-        return (self._given(self._read()) or ()) if found is None else found
-
-    def _given(self, found: Sequence[Entry] | None) -> Sequence[Entry] | None:
-        if found:
-            self.seq, self.run = found[-1].seq, found[-1].run
-        return found
-
-    async def wait(self) -> None:
-        """Return when there may be more."""
-        await self._rung.wait()
-
-    def _read(self) -> list[Entry]:
-        with self._owner.journal() as journal:
-            record = journal.record(self.run_id)
-            if record is None:
-                return []
-            if record.summary.seq <= self.seq:
-                return self._stand()
-            behind = self._behind
-            if behind is None or behind.run.seq < self.seq:  # memory has kept up meanwhile: begin again from near
-                behind = self._behind = reader.Follower(journal, self.run_id, self.seq)
-            return list(islice((entry for entry in behind.more(journal=journal) if entry.seq > self.seq), CATCH_UP))
-
-    def _stand(self) -> list[Entry]:
-        """Nothing is new: find out where the run stands, for it may have ended."""
-        if self.run.seq < self.seq:
-            run = self._owner.standing(self.run_id).run
-            self.run = run if run.seq == self.seq else self.run  # else there is more by now
-        return []
-
-
-class Watching:
-    """Somebody who looks again whenever something was written."""
-
-    def __init__(self, bell: Bell) -> None:
-        self._bell, self._rung = bell, bell.take()
-
-    async def wait(self) -> None:
-        """Return when there may be something new since this was last called."""
-        await self._rung.wait()
-        self._rung = self._bell.take()
 
 
 class JournalReader:

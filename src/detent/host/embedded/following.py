@@ -1,0 +1,91 @@
+"""A reader's place in what is written: given from memory where that is kept, else read from the file."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import Protocol
+
+from detent.core.history import Entry
+from detent.core.run import Run
+from detent.host.embedded.journal import Journal
+from detent.host.embedded.reader import Follower
+from detent.host.embedded.tail import Bell, Watched
+from detent.host.standing import Standing
+
+CATCH_UP = 100  # entries read at once for a follower that is behind
+
+
+class Owner(Protocol):
+    """The reader that gives places out."""
+
+    def journal(self) -> AbstractContextManager[Journal]:
+        """A connection of one's own while the block goes on."""
+
+    def standing(self, run_id: str) -> Standing:
+        """Where a run stands."""
+
+
+class Following:
+    """A reader's place in the entries of one run."""
+
+    def __init__(self, owner: Owner, watched: Watched, run_id: str, after: int) -> None:
+        self._owner, self._watched, self.run_id = owner, watched, run_id
+        self._rung = watched.bell.take()
+        self._behind: Follower | None = None  # its own fold, while it is behind what memory keeps
+        self.seq = after  # of the last entry given
+        self.run = Run(id=run_id)  # as of that entry
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended and everything was given."""
+        return self.run.ended is not None
+
+    def at_hand(self) -> Sequence[Entry] | None:
+        """The next entries, if memory has them or there are none; None: `more` has to look into the file."""
+        self._rung = self._watched.bell.take()
+        return self._given(self._watched.since(self.seq))
+
+    def more(self) -> Sequence[Entry]:
+        """The next entries; none when there are no more for now."""
+        found = self.at_hand()
+        return (self._given(self._read()) or ()) if found is None else found
+
+    def _given(self, found: Sequence[Entry] | None) -> Sequence[Entry] | None:
+        if found:
+            self.seq, self.run = found[-1].seq, found[-1].run
+        return found
+
+    async def wait(self) -> None:
+        """Return when there may be more."""
+        await self._rung.wait()
+
+    def _read(self) -> list[Entry]:
+        with self._owner.journal() as journal:
+            record = journal.record(self.run_id)
+            if record is None:
+                return []
+            if record.summary.seq <= self.seq:
+                return self._stand()
+            behind = self._behind
+            if behind is None or behind.run.seq < self.seq:  # memory has kept up meanwhile: begin again from near
+                behind = self._behind = Follower(journal, self.run_id, self.seq)
+            return list(islice((entry for entry in behind.more(journal=journal) if entry.seq > self.seq), CATCH_UP))
+
+    def _stand(self) -> list[Entry]:
+        """Nothing is new: find out where the run stands, for it may have ended."""
+        if self.run.seq < self.seq:
+            run = self._owner.standing(self.run_id).run
+            self.run = run if run.seq == self.seq else self.run  # else there is more by now
+        return []
+
+
+class Watching:
+    """Somebody who looks again whenever something was written."""
+
+    def __init__(self, bell: Bell) -> None:
+        self._bell, self._rung = bell, bell.take()
+
+    async def wait(self) -> None:
+        """Return when there may be something new since this was last called."""
+        await self._rung.wait()
+        self._rung = self._bell.take()
