@@ -238,3 +238,50 @@ async def test_the_reader_gives_what_the_journal_has(tmp_path: Path) -> None:
         assert host.reader.find("last").run_id == host.reader.find("r").run_id == "r"
         assert host.reader.machine(DOOR.digest) == DOOR
         assert host.reader.machine_names() == ["door"]
+
+
+async def test_a_family_is_read_in_one_moment_with_its_place_in_the_order_of_all(tmp_path: Path) -> None:
+    parent = Machine(
+        "top", "a", table("a - done"), {"a": (Action("kid", "child", {"machine": "asking"}),)},
+        {"done": Status.COMPLETED}, children={"asking": ASKING},
+    )  # fmt: skip
+    async with EmbeddedHost(tmp_path, [pay], sync="off") as host:
+        await host.start(parent, run_id="top")
+        await host.settled("top")
+        found = host.reader.family_now("top")
+        assert found.members == host.reader.family("top")
+        assert [run.id for run in found.waiting] == [one.run_id for one in found.members]
+        assert found.cursor == host.reader.cursor()
+
+
+async def test_whoever_looks_at_many_runs_looks_again_when_something_was_written(tmp_path: Path) -> None:
+    with closing(open_reader(tmp_path)) as outside, outside.watching() as news:
+        assert not outside.has_runs()
+        async with open_host(tmp_path) as host:
+            with host.reader.watching() as own:
+                await host.start(DOOR, run_id="r")
+                await own.wait()
+            await host.show("r")
+        while not (outside.has_runs() and outside.summary("r")):
+            await news.wait()
+
+
+async def test_a_reader_that_was_given_outlives_its_host(tmp_path: Path) -> None:
+    with closing(open_reader(tmp_path)) as reader:
+        async with open_host(tmp_path, reader=reader) as host:
+            await host.start(DOOR, run_id="r")
+            assert host.reader is reader
+            assert reader.standing("r").run.state == "closed"
+        assert reader.standing("r").run.state == "closed"
+
+
+async def test_one_who_asks_for_a_class_of_their_own_gets_a_projection_of_their_own(tmp_path: Path) -> None:
+    class Own(Count):
+        pass
+
+    async with open_host(tmp_path) as host:
+        await host.start(DOOR, run_id="r")
+        mine, others = host.reader.project("r", Own), host.reader.project("r", Count)
+        await toggle(host, "r", 2)
+        assert host.reader.project("r", Count) is others
+        assert (mine.seen, others.seen) == (1, 3)

@@ -78,7 +78,7 @@ def test_a_narrow_terminal_shows_tree_cell_and_time_in_whole_lines(tmp_path: Pat
 
 def test_lines_are_cut_by_what_they_take_on_the_screen() -> None:
     assert (wide("数据 a"), fitted("数据分析", 5), fitted("abc", 3), fitted("abcd", 3)) == (6, "数据…", "abc", "ab…")
-    narrative = Narrative()
+    narrative = Narrative("run")
     narrative.width = 20
     narrative.heard("", {"code": "import os\n\n# about\nresult = compute_everything()"})
     narrative.heard("", {"output": {"text": "1\n\x1b[2Jlast line\n"}})

@@ -15,7 +15,8 @@ class Projection(Protocol):
     """Made with a run's id; its class has a name, and a version that changes with what it makes.
 
     One that has `dump() -> bytes` and `load(run_id, body)` is kept in the journal like a snapshot, so that the next
-    process need not go through a long run again.
+    process need not go through a long run again. Whoever asks for a class gets the same projection as others who ask
+    for it; those who need one that nobody else moves on ask for a class of their own.
     """
 
     name: ClassVar[str]

@@ -15,6 +15,7 @@ from detent.define import find_effects
 
 if TYPE_CHECKING:
     from detent.agents.notebook.service import Notebooks
+    from detent.host.port import Reader
 
 AGENT = "agent:"
 
@@ -27,8 +28,8 @@ def of_agent(name: str, file: str = "") -> str:
 class Sources:
     """Finds the effects of runs for one host, and lets go at the end of what the agents held open."""
 
-    def __init__(self, home: Path, warn: Callable[[str], object]) -> None:
-        self._home, self._warn = home, warn
+    def __init__(self, home: Path, warn: Callable[[str], object], reader: "Reader | None" = None) -> None:
+        self._home, self._warn, self._reader = home, warn, reader
         self._notebooks: Notebooks | None = None
         self._open = AsyncExitStack()
 
@@ -60,6 +61,6 @@ class Sources:
         if self._notebooks is None:
             from detent.agents.notebook.service import Notebooks
 
-            self._notebooks = Notebooks(self._home)
+            self._notebooks = Notebooks(self._home, reader=self._reader)
             self._open.push_async_callback(self._notebooks.close)
         return self._notebooks.effects()

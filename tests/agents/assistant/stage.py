@@ -11,7 +11,6 @@ from detent.agents.assistant import ASSISTANT, Ledger, effects, new_turn, offere
 from detent.core import Contract, Effect, EffectFailed, Outcome, Run, effect
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.live import load
-from detent.host.embedded.reader import entries
 from tests.effects.llm.scripted import Script, Server, calling, said, serving
 
 SCHEMA = {
@@ -76,7 +75,10 @@ class Stage:
 
     def ledger(self, run: Run) -> Ledger:
         """What the journal says was done in a turn."""
-        return Ledger(run.id).read(entries(self.host.journal, run.id))
+        made = self.host.reader.project(run.id, Ledger)
+        whole = Ledger(run.id).read(self.host.reader.entries(run.id))
+        assert (made.executions, made.rows) == (whole.executions, whole.rows)
+        return made
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.script import settled
 from detent.agents.notebook.service import Notebooks
+from detent.core.history import Entry
 from detent.core.run import Run
 from detent.host.embedded.host import EmbeddedHost
 
@@ -56,6 +57,19 @@ async def studio(home: Path, **given: Any) -> AsyncIterator[Studio]:
     """A process: host, agent and kernels, gone at the end of the block."""
     async with Notebooks(home, **given) as notebooks, EmbeddedHost(home, notebooks.effects()) as host:
         yield Studio(host, notebooks)
+        if host.reader.has_runs() and host.reader.summary(RUN):
+            check_book(list(host.reader.entries(RUN)), host.reader.project(RUN, Book))
+
+
+def check_book(entries: Sequence[Entry], made: Book) -> None:
+    """A law: whatever part of a run a book has taken, dumped and loaded, with the rest it is the same book."""
+    for count in range(0, len(entries) + 1, max(1, len(entries) // 8)):
+        first = Book(made.run_id)
+        first.read(entries[:count])
+        loaded = Book.load(made.run_id, first.dump())
+        assert loaded == first
+        loaded.read(entries[count:])
+        assert loaded == made
 
 
 def script(*actions: dict[str, Any], **more: Any) -> Brief:

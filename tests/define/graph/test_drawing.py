@@ -22,7 +22,7 @@ from detent.core import (
     table,
     trace,
 )
-from detent.define.graph import Edge, Node, Picture, picture
+from detent.define.graph import Edge, Node, Picture, RunPath, picture
 from tests.define.graph.machines import DOOR, MAIL, RELEASE, notebook
 
 
@@ -186,3 +186,15 @@ def test_where_a_no_leads_is_written_without_the_condition_that_only_names_the_a
     shown = picture(Machine(name="m", initial="a", transitions=rows, work=work, ends=ends))
     assert labels(edge(shown, "a", "no")) == ["!approval_rejected"]
     assert labels(edge(shown, "a", "maybe"))[0].startswith("!timeout [")
+
+
+def test_a_path_that_was_dumped_half_way_goes_on_like_the_whole() -> None:
+    entries = walk(DOOR, *(Signalled(name) for name in ("OPEN", "CLOSE") * 3))
+    for count in range(len(entries) + 1):
+        path = RunPath("r")
+        for entry in entries[:count]:
+            path.take(entry)
+        path = RunPath.load("r", path.dump())
+        for entry in entries[count:]:
+            path.take(entry)
+        assert picture(DOOR, entries[-1].run, path=path) == picture(DOOR, None, entries)

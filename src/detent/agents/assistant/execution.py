@@ -5,7 +5,7 @@ tool call and the confirmation it waits for. Both are seen here, made of the sam
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -89,31 +89,65 @@ class Created(msgspec.Struct, frozen=True):
     at: float
 
 
+Row = tuple[str, Created | Move]  # and which execution it is about
+
+
 class Ledger:
-    """Reads a turn's entries one after the other and keeps its executions."""
+    """Takes a turn's entries one after the other and keeps its executions; a projection of the run."""
+
+    name: ClassVar[str] = "executions"
+    version: ClassVar[int] = 1
+    reach: ClassVar[int] = 0
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self.executions: dict[str, Execution] = {}
-        self.rows: list[tuple[str, Created | Move]] = []  # in the order they happened
+        self._executions: dict[str, Execution] = {}
+        self._rows: list[Row] = []
         self._own: dict[str, str] = {}  # contract id → execution id
         self._guard: dict[str, str] = {}  # contract id → execution id of its confirmation
         self._seen: dict[str, Contract] = {}
-        self._started: dict[str, Entry] = {}  # begun, and not yet known whether it asks first
+        self._started: dict[str, Entry] = {}  # begun; the next entry says whether it asks first
+
+    @property
+    def executions(self) -> dict[str, Execution]:
+        """The executions by their ids, in the order they were made."""
+        return self._told[0]
+
+    @property
+    def rows(self) -> list[Row]:
+        """What was made and what moved, in the order it happened."""
+        return self._told[1]
+
+    @property
+    def _told(self) -> tuple[dict[str, Execution], list[Row]]:
+        """What has begun and has not asked so far counts as begun, until the next entry says otherwise."""
+        if not self._started:
+            return self._executions, self._rows
+        executions, rows = {**self._executions}, [*self._rows]
+        for contract_id, entry in self._started.items():
+            begun = self._begun(executions[self._own[contract_id]], entry)
+            executions[begun.id] = begun
+            rows.append((begun.id, begun.moves[-1]))
+        return executions, rows
 
     def read(self, entries: Iterable[Entry]) -> "Ledger":
-        """Take in more entries; afterwards everything that has happened is told."""
+        """Take in more entries."""
         for entry in entries:
-            for contract in entry.run.contracts:
-                if _is_execution(contract.id):
-                    self._seen[contract.id] = contract
-                    self._asked_anew(contract)
-            for taken in entry.taken:
-                if taken.kind == "contract" and _is_execution(taken.subject):
-                    self._take(entry, taken)
-        for contract_id in list(self._started):
-            self._settle(contract_id, is_asked=False)
+            self.take(entry)
         return self
+
+    def take(self, entry: Entry) -> None:
+        """Take in the next entry."""
+        for contract in entry.run.contracts:
+            if _is_execution(contract.id):
+                self._seen[contract.id] = contract
+                self._asked_anew(contract)
+        asked = {taken.subject for taken in entry.taken if taken.kind == "contract" and taken.event == "suspend"}
+        for contract_id in [one for one in self._started if one not in asked]:
+            self._settle(contract_id, is_asked=False)
+        for taken in entry.taken:
+            if taken.kind == "contract" and _is_execution(taken.subject):
+                self._take(entry, taken)
 
     def _take(self, entry: Entry, taken: Taken) -> None:
         contract_id, trigger = taken.subject, taken.event
@@ -130,19 +164,19 @@ class Ledger:
                 self._confirm(entry, contract_id)
                 return
         guard = self._guard.get(contract_id)
-        if guard is not None and self.executions[guard].status is Status.WAITING:
+        if guard is not None and self._executions[guard].status is Status.WAITING:
             self._answered(entry, taken, contract_id, guard)
         else:
             self._move(self._own[contract_id], entry, taken, reason)
 
     def _asked_anew(self, contract: Contract) -> None:
         """A confirmation may learn, after it was asked for, that the same was done before."""
-        guard = self.executions.get(self._guard.get(contract.id, ""))
+        guard = self._executions.get(self._guard.get(contract.id, ""))
         if guard is None or guard.status is not Status.WAITING or contract.question in (None, guard.question):
             return
         text = contract.question.text if contract.question is not None else ""
         detail = {**guard.detail, "message": text, "title": text}
-        self.executions[guard.id] = msgspec.structs.replace(guard, question=contract.question, detail=detail)
+        self._executions[guard.id] = msgspec.structs.replace(guard, question=contract.question, detail=detail)
 
     def _create(self, entry: Entry, contract_id: str) -> None:
         contract = self._seen.get(contract_id)
@@ -172,23 +206,26 @@ class Ledger:
         )
 
     def _next_id(self) -> str:
-        return f"{self.run_id}:{len(self.executions) + 1:03d}"
+        return f"{self.run_id}:{len(self._executions) + 1:03d}"
 
     def _add(self, contract_id: str, execution: Execution, by: dict[str, str]) -> None:
-        self.executions[execution.id] = execution
+        self._executions[execution.id] = execution
         by[contract_id] = execution.id
-        self.rows.append((execution.id, Created(execution.id, execution.created_at)))
+        self._rows.append((execution.id, Created(execution.id, execution.created_at)))
 
     def _settle(self, contract_id: str, *, is_asked: bool) -> None:
         """It is known now whether a contract that has begun asks first; one that does has not begun for clients."""
         entry = self._started.pop(contract_id)
         if not is_asked:
-            own = self._own[contract_id]
-            actor = TOOL if self.executions[own].type == "tool_call" else ECS
-            self._apply(own, "start", actor, entry)
+            self._keep(self._begun(self._executions[self._own[contract_id]], entry))
+
+    @staticmethod
+    def _begun(execution: Execution, entry: Entry) -> Execution:
+        actor = TOOL if execution.type == "tool_call" else ECS
+        return execution.moved("start", actor, entry.event.at, entry.seq)
 
     def _confirm(self, entry: Entry, contract_id: str) -> None:
-        own, contract = self.executions[self._own[contract_id]], self._seen[contract_id]
+        own, contract = self._executions[self._own[contract_id]], self._seen[contract_id]
         text = contract.question.text if contract.question else ""
         detail = {"type": "confirmation", "message": text, "title": text, "call": own.detail, "execution_id": own.id}
         guard = Execution(self._next_id(), "ecs_request", detail, contract_id, entry.event.at,
@@ -213,9 +250,9 @@ class Ledger:
             self._apply(own, "start", TOOL, entry, allowed_by=_speaker(entry))
 
     def _move(self, own: str, entry: Entry, taken: Taken, reason: str) -> None:
-        execution, trigger, known = self.executions[own], taken.event, dict[str, Any]()
+        execution, trigger, known = self._executions[own], taken.event, dict[str, Any]()
         guard = self._guard.get(execution.contract_id)
-        if trigger == "reject" and guard is not None and self.executions[guard].status is Status.RUNNING:
+        if trigger == "reject" and guard is not None and self._executions[guard].status is Status.RUNNING:
             error = _error(entry, execution.contract_id)
             self._apply(guard, "reject", RUNNER, entry, error=error)
             self._apply(own, "start", TOOL, entry)
@@ -245,9 +282,11 @@ class Ledger:
         return result
 
     def _apply(self, id: str, trigger: str, actor: str, entry: Entry, **known: Any) -> None:
-        moved = self.executions[id].moved(trigger, actor, entry.event.at, entry.seq, **known)
-        self.executions[id] = moved
-        self.rows.append((id, moved.moves[-1]))
+        self._keep(self._executions[id].moved(trigger, actor, entry.event.at, entry.seq, **known))
+
+    def _keep(self, moved: Execution) -> None:
+        self._executions[moved.id] = moved
+        self._rows.append((moved.id, moved.moves[-1]))
 
 
 def _is_execution(contract_id: str) -> bool:

@@ -5,7 +5,8 @@ transitions. A Book is never written to by anybody else: it reads on, so it cann
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -25,46 +26,62 @@ WARNINGS_MAX = 200
 SHOWN = ("plan", "generate")  # what shows the notebook to a planner
 
 
+@dataclass
 class Book:
-    """Everything one notebook run has come to so far."""
+    """Everything one notebook run has come to so far; a projection of the run."""
 
-    def __init__(self) -> None:
-        self.run = Run(id="")
-        self.title = ""
-        self.cells: list[Cell] = []
-        self.place: dict[str, int] = {}  # cell id: where it is in `cells`
-        self.alias: dict[str, str] = {}  # an id a planner gave: the id the cell has
-        self.updated: set[str] = set()  # cells changed since a planner last saw the notebook
-        self.last_added = self.last_code = ""
-        self.execution_count = 0
-        self.chapters = self.sections = 0
-        self.executed: list[dict[str, Any]] = []  # cell_id, code, repeat, ran: what a new kernel must be told
-        self.variables: dict[str, Any] = {}
-        self.given: dict[str, Any] = {}  # what the person and the planner said, kept apart from the kernel's own
-        self.current: list[str] = []  # effects of this behaviour
-        self.past: list[str] = []
-        self.todo: list[Any] = []
-        self.section_progress: dict[str, Any] = {}
-        self.artifacts: list[dict[str, Any]] = []
-        self.acceptance: dict[str, Any] = {}
-        self.acceptance_asked: tuple[str, ...] = ()  # the planner's own, for the current step
-        self.plan: Template | None = None
-        self.location = Location()
-        self.filter: dict[str, Any] | None = None
-        self.queue: list[dict[str, Any]] = []
-        self.position = 0
-        self.inserted: list[dict[str, Any]] = []  # updates of the plan that wait for the next behaviour
-        self.is_update_only = False
-        self.actions_done = 0
-        self.counts = {"succeeded": 0, "sections": 0}
-        self.last_result = "success"
-        self.is_phase_ended = False
-        self.is_fallback = False  # the planner has used up its tries in this step
-        self.further = 0  # behaviours granted to a planner that gave no directive
-        self.transitions: list[dict[str, Any]] = []
-        self.transitions_all = 0
-        self.proposals: dict[str, dict[str, Any]] = {}  # by contract: what an open question is about
-        self.warnings: list[str] = []
+    name: ClassVar[str] = "notebook"
+    version: ClassVar[int] = 1  # another one when the fields below, or what they mean, have changed
+    reach: ClassVar[int] = 0
+
+    run_id: str = ""
+    run: Run = field(default_factory=lambda: Run(id=""))
+    title: str = ""
+    cells: list[Cell] = field(default_factory=list)
+    place: dict[str, int] = field(default_factory=dict)  # cell id: where it is in `cells`
+    alias: dict[str, str] = field(default_factory=dict)  # an id a planner gave: the id the cell has
+    updated: set[str] = field(default_factory=set)  # cells changed since a planner last saw the notebook
+    last_added: str = ""
+    last_code: str = ""
+    execution_count: int = 0
+    chapters: int = 0
+    sections: int = 0
+    executed: list[dict[str, Any]] = field(default_factory=list)  # cell_id, code, repeat, ran: for a new kernel
+    variables: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)  # what the person and the planner said, apart from the kernel's
+    current: list[str] = field(default_factory=list)  # effects of this behaviour
+    past: list[str] = field(default_factory=list)
+    todo: list[Any] = field(default_factory=list)
+    section_progress: dict[str, Any] = field(default_factory=dict)
+    artifacts: list[dict[str, Any]] = field(default_factory=list)
+    acceptance: dict[str, Any] = field(default_factory=dict)
+    acceptance_asked: tuple[str, ...] = ()  # the planner's own, for the current step
+    plan: Template | None = None
+    location: Location = field(default_factory=Location)
+    filter: dict[str, Any] | None = None
+    queue: list[dict[str, Any]] = field(default_factory=list)
+    position: int = 0
+    inserted: list[dict[str, Any]] = field(default_factory=list)  # updates of the plan for the next behaviour
+    is_update_only: bool = False
+    actions_done: int = 0
+    counts: dict[str, int] = field(default_factory=lambda: {"succeeded": 0, "sections": 0})
+    last_result: str = "success"
+    is_phase_ended: bool = False
+    is_fallback: bool = False  # the planner has used up its tries in this step
+    further: int = 0  # behaviours granted to a planner that gave no directive
+    transitions: list[dict[str, Any]] = field(default_factory=list)
+    transitions_all: int = 0
+    proposals: dict[str, dict[str, Any]] = field(default_factory=dict)  # by contract: what an open question is about
+    warnings: list[str] = field(default_factory=list)
+
+    def dump(self) -> bytes:
+        """Everything, for the next process."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def load(cls, _run_id: str, body: bytes) -> Self:
+        """What another process has dumped."""
+        return msgspec.json.decode(body, type=cls)
 
     @property
     def state(self) -> str:

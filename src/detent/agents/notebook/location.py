@@ -3,6 +3,7 @@
 Everything here follows from the transitions taken and the plan in force; nothing is set by hand.
 """
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from detent.agents.notebook.template import Template
@@ -11,15 +12,13 @@ TAKEN_MAX = 100  # action names told per finished behaviour
 DONE_MAX = 500  # finished behaviours told per step
 
 
+@dataclass(slots=True)
 class Tracked:
     """The outputs of one level: expected, produced, in progress; the last two never share a name."""
 
-    __slots__ = ("expected", "in_progress", "produced")
-
-    def __init__(self) -> None:
-        self.expected: list[str] = []
-        self.produced: list[str] = []
-        self.in_progress: list[str] = []
+    expected: list[str] = field(default_factory=list)
+    produced: list[str] = field(default_factory=list)
+    in_progress: list[str] = field(default_factory=list)
 
     def produce(self, *names: str) -> None:
         """These names are there now."""
@@ -31,8 +30,8 @@ class Tracked:
 
     def update(self, given: dict[str, list[str]]) -> None:
         """Replace what is given; a name that is produced is not in progress."""
-        for field, names in given.items():
-            setattr(self, field, list(dict.fromkeys(names)))
+        for name, names in given.items():
+            setattr(self, name, list(dict.fromkeys(names)))
         self.in_progress = [name for name in self.in_progress if name not in self.produced]
 
     @property
@@ -45,29 +44,31 @@ class Tracked:
         return {"expected": [*self.expected], "produced": [*self.produced], "in_progress": [*self.in_progress]}
 
 
+@dataclass(slots=True)
 class Level:
     """One of stages, steps, behaviors."""
 
-    __slots__ = ("completed", "focus", "outputs")
-
-    def __init__(self) -> None:
-        self.completed: list[dict[str, Any]] = []
-        self.focus = ""
-        self.outputs = Tracked()
+    completed: list[dict[str, Any]] = field(default_factory=list)
+    focus: str = ""
+    outputs: Tracked = field(default_factory=Tracked)
 
 
+def _levels() -> dict[str, Level]:
+    return {"stages": Level(), "steps": Level(), "behaviors": Level()}
+
+
+@dataclass(slots=True)
 class Location:
     """Stage, step, behaviour and iteration, moved by transitions."""
 
-    def __init__(self) -> None:
-        self.stage_id: str | None = None
-        self.step_id: str | None = None
-        self.behavior_id: str | None = None
-        self.iteration = 0
-        self.levels = {"stages": Level(), "steps": Level(), "behaviors": Level()}
-        self.next_stage_id = ""
-        self.actions_taken: list[str] = []
-        self.artifacts: list[dict[str, Any]] = []  # registered in this behaviour
+    stage_id: str | None = None
+    step_id: str | None = None
+    behavior_id: str | None = None
+    iteration: int = 0
+    levels: dict[str, Level] = field(default_factory=_levels)
+    next_stage_id: str = ""
+    actions_taken: list[str] = field(default_factory=list)
+    artifacts: list[dict[str, Any]] = field(default_factory=list)  # registered in this behaviour
 
     def moved(self, event: str, plan: Template | None) -> list[str]:
         """Follow one transition; what is to be told about it."""

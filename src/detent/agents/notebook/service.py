@@ -7,7 +7,6 @@ async with Notebooks(home) as notebooks:
 import asyncio
 import importlib
 import importlib.util
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -24,11 +23,11 @@ from detent.agents.notebook.registry import ActionRegistry
 from detent.core.contract import Contract
 from detent.core.deed import Effect, EffectFailed, Outcome
 from detent.errors import Refused
-from detent.host.embedded.journal import Journal
-from detent.host.embedded.reader import Follower, open_journal
+from detent.host.opening import open_reader
 
 if TYPE_CHECKING:
     from detent.effects.kernel import Kernels
+    from detent.host.port import Reader
 
 SOURCES = {
     "builtin:analysis": "detent.agents.notebook.analysis:analyst",
@@ -36,18 +35,22 @@ SOURCES = {
     "http": "detent.agents.notebook.wire:remote",
     "llm": "detent.agents.notebook.model:modelled",
 }
-BOOKS_MAX = 50
 SWEEP_S = 2.0
 Source = Callable[[dict[str, Any]], Advisers]
 
 
+class BookAtWork(Book):
+    """A run's book for its own effects: nobody else lets it read on while one of them is at work."""
+
+
 class Notebooks:
-    """The notebook runs of one home."""
+    """The notebook runs of one home; with a reader that somebody else closes, or one of its own."""
 
     def __init__(
         self,
         home: Path,
         *,
+        reader: "Reader | None" = None,
         registry: ActionRegistry | None = None,
         sources: dict[str, Source] | None = None,
         kernels: "Kernels | None" = None,
@@ -56,10 +59,10 @@ class Notebooks:
         self.registry = registry or every_action()
         self.bench = Bench(str(home.absolute()), kernels)
         self._sources = dict(sources or {})
-        self._books: OrderedDict[str, tuple[Book, Follower]] = OrderedDict()
+        self._reader: Reader = reader or open_reader(home)
+        self._is_reader_ours = reader is None
         self._advisers: dict[str, Advisers] = {}
         self._loaded: set[str] = set()
-        self._journal: Journal | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -69,14 +72,13 @@ class Notebooks:
         await self.close()
 
     async def close(self) -> None:
-        """End every kernel and let go of the journal."""
+        """End every kernel and let go of the reader."""
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
         await self.bench.close()
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        if self._is_reader_ours:
+            self._reader.close()
 
     def effects(self) -> dict[str, Effect]:
         """The effects of the notebook machine, by name."""
@@ -95,16 +97,7 @@ class Notebooks:
 
     def book(self, run_id: str) -> Book:
         """A run's book, read on to where its journal ends."""
-        if run_id not in self._books:
-            if self._journal is None:
-                self._journal = open_journal(self.home)
-            self._books[run_id] = Book(), Follower(self._journal, run_id)
-            if len(self._books) > BOOKS_MAX:
-                self._books.popitem(last=False)
-        self._books.move_to_end(run_id)
-        book, follower = self._books[run_id]
-        book.read(follower.more())
-        return book
+        return self._reader.project(run_id, BookAtWork)
 
     def is_agreed(self, book: Book) -> bool:
         """Whether a change of the plan needs nobody's word: by policy, or because there is no plan to change."""
@@ -178,8 +171,8 @@ class Notebooks:
         while True:
             await asyncio.sleep(SWEEP_S)
             for run_id in self.bench.runs:
-                record_ = self._journal.record(run_id) if self._journal is not None else None
-                if record_ is not None and record_.summary.status.is_terminal and record_.summary.state != "error":
+                summary = self._reader.summary(run_id)
+                if summary is not None and summary.status.is_terminal and summary.state != "error":
                     await self.bench.drop(run_id)
 
 

@@ -2,7 +2,8 @@
 
 from detent.define.graph.drawing import Edge, Label, Node, Picture, picture
 from detent.define.graph.notation import dot, mermaid
+from detent.define.graph.path import RunPath
 from detent.define.graph.terminal import ascii
 from detent.define.graph.vector import svg
 
-__all__ = ["Edge", "Label", "Node", "Picture", "ascii", "dot", "mermaid", "picture", "svg"]
+__all__ = ["Edge", "Label", "Node", "Picture", "RunPath", "ascii", "dot", "mermaid", "picture", "svg"]

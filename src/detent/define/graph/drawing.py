@@ -11,7 +11,7 @@ from typing import Any, Literal
 from detent.core.history import Entry
 from detent.core.machine import Action, Machine, Transition, Wait
 from detent.core.run import Run
-from detent.core.taken import Taken
+from detent.define.graph.path import Leg, RunPath
 from detent.define.graph.width import shorten
 
 NodeKind = Literal["normal", "wait", "ask", "parallel", "any", "completed", "failed", "rejected", "cancelled"]
@@ -100,12 +100,15 @@ class Picture:
         return next((node for node in self.nodes if node.is_current), None)
 
 
-def picture(machine: Machine, run: Run | None = None, entries: Iterable[Entry] = ()) -> Picture:
-    """The picture of a machine; with a run, its state is lit, and with the entries of its trace the way it came."""
-    walk = _Walk(machine)
+def picture(
+    machine: Machine, run: Run | None = None, entries: Iterable[Entry] = (), path: RunPath | None = None
+) -> Picture:
+    """The picture of a machine; with a run, its state is lit, and with its path, or entries of it, the way it came."""
+    path = path or RunPath()
     for entry in entries:
-        walk.follow(entry.taken)
+        path.take(entry)
         run = run if run is not None and run.seq >= entry.run.seq else entry.run
+    walk = _Walk(machine, path)
     here = run.state if run is not None else ""
     seen = walk.states | ({here, machine.initial} if here else set())
     starred = any(row.source == ANY for row in machine.transitions)
@@ -119,44 +122,32 @@ def picture(machine: Machine, run: Run | None = None, entries: Iterable[Entry] =
 class _Walk:
     """Which rows a run took, and how often."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, path: RunPath) -> None:
         self._machine = machine
         self._out: dict[str, list[int]] = {}
         for index, row in enumerate(machine.transitions):
             self._out.setdefault(row.source, []).append(index)
         self.rows: dict[int, int] = {}
-        self.states: set[str] = set()
+        self.states = path.states
+        for leg, times in path.legs.items():
+            taken = self._row(leg)
+            if taken is not None:
+                self.rows[taken] = self.rows.get(taken, 0) + times
 
-    def follow(self, taken: Iterable[Taken]) -> None:
-        """Take in what one event led to."""
-        held: set[str] = set()
-        caught = ""
-        for fact in taken:
-            if fact.kind == "condition" and fact.value is True:
-                held.add(fact.subject)
-            elif fact.kind == "caught":
-                caught = fact.event
-            elif fact.kind == "transition":
-                self.states |= {fact.source, fact.target}
-                index = self._row(fact, held, caught)
-                if index is not None:
-                    self.rows[index] = self.rows.get(index, 0) + 1
-                held, caught = set(), ""
-
-    def _row(self, fact: Taken, held: set[str], caught: str) -> int | None:
+    def _row(self, leg: Leg) -> int | None:
         """The row that fits best; a trace names only the states and the event."""
         fitting = []
-        for index in [*self._out.get(fact.source, ()), *self._out.get(ANY, ())]:
+        for index in [*self._out.get(leg.source, ()), *self._out.get(ANY, ())]:
             row = self._machine.transitions[index]
-            if row.target == fact.target and row.on == fact.event and bool(row.error) == bool(caught):
+            if row.target == leg.target and row.on == leg.event and bool(row.error) == bool(leg.caught):
                 fitting.append((index, row))
-        sure = [index for index, row in fitting if _is_sure(row, held, caught)]
+        sure = [index for index, row in fitting if _is_sure(row, leg)]
         return sure[0] if sure else fitting[0][0] if fitting else None
 
 
-def _is_sure(row: Transition, held: set[str], caught: str) -> bool:
-    is_caught = row.error in ("", "*", caught) or caught.startswith(row.error + ".")
-    return is_caught and (not row.when or row.when in held)
+def _is_sure(row: Transition, leg: Leg) -> bool:
+    is_caught = row.error in ("", "*", leg.caught) or leg.caught.startswith(row.error + ".")
+    return is_caught and (not row.when or row.when in leg.held)
 
 
 def _node(machine: Machine, state: str, is_visited: bool, is_current: bool) -> Node:

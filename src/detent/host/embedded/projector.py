@@ -13,6 +13,7 @@ from detent.core.history import Entry
 from detent.errors import JournalError
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.live import engine
+from detent.host.embedded.reader import Follower
 from detent.host.projection import P, Projection
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 KEPT_MAX = 256  # projections in memory
 WRITE_EVERY = 200  # entries between two rows of one projection
+WRITE_PART = 4  # and at least so small a part of all: a row has to be written whole, so a long run gets them rarely
 ROW = "select run, name, version, seq, engine, cast(body as blob) from projections where run = ? and name = ?"
 
 
@@ -42,6 +44,7 @@ class Made:
         self.seq = seq
         self.written = seq  # up to where a row has it
         self.lock = threading.Lock()
+        self._behind: Follower | None = None  # where it left off in the file
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Take what has come."""
@@ -50,18 +53,24 @@ class Made:
                 self.projection.take(entry)
                 self.seq = entry.seq
 
+    def read_on(self, journal: Journal, run_id: str) -> None:
+        """Take what the file has more; what was folded for that before is not folded again."""
+        if self._behind is None or self._behind.run.seq < self.seq:
+            self._behind = Follower(journal, run_id, self.seq)
+        self.take(self._behind.more(journal=journal))
+
 
 class Projector:
     """The projections of one reader."""
 
     def __init__(self, reader: "JournalReader") -> None:
         self._reader = reader
-        self._made: OrderedDict[tuple[str, str, int], Made] = OrderedDict()
+        self._made: OrderedDict[tuple[str, type[Projection]], Made] = OrderedDict()
         self._lock = threading.Lock()
 
     def project(self, run_id: str, projection: type[P]) -> P:
         """A projection that has taken every entry there is."""
-        key = (run_id, projection.name, projection.version)
+        key = (run_id, projection)
         with self._lock:
             made = self._made.get(key)
         made = made or self._begun(run_id, projection)
@@ -80,7 +89,11 @@ class Projector:
     def _catch_up(self, run_id: str, made: Made) -> None:
         kept = self._reader.kept(run_id)
         fresh = None if kept is None else self._remembered(run_id, made.seq, kept.run.seq)
-        made.take(self._reader.entries(run_id, made.seq) if fresh is None else fresh)
+        if fresh is not None:
+            made.take(fresh)
+            return
+        with self._reader.journal() as journal:
+            made.read_on(journal, run_id)
 
     def _remembered(self, run_id: str, seq: int, upto: int) -> Sequence[Entry] | None:
         """The entries after one, if memory has all of them; None: the file has to be read."""
@@ -92,7 +105,7 @@ class Projector:
 
     def at_hand(self, run_id: str, projection: type[P], upto: int) -> P | None:
         """A projection that has taken everything up to an event, if memory alone is enough for that."""
-        key = (run_id, projection.name, projection.version)
+        key = (run_id, projection)
         with self._lock:
             made = self._made.get(key) or Made(projection(run_id))
         if not made.lock.acquire(blocking=False):
@@ -108,7 +121,7 @@ class Projector:
         result: Any = made.projection
         return result  # type: ignore[no-any-return]
 
-    def _keep(self, key: tuple[str, str, int], made: Made) -> None:
+    def _keep(self, key: tuple[str, type[Projection]], made: Made) -> None:
         with self._lock:
             self._made[key] = made
             self._made.move_to_end(key)
@@ -136,7 +149,7 @@ class Projector:
 
     def _write(self, run_id: str, made: Made) -> None:
         memory, dump = self._reader.memory, getattr(made.projection, "dump", None)
-        if memory is None or dump is None or made.seq - made.written < WRITE_EVERY:
+        if memory is None or dump is None or made.seq - made.written < max(WRITE_EVERY, made.seq // WRITE_PART):
             return
         with self._reader.journal() as journal:
             record = journal.record(run_id)

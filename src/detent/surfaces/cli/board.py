@@ -82,7 +82,7 @@ class Board:
 
 async def watch_run(caller: Caller, run_id: str, after: int) -> int:
     """Follow one run: its story as it comes, and below it where it stands now."""
-    narrator = Narrator()
+    narrator = Narrator(run_id)
     standing: RunReport | None = None
     with caller.reader.following(run_id, after) as place, Board() as board:
         while True:
@@ -105,7 +105,8 @@ def _tell_entry(caller: Caller, board: Board, narrator: Narrator, entry: Entry) 
     if caller.is_json:
         emit(record_of(entry))
         return
-    for line, colour in narrator.lines(entry):
+    narrator.take(entry)
+    for line, colour in narrator.news():
         board.line(caller, f"{clock(entry.event.at)}  {line}", colour)
 
 

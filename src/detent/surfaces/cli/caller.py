@@ -174,7 +174,7 @@ class Caller:
         self._check_home()
         policy = self.policy()
         notify = os.environ.get("DETENT_NOTIFY") or "notify"
-        async with effects_here(self.home, self.warn) as effects, Sources(self.home, self.warn) as sources:
+        async with effects_here(self.home, self.warn) as effects, Sources(self.home, self.warn, self.reader) as sources:
             if notify not in effects:
                 raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
             yield {

@@ -98,7 +98,7 @@ class Desk:
         if not self.caller.is_json:
             stop = host.overhear(run_id, self._heard)
         try:
-            tell = functools.partial(telling, host=host, narrator=CodeNarrator())
+            tell = functools.partial(telling, host=host, narrator=CodeNarrator(run_id))
             run = await drive(self.caller, host, run_id, seq, tell)
         finally:
             stop()

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from detent.core.history import Entry, Taken
 from detent.core.status import Status
-from detent.surfaces.cli.story import Narrator
+from detent.surfaces.cli.story import Line, Narrator
 from detent.surfaces.language import _
 from detent.surfaces.text import duration, visible
 
@@ -18,8 +18,10 @@ LAG_S = 0.5
 class CodeNarrator(Narrator):
     """What a person wants to follow of a job, and what its history says meanwhile."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    name: ClassVar[str] = "job story"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(run_id)
         self._told: set[tuple[float, str]] = set()
         self._begun = time.time() - LAG_S
 
@@ -28,10 +30,9 @@ class CodeNarrator(Narrator):
         """What is under way, in words."""
         return [(words, "", at) for at, words in list(self._since.values())]
 
-    def lines(self, entry: Entry) -> Iterator[tuple[str, str]]:
-        """Lines with their colour; the job's own notes come before where they lead."""
-        yield from self._notes(entry.run.context)
-        yield from super().lines(entry)
+    def _lines(self, entry: Entry) -> Iterator[Line]:
+        yield from self._notes(entry.run.context)  # before where they lead
+        yield from super()._lines(entry)
 
     def _notes(self, context: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for note in context.get("log") or ():

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from detent.define import load
-from detent.define.graph import Picture, ascii, dot, mermaid, picture, svg
+from detent.define.graph import Picture, RunPath, ascii, dot, mermaid, picture, svg
 from detent.errors import Refused, Unknown
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.option import verb
@@ -56,7 +56,7 @@ def _picture(caller: Caller, subject: str) -> Picture:
     except Unknown:
         raise Unknown(f"there is neither a file nor a run `{subject}`") from None
     standing = caller.reader.standing(run_id)
-    return picture(standing.machine, standing.run, caller.reader.entries(run_id, upto=standing.run.seq))
+    return picture(standing.machine, standing.run, path=caller.reader.project(run_id, RunPath))
 
 
 def _drawn(made: Picture, form: str, theme: str) -> str:

@@ -39,12 +39,14 @@ async def telling(
     if caller.is_json:
         yield
         return
-    teller = narrator or Narrator()
+    teller = narrator or Narrator(run_id)
     with host.reader.following(run_id, after) as place, LiveLine(teller) as live:
 
         def tell() -> None:
             while entries := place.more():
-                live.lines(caller, (line for entry in entries for line in teller.lines(entry)))
+                for entry in entries:
+                    teller.take(entry)
+                live.lines(caller, teller.news())
 
         caller.catch_up = tell
         try:

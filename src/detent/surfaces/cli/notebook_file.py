@@ -7,7 +7,6 @@ import tempfile
 import time
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -25,16 +24,11 @@ FORMS = {".ipynb": "ipynb", ".html": "html", ".htm": "html", ".md": "markdown", 
 
 
 def read_book(caller: Caller, run_id: str) -> Book:
-    """A run's book, from its journal."""
-    book = Book()
-    book.read(caller.reader.entries(run_id))
-    if book.run.machine and "act" not in {a.id for w in _work(caller, run_id) for a in w}:
+    """A run's book, as it is now."""
+    summary = caller.reader.find(run_id)
+    if "act" not in {action.id for work in caller.reader.machine(summary.machine).work.values() for action in work}:
         raise Refused(f"run {run_id} is no notebook")
-    return book
-
-
-def _work(caller: Caller, run_id: str) -> list[Any]:
-    return list(caller.reader.standing(run_id).machine.work.values())
+    return caller.reader.project(run_id, Book)
 
 
 def notebooks(caller: Caller) -> list[Summary]:

@@ -5,7 +5,7 @@ import time
 import unicodedata
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from detent.agents.notebook.book import Book
 from detent.agents.notebook.content import gist, peek
@@ -13,6 +13,7 @@ from detent.core.events import ContractMoved
 from detent.core.history import Entry
 from detent.surfaces.cli.caller import Caller, has_colour
 from detent.surfaces.cli.driver import Tell, on_every_ring
+from detent.surfaces.cli.story import Line
 from detent.surfaces.language import _
 from detent.surfaces.text import visible
 
@@ -27,19 +28,32 @@ COMMENTING = "builtin:analysis"  # it begins a step with a word on the one befor
 
 
 class Narrative:
-    """A run's events as lines, and the present as a picture."""
+    """A run's events as lines, and the present as a picture; a projection of the run."""
 
-    def __init__(self) -> None:
-        self.book = Book()
+    name: ClassVar[str] = "notebook story"
+    version: ClassVar[int] = 1
+    reach: ClassVar[int] = 0
+
+    def __init__(self, run_id: str) -> None:
+        self.book = Book(run_id)
         self.width = WIDTH
         self.doing = ""
         self.begun = self.since = time.monotonic()
         self.said = ""  # the last line a cell printed
         self._held = ""  # the heading of a step that has not yet said anything of its own
         self._told: set[str] = set()  # headings that a line of ours has said already
+        self._news: list[Line] = []
 
-    def lines(self, entry: Entry) -> Iterator[tuple[str, str]]:
-        """What one event is to a person."""
+    def take(self, entry: Entry) -> None:
+        """What one entry is to a person."""
+        self._news += self._lines(entry)
+
+    def news(self) -> list[Line]:
+        """The lines that have come since this was last asked."""
+        news, self._news = self._news, []
+        return news
+
+    def _lines(self, entry: Entry) -> Iterator[Line]:
         before = self.book.location.stage_id, self.book.location.step_id
         self.book.take(entry)
         place, plan = self.book.location, self.book.plan
@@ -56,12 +70,12 @@ class Narrative:
         if isinstance(changes, dict):
             yield from self._changed(changes)
 
-    def _heading(self) -> Iterator[tuple[str, str]]:
+    def _heading(self) -> Iterator[Line]:
         if self._held:
             yield self._held, "cyan"
         self._held = ""
 
-    def _changed(self, changes: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    def _changed(self, changes: dict[str, Any]) -> Iterator[Line]:
         ran = {one["cell_id"]: one["ran"] for one in changes.get("executed", ())}
         for cell in changes.get("cells", ()):
             if cell["id"] in ran:
@@ -161,14 +175,15 @@ def telling(host: "OpenHost") -> Tell:
         if caller.is_json:
             yield
             return
-        narrative = Narrative()
+        narrative = Narrative(run_id)
         stop = host.overhear(run_id, narrative.heard)
         with host.reader.following(run_id) as place, _Screen(narrative) as screen:
 
             def news() -> None:
                 while entries := place.more():
                     for entry in entries:
-                        for line, colour in narrative.lines(entry):
+                        narrative.take(entry)
+                        for line, colour in narrative.news():
                             if entry.seq > after:
                                 screen.line(caller, line, colour)
 

@@ -47,7 +47,7 @@ async def repl(caller: Caller, run: str, planner: str, script: str, url: str) ->
     """Read commands until there are no more."""
     settings = _planner(planner, Path(script) if script else None, url, {})
     run_id = caller.find(run).run_id if run else ""
-    async with caller.host() as host, Notebooks(caller.home) as scratch:
+    async with caller.host() as host, Notebooks(caller.home, reader=caller.reader) as scratch:
         loop = Repl(caller, host, scratch, settings, run_id)
         while True:
             typed = await line(PROMPT if is_terminal() else "", is_kept=True)

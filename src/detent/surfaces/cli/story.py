@@ -1,7 +1,7 @@
 """The story of a run: its events as they are journalled, each with what it led to, as lines."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 from detent.core.events import ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry, Taken
@@ -9,23 +9,36 @@ from detent.core.status import Status
 from detent.surfaces.language import _
 from detent.surfaces.text import brief, duration, visible
 
-if TYPE_CHECKING:
-    pass
+Line = tuple[str, str]  # and its colour
 
 
 class Narrator:
-    """Turns events into the few lines a person follows while a run is at work."""
+    """Turns events into the few lines a person follows while a run is at work; a projection of the run."""
 
-    def __init__(self) -> None:
+    name: ClassVar[str] = "story"
+    version: ClassVar[int] = 1
+    reach: ClassVar[int] = 0
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
         self._since: dict[str, tuple[float, str]] = {}
+        self._news: list[Line] = []
+
+    def take(self, entry: Entry) -> None:
+        """What one entry is to a person."""
+        self._news += self._lines(entry)
+
+    def news(self) -> list[Line]:
+        """The lines that have come since this was last asked."""
+        news, self._news = self._news, []
+        return news
 
     @property
     def at_work(self) -> list[tuple[str, str, float]]:
         """What is under way: contract, effect, since when."""
         return [(contract_id, effect, at) for contract_id, (at, effect) in list(self._since.items())]
 
-    def lines(self, entry: Entry) -> Iterator[tuple[str, str]]:
-        """Lines with their colour."""
+    def _lines(self, entry: Entry) -> Iterator[Line]:
         if isinstance(entry.event, Started):
             yield _("run {run_id} started in `{state}`", run_id=entry.run.id, state=entry.run.state), "dim"
         ends = {t.subject: t for t in entry.taken if t.kind == "contract"}  # only where each contract came to rest
