@@ -35,7 +35,7 @@ MAIL = Machine(
     ends={"done": Status.COMPLETED},
 )
 """
-END = "on_response_complete"  # of uvicorn: the last byte was handed to the socket
+BEGIN, END = "data_received", "on_response_complete"  # of uvicorn: the first byte came, the last one is on its way
 FOLDS_MAX = 2
 CALLS_MAX = 1300
 
@@ -44,6 +44,7 @@ class Tally:
     """Counts what Python calls while it is told to; to be set before the threads begin."""
 
     def __init__(self) -> None:
+        self.is_awaited = False  # the request that counts is the next one
         self.is_on = False
         self.folds = 0
         self.calls = 0
@@ -51,11 +52,15 @@ class Tally:
 
     def __call__(self, frame: FrameType, what: str, _: Any) -> None:
         """One thing that Python does."""
-        if not self.is_on or what != "call":
-            return
         code = frame.f_code
-        if code.co_name == END:
+        if what != "call" or not (self.is_on or self.is_awaited):
+            return
+        if self.is_awaited:
+            self.is_on = code.co_name == BEGIN
+            self.is_awaited = not self.is_on
+        elif code.co_name == END:
             self.is_on = False
+        if not self.is_on:
             return
         self.calls += 1
         self.folds += code is advance.__code__
@@ -93,7 +98,7 @@ def approve(address: str, tally: Tally) -> None:
     streams = [look_on(address, path) for path in ("/api/events", f"/api/runs/{run_id}/events")]
     (question,) = page.ask("GET", f"/api/runs/{run_id}")["waiting"] or asking["waiting"]
     said = {"approved": True, "call_hash": question["call_hash"]}
-    tally.is_on = True
+    tally.is_awaited = True
     page.ask("POST", f"/api/runs/{run_id}/contracts/{question['contract_id']}/answer", said)
     for stream in streams:
         stream.close()
