@@ -30,6 +30,10 @@ from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.live import load
 
+STEP_MAX = 2.2  # of a raw commit into a grown log; 1.8 is what is wished for
+STEP_GROWING_MAX = 1.8
+GROWN_PAGES = 2000  # more than a measurement writes before SQLite's next checkpoint
+
 DOOR = Machine(
     name="door",
     initial="closed",
@@ -60,14 +64,21 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def raw_commits(count: int) -> tuple[float, float]:
-    """Seconds of wall and CPU for that many INSERT+COMMIT at the journal's settings."""
+def raw_commits(count: int, *, is_grown: bool = False) -> tuple[float, float]:
+    """Seconds of wall and CPU for that many INSERT+COMMIT at the journal's settings.
+
+    Into a log that is grown already: as any SQLite file is after its first thousand pages, and the honest floor. A log
+    that grows makes every fsync commit the file system's own journal too, which ours does not (decision 0013).
+    """
     with folder() as home:
         db = sqlite3.connect(home / "raw.db", isolation_level=None)
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = full")
         db.execute("create table events (run integer, seq integer, body blob, primary key (run, seq))")
         body = b"x" * 120
+        if is_grown:
+            db.execute("insert into events values (0, 0, ?)", (bytes(GROWN_PAGES * 4096),))
+            db.execute("pragma wal_checkpoint(restart)")
         wall, cpu = time.perf_counter(), time.process_time()
         for seq in range(count):
             db.execute("begin immediate")
@@ -123,22 +134,12 @@ def steps() -> Iterator[Figure]:
                 await host.settled((await host.start(machine)).id)
                 return time.perf_counter() - wall, time.process_time() - cpu
 
-    pairs = [(raw_commits(length), asyncio.run(ours())) for _ in range(7)]
-    raw = min(wall for (wall, _), _ in pairs) / length
-    wall = min(wall for _, (wall, _) in pairs) / length
-    cpu = min(cpu for _, (_, cpu) in pairs) / length
-    raw_cpu = min(cpu for (_, cpu), _ in pairs) / length
-    ratio = wall / raw
-    yield Figure(
-        "steps",
-        "one run, wall",
-        round(wall * 1e6, 1),
-        "µs/step",
-        round(raw * 1e6, 1),
-        round(ratio, 2),
-        "≤ 1.8× floor",
-        ratio <= 1.8,
+    rounds = [(raw_commits(length, is_grown=True), raw_commits(length), asyncio.run(ours())) for _ in range(7)]
+    (grown, raw_cpu), (growing, _), (wall, cpu) = (
+        [min(measured) / length for measured in zip(*column, strict=True)] for column in zip(*rounds, strict=True)
     )
+    yield _step("wall, grown log", wall, grown, STEP_MAX)
+    yield _step("wall, growing log", wall, growing, STEP_GROWING_MAX)
     yield Figure(
         "steps",
         "one run, CPU",
@@ -148,6 +149,14 @@ def steps() -> Iterator[Figure]:
         round(cpu / raw_cpu, 2),
         "≤ 0.25 ms",
         cpu <= 0.25e-3,
+    )
+
+
+def _step(name: str, wall: float, raw: float, most: float) -> Figure:
+    ratio = wall / raw
+    bar = f"≤ {most}× floor"
+    return Figure(
+        "steps", name, round(wall * 1e6, 1), "µs/step", round(raw * 1e6, 1), round(ratio, 2), bar, ratio <= most
     )
 
 

@@ -26,6 +26,7 @@ LEFT_OUT = {"README.zh-CN.md", "CONTRIBUTING.md"}
 PACKAGES = {
     "detent": ("detent.core", "What `import detent` gives, beside [`detent.open`](host.md): the nouns of the core."),
     "host": ("detent.host", "Opening a host, and what every host can do."),
+    "conformance": ("detent.testing.conformance", "The laws of the port, as checks that any host must pass."),
     "testing": ("detent.testing", "For your own tests: scripted effects, virtual time, crashes at every moment."),
 }
 HOST_NAMES = {"open": "detent.home", "SharedHost": "detent.host.embedded.shared"}

@@ -16,19 +16,29 @@ A failing effect is not here: its failure is data (`{"type", "message"}`) on a F
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 
 class DetentError(Exception):
     """The root of everything detent raises on purpose."""
 
 
+class Part(NamedTuple):
+    """A part of a machine: a state, an action in it, or the row of its table from that state to another."""
+
+    state: str = ""
+    action: str = ""
+    target: str = ""
+
+
 class DefinitionError(DetentError):
     """The author's move: this definition cannot be built; the message says where and what would be right."""
 
-    def __init__(self, problem: str, where: str = "") -> None:
+    def __init__(self, problem: str, where: str = "", part: Part = Part()) -> None:  # noqa: B008  # it is immutable
         super().__init__(f"{where}: {problem}" if where else problem)
         self.problem = problem
         self.where = where
+        self.part = part  # the same as data, for whoever knows where the parts are written
 
 
 class ExpressionError(DetentError):

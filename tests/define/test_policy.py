@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from detent.core.policy import Policy, Rule
-from detent.define.policy import load_policy, policy_schema, read_policy
+from detent.define.document import read_document
+from detent.define.policy import compile_policy, load_policy, policy_schema
 from detent.errors import DefinitionError
 
 WHOLE = """\
@@ -92,13 +93,15 @@ def test_a_policy_says_what_its_file_says(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_told_with_its_place_and_the_way_out(text: str, problem: str) -> None:
     with pytest.raises(DefinitionError) as caught:
-        read_policy(text, "p")
+        compile_policy(read_document(text, "p"))
     assert problem in str(caught.value)
 
 
 def test_every_problem_is_told_at_once() -> None:
     with pytest.raises(DefinitionError) as caught:
-        read_policy("rules:\n  - {name: a, decision: x}\n  - {nam: b, decision: deny}\nroles: 5\n", "p")
+        compile_policy(
+            read_document("rules:\n  - {name: a, decision: x}\n  - {nam: b, decision: deny}\nroles: 5\n", "p")
+        )
     assert [line.partition(" ")[0] for line in str(caught.value).splitlines() if line.startswith("p:")] == [
         "p:2:25:",
         "p:3:5:",
@@ -108,12 +111,12 @@ def test_every_problem_is_told_at_once() -> None:
 
 
 def test_an_empty_policy_says_nothing() -> None:
-    assert read_policy("rules:\n") == Policy()
+    assert compile_policy(read_document("rules:\n", "p")) == Policy()
 
 
 def test_mcp_clients_approve_what_cannot_be_undone_only_where_the_policy_says_so() -> None:
-    assert read_policy("mcp_may_approve_irreversible: true").mcp_may_approve_irreversible is True
-    assert read_policy("mcp_may_approve_irreversible: false") == Policy()
+    assert compile_policy(read_document("mcp_may_approve_irreversible: true", "p")).mcp_may_approve_irreversible is True
+    assert compile_policy(read_document("mcp_may_approve_irreversible: false", "p")) == Policy()
 
 
 def test_the_schema_names_every_key() -> None:

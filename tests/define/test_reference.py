@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import get_args
 
 from detent.define.grammar import SHAPES, Kind
-from detent.define.reference import TITLES, WORDS, renewed
 from detent.testing.case import CASE, EXPECT, STEP
+from tests.define.reference import TITLES, WORDS, renewed
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "workflows.md"
 

@@ -352,7 +352,7 @@ def test_old_turns_are_pruned_and_those_that_protect_a_key_are_not(detent: Deten
     other = detent("chat", "--session", "t", "--tools", "mail.py", "--json", INVITE).json
     assert f"open in tools/call/1 of run {turn['run_id']}" in other["response"], "another process holds the key"
     detent("approve", turn["run_id"])
-    assert "2 runs would go; 1 older" in detent("prune", "--older-than", "0s", "--dry-run").out
+    assert "2 runs would be deleted; 1 older" in detent("prune", "--older-than", "0s", "--dry-run").out
     done = detent("prune", "--older-than", "0s", "--json").json
     assert (len(done["pruned"]), done["kept_for_keys"]) == (2, 1)
     again = detent("chat", "--session", "u", "--tools", "mail.py", "--json", INVITE).json

@@ -128,7 +128,7 @@ def test_an_answer_need_not_be_stayed_with(detent: Detent) -> None:
     (detent.folder / "sleeper.yaml").write_text(SLEEPER)
     run_id = detent("run", "sleeper.yaml", "--json", code=3).json["run_id"]
     left = detent("approve", run_id, "--no-wait", code=3)
-    assert f"`detent resume {run_id}` goes on with it" in left.err
+    assert f"`detent resume {run_id}` or `detent serve` continues it" in left.err
     assert (detent.folder / "sent").read_text() == "x", "the call that was approved is done, and not cut off"
     assert detent("show", run_id, "--json").json["state"] == "nap"
     assert detent("resume", "--json").json["runs"][0]["status"] == "completed"
@@ -138,7 +138,10 @@ def test_who_does_not_stay_leaves_the_run_to_the_process_that_drives(detent: Det
     with detent.going("run", "flows.py:STEADY", "--id", "long") as driver:
         until(lambda: detent.has("began"))
         run_id = asked(detent)
-        assert "the process that drives this journal goes on" in detent("approve", run_id, "--no-wait", code=None).err
+        assert (
+            "the process that holds the journal continues the run"
+            in detent("approve", run_id, "--no-wait", code=None).err
+        )
         until(lambda: detent("show", run_id, "--json", code=None).json["status"] == "completed")
         assert detent("signal", run_id, "GO", "--no-wait", code=2).err.startswith("Error: `GO` is not accepted")
         detent.touch("go")
@@ -562,7 +565,7 @@ def test_after_a_kill_an_idempotent_deed_is_done_again(detent: Detent) -> None:
     detent.touch("go")
     resumed = detent("resume", "--json").json
     assert [run["status"] for run in resumed["runs"]] == ["completed"]
-    assert detent("resume").out == "nothing to take up\n"
+    assert detent("resume").out == "nothing to resume\n"
 
 
 # machines read, people read

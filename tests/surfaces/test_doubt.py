@@ -129,7 +129,7 @@ def test_a_doubt_says_why_what_came_back_and_how_to_answer(detent: Detent) -> No
     assert "--outcome not-happened" in shown
     assert detent("show", run_id, "--json").json["waiting"][0]["data"]["cause"]["message"].endswith("did not answer")
     assert "原因" in detent("show", run_id, DETENT_LANG="zh").out
-    assert "say so" in detent("answer", run_id, "--outcome", "use", code=2).err
+    assert "--outcome happened|not-happened|give-up" in detent("answer", run_id, "--outcome", "use", code=2).err
     assert detent("answer", run_id, "--outcome", "not-happened", "--json").json["status"] == "completed"
     assert ledger(detent) == ["ann"]
 
@@ -150,7 +150,7 @@ def test_a_repeat_shows_what_was_done_before_and_the_three_answers(detent: Deten
     assert "再做一次" in detent("show", again.run_id, DETENT_LANG="zh").out
     earlier = detent("show", again.run_id, "--json").json["waiting"][0]["earlier"]
     assert (earlier["run_id"], earlier["status"], earlier["result"]) == (first, "completed", {"receipt": "bob"})
-    assert "do it again" in detent("answer", again.run_id, "--outcome", "happened", code=2).err
+    assert "--outcome use" in detent("answer", again.run_id, "--outcome", "happened", code=2).err
     used = detent("answer", again.run_id, "--outcome", "use", "--json").json
     assert (used["status"], used["output"], ledger(detent)) == ("completed", {"receipt": "bob"}, ["bob"])
 
@@ -267,7 +267,7 @@ def test_a_settle_that_cannot_be_meant_says_what_is_missing(detent: Detent, word
 
 def test_doctor_says_which_claims_differ_from_the_events_and_repairs_them(detent: Detent) -> None:
     run_id = paid(detent, "ann")["run_id"]
-    assert "they are what the events say" in detent("doctor").out
+    assert "they match the events" in detent("doctor").out
     with sqlite3.connect(detent.folder / ".detent" / "journal.db") as db:
         db.execute("delete from claims")
         db.execute("insert into claims values ('global', 'bank.pay:made-up', ?, 'working/pay/9', '', 0)", (run_id,))
@@ -279,7 +279,7 @@ def test_doctor_says_which_claims_differ_from_the_events_and_repairs_them(detent
     assert "made-up" in detent("log", "--all", "--verify", code=1).out
     repaired = detent("doctor", "--repair").out
     assert repaired.count("repaired:") == 2
-    assert "they are what the events say" in detent("doctor").out
+    assert "they match the events" in detent("doctor").out
     detent("log", "--all", "--verify")
     again = detent("run", "bank.py:PAY", "--set", "to=ann", "--json", code=3).json
     assert again["waiting"][0]["earlier"]["run_id"] == run_id, "the deed is known again"

@@ -72,7 +72,7 @@ def test_a_failed_job_is_repaired_and_retried(folder: Path) -> None:
     assert "42" in talked.stdout
     assert "`NEXT_STEP` is not accepted in state `error`" in talked.stdout
     assert "there is no command nonsense" in talked.stdout
-    assert "it is used so: save FILE" in talked.stdout
+    assert "usage: save FILE" in talked.stdout
     assert "not enough values" not in talked.stdout
     assert detent(folder, "retry", "job").returncode == 1  # nothing was repaired
     reset = detent(folder, "reset", "job", "--json")

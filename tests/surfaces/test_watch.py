@@ -77,7 +77,7 @@ def test_on_a_narrow_terminal_the_question_stands_beneath_its_run(detent: Detent
     for name in ("one", "two", "three"):
         detent("run", "flows.py:PLEA", "--id", name, "--set", f"to={name}", code=3)
     with on_a_terminal(detent, "list", "--waiting", "--watch", COLUMNS="44", LINES="8", NO_COLOR="1") as screen:
-        assert screen.shows("2 more, for which there is no room here")
+        assert screen.shows("2 more that do not fit here")
         assert screen.shows("3 runs")
         assert re.search(r"three  plea +working  waiting +\S.*\r\n  │ Please\?", screen.raw)
         assert not re.search(r"\x1b\[[0-9;]*m", screen.raw)  # drawn in place, and without colours

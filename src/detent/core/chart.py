@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from detent.core.check import OWN_EFFECTS
 from detent.core.expression import compile_condition, compile_template, is_constant, names
 from detent.core.taken import Taken
-from detent.errors import DefinitionError
+from detent.errors import DefinitionError, Part
 
 if TYPE_CHECKING:
     from detent.core.machine import Action, Machine, Transition
@@ -193,7 +193,7 @@ def _rows(machine: "Machine") -> dict[str, list[Row]]:
             rows.setdefault(row.source, []).append(Row(row))
         except DefinitionError as error:
             where = f"machine `{machine.name}`, `{row.source}` → `{row.target}`"
-            raise DefinitionError(error.problem, where) from None
+            raise DefinitionError(error.problem, where, Part(row.source, target=row.target)) from None
     return rows
 
 
@@ -203,7 +203,7 @@ def _works(machine: "Machine", state: str) -> Iterator[Work]:
             yield Work(action)
         except DefinitionError as error:
             where = f"machine `{machine.name}`, state `{state}`, action `{action.id}`"
-            raise DefinitionError(error.problem, where) from None
+            raise DefinitionError(error.problem, where, Part(state, action.id)) from None
 
 
 def _takes_time(work: Work) -> bool:

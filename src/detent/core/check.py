@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.core.value import canonical
-from detent.errors import DefinitionError
+from detent.errors import DefinitionError, Part
 
 if TYPE_CHECKING:
     from detent.core.machine import Action, Machine, Transition
@@ -45,14 +45,15 @@ def check(machine: "Machine") -> None:
                 raise DefinitionError("an end may only `set` and `log`")
             _check_actions(actions, 0)
         except DefinitionError as error:
-            raise _inside(f"{where}, state `{state}`", error) from None
+            raise _inside(f"{where}, state `{state}`", error, state=state) from None
     _check_values(machine, known, where)
     _check_idle_circles(machine, where)
 
 
-def _inside(place: str, error: DefinitionError) -> DefinitionError:
+def _inside(place: str, error: DefinitionError, **part: str) -> DefinitionError:
     """The same error, seen from further out: nobody need name the places where nothing is wrong."""
-    return DefinitionError(error.problem, f"{place}, {error.where}" if error.where else place)
+    where = f"{place}, {error.where}" if error.where else place
+    return DefinitionError(error.problem, where, error.part._replace(**part))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -75,24 +76,28 @@ def _check_transition(machine: "Machine", row: "Transition", known: set[str], wh
         )
     if not (row.on or row.error or row.then or row.only_failed or row.source in machine.ends):
         return
-    place = f"{where}, `{row.source}` → `{row.target}`"
+    try:
+        _check_row(machine, row)
+    except DefinitionError as error:
+        place = f"{where}, `{row.source}` → `{row.target}`"
+        raise _inside(place, error, state=row.source, target=row.target) from None
+
+
+def _check_row(machine: "Machine", row: "Transition") -> None:
     if row.on:
-        _identifier(row.on, "event", place)
+        _identifier(row.on, "event")
     if row.on and row.error:
-        raise DefinitionError("a row is for a signal or for an error, not for both", place)
+        raise DefinitionError("a row is for a signal or for an error, not for both")
     if row.only_failed and (row.on or row.error or not row.even_failed):
-        raise DefinitionError("`only_failed` is for rows open to failures that name no signal and no error", place)
+        raise DefinitionError("`only_failed` is for rows open to failures that name no signal and no error")
     if row.error and not _ERROR_NAME.fullmatch(row.error):
-        raise DefinitionError(f"`{row.error}` is not an error type", place)
+        raise DefinitionError(f"`{row.error}` is not an error type")
     if row.source in machine.ends and not row.on:
-        raise DefinitionError("an end can be left only on a signal", place)
+        raise DefinitionError("an end can be left only on a signal")
     if any(action.effect not in ("set", "log") for action in row.then):
-        raise DefinitionError("on the way only `set` and `log` are possible", place)
+        raise DefinitionError("on the way only `set` and `log` are possible")
     for action in row.then:
-        try:
-            _check_own(action)
-        except DefinitionError as error:
-            raise _inside(place, error) from None
+        _check_own(action)
 
 
 def _check_values(machine: "Machine", known: set[str], where: str) -> None:
@@ -123,7 +128,7 @@ def _check_actions(actions: Iterable["Action"], depth: int) -> None:
         try:
             _check_action(action, depth)
         except DefinitionError as error:
-            raise _inside(f"action `{action.id}`", error) from None
+            raise _inside(f"action `{action.id}`", error, action=action.id) from None
 
 
 def _check_action(action: "Action", depth: int) -> None:
@@ -216,8 +221,9 @@ def _check_idle_circles(machine: "Machine", where: str) -> None:
         state = start
         while state in onward and state not in harmless:
             if state in trail:
-                circle = " → ".join([*list(trail)[list(trail).index(state) :], state])
-                raise DefinitionError(f"{circle} is a circle that needs no event and does no work", where)
+                circle = [*list(trail)[list(trail).index(state) :], state]
+                problem = f"{' → '.join(circle)} is a circle that needs no event and does no work"
+                raise DefinitionError(problem, where, Part(circle[0], target=circle[1]))
             trail[state] = None
             state = onward[state]
         harmless.update(trail)

@@ -126,7 +126,7 @@ NESTED: Shape = {
     if name in ("states", "transitions", "variables", "error_handlers", "limits", "description")
 }
 STATE: Shape = {
-    "type": Key("choice", "What kind of state it is; normal if it says nothing.", choices=STATE_TYPES),
+    "type": Key("choice", "What kind of state it is; normal by default.", choices=STATE_TYPES),
     "description": Key("text", "What happens here."),
     "variables": Key("plain", "Values of this state, read as `state.NAME`; kept while the state is entered again."),
     "actions": Key("many", "What to do here, in this order.", of="action"),
@@ -158,7 +158,7 @@ ACTION: Shape = {
     "approval": Key("approval", "Ask a person first, and who may answer.", types=_CALL),
     "timeout": Key("duration", "How long the call may take.", types=_CALL),
     "retry": Key("one", "Try again when the call fails.", of="retry", types=_CALL),
-    "ok_exit": Key("numbers", "The exit codes of `shell` that mean success; 0 if it says nothing.", types=_CALL),
+    "ok_exit": Key("numbers", "The exit codes of `shell` that mean success; 0 by default.", types=_CALL),
     "ok_status": Key("numbers", "Statuses of `http`, of 400 and more, that mean success.", types=_CALL),
     "key": Key("template", "Your own idempotency key.", types=_CALL),
     "scope": Key("choice", "How far the idempotency key reaches.", choices=SCOPES, types=_CALL),
@@ -189,7 +189,7 @@ TRANSITION: Shape = {
     "to": Key("state", "The state it leads to; `retry` enters the same state again.", is_needed=True),
     "condition": Key("condition", "Taken only if this holds; without it, when the state's work succeeded."),
     "on": Key("name", "Taken when this event comes; `error`: when the state's work failed."),
-    "priority": Key("integer", "Higher is tried first; 0 if it says nothing."),
+    "priority": Key("integer", "Higher is tried first; 0 by default."),
     "description": Key("text", "When this way is taken."),
     "on_transition": Key("many", "What to set or log on the way.", of="step"),
 }
@@ -197,7 +197,7 @@ STEP: Shape = {
     "action": Key("choice", "What to do.", is_needed=True, choices=STEP_ACTIONS),
     "variable": Key("variable", "The variable to change.", types=("increment_variable", "set_variable")),
     "name": Key("variable", "The same as `variable`.", types=("increment_variable", "set_variable")),
-    "by": Key("template", "How much to add; 1 if it says nothing.", types=("increment_variable",)),
+    "by": Key("template", "How much to add; 1 by default.", types=("increment_variable",)),
     "value": Key("template", "What to set it to.", types=("set_variable",)),
     "message": Key("template", "What to write down.", types=("log",)),
     "level": Key("choice", "How important it is.", choices=LEVELS, types=("log",)),
@@ -208,19 +208,19 @@ HANDLER: Shape = {
     "error_type": Key("error_type", "The errors it takes, with their children; without it, what nothing else takes."),
     "action": Key("choice", "What to do.", is_needed=True, choices=HANDLER_ACTIONS),
     "fallback_state": Key("state", "Where to go then; without it the run fails."),
-    "max_retries": Key("count", "How many further attempts; 3 if it says nothing.", types=_BACKOFF),
-    "delay": Key("duration", "The first pause; 1 s if it says nothing.", types=_BACKOFF),
-    "factor": Key("amount", "By how much each pause grows; 2 if it says nothing.", types=_BACKOFF),
-    "max_delay": Key("duration", "The longest pause; 60 s if it says nothing.", types=_BACKOFF),
+    "max_retries": Key("count", "How many further attempts; 3 by default.", types=_BACKOFF),
+    "delay": Key("duration", "The first pause; 1 s by default.", types=_BACKOFF),
+    "factor": Key("amount", "By how much each pause grows; 2 by default.", types=_BACKOFF),
+    "max_delay": Key("duration", "The longest pause; 60 s by default.", types=_BACKOFF),
     "message": Key("template", "What to write down or to tell."),
     "description": Key("text", "What it is for."),
 }
 RETRYING: Shape = {
     "max_retries": Key("count", "How many further attempts.", is_needed=True),
     "on": Key("names", "The error types to try again on; without it, all that may be."),
-    "delay": Key("duration", "The first pause; 1 s if it says nothing."),
-    "factor": Key("amount", "By how much each pause grows; 2 if it says nothing."),
-    "max_delay": Key("duration", "The longest pause; 60 s if it says nothing."),
+    "delay": Key("duration", "The first pause; 1 s by default."),
+    "factor": Key("amount", "By how much each pause grows; 2 by default."),
+    "max_delay": Key("duration", "The longest pause; 60 s by default."),
 }
 APPROVAL: Shape = {
     "question": Key("template", "What to ask."),
@@ -235,7 +235,7 @@ APPROVAL: Shape = {
     "data": Key("plain", "Shown with the question."),
 }
 LIMITS: Shape = {
-    "max_transitions": Key("positive", "1000 if it says nothing."),
+    "max_transitions": Key("positive", "1000 by default."),
     "max_visits": Key("positive", "How often one state may be entered."),
     "max_duration": Key("duration", "How long a run may take."),
     "max_cost_usd": Key("amount", "What a run may cost."),

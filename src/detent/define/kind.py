@@ -5,13 +5,13 @@ A check gives the value as the compiler wants it (durations in seconds, conditio
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from detent.core.check import is_effect_name, is_variable
 from detent.core.duration import seconds_of
 from detent.core.schema import TYPES
 from detent.define.document import Route
-from detent.define.grammar import ERROR_TYPES, ROOTS, Key, Kind
+from detent.define.grammar import ERROR_TYPES, ROOTS, Key
 from detent.define.page import Page, kind_of
 from detent.define.problem import cut
 
@@ -322,29 +322,6 @@ def _join(spot: Spot, value: Any) -> Any:
     return spot.mistyped("`all`, `any`, or how many branches must succeed", value)
 
 
-def _never(_value: Any, _key: Key) -> bool:
-    return False
-
-
-def _is_there(value: Any, _key: Key) -> bool:
-    return value is not None
-
-
-# Whether a value is right as it stands: nearly all are, and then nobody need know where it stands.
-QUICK: dict[str, Callable[[Any, Key], bool]] = dict.fromkeys(get_args(Kind), _never) | {
-    "text": lambda value, _: type(value) is str and value != "",
-    "name": lambda value, _: is_name(value),
-    "state": lambda value, _: is_name(value),
-    "states": lambda value, _: is_name(value),
-    "choice": lambda value, key: type(value) is str and value in key.choices,
-    "flag": lambda value, _: type(value) is bool,
-    "one": _is_there,
-    "many": _is_there,
-    "named": _is_there,
-    "awaits": _is_there,
-    "branches": _is_there,
-    "approval": _is_there,
-}
 CHECKS: dict[str, Check] = {
     "text": _text,
     "label": _label,

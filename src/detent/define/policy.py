@@ -63,11 +63,6 @@ def load_policy(path: str | Path) -> Policy:
     return compile_policy(read_document(read_file(Path(path)), str(path)))
 
 
-def read_policy(text: str, name: str = "policy") -> Policy:
-    """Read a policy from a text; `name` stands for the file."""
-    return compile_policy(read_document(text, name))
-
-
 def compile_policy(document: Document) -> Policy:
     """The policy a document describes."""
     page = Page(document)

@@ -5,7 +5,7 @@ from typing import Any
 
 from detent.define.document import Route
 from detent.define.grammar import SHAPES, TYPED, Key, Shape
-from detent.define.kind import MISSING, QUICK, check
+from detent.define.kind import MISSING, check
 from detent.define.page import Page, kind_of
 
 
@@ -52,9 +52,6 @@ def fields(page: Page, path: Route, value: Any, shape: str | Shape, what: str, t
     for name, inner in value.items():
         key = table.get(name)
         if key is not None and (not key.types or not type or type in key.types):
-            if QUICK[key.kind](inner, key):
-                good[name] = inner
-                continue
             checked = check(page, (*path, name), inner, key, name)
             if checked is not MISSING:
                 good[name] = checked

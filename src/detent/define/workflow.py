@@ -4,7 +4,6 @@ What a file may say is in `grammar`; what it means is in docs/reference/rules.md
 and `error_state` are failed ends, `retry` enters the source state again, and every other unknown name is refused.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,7 @@ from detent.define.proof import Proof, prove, together
 from detent.define.shape import Fields, fields
 from detent.define.state import declare, waits, work
 from detent.define.transition import transitions
-from detent.errors import DefinitionError
+from detent.errors import DefinitionError, Part
 
 MAX_TRANSITIONS = 1000
 
@@ -184,7 +183,7 @@ def _machine(plan: Plan, given: Fields, title: str, wanted: Wanted) -> Machine |
             version=given.get("version", ""),
         )
     except DefinitionError as error:
-        plan.page.say(_place(plan, error), error.problem)
+        plan.page.say(_place(plan, error.part), error.problem)
         return None
     if wanted.warnings:
         lint(plan)
@@ -207,17 +206,12 @@ def _limits(plan: Plan, given: Fields) -> Limits:
     )
 
 
-def _place(plan: Plan, error: DefinitionError) -> Route:
+def _place(plan: Plan, part: Part) -> Route:
     """Where something stands that only the finished machine could find wrong."""
-    said = f"{error.where} {error.problem}"
-    way = re.search(r"`(\w+|\*)` → `(\w+)`|(\w+) → (\w+)", said)
-    if way is not None:
-        source, target = way.group(1) or way.group(3), way.group(2) or way.group(4)
+    if part.target:
         for row, path in zip(plan.rows, plan.row_paths, strict=True):
-            if (row.source, row.target) == (source, target):
+            if (row.source, row.target) == (part.state, part.target):
                 return path
-    action = re.search(r"action `(\w+)`", said)
-    if action is not None and action.group(1) in plan.actions:
-        return plan.actions[action.group(1)]
-    state = re.search(r"state `(\w+)`", said)
-    return plan.path_of(state.group(1)) if state is not None and state.group(1) in plan.states else plan.path
+    if part.action in plan.actions:
+        return plan.actions[part.action]
+    return plan.path_of(part.state) if part.state in plan.states else plan.path

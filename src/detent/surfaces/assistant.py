@@ -106,7 +106,7 @@ def history(reader: "Reader", session: str) -> Past:
 
 def ledger_of(reader: "Reader", run_id: str) -> Ledger:
     """What the journal says was done in a turn."""
-    return Ledger(run_id).read(reader.entries(run_id))
+    return reader.project(run_id, Ledger)
 
 
 def ledgers(reader: "Reader", session: str, limit: int = 1000) -> Iterable[Ledger]:

@@ -54,8 +54,10 @@ def landing(data: dict[str, Any]) -> str:
     if not isinstance(until, int | float):
         return ""
     if until <= time.time():
-        return _("since {clock} nothing of it can be under way", clock=clock(until))
-    return _("until {clock} ({when}); that it did not happen counts only then", clock=clock(until), when=when(until))
+        return _("since {clock} it can no longer be under way", clock=clock(until))
+    return _(
+        'until {clock} ({when}); "it did not happen" is accepted only after that', clock=clock(until), when=when(until)
+    )
 
 
 def _earlier(earlier: dict[str, Any]) -> Rows:

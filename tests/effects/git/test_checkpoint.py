@@ -89,7 +89,7 @@ async def test_a_difference_is_a_patch_and_a_list(tmp_path: Path) -> None:
         Change("src/b.py", "deleted", 0, 1),
     ]
     second = await repository.checkpoint("r1")
-    assert await repository.changed_paths(first, second) == ["a.txt", "new\nname", "src/b.py"]
+    assert [change.path for change in await repository.changes(first, second)] == ["a.txt", "new\nname", "src/b.py"]
     assert "+three" in await repository.diff(first.id, second.id)
     assert await repository.diff(second) == ""
 

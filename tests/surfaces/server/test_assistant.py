@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from detent.define.policy import read_policy
+from detent.define.document import read_document
+from detent.define.policy import compile_policy
 from detent.surfaces.server.assistant import IMAGE_MAX
 from detent.surfaces.server.setting import Limits, Settings
 from tests.effects.llm.scripted import DONE, Script, chunk, message, said, serving, streaming, text
@@ -76,7 +77,10 @@ async def talking(
         monkeypatch.setenv("DETENT_BASE_URL", model.url)
         monkeypatch.setenv("DETENT_MODEL", "openai:test")
         monkeypatch.setenv("DETENT_TOOLS", str(folder / "tools.py"))
-        law, settings = read_policy(policy) if policy else None, Settings(limits=limits or Limits())
+        law, settings = (
+            compile_policy(read_document(policy, "p")) if policy else None,
+            Settings(limits=limits or Limits()),
+        )
         async with stage(folder, settings, policy=law) as scene:
             scene.model = model
             yield scene

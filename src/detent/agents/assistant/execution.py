@@ -176,7 +176,7 @@ class Ledger:
             return
         text = contract.question.text if contract.question is not None else ""
         detail = {**guard.detail, "message": text, "title": text}
-        self._executions[guard.id] = msgspec.structs.replace(guard, question=contract.question, detail=detail)
+        self._put(msgspec.structs.replace(guard, question=contract.question, detail=detail))
 
     def _create(self, entry: Entry, contract_id: str) -> None:
         contract = self._seen.get(contract_id)
@@ -209,7 +209,7 @@ class Ledger:
         return f"{self.run_id}:{len(self._executions) + 1:03d}"
 
     def _add(self, contract_id: str, execution: Execution, by: dict[str, str]) -> None:
-        self._executions[execution.id] = execution
+        self._put(execution)
         by[contract_id] = execution.id
         self._rows.append((execution.id, Created(execution.id, execution.created_at)))
 
@@ -284,8 +284,11 @@ class Ledger:
     def _apply(self, id: str, trigger: str, actor: str, entry: Entry, **known: Any) -> None:
         self._keep(self._executions[id].moved(trigger, actor, entry.event.at, entry.seq, **known))
 
+    def _put(self, execution: Execution) -> None:
+        self._executions = {**self._executions, execution.id: execution}  # others may be going through the old ones
+
     def _keep(self, moved: Execution) -> None:
-        self._executions[moved.id] = moved
+        self._put(moved)
         self._rows.append((moved.id, moved.moves[-1]))
 
 

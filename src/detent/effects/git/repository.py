@@ -68,10 +68,6 @@ class Repository:
         """The same difference as a list."""
         return await difference.changes(self.place, *await self._trees(before, after))
 
-    async def changed_paths(self, before: Checkpoint | str, after: Checkpoint | str | None = None) -> list[str]:
-        """The paths that differ."""
-        return sorted(await difference.steps(self.place, *await self._trees(before, after)))
-
     async def rollback(self, target: Checkpoint | str) -> Rollback:
         """Put the work tree, HEAD, branch and index back; what was there before is a checkpoint of its own."""
         goal = await self._checkpoint(target)

@@ -36,7 +36,7 @@ from detent.host.embedded.outcome import (
 from detent.host.embedded.secret import NONE, Secrets, hide, named
 
 if TYPE_CHECKING:
-    from detent.host.embedded.host import EmbeddedHost
+    from detent.host.embedded.part import ChildHost
 
 _CHILD_MARK = " child"
 
@@ -54,7 +54,7 @@ def _cut_off(contract: Contract, limit: Limit, at: float) -> ContractMoved | Dou
 class Attempts:
     """Every effect this host has under way."""
 
-    def __init__(self, host: "EmbeddedHost") -> None:
+    def __init__(self, host: "ChildHost") -> None:
         self._host = host
         self._under_way: dict[tuple[str, str], bool] = {}  # attempts that have begun; whether the effect was called
         self._aborted: set[tuple[str, str]] = set()

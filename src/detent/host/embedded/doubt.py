@@ -32,8 +32,7 @@ from detent.host.embedded.secret import Secrets, named
 from detent.host.standing import ASK_WITHIN_S, settled_at
 
 if TYPE_CHECKING:
-    from detent.host.embedded.attempt import Attempts
-    from detent.host.embedded.host import EmbeddedHost
+    from detent.host.embedded.part import Performer, Teller
 
 PROBE_TIMEOUT_S = 60.0
 CRASHED = Doubt()
@@ -65,7 +64,7 @@ def owned(work: Work) -> Work:
 class Doubts:
     """Every doubt of this host, and every call that goes on although it was given up."""
 
-    def __init__(self, host: "EmbeddedHost", attempts: "Attempts") -> None:
+    def __init__(self, host: "Performer", attempts: "Teller") -> None:
         self._host = host
         self._attempts = attempts
         self._lingering: set[tuple[str, str]] = set()

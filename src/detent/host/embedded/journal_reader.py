@@ -5,7 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from detent.core.history import Entry
 from detent.core.machine import Machine
@@ -19,7 +19,7 @@ from detent.host.embedded.following import Following, Watching
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.live import Kept, Live, load, seq_at
-from detent.host.embedded.projector import ProjectionRow, Projector
+from detent.host.embedded.projector import Memory, Projector
 from detent.host.embedded.tail import Tail
 from detent.host.embedded.transcript import transcript
 from detent.host.projection import P, Why
@@ -49,16 +49,6 @@ DEPTH_MAX = 8  # of children that are asked for their questions
 
 Q = ParamSpec("Q")
 R = TypeVar("R")
-
-
-class Memory(Protocol):
-    """What the process that holds the journal has in memory."""
-
-    def kept(self, run_id: str) -> Kept | None:
-        """A run as it is on disk; None when it is not in memory."""
-
-    def keep_projection(self, row: ProjectionRow) -> None:
-        """Write what a projection has made, as a cache."""
 
 
 class JournalReader:

@@ -5,19 +5,19 @@ the same key, so an effect that knows its keys sends it once.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 from detent.core.contract import Contract
+from detent.core.deed import Effect
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.taken import Taken
-from detent.host.embedded.journal import Batch
+from detent.host.embedded.clock import Clock
+from detent.host.embedded.journal import Batch, Journal
 from detent.host.embedded.outcome import said
 from detent.host.reading import Note
-
-if TYPE_CHECKING:
-    from detent.host.embedded.drive import Drive
 
 FILE = "outbox.jsonl"
 TRIES_MAX = 8  # by one process; the next one begins anew
@@ -29,10 +29,36 @@ class _Nobody:
     is_broken = False
 
 
+class NotifyingHost(Protocol):
+    """What delivering messages needs of a host."""
+
+    @property
+    def home(self) -> Path:
+        """Where the journal is."""
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is."""
+
+    @property
+    def journal(self) -> Journal:
+        """The journal, for reading."""
+
+    @property
+    def effects(self) -> Mapping[str, Effect]:
+        """The effects by name."""
+
+    def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Give a coroutine that belongs to no run an owner."""
+
+    def submit(self, batch: Batch) -> None:
+        """Write what belongs to no run."""
+
+
 class Outbox:
     """The messages of one journal that are on their way."""
 
-    def __init__(self, host: "Drive", effect: str) -> None:
+    def __init__(self, host: NotifyingHost, effect: str) -> None:
         self._host, self._effect = host, effect
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._is_closing = False

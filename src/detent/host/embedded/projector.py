@@ -7,17 +7,17 @@ its class or damaged is made again from the entries.
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
 
 from detent.core.history import Entry
 from detent.errors import JournalError
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.live import engine
+from detent.host.embedded.live import Kept, engine
 from detent.host.embedded.reader import Follower
+from detent.host.embedded.tail import Tail
 from detent.host.projection import P, Projection
-
-if TYPE_CHECKING:
-    from detent.host.embedded.journal_reader import JournalReader
+from detent.host.reading import Summary
 
 KEPT_MAX = 256  # projections in memory
 WRITE_EVERY = 200  # entries between two rows of one projection
@@ -34,6 +34,37 @@ class ProjectionRow(NamedTuple):
     seq: int
     engine: str
     body: bytes
+
+
+class Memory(Protocol):
+    """What the process that holds the journal has in memory."""
+
+    def kept(self, run_id: str) -> Kept | None:
+        """A run as it is on disk; None when it is not in memory."""
+
+    def keep_projection(self, row: ProjectionRow) -> None:
+        """Write what a projection has made, as a cache."""
+
+
+class ProjectionSource(Protocol):
+    """What projections are made from."""
+
+    @property
+    def memory(self) -> Memory | None:
+        """Of this process, while it holds the journal."""
+
+    @property
+    def tail(self) -> Tail:
+        """The newest entries of what is followed."""
+
+    def journal(self) -> AbstractContextManager[Journal]:
+        """A connection of one's own while the block goes on."""
+
+    def kept(self, run_id: str) -> Kept | None:
+        """A run as it is on disk; None when it is not in memory."""
+
+    def summary(self, run_id: str) -> Summary | None:
+        """The line of a run in the list; None when there is none."""
 
 
 class Made:
@@ -63,7 +94,7 @@ class Made:
 class Projector:
     """The projections of one reader."""
 
-    def __init__(self, reader: "JournalReader") -> None:
+    def __init__(self, reader: ProjectionSource) -> None:
         self._reader = reader
         self._made: OrderedDict[tuple[str, type[Projection]], Made] = OrderedDict()
         self._lock = threading.Lock()

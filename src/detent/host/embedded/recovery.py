@@ -4,23 +4,34 @@ RUNNING with nobody at work: pure or idempotent is performed again with the same
 and then to a person. WAITING stays; ended is over.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from detent.core.events import CANCEL, RELEASE, Signalled
 from detent.core.status import Status
 from detent.errors import DetentError
+from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import awaiting
 from detent.host.embedded.family import children, family
 from detent.host.embedded.live import Live
 from detent.host.embedded.outcome import run_again
-
-if TYPE_CHECKING:
-    from detent.host.embedded.host import EmbeddedHost
+from detent.host.embedded.part import Performer
 
 
-def take_up(host: "EmbeddedHost", run_id: str) -> tuple[str, ...]:
+class RecoveringHost(Performer, Protocol):
+    """What taking up needs of a host."""
+
+    @property
+    def attempts(self) -> Attempts:
+        """What carries out contracts."""
+
+    @property
+    def stopped(self) -> dict[str, str]:
+        """Runs whose journal broke off, and why."""
+
+
+def take_up(host: RecoveringHost, run_id: str) -> tuple[str, ...]:
     """Recover one run with its whole family, or everything; the runs that had something under way."""
     if run_id:
         host.load(run_id)  # what is named must be sound
@@ -47,7 +58,7 @@ def take_up(host: "EmbeddedHost", run_id: str) -> tuple[str, ...]:
     return tuple(taken_up)
 
 
-def recover_run(host: "EmbeddedHost", live: Live) -> bool:
+def recover_run(host: RecoveringHost, live: Live) -> bool:
     """Put a run nobody drives back to work; whether there was anything to do."""
     found = False
     now = host.clock.now()
@@ -70,7 +81,7 @@ def recover_run(host: "EmbeddedHost", live: Live) -> bool:
     return found
 
 
-def recover_child(host: "EmbeddedHost", run_id: str, parent: str, has_ended: bool) -> None:
+def recover_child(host: RecoveringHost, run_id: str, parent: str, has_ended: bool) -> None:
     """Bring a child run and its parent together again: hand up what came of it, or end what nobody waits for."""
     parent_id, _, contract_id = parent.partition(" ")
     try:

@@ -4,13 +4,12 @@ A run that holds a key never goes: its trace is why a deed is refused. Every run
 that stay can be verified as before; what went is named, with the last hash of its chain, in a run of its own.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 from detent.core.machine import Machine
+from detent.core.run import Run
 from detent.host.embedded.journal import Journal
-
-if TYPE_CHECKING:
-    from detent.host.embedded.host import EmbeddedHost
 
 AT_ONCE = 500  # runs that go in one transaction
 RECORD = "pruned"
@@ -63,7 +62,21 @@ def old_runs(journal: Journal, before: float) -> tuple[list[Old], int]:
     return list(found.values()), int(journal.rows(HOLDING, (before,))[0][0])
 
 
-async def prune(host: "EmbeddedHost", before: float, by: str) -> dict[str, Any]:
+class PruningHost(Protocol):
+    """What forgetting runs needs of a host."""
+
+    @property
+    def journal(self) -> Journal:
+        """The journal, for reading."""
+
+    async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, by: str = "") -> Run:
+        """Begin a run."""
+
+    async def forget(self, runs: Mapping[str, int]) -> None:
+        """Remove ended runs, by id and number, from the journal and from memory."""
+
+
+async def prune(host: PruningHost, before: float, by: str) -> dict[str, Any]:
     """Forget them: first the record is on disk, then they go; a crash between the two forgets nothing."""
     found, kept = old_runs(host.journal, before)
     records = []

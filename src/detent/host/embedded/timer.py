@@ -10,7 +10,7 @@ from detent.errors import DetentError, EventRefused
 from detent.host.embedded.clock import Alarm
 
 if TYPE_CHECKING:
-    from detent.host.embedded.drive import Drive
+    from detent.host.embedded.part import Mover
 
 
 SPARE = 1000
@@ -19,7 +19,7 @@ SPARE = 1000
 class Timers:
     """Wakes runs when they asked to be woken."""
 
-    def __init__(self, host: "Drive") -> None:
+    def __init__(self, host: "Mover") -> None:
         self._host = host
         self._times: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []

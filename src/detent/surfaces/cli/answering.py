@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from detent.core.answer import answer_of, misfit
 from detent.errors import NotWaiting, Refused
 from detent.surfaces.cli.caller import Caller
 from detent.surfaces.cli.driver import move
@@ -60,12 +61,12 @@ async def reject(caller: Caller, run: str, contract: str, comment: str, by: str)
 @verb("answer")
 @run_argument
 @contract_argument
-@click.option("--data", default=None, metavar="JSON", help=_("What was filled in, for a form."))
+@click.option("--data", default=None, metavar="JSON", help=_("The answers to a form."))
 @click.option(
     "--outcome", type=click.Choice([*OUTCOMES, USE]),
-    help=_("What became of a deed nobody is sure about; or `use` the result of the same deed, done before."),
+    help=_("The outcome of a call in doubt; or `use` the result of the same call, made before."),
 )  # fmt: skip
-@click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened` or `use`: what it gave."))
+@click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened` or `use`: its result."))
 @comment_option
 @no_wait_option
 @by_option
@@ -90,7 +91,7 @@ async def answer(
 async def _answered(caller: Caller, name: str, contract: str, said: dict[str, Any], by: str) -> int:
     summary = caller.find(name)
     question = _chosen(RunReport(caller, summary.run_id), contract)
-    _check_kind(caller, question, said)
+    _check_fit(caller, question, said)
     said = {**said, "by": by, "channel": "cli", "call_hash": question["call_hash"]}
     said = {key: value for key, value in said.items() if value != ""}
     call = question["call"]
@@ -118,25 +119,23 @@ def _chosen(standing: RunReport, contract: str) -> dict[str, Any]:
     raise Refused(f"run {run_id} has {len(every)} open questions; say which one: {listed}")
 
 
-def _check_kind(caller: Caller, question: dict[str, Any], said: dict[str, Any]) -> None:
-    """Say which command would fit before the engine refuses the one that does not."""
-    reason, words = question["reason"], (question["run_id"], question["contract_id"])
-    outcome, is_doubt, earlier = said.get("outcome"), reason == "outcome_unknown", question.get("earlier")
-    if is_doubt and outcome not in OUTCOMES.values():
-        fitting = caller.command("answer", *words, "--outcome", "|".join(OUTCOMES)).replace("'", "")
-        raise Refused(f"nobody knows whether `{words[1]}` has happened; say so: {fitting}")
-    if outcome == USE and not earlier:
-        raise Refused(f"`{words[1]}` was not done before, so there is no result to use; use approve, reject or --data")
-    if outcome and outcome != USE and not is_doubt:
-        fitting = "it has not been done yet; use approve, reject or --data"
-        if earlier:
-            fitting = "the question is whether to do it again; use approve, reject or --outcome use"
-        raise Refused(f"there is no doubt about `{words[1]}`: {fitting}")
-    if reason == "form" and said.get("approved"):
-        fitting = caller.command("answer", *words, "--data", "JSON")
-        raise Refused(f"`{words[1]}` asks for a form to be filled in: {fitting}")
-    if reason == "approval" and "data" in said:
-        raise Refused(f"`{words[1]}` asks for yes or no: {caller.command('approve', *words)}")
+def _check_fit(caller: Caller, question: dict[str, Any], said: dict[str, Any]) -> None:
+    """Say which command would fit before the host refuses an answer that does not."""
+    contract = caller.reader.standing(question["run_id"]).run.contract(question["contract_id"])
+    problem = misfit(contract, answer_of(said)) if contract is not None and "args" not in said else ""
+    if problem:
+        raise Refused(f"{problem}. Here: {_fitting(caller, question)}")
+
+
+def _fitting(caller: Caller, question: dict[str, Any]) -> str:
+    """The command that answers a question."""
+    words = question["run_id"], question["contract_id"]
+    if question["reason"] == "outcome_unknown":
+        return caller.command("answer", *words, "--outcome", "|".join(OUTCOMES)).replace("'", "")
+    if question["reason"] == "form":
+        return caller.command("answer", *words, "--data", "JSON")
+    again = caller.command("approve", *words)
+    return f"{again}, or {caller.command('answer', *words, '--outcome', USE)}" if question.get("earlier") else again
 
 
 COMMANDS = {"approve": approve, "reject": reject, "answer": answer}

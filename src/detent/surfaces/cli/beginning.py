@@ -32,7 +32,9 @@ def print_schema(caller: Caller, of: str) -> int:
 
 @verb("init")
 @click.argument("file", metavar="[FILE]", default="")
-@click.option("--template", "name", default="", metavar="NAME", help=_("Which template; without it they are listed."))
+@click.option(
+    "--template", "name", default="", metavar="NAME", help=_("The template to use; without it, templates are listed.")
+)
 def init(caller: Caller, file: str, name: str) -> int:
     """Write a workflow, its cases and the schema, none of them over anything that is there."""
     if not name:

@@ -181,7 +181,7 @@ def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
     for number, group in enumerate(groups):
         left -= len(group)
         if left < (number + 1 < len(groups)):
-            yield _("{count} more, for which there is no room here", count=len(groups) - number), "dim"
+            yield _("{count} more that do not fit here", count=len(groups) - number), "dim"
             return
         yield from ((line, _colour(runs[number])) for line in group)
 

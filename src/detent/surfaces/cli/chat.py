@@ -95,7 +95,7 @@ class Chat:
             if message.strip() == "/tools":
                 self.show_tools()
             elif message.strip() in ("/help", "/?"):
-                self.caller.say(_("Say what you want. /tools shows what can be used, /exit or Ctrl-D ends it."))
+                self.caller.say(_("Type a message. /tools lists the tools, /exit or Ctrl-D ends the chat."))
             elif message.strip():
                 code = await self.turn(message)
         return code
@@ -112,7 +112,7 @@ class Chat:
         choice = chosen_model(str(settings_of(self.caller.home, **self.settings).get("model", "")))
         who = _("model {name}", name=visible(choice.spec))
         if choice.is_builtin:
-            who = _("no model is configured: a few sentences are answered by rules (`detent doctor` says more)")
+            who = _("no model is configured: built-in rules answer a few sentences (see `detent doctor`)")
         names = ", ".join(visible(tool["name"]) for tool in self.tools[:SHOWN_MAX])
         more = ", …" if len(self.tools) > SHOWN_MAX else ""
         self.caller.say(_("session {session}; {who}", session=self.session, who=who), "dim")
@@ -134,10 +134,10 @@ class Chat:
 
 @verb("chat")
 @click.argument("message", default="", metavar="[MESSAGE]")
-@click.option("--session", default="", metavar="NAME", help=_("The conversation to begin or to go on with."))
+@click.option("--session", default="", metavar="NAME", help=_("The conversation to start or continue."))
 @click.option("--tools", "file", default="", metavar="FILE.py", help=_("A Python file whose effects are the tools."))
 @click.option("--tool", "named", multiple=True, metavar="NAME", help=_("A built-in effect to offer as well."))
-@click.option("--model", default="", metavar="MODEL", help=_("Another model than $DETENT_MODEL."))
+@click.option("--model", default="", metavar="MODEL", help=_("The model to use instead of $DETENT_MODEL."))
 @by_option
 async def chat(
     caller: Caller, message: str, session: str, file: str, named: tuple[str, ...], model: str, by: str

@@ -33,11 +33,13 @@ CANCEL = {"cancel", "no", "n", "取消", "否"}
 yes_option = click.option("--yes", "is_yes", is_flag=True, help=_("Confirm the plan without asking."))
 
 
-@verb("start", _("Plan a requirement, ask for a Go, and carry it out."))
+@verb("start", _("Plan a requirement, ask you to confirm, and carry it out."))
 @click.argument("requirement", metavar="REQUIREMENT")
-@click.option("--plan", "plan_file", default="", metavar="FILE", help=_("A plan that is already written."))
-@click.option("--worker", default="", metavar="NAME|COMMAND", help=_("Who works, instead of what the settings say."))
-@click.option("--planner", type=click.Choice(["model", "worker", "single"]), help=_("Who plans."))
+@click.option("--plan", "plan_file", default="", metavar="FILE", help=_("Use this plan file instead of making a plan."))
+@click.option(
+    "--worker", default="", metavar="NAME|COMMAND", help=_("The worker to use instead of the configured one.")
+)
+@click.option("--planner", type=click.Choice(["model", "worker", "single"]), help=_("The planner to use."))
 @click.option("--init", "is_init", is_flag=True, help=_("Run `git init` where there is no repository."))
 @yes_option
 @by_option
@@ -210,8 +212,8 @@ async def _taken_in(desk: Desk, standing: RunReport) -> RunReport:
     return await desk.say("PLAN_EDITED", {"text": text})
 
 
-@verb("confirm", _("Say Go to the plan: it is carried out."))
-@click.option("--plan", "digest", default="", metavar="DIGEST", help=_("The plan that was looked at."))
+@verb("confirm", _("Confirm the plan and start working on it."))
+@click.option("--plan", "digest", default="", metavar="DIGEST", help=_("The digest of the plan you reviewed."))
 @by_option
 async def confirm(caller: Caller, digest: str, by: str) -> int:
     """Say Go."""
@@ -227,7 +229,7 @@ async def confirm(caller: Caller, digest: str, by: str) -> int:
     return desk.give(await desk.say("USER_CONFIRM", {"plan": now}))
 
 
-@verb("revise", _("Have the plan changed."))
+@verb("revise", _("Ask for changes to the plan."))
 @click.argument("wish", metavar="WISH")
 @yes_option
 @by_option
@@ -247,7 +249,7 @@ COMMANDS: dict[str, click.Command] = {
     "code": Code(
         "code",
         commands={c.name or "": c for c in (start, confirm, revise, *codemove.COMMANDS, *codelook.COMMANDS)},
-        help=_("Take a requirement to a verified change in a git repository."),
+        help=_("Turn a requirement into a verified change in a git repository."),
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 }

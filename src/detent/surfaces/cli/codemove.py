@@ -13,7 +13,7 @@ from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 
 
-@verb("cancel", _("Give up a plan that was not confirmed."))
+@verb("cancel", _("Cancel a plan that has not been confirmed."))
 @by_option
 async def cancel(caller: Caller, by: str) -> int:
     """Back to IDLE."""
@@ -22,7 +22,7 @@ async def cancel(caller: Caller, by: str) -> int:
     return desk.give(await desk.say("USER_CANCEL"), 0)
 
 
-@verb("pause", _("Begin nothing new; what is at work goes on."))
+@verb("pause", _("Pause: calls under way finish, nothing new starts."))
 @by_option
 async def pause(caller: Caller, by: str) -> int:
     """Hold the run."""
@@ -37,7 +37,7 @@ async def pause(caller: Caller, by: str) -> int:
     return desk.give(standing, 0)
 
 
-@verb("resume", _("Go on after a pause, a crash or an interruption."))
+@verb("resume", _("Continue after a pause, a crash or an interruption."))
 @by_option
 async def resume(caller: Caller, by: str) -> int:
     """Release the run, or take up what a dead process left."""
@@ -53,8 +53,8 @@ async def resume(caller: Caller, by: str) -> int:
     return desk.give()
 
 
-@verb("stop", _("End the worker now; the job waits for you."))
-@click.option("--reason", default="", metavar="TEXT", help=_("Why; kept in the journal."))
+@verb("stop", _("Stop the worker now; the job then waits for you."))
+@click.option("--reason", default="", metavar="TEXT", help=_("The reason, for the journal."))
 @by_option
 async def stop(caller: Caller, reason: str, by: str) -> int:
     """Force the run to BLOCKED."""
@@ -63,7 +63,7 @@ async def stop(caller: Caller, reason: str, by: str) -> int:
     return desk.give(await desk.say("FORCE_STOP", {"reason": reason or "stopped by hand"}), 0)
 
 
-@verb("fix", _("Blocked: I have fixed it, or here is what to do. Verified first, then the worker goes on."))
+@verb("fix", _("Blocked: you fixed it, or give the worker a hint. The checks run first."))
 @click.argument("hint", metavar="[HINT]", default="")
 @click.option("--allow", multiple=True, metavar="PATH", help=_("A protected path this task may change."))
 @by_option
@@ -96,7 +96,7 @@ async def answer(caller: Caller, text: str, by: str) -> int:
     return desk.give(await desk.say("ANSWER", {"answer": text}))
 
 
-@verb("retry", _("Blocked: put the task's files back and let the worker begin again."))
+@verb("retry", _("Blocked: restore the task's files and start the task again."))
 @by_option
 async def retry(caller: Caller, by: str) -> int:
     """From the task's checkpoint."""
@@ -105,7 +105,7 @@ async def retry(caller: Caller, by: str) -> int:
     return desk.give(await desk.say("RETRY_TASK"))
 
 
-@verb("skip", _("Blocked: leave the task out, and what depends on it."))
+@verb("skip", _("Blocked: skip the task and everything that depends on it."))
 @click.option("--keep", "is_kept", is_flag=True, help=_("Keep what it has changed so far."))
 @by_option
 async def skip(caller: Caller, is_kept: bool, by: str) -> int:
@@ -115,7 +115,7 @@ async def skip(caller: Caller, is_kept: bool, by: str) -> int:
     return desk.give(await desk.say("SKIP_TASK", {"keep": is_kept}))
 
 
-@verb("extend", _("Blocked: let the job use more."))
+@verb("extend", _("Blocked: raise the job's budget."))
 @click.option("--cost", "cost_usd", type=float, default=0.0, metavar="USD", help=_("More dollars."))
 @click.option("--minutes", type=float, default=0.0, help=_("More minutes."))
 @click.option("--lines", "changed_lines", type=int, default=0, help=_("More changed lines."))
@@ -130,10 +130,10 @@ async def extend(caller: Caller, cost_usd: float, minutes: float, changed_lines:
     return desk.give(await desk.say("BUDGET_EXTENDED", more))
 
 
-@verb("rollback", _("Put the files back to a checkpoint; what was there becomes a checkpoint too."))
-@click.option("--run", "is_run", is_flag=True, help=_("To before the whole job."))
+@verb("rollback", _("Roll the files back to a checkpoint; the present files are checkpointed first."))
+@click.option("--run", "is_run", is_flag=True, help=_("Back to before the job."))
 @click.option(
-    "--to", "target", default="", metavar="CHECKPOINT", help=_("To this checkpoint; its beginning is enough.")
+    "--to", "target", default="", metavar="CHECKPOINT", help=_("To this checkpoint, by id or the beginning of one.")
 )
 @by_option
 async def rollback(caller: Caller, is_run: bool, target: str, by: str) -> int:
@@ -173,7 +173,7 @@ def _given(desk: Desk, done: Rollback) -> int:
     return 0
 
 
-@verb("update-state", _("Move the job to a state, if exactly one thing people can say leads there."))
+@verb("update-state", _("Move the job to a state, if exactly one command leads there."))
 @click.argument("state", metavar="STATE")
 @by_option
 async def update_state(caller: Caller, state: str, by: str) -> int:
@@ -197,7 +197,7 @@ async def update_state(caller: Caller, state: str, by: str) -> int:
     return desk.give(await desk.say(sayable[0], data))
 
 
-@verb("update-progress", _("Say of a task that it is DONE (verified first), BLOCKED or PENDING again."))
+@verb("update-progress", _("Set a task's status: DONE (checked first), BLOCKED or PENDING."))
 @click.argument("task", metavar="TASK")
 @click.argument("status", metavar="STATUS", type=click.Choice(["PENDING", "DONE", "BLOCKED"], case_sensitive=False))
 @click.option("--summary", default="", metavar="TEXT", help=_("What was done."))

@@ -24,12 +24,12 @@ RUNS_MAX = 10_000
 @verb("signal")
 @run_argument
 @click.argument("event", metavar="EVENT")
-@click.option("--data", default="", metavar="JSON", help=_("What comes with the signal, a JSON object."))
+@click.option("--data", default="", metavar="JSON", help=_("The signal's data, a JSON object."))
 @click.option("--id", "signal_id", default="", metavar="ID", help=_("A signal with an id counts once."))
 @no_wait_option
 @by_option
 async def signal(caller: Caller, run: str, event: str, data: str, signal_id: str, by: str) -> int:
-    """Tell a run that something happened."""
+    """Send a signal to a run."""
     given = parsed_object(data, "--data")
     summary = caller.find(run)
     return await move(
@@ -42,7 +42,7 @@ async def signal(caller: Caller, run: str, event: str, data: str, signal_id: str
 
 @verb("cancel")
 @run_argument
-@click.option("--reason", default="", metavar="TEXT", help=_("Why; kept in the journal."))
+@click.option("--reason", default="", metavar="TEXT", help=_("The reason, for the journal."))
 @by_option
 async def cancel(caller: Caller, run: str, reason: str, by: str) -> int:
     """Stop a run."""
@@ -114,7 +114,7 @@ def _given(caller: Caller, standings: list[RunReport]) -> int:
     for standing in standings:
         standing.tell()
     if not standings:
-        caller.say(_("nothing to take up"))
+        caller.say(_("nothing to resume"))
     return code
 
 
@@ -130,7 +130,7 @@ async def retry(caller: Caller, run: str, by: str) -> int:
 
 @verb("fork")
 @run_argument
-@click.option("--at", default="", metavar="CHECKPOINT|SEQ", help=_("After which event; by default the latest."))
+@click.option("--at", default="", metavar="CHECKPOINT|SEQ", help=_("The event to fork after; by default the latest."))
 @click.option("--id", "run_id", default="", metavar="RUN", help=_("The new run's id."))
 @by_option
 async def fork(caller: Caller, run: str, at: str, run_id: str, by: str) -> int:
@@ -167,11 +167,13 @@ def _forked(standing: RunReport, parent: str, seq: int, since: Sequence[Deed]) -
 @verb("migrate")
 @run_argument
 @click.argument("file", metavar="FILE[:NAME]")
-@click.option("--state", default="", metavar="STATE", help=_("The state of the new machine to go on in."))
-@click.option("--action", "pairs", multiple=True, metavar="OLD=NEW", help=_("An action that has another name there."))
+@click.option("--state", default="", metavar="STATE", help=_("The current state's name in the new machine."))
+@click.option(
+    "--action", "pairs", multiple=True, metavar="OLD=NEW", help=_("An action that has been renamed, as OLD=NEW.")
+)
 @by_option
 async def migrate(caller: Caller, run: str, file: str, state: str, pairs: tuple[str, ...], by: str) -> int:
-    """Let a waiting run go on under another machine."""
+    """Move a waiting run to another machine."""
     actions = dict(pair.partition("=")[::2] for pair in pairs)
     if not all(actions.values()) or "" in actions:
         raise click.UsageError(_("--action takes OLD=NEW"))

@@ -19,7 +19,7 @@ WIDTH_MIN, WIDTH_MAX = 60, 160
 @verb("graph")
 @click.argument("subject", metavar="FILE|RUN")
 @click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="ascii", show_default=True, help=_("How to draw.")
+    "--format", "form", type=click.Choice(FORMATS), default="ascii", show_default=True, help=_("The output format.")
 )
 @click.option("--output", default="", metavar="FILE", help=_("Write the picture to this file."))
 @click.option("--theme", type=click.Choice(["auto", "light", "dark"]), default="auto", help=_("Colours of an SVG."))

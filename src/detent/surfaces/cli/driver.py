@@ -128,7 +128,7 @@ async def drive(caller: Caller, host: "OpenHost", run_id: str, after: int = 0, t
         caller.interrupted, caller.is_driven_elsewhere = run_id, not host.is_holder
         if host.is_holder:
             caller.is_stopping = True
-            caller.note(_("Stopping: what is at work may finish for a moment; Ctrl-C again stops at once."))
+            caller.note(_("Stopping: calls under way get a moment to finish; Ctrl-C again stops at once."))
         raise
 
 
@@ -143,10 +143,12 @@ async def move(caller: Caller, run_id: str, after: int, verb: Callable[["OpenHos
         is_here = host.is_holder
     standing = RunReport(caller, run_id)
     if not is_here:
-        caller.note(_("kept; the process that drives this journal goes on with it"))
+        caller.note(_("journalled; the process that holds the journal continues the run"))
     elif standing.run.ended is None and (standing.run.held_by == "host" or not is_for_people(standing.run)):
         command = caller.command("resume", run_id)
-        note = _("kept; nobody drives it now: `{command}` goes on with it, and so does `detent serve`", command=command)
+        note = _(
+            "journalled; no process drives the run now: `{command}` or `detent serve` continues it", command=command
+        )
         caller.note(note)
     return standing.give()
 

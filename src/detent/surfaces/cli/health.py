@@ -48,8 +48,8 @@ class Finding(NamedTuple):
 
 
 @verb("doctor")
-@click.option("--deep", is_flag=True, help=_("Also replay every run and check every hash."))
-@click.option("--repair", "is_repair", is_flag=True, help=_("Write claims anew that are not what the events say."))
+@click.option("--deep", is_flag=True, help=_("Also replay every run and verify every hash."))
+@click.option("--repair", "is_repair", is_flag=True, help=_("Rebuild claims that do not match the events."))
 def doctor(caller: Caller, deep: bool, is_repair: bool) -> int:
     """Check everything and say what was found."""
     found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
@@ -217,7 +217,7 @@ def _permissions(home: Path) -> Iterator[Finding]:
     if not home.exists():
         place = _existing(home)
         is_usable = os.access(place, os.W_OK | os.X_OK) and place.is_dir()
-        text = _("{path} is not there yet; the first run makes it", path=visible(str(home)))
+        text = _("{path} does not exist yet; the first run creates it", path=visible(str(home)))
         if not is_usable:
             text = _(
                 "{path} cannot be made: {place} is not writable", path=visible(str(home)), place=visible(str(place))
@@ -322,9 +322,9 @@ def _claims(caller: Caller, is_repair: bool, reader: Reader) -> Iterator[Finding
         yield Finding("claims", "problem", difference(one))
     if found:
         command = caller.command("doctor", "--repair")
-        yield Finding("claims", "note", _("write them anew with: {command}", command=command))
+        yield Finding("claims", "note", _("rebuild them with: {command}", command=command))
     else:
-        yield Finding("claims", "ok", _("they are what the events say"))
+        yield Finding("claims", "ok", _("they match the events"))
 
 
 async def _repair(caller: Caller) -> None:

@@ -72,15 +72,20 @@ def _context(text: str) -> dict[str, Any]:
 
 @verb("run", _("Start a notebook and stay with it until it is done or waits."))
 @click.argument("file", metavar="[DATA|SCRIPT]", default="")
-@click.option("--goal", "--problem", "goal", default="", metavar="TEXT", help=_("What is wanted, in your own words."))
+@click.option("--goal", "--problem", "goal", default="", metavar="TEXT", help=_("The goal, in your own words."))
 @click.option(
-    "--planner", default="", metavar="NAME", help=_("Who plans: builtin:analysis, builtin:script, http, llm.")
+    "--planner", default="", metavar="NAME", help=_("The planner: builtin:analysis, builtin:script, http or llm.")
 )
-@click.option("--fallback", default="", metavar="NAME", help=_("Who plans when the planner cannot be reached."))
-@click.option("--url", "--dslc-url", "url", default="", metavar="URL", help=_("Where an http planner listens."))
+@click.option("--fallback", default="", metavar="NAME", help=_("The planner to use when the first cannot be reached."))
+@click.option("--url", "--dslc-url", "url", default="", metavar="URL", help=_("The URL of an http planner."))
 @click.option("-p", "--parameter", "pairs", multiple=True, metavar="K=V", help=_("A parameter; may be repeated."))
 @click.option(
-    "--custom-context", "--context", "context", default="", metavar="JSON|FILE", help=_("More for the planner to know.")
+    "--custom-context",
+    "--context",
+    "context",
+    default="",
+    metavar="JSON|FILE",
+    help=_("Additional context for the planner."),
 )
 @click.option("--title", default="", metavar="TEXT", help=_("The notebook's title."))
 @click.option("--notebook-id", default="", metavar="ID", help=_("The notebook's id for its planner."))
@@ -89,13 +94,13 @@ def _context(text: str) -> dict[str, Any]:
     "confirm",
     type=click.Choice(["first", "all", "none"]),
     default="first",
-    help=_("Which changes of the plan need no word of yours."),
+    help=_("Which plan changes to accept without asking."),
 )
 @click.option(
     "--on-cell-error",
     type=click.Choice(["feedback", "continue", "fail"]),
     default=None,
-    help=_("What a cell that raises leads to."),
+    help=_("What to do when a cell raises."),
 )
 @click.option("--max-steps", type=int, default=0, help=_("Stop after so many steps; an action counts as two."))
 @click.option(
@@ -207,7 +212,7 @@ def _given(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
     return code
 
 
-@verb("resume", _("Go on with a notebook after a crash, an interruption or a pause."))
+@verb("resume", _("Continue a notebook after a crash, an interruption or a pause."))
 @run_argument
 @click.option(
     "-o",

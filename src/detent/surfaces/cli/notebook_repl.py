@@ -39,10 +39,10 @@ PROMPT = "notebook> "
 @verb("repl", _("Work on a notebook by hand, one command per line."))
 @click.argument("run", metavar="[RUN]", default="")
 @click.option(
-    "--planner", default="", metavar="NAME", help=_("Who plans: builtin:analysis, builtin:script, http, llm.")
+    "--planner", default="", metavar="NAME", help=_("The planner: builtin:analysis, builtin:script, http or llm.")
 )
 @click.option("--script", default="", metavar="FILE", help=_("The script of builtin:script."))
-@click.option("--url", default="", metavar="URL", help=_("Where an http planner listens."))
+@click.option("--url", default="", metavar="URL", help=_("The URL of an http planner."))
 async def repl(caller: Caller, run: str, planner: str, script: str, url: str) -> int:
     """Read commands until there are no more."""
     settings = _planner(planner, Path(script) if script else None, url, {})
@@ -83,7 +83,7 @@ class Repl:
         try:
             await command(self, words)
         except IndexError:
-            self.caller.say(_("it is used so: {usage}", usage=(command.__doc__ or word).strip()), "yellow")
+            self.caller.say(_("usage: {usage}", usage=(command.__doc__ or word).strip()), "yellow")
         except (DetentError, ValueError, OSError) as error:
             self.caller.say(visible(str(error)), "red")
         return True

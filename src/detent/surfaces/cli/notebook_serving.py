@@ -38,7 +38,7 @@ def _serve(host: str, port: int, planner: str, file: str) -> None:
     "--planner",
     type=click.Choice(PLANNERS),
     default=None,
-    help=_("Who plans: builtin:analysis, builtin:script, http, llm."),
+    help=_("The planner: builtin:analysis, builtin:script, http or llm."),
 )
 @click.option("--host", default="127.0.0.1", help=_("The address to listen on."))
 @click.option("--port", type=int, default=DSLC_PORT, help=_("The port to listen on."))

@@ -19,8 +19,8 @@ from detent.surfaces.text import status_word, visible, when
 @verb("show", _("Show a notebook: its cells with their outputs."))
 @click.argument("run", metavar="[RUN]", default="last")
 @click.option("--notebook", "--cells", "only_cells", is_flag=True, help=_("Only the cells, without the plan."))
-@click.option("--observation", "is_observation", is_flag=True, help=_("What a planner would be shown, as JSON."))
-@click.option("--hide-thinking", is_flag=True, help=_("Leave thinking out."))
+@click.option("--observation", "is_observation", is_flag=True, help=_("What a planner would see, as JSON."))
+@click.option("--hide-thinking", is_flag=True, help=_("Omit thinking cells."))
 def show(caller: Caller, run: str, only_cells: bool, is_observation: bool, hide_thinking: bool) -> int:
     """Show the cells of a run."""
     run_id = caller.find(run).run_id
@@ -107,11 +107,14 @@ def list_(caller: Caller) -> int:
 
 @verb("export", _("Write a notebook as .ipynb, .html, .md or .json."))
 @run_argument
-@click.option("-o", "--output", default="", metavar="FILE", help=_("The file; its ending says the form."))
+@click.option("-o", "--output", default="", metavar="FILE", help=_("The file to write; its suffix chooses the format."))
 @click.option(
-    "--form", type=click.Choice(sorted({*FORMS.values()})), default=None, help=_("The form, where no ending says it.")
+    "--form",
+    type=click.Choice(sorted({*FORMS.values()})),
+    default=None,
+    help=_("The format, if the suffix does not say."),
 )
-@click.option("--hide-thinking", is_flag=True, help=_("Leave thinking out."))
+@click.option("--hide-thinking", is_flag=True, help=_("Omit thinking cells."))
 def export(caller: Caller, run: str, output: str, form: str | None, hide_thinking: bool) -> int:
     """Write a run's notebook to a file, or to standard output."""
     run_id = caller.find(run).run_id

@@ -28,7 +28,7 @@ def verb(
         params.append(click.Option(["--home"], metavar="FOLDER", help=_("Where the journal is.")))
         params.append(click.Option(["--json", "is_json"], is_flag=True, help=_("Answer in JSON.")))
         if name in DRIVING:
-            about = _("The policy that holds (else $DETENT_POLICY, else detent.policy.yaml beside the home).")
+            about = _("The policy file; by default $DETENT_POLICY, or detent.policy.yaml beside the home.")
             params.append(click.Option(["--policy"], default="", metavar="FILE", help=about))
 
         def call(home: str | None, is_json: bool, policy: str = "", **given: Any) -> int:
@@ -79,7 +79,7 @@ def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
 run_argument = click.argument("run", metavar="RUN", shell_complete=complete)
 contract_argument = click.argument("contract", metavar="[CONTRACT]", default="")
 by_option = click.option(
-    "--by", default=user, metavar="NAME", help=_("Who says so; by default the system's user name.")
+    "--by", default=user, metavar="NAME", help=_("Your name in the journal; by default your user name.")
 )
 NO_WAIT = "detent.no_wait"
 no_wait_option = click.option(
@@ -87,9 +87,9 @@ no_wait_option = click.option(
     is_flag=True,
     expose_value=False,
     callback=lambda ctx, _param, value: ctx.meta.__setitem__(NO_WAIT, value),
-    help=_("Return when it is kept and the call it sets off here is done; whoever drives the run goes on."),
+    help=_("Return as soon as it is journalled, instead of following the run."),
 )
-comment_option = click.option("--comment", default="", metavar="TEXT", help=_("Why; kept in the journal."))
+comment_option = click.option("--comment", default="", metavar="TEXT", help=_("The reason, for the journal."))
 
 
 def is_left() -> bool:

@@ -54,33 +54,33 @@ COMMANDS = {
 def summaries() -> dict[str, str]:
     """One line per command, known without importing it."""
     return {
-        "init": _("Write a workflow to begin with, and its cases."),
+        "init": _("Create a workflow from a template, with test cases."),
         "run": _("Start a run and stay with it until it ends or waits."),
-        "chat": _("Talk to the assistant; what it does are contracts."),
-        "validate": _("Say whether a definition file is sound."),
-        "test": _("Play the cases of a workflow, with made-up tools and time."),
-        "graph": _("Draw a machine, or a run with its path and present state."),
-        "code": _("Take a requirement to a verified change in a git repository."),
-        "signal": _("Tell a run that something happened."),
+        "chat": _("Chat with the assistant; it asks before anything irreversible."),
+        "validate": _("Check a definition file, without running it."),
+        "test": _("Run a workflow's test cases, with stubbed tools and virtual time."),
+        "graph": _("Draw a machine, or a run with its path and current state."),
+        "code": _("Turn a requirement into a verified change in a git repository."),
+        "signal": _("Send a signal to a run."),
         "approve": _("Answer yes to a question."),
         "reject": _("Answer no to a question."),
-        "answer": _("Fill in a form, or say what became of a deed."),
-        "settle": _("List the deeds nobody is sure about, or settle many at once."),
+        "answer": _("Fill in a form, or settle a call whose outcome is unknown."),
+        "settle": _("List calls whose outcome is unknown, or settle many at once."),
         "cancel": _("Stop a run and everything it has under way."),
-        "pause": _("Let a run begin nothing new."),
-        "resume": _("Go on after a crash, an interruption or a pause."),
-        "retry": _("Let a failed run go on from what failed."),
-        "fork": _("Begin a new run where another one was."),
-        "migrate": _("Let a waiting run go on under another machine."),
+        "pause": _("Pause a run: calls under way finish, nothing new starts."),
+        "resume": _("Continue after a crash, an interruption or a pause."),
+        "retry": _("Continue a failed run from the action that failed."),
+        "fork": _("Start a new run from a past point of another."),
+        "migrate": _("Move a waiting run to another machine."),
         "show": _("Show where a run stands."),
         "log": _("Show what happened in a run, event by event."),
         "list": _("List the runs, newest first."),
         "watch": _("Follow a run's events until it ends."),
-        "notebook": _("Make a notebook from a goal, a script or a planner, and keep it."),
-        "serve": _("Serve the page and the API, for this machine or with a token for others."),
+        "notebook": _("Build a notebook from a goal, a script or a planner."),
+        "serve": _("Serve the web page and the API."),
         "schema": _("Print the JSON Schema of workflow files, or of policies."),
-        "mcp": _("Serve runs to MCP clients, or show the MCP servers whose tools runs may call."),
-        "prune": _("Forget old runs that protect nothing."),
+        "mcp": _("Serve runs to MCP clients, or list MCP servers and their tools."),
+        "prune": _("Delete old runs that protect no irreversible call."),
         "doctor": _("Check this installation and its journal."),
         "completion": _("Print the completion script for a shell."),
         "version": _("Print the version."),
@@ -122,7 +122,7 @@ def program() -> Program:
         ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version, help=_("Print the version.")
     )
     home = click.Option(
-        ["--home"], metavar="FOLDER", help=_("Where the journal is (else $DETENT_HOME, else .detent here).")
+        ["--home"], metavar="FOLDER", help=_("The journal's folder; by default $DETENT_HOME, or .detent here.")
     )
     about = _("A durable state-machine runtime for AI agents: kill it at any byte, nothing is lost.")
     more = _("RUN is an id, the unambiguous beginning of one, or `last`. Every command takes --json.")
@@ -181,5 +181,5 @@ def _mistake(error: click.ClickException, is_json: bool) -> int:
     else:
         click.echo(_("Error: {message}", message=message), err=True)
         path = context.command_path if context else "detent"
-        click.echo(_("`{command} --help` says how it is used.", command=path), err=True)
+        click.echo(_("See `{command} --help`.", command=path), err=True)
     return MISTAKE

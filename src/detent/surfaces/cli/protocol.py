@@ -19,7 +19,7 @@ from detent.surfaces.tools import FILES, configured_servers, servers_here
     "--mcp-may-approve-irreversible",
     "may_approve",
     is_flag=True,
-    help=_("Let the user of the MCP client also approve what cannot be taken back."),
+    help=_("Let the MCP client's user approve irreversible calls as well."),
 )
 async def mcp(caller: Caller, what: str, name: str, may_approve: bool) -> int:
     """Serve, list the servers, or list their tools."""

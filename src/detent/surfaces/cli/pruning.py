@@ -20,7 +20,7 @@ from detent.surfaces.text import visible
     metavar="TIME",
     help=_("How long ago a run must have ended, like 90d or 12h."),
 )
-@click.option("--dry-run", "is_dry", is_flag=True, help=_("Only show what would go."))
+@click.option("--dry-run", "is_dry", is_flag=True, help=_("Only list what would be deleted."))
 @by_option
 async def prune(caller: Caller, age: str, is_dry: bool, by: str) -> int:
     """Forget runs that ended long ago."""
@@ -43,9 +43,16 @@ def _give(caller: Caller, done: dict[str, Any], is_dry: bool) -> int:
         caller.note(f"  {one['run_id']}  {visible(one['name'])}  {one['status']}  {one['checkpoint'][:16]}", "dim")
     counts = {"count": len(done["pruned"]), "kept": done["kept_for_keys"]}
     if is_dry:
-        caller.say(_("{count} runs would go; {kept} older ones are kept because they protect a key", **counts))
+        caller.say(
+            _(
+                "{count} runs would be deleted; {kept} older ones are kept because they protect an irreversible call",
+                **counts,
+            )
+        )
     else:
-        caller.say(_("{count} runs forgotten; {kept} older ones are kept because they protect a key", **counts))
+        caller.say(
+            _("{count} runs deleted; {kept} older ones are kept because they protect an irreversible call", **counts)
+        )
     return 0
 
 

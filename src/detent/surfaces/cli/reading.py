@@ -19,7 +19,7 @@ from detent.surfaces.text import brief, clock, visible
 
 @verb("show")
 @run_argument
-@click.option("--why", is_flag=True, help=_("Also say how it got there: what was tried, with which values."))
+@click.option("--why", is_flag=True, help=_("Also show how it got there: the conditions checked and their values."))
 def show(caller: Caller, run: str, why: bool) -> int:
     """Show where a run stands."""
     standing = RunReport(caller, caller.find(run).run_id)
@@ -41,7 +41,7 @@ def show(caller: Caller, run: str, why: bool) -> int:
 @click.option("--verify", "is_proof", is_flag=True, help=_("Replay the run and check every hash."))
 @click.option(
     "--export", "file", is_flag=False, flag_value=STDOUT, default="", metavar="[FILE]",
-    help=_("Write it as lines of JSON that can be verified without detent."),
+    help=_("Export as JSON lines that can be verified without detent."),
 )  # fmt: skip
 @click.option("--all", "is_all", is_flag=True, help=_("With --export or --verify: every run."))
 def log(caller: Caller, run: str, is_proof: bool, file: str, is_all: bool) -> int:
@@ -108,8 +108,10 @@ def _stray(caller: Caller) -> int:
 @click.option(
     "--status", type=click.Choice([s.value for s in Status]), multiple=True, help=_("Only those; may be repeated.")
 )
-@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help=_("At most so many."))
-@click.option("--watch", "is_live", is_flag=True, help=_("Stay, and show every change as it comes."))
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help=_("The maximum number to show.")
+)
+@click.option("--watch", "is_live", is_flag=True, help=_("Keep running and show every change."))
 async def list_runs(caller: Caller, waiting: bool, status: tuple[str, ...], limit: int, is_live: bool) -> int:
     """List the runs, newest first."""
     wanted = [Status(name) for name in dict.fromkeys((*status, *(["waiting"] if waiting else [])))]
@@ -126,7 +128,7 @@ async def list_runs(caller: Caller, waiting: bool, status: tuple[str, ...], limi
 
 @verb("watch")
 @run_argument
-@click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help=_("Begin after this event."))
+@click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help=_("Start after this event."))
 async def watch(caller: Caller, run: str, after: int) -> int:
     """Follow a run until it ends, whoever drives it."""
     return await watch_run(caller, caller.find(run).run_id, after)

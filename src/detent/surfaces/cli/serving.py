@@ -15,10 +15,10 @@ PORT = 8410
 @verb("serve")
 @click.argument("files", metavar="[FILE[:NAME]]…", nargs=-1)
 @click.option(
-    "--host", default="127.0.0.1", metavar="ADDRESS", help=_("Where to listen; only this machine by default.")
+    "--host", default="127.0.0.1", metavar="ADDRESS", help=_("The address to listen on; only this machine by default.")
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help=_("Which port; 0 takes a free one.")
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help=_("The port; 0 picks a free one.")
 )
 @click.option("--token-file", default="", metavar="FILE", help=_("A file with the token that callers must send."))
 @click.option(
@@ -53,20 +53,20 @@ async def serve(
             if is_open:
                 click.launch(page)
             await service.until_told(told, served)
-        caller.note(_("Stopping; runs that are at work go on at the next start."))
+        caller.note(_("Stopping; active runs continue at the next start."))
     return 0
 
 
 def _tell(caller: Caller, address: str, page: str, has_token: bool, is_made: bool, is_holder: bool) -> None:
     caller.say(_("detent serves at {address}", address=address), "green")
     if is_made:
-        caller.say(_("Others can reach this address, so a token was made; it is shown only now:"))
+        caller.say(_("Other machines can reach this address, so a token was created. It is shown only once:"))
         caller.say(f"  {page}")
     elif has_token:
         caller.say(_("Callers must send the token: Authorization: Bearer …"))
     if not is_holder:
         caller.say(
-            _("Another process holds the journal; it gets what is asked here, and this one takes over after it.")
+            _("Another process holds the journal; requests are handed to it, and this server takes over when it exits.")
         )
     caller.say(_("Ctrl-C stops it."), "dim")
 

@@ -33,9 +33,9 @@ Lines = Iterator[tuple[str, str]]
 @click.argument("runs", metavar="[RUN]…", nargs=-1, shell_complete=complete)
 @click.option("--effect", default="", metavar="NAME", help=_("Only doubts about this effect."))
 @click.option("--all", "is_all", is_flag=True, help=_("Every open doubt."))
-@click.option("--outcome", type=click.Choice(list(OUTCOMES)), help=_("What became of each of them."))
-@click.option("--probe", "is_probed", is_flag=True, help=_("Ask each effect itself whether it happened."))
-@click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened`: what it gave."))
+@click.option("--outcome", type=click.Choice(list(OUTCOMES)), help=_("The outcome of each of them."))
+@click.option("--probe", "is_probed", is_flag=True, help=_("Ask each effect's probe whether the call happened."))
+@click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened`: its result."))
 @comment_option
 @no_wait_option
 @by_option

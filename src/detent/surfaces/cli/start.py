@@ -27,7 +27,7 @@ HOSTS_OWN = ("ask", "wait", "child", "*")
 @click.option("--input", "given", default="", metavar="JSON|@FILE", help=_("The run's input, a JSON object."))
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help=_("One value of the input; may be repeated."))
 @click.option("--id", "run_id", default="", metavar="RUN", help=_("The run's id; the same id twice is the same run."))
-@click.option("--dry-run", "is_dry", is_flag=True, help=_("Show what would be called and asked; touch nothing."))
+@click.option("--dry-run", "is_dry", is_flag=True, help=_("Show what would be called and asked, without doing it."))
 @click.option("--answers", default="", metavar="FILE", help=_("With --dry-run: what the tools answer."))
 @by_option
 def run(  # one argument per option

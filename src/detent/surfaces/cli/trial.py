@@ -15,7 +15,9 @@ NOTHING = "—"
 
 @verb("test")
 @click.argument("files", metavar="FILE…", nargs=-1, required=True)
-@click.option("--crash", is_flag=True, help=_("Also die at every write and in every call: the end must be the same."))
+@click.option(
+    "--crash", is_flag=True, help=_("Repeat each case with a crash at every write and call; the end must be the same.")
+)
 def test(caller: Caller, files: tuple[str, ...], crash: bool) -> int:
     """Play every case of every file; files that hold no cases come first."""
     verdicts = []

@@ -80,7 +80,7 @@ def told(error: BaseException, is_json: bool) -> int:
         shown(_("Unexpected: {message}", message=visible(message)), "red")
     if not os.environ.get(DEBUG):
         shown(
-            _("This is a fault of detent; {name}=1 shows where. What was acknowledged is in the journal.", name=DEBUG)
+            _("This is a bug in detent; {name}=1 shows where. Everything acknowledged is in the journal.", name=DEBUG)
         )
     return FAILED
 

@@ -194,7 +194,7 @@ class Surface:
         ctx: Context,
         data: dict[str, Any] = {},  # noqa: B006
     ) -> Standing:
-        """Tell a run that something happened."""
+        """Send a signal to a run."""
         run_id = self._view.find(run)
         mark = hashlib.sha256(f"mcp {key}".encode()).hexdigest()[:32]
         await self._host.signal(run_id, event, data, id=mark, by=_client(ctx))

@@ -21,7 +21,7 @@ LOOK_BACK = 500  # events read at once to find out who was first
 
 
 async def signal(room: Room, call: Call) -> shape.RunView:
-    """Tell a run that something happened."""
+    """Send a signal to a run."""
     given: shape.Signal = call.body
     run_id = await _known(room, call)
     await room.host.signal(run_id, given.name, given.data, id=given.id, by=call.by)
@@ -86,7 +86,7 @@ async def cancel(room: Room, call: Call) -> shape.RunView:
 
 
 async def pause(room: Room, call: Call) -> shape.RunView:
-    """Let a run begin nothing new."""
+    """Pause a run: calls under way finish, nothing new starts."""
     run_id = await _known(room, call)
     if (await standing(room, run_id)).paused:
         raise Refused(f"run {run_id} is paused already")

@@ -6,32 +6,32 @@ CHINESE: dict[str, str] = {
     "{word}: every letter is {script} and looks like a Latin one": (
         "{word}：每个字母都属于 {script} 文字，看起来却像拉丁字母"
     ),
-    "Forget old runs that protect nothing.": "清除不再保护任何键的旧运行。",
+    "Delete old runs that protect no irreversible call.": "删除不再保护任何不可逆调用的旧运行。",
     "How long ago a run must have ended, like 90d or 12h.": "运行结束多久以后可清除，例如 90d 或 12h。",
-    "Only show what would go.": "只显示会清除什么。",
-    "{count} runs forgotten; {kept} older ones are kept because they protect a key": (
-        "已清除 {count} 个运行；另有 {kept} 个较旧的运行因为仍在保护键而保留"
+    "Only list what would be deleted.": "只列出会删除什么。",
+    "{count} runs deleted; {kept} older ones are kept because they protect an irreversible call": (
+        "已删除 {count} 个运行；另有 {kept} 个较旧的运行因为仍在保护不可逆调用而保留"
     ),
-    "{count} runs would go; {kept} older ones are kept because they protect a key": (
-        "将清除 {count} 个运行；另有 {kept} 个较旧的运行因为仍在保护键而保留"
+    "{count} runs would be deleted; {kept} older ones are kept because they protect an irreversible call": (
+        "将删除 {count} 个运行；另有 {kept} 个较旧的运行因为仍在保护不可逆调用而保留"
     ),
     "--older-than takes a time like 90d, not `{given}`": "--older-than 需要像 90d 这样的时间，而不是 `{given}`",
     "{name}, confirmation": "{name} 的确认",
-    "Talk to the assistant; what it does are contracts.": "与助手对话；它所做的每件事都是合约。",
-    "The conversation to begin or to go on with.": "要开始或继续的会话。",
+    "Chat with the assistant; it asks before anything irreversible.": "与助手对话；不可逆的事会先询问。",
+    "The conversation to start or continue.": "要开始或继续的会话。",
     "A Python file whose effects are the tools.": "一个 Python 文件，其中的 effect 就是工具。",
     "A built-in effect to offer as well.": "另外提供的内置 effect。",
-    "Another model than $DETENT_MODEL.": "不用 $DETENT_MODEL，而用另一个模型。",
+    "The model to use instead of $DETENT_MODEL.": "不用 $DETENT_MODEL，而用另一个模型。",
     "session {session}; {who}": "会话 {session}；{who}",
     "model {name}": "模型 {name}",
-    "no model is configured: a few sentences are answered by rules (`detent doctor` says more)": (
+    "no model is configured: built-in rules answer a few sentences (see `detent doctor`)": (
         "没有配置模型：由规则回答少数几句话（详见 `detent doctor`）"
     ),
     "tools: {names}": "工具：{names}",
     "no tools: --tools, --tool or detent.mcp.yaml": "没有工具：可用 --tools、--tool 或 detent.mcp.yaml 提供",
     "{tools}; /help, /exit": "{tools}；/help，/exit",
-    "Say what you want. /tools shows what can be used, /exit or Ctrl-D ends it.": (
-        "说出你想要的。/tools 显示可用的工具，/exit 或 Ctrl-D 结束。"
+    "Type a message. /tools lists the tools, /exit or Ctrl-D ends the chat.": (
+        "输入消息。/tools 列出工具，/exit 或 Ctrl-D 结束对话。"
     ),
     "asks first": "先询问",
     "this": "这",

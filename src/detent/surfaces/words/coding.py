@@ -1,11 +1,11 @@
 """Sentences of `detent code`."""
 
 CHINESE: dict[str, str] = {
-    "Take a requirement to a verified change in a git repository.": "把一个需求变成 git 仓库中经过验证的改动。",
-    "Plan a requirement, ask for a Go, and carry it out.": "为需求制定计划，征得确认，然后执行。",
-    "A plan that is already written.": "已经写好的计划。",
-    "Who works, instead of what the settings say.": "由谁来做，代替设置中的工作者。",
-    "Who plans.": "由谁来制定计划。",
+    "Turn a requirement into a verified change in a git repository.": "把一个需求变成 git 仓库中经过验证的改动。",
+    "Plan a requirement, ask you to confirm, and carry it out.": "为需求制定计划，征得确认，然后执行。",
+    "Use this plan file instead of making a plan.": "使用这个计划文件，不另行制定。",
+    "The worker to use instead of the configured one.": "由谁来做，代替设置中的工作者。",
+    "The planner to use.": "由谁来制定计划。",
     "Run `git init` where there is no repository.": "没有仓库时运行 `git init`。",
     "Confirm the plan without asking.": "不询问，直接确认计划。",
     "the requirement is empty": "需求为空",
@@ -42,37 +42,35 @@ CHINESE: dict[str, str] = {
     "writing down what is wrong": "正在写下问题所在",
     "  the worker ended after {time}": "  工作者在 {time} 后结束",
     "  edit it: {file}": "  可编辑：{file}",
-    "Say Go to the plan: it is carried out.": "确认计划：开始执行。",
-    "The plan that was looked at.": "所看过的计划。",
+    "Confirm the plan and start working on it.": "确认计划：开始执行。",
+    "The digest of the plan you reviewed.": "你审阅过的计划的摘要。",
     "the plan was edited; confirm what it is now": "计划已被编辑；请确认它现在的内容",
-    "Have the plan changed.": "修改计划。",
-    "Give up a plan that was not confirmed.": "放弃尚未确认的计划。",
-    "Begin nothing new; what is at work goes on.": "不再开始新的操作；正在进行的继续。",
-    "Go on after a pause, a crash or an interruption.": "在暂停、崩溃或中断之后继续。",
-    "End the worker now; the job waits for you.": "立即结束工作者；任务等待您处理。",
-    "Blocked: I have fixed it, or here is what to do. Verified first, then the worker goes on.": (
+    "Ask for changes to the plan.": "修改计划。",
+    "Cancel a plan that has not been confirmed.": "放弃尚未确认的计划。",
+    "Pause: calls under way finish, nothing new starts.": "不再开始新的操作；正在进行的继续。",
+    "Continue after a pause, a crash or an interruption.": "在暂停、崩溃或中断之后继续。",
+    "Stop the worker now; the job then waits for you.": "立即结束工作者；任务等待您处理。",
+    "Blocked: you fixed it, or give the worker a hint. The checks run first.": (
         "已阻塞：我修好了，或者给出做法。先验证，然后工作者继续。"
     ),
     "A protected path this task may change.": "允许此任务修改的受保护路径。",
     "Blocked: answer the worker's question.": "已阻塞：回答工作者的问题。",
-    "Blocked: put the task's files back and let the worker begin again.": "已阻塞：还原任务的文件，让工作者重新开始。",
-    "Blocked: leave the task out, and what depends on it.": "已阻塞：跳过此任务及依赖它的任务。",
+    "Blocked: restore the task's files and start the task again.": "已阻塞：还原任务的文件，让工作者重新开始。",
+    "Blocked: skip the task and everything that depends on it.": "已阻塞：跳过此任务及依赖它的任务。",
     "Keep what it has changed so far.": "保留它已经做的修改。",
-    "Blocked: let the job use more.": "已阻塞：放宽任务的预算。",
+    "Blocked: raise the job's budget.": "已阻塞：放宽任务的预算。",
     "More dollars.": "增加的美元数。",
     "More minutes.": "增加的分钟数。",
     "More changed lines.": "增加的改动行数。",
     "say how much more: --cost, --minutes or --lines": "请说明增加多少：--cost、--minutes 或 --lines",
-    "Put the files back to a checkpoint; what was there becomes a checkpoint too.": (
+    "Roll the files back to a checkpoint; the present files are checkpointed first.": (
         "把文件还原到某个检查点；还原前的内容也会成为检查点。"
     ),
-    "To before the whole job.": "还原到整个任务之前。",
-    "To this checkpoint; its beginning is enough.": "还原到此检查点；给出开头即可。",
+    "Back to before the job.": "还原到整个任务之前。",
+    "To this checkpoint, by id or the beginning of one.": "还原到此检查点；给出开头即可。",
     "put back to {target}: {count} files": "已还原到 {target}：{count} 个文件",
-    "Move the job to a state, if exactly one thing people can say leads there.": (
-        "把任务移到某个状态，仅当人能说的话中恰有一种通向那里。"
-    ),
-    "Say of a task that it is DONE (verified first), BLOCKED or PENDING again.": (
+    "Move the job to a state, if exactly one command leads there.": ("把任务移到某个状态，仅当恰有一个命令通向那里。"),
+    "Set a task's status: DONE (checked first), BLOCKED or PENDING.": (
         "声明任务为 DONE（先验证）、BLOCKED 或重新 PENDING。"
     ),
     "What was done.": "做了什么。",

@@ -1,18 +1,18 @@
 """Sentences about doubts, repeats and alarms."""
 
 CHINESE: dict[str, str] = {
-    "What became of a deed nobody is sure about; or `use` the result of the same deed, done before.": (
-        "说明一个无人确定的操作的结果；或用 `use` 采用先前同一操作的结果。"
+    "The outcome of a call in doubt; or `use` the result of the same call, made before.": (
+        "结果未知的调用的结果；或用 `use` 采用先前同一调用的结果。"
     ),
-    "With `--outcome happened` or `use`: what it gave.": "与 `--outcome happened` 或 `use` 一起用：它得到的结果。",
+    "With `--outcome happened` or `use`: its result.": "与 `--outcome happened` 或 `use` 一起用：它得到的结果。",
     "--result goes with --outcome happened or use": "--result 只能与 --outcome happened 或 use 一起用",
     "`{name}` was cut off and may have happened; asking in {time}": "`{name}` 被中断，可能已经发生；{time}后询问",
-    "List the deeds nobody is sure about, or settle many at once.": "列出无人确定的操作，或一次了结多个。",
+    "List calls whose outcome is unknown, or settle many at once.": "列出结果未知的调用，或一次了结多个。",
     "Only doubts about this effect.": "只处理关于这个 effect 的疑问。",
     "Every open doubt.": "所有未了结的疑问。",
-    "What became of each of them.": "它们各自的结果。",
-    "Ask each effect itself whether it happened.": "向每个 effect 本身查询是否发生过。",
-    "With `--outcome happened`: what it gave.": "与 `--outcome happened` 一起用：它得到的结果。",
+    "The outcome of each of them.": "它们各自的结果。",
+    "Ask each effect's probe whether the call happened.": "向每个 effect 本身查询是否发生过。",
+    "With `--outcome happened`: its result.": "与 `--outcome happened` 一起用：它得到的结果。",
     "--all goes without RUN and without --effect": "--all 不能与 RUN 或 --effect 一起用",
     "give either --outcome or --probe": "请给出 --outcome 或 --probe 其中之一",
     "say which doubts: RUN…, --effect NAME or --all": "请说明是哪些疑问：RUN…、--effect NAME 或 --all",
@@ -22,13 +22,13 @@ CHINESE: dict[str, str] = {
     "  that they did not happen can be said from {clock} on": "  从 {clock} 起才能说它们没有发生",
     "settled {done} of {count}": "{count} 个中已了结 {done} 个",
     "the runs are now: {statuses}": "这些运行现在：{statuses}",
-    "Write claims anew that are not what the events say.": "重写与事件不符的占用记录。",
+    "Rebuild claims that do not match the events.": "重写与事件不符的占用记录。",
     "comparing the claims with the events of {count} runs; this takes a while": (
         "正在把占用记录与 {count} 个运行的事件核对；需要一些时间"
     ),
     "repaired: {problem}": "已修复：{problem}",
-    "write them anew with: {command}": "重写它们：{command}",
-    "they are what the events say": "与事件一致",
+    "rebuild them with: {command}": "重写它们：{command}",
+    "they match the events": "与事件一致",
     "{key} is held by {name} of run {run_id}, but its claim is gone: it could be done twice": (
         "{key} 由运行 {run_id} 的 {name} 持有，但占用记录不见了：同一操作可能做两次"
     ),
@@ -43,8 +43,8 @@ CHINESE: dict[str, str] = {
     "the process that made the call ended before an answer came": "发出调用的进程在得到回答之前结束了",
     "came back": "返回",
     "may land": "可能到达",
-    "since {clock} nothing of it can be under way": "从 {clock} 起它不会再有任何部分在进行",
-    "until {clock} ({when}); that it did not happen counts only then": (
+    "since {clock} it can no longer be under way": "从 {clock} 起它不可能仍在进行",
+    'until {clock} ({when}); "it did not happen" is accepted only after that': (
         "直到 {clock}（{when}）；在那之后才能说它没有发生"
     ),
     "before": "先前",

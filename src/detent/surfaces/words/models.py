@@ -15,17 +15,15 @@ CHINESE: dict[str, str] = {
     "{input} and {output} USD for a million tokens in and out ({source})": (
         "每百万 token 输入 {input} 美元、输出 {output} 美元（{source}）"
     ),
-    "Serve runs to MCP clients, or show the MCP servers whose tools runs may call.": (
-        "向 MCP 客户端提供运行，或显示运行可调用其工具的 MCP 服务器。"
+    "Serve runs to MCP clients, or list MCP servers and their tools.": (
+        "向 MCP 客户端提供运行，或列出 MCP 服务器及其工具。"
     ),
     "trusted": "受信任",
     "not trusted": "不受信任",
     "{name}: there is no program `{program}`": "{name}：没有程序 `{program}`",
     "there is no server `{name}`; known: {names}": "没有服务器 `{name}`；已知的有：{names}",
     "no servers: there is no {file} here": "没有服务器：这里没有 {file}",
-    "Let the user of the MCP client also approve what cannot be taken back.": (
-        "允许 MCP 客户端的用户也批准无法撤回的操作。"
-    ),
+    "Let the MCP client's user approve irreversible calls as well.": ("允许 MCP 客户端的用户也批准无法撤回的操作。"),
     "{count} tools": "{count} 个工具",
     "  {count} of them count as irreversible because nobody says otherwise whose word counts. If one only reads, write "
     "`TOOL: {{effect: pure}}` under `tools` of `{name}` in {file}.": (

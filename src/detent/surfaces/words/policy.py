@@ -2,8 +2,8 @@
 
 CHINESE: dict[str, str] = {
     "{path}, {count} rules": "{path}，{count} 条规则",
-    "The policy that holds (else $DETENT_POLICY, else detent.policy.yaml beside the home).": (
-        "适用的策略文件（否则取 $DETENT_POLICY，再否则取 home 旁边的 detent.policy.yaml）。"
+    "The policy file; by default $DETENT_POLICY, or detent.policy.yaml beside the home.": (
+        "策略文件；默认是 $DETENT_POLICY，或 home 旁边的 detent.policy.yaml。"
     ),
     "ok: a policy with one rule": "正确：策略，1 条规则",
     "ok: a policy with {count} rules": "正确：策略，{count} 条规则",

@@ -1,24 +1,22 @@
 """Chinese sentences of `detent serve`."""
 
 CHINESE: dict[str, str] = {
-    "Serve the page and the API, for this machine or with a token for others.": (
-        "提供网页和 API：默认只对本机开放，对其他机器开放时需要令牌。"
-    ),
-    "Where to listen; only this machine by default.": "监听的地址；默认只对本机开放。",
-    "Which port; 0 takes a free one.": "使用的端口；0 表示任选一个空闲端口。",
+    "Serve the web page and the API.": ("提供网页和 API。"),
+    "The address to listen on; only this machine by default.": "监听的地址；默认只对本机开放。",
+    "The port; 0 picks a free one.": "使用的端口；0 表示任选一个空闲端口。",
     "A file with the token that callers must send.": "存放令牌的文件；调用者必须出示该令牌。",
     "Hooks, webhooks and limits; detent.serve.yaml by default.": (
         "入站钩子、出站 webhook 与各项限制；默认读取 detent.serve.yaml。"
     ),
     "Open the page in a browser.": "在浏览器中打开网页。",
     "detent serves at {address}": "detent 正在 {address} 提供服务",
-    "Others can reach this address, so a token was made; it is shown only now:": (
+    "Other machines can reach this address, so a token was created. It is shown only once:": (
         "其他机器可以访问这个地址，因此生成了一个令牌；它只在此显示一次："
     ),
     "Callers must send the token: Authorization: Bearer …": "调用者必须出示令牌：Authorization: Bearer …",
-    "Another process holds the journal; it gets what is asked here, and this one takes over after it.": (
+    "Another process holds the journal; requests are handed to it, and this server takes over when it exits.": (
         "另一个进程正持有日志；这里的请求会转交给它，它退出后由本进程接管。"
     ),
     "Ctrl-C stops it.": "按 Ctrl-C 停止。",
-    "Stopping; runs that are at work go on at the next start.": "正在停止；进行中的运行会在下次启动时继续。",
+    "Stopping; active runs continue at the next start.": "正在停止；进行中的运行会在下次启动时继续。",
 }

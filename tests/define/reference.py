@@ -69,7 +69,7 @@ def renewed(page: str) -> str:
 
 def _table(shape: dict[str, Key]) -> str:
     rows = [f"| `{name}` | {_kind(key)} | {_about(key)} |" for name, key in shape.items()]
-    return "\n".join(["| key | what may stand there | what it is for |", "|---|---|---|", *rows, ""])
+    return "\n".join(["| key | value | meaning |", "|---|---|---|", *rows, ""])
 
 
 def _kind(key: Key) -> str:
@@ -77,6 +77,6 @@ def _kind(key: Key) -> str:
 
 
 def _about(key: Key) -> str:
-    needed = "**Needed.** " if key.is_needed else ""
+    needed = "**Required.** " if key.is_needed else ""
     only = f" Only for {', '.join(f'`{one}`' for one in key.types)}." if key.types else ""
     return f"{needed}{key.about}{only}".replace("|", "\\|")

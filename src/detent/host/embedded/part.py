@@ -1,0 +1,101 @@
+"""What the parts of a host need of it: each knows what it needs, and none of them knows the host."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Protocol
+
+from detent.core.deed import Effect
+from detent.core.events import ContractMoved, Event
+from detent.core.machine import Machine
+from detent.core.run import Run
+from detent.host.embedded.claim import Claims
+from detent.host.embedded.clock import Clock
+from detent.host.embedded.journal import Journal
+from detent.host.embedded.live import Live
+
+
+class Mover(Protocol):
+    """Reads runs and moves them."""
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is."""
+
+    @property
+    def journal(self) -> Journal:
+        """The journal, for reading."""
+
+    def load(self, run_id: str) -> Live:
+        """The run, read from the journal if it is not in memory."""
+
+    def fold(self, live: Live, event: Event, *, follow: Sequence[Event] = ()) -> None:
+        """Fold an event and what follows from it at once, hand it to the writer, and act when it is on disk."""
+
+    def report(self, run_id: str, error: Exception) -> None:
+        """Something went wrong with one run while nobody was asking; the others go on."""
+
+
+class Performer(Mover, Protocol):
+    """Knows effects, and owns what they have under way."""
+
+    @property
+    def claims(self) -> Claims:
+        """Who holds which key."""
+
+    def effect(self, live: Live, name: str) -> Effect | None:
+        """The effect of that name: the run's own file first, then the host's."""
+
+    def spawn(self, live: Live, contract_id: str, work: Coroutine[Any, Any, None]) -> None:
+        """Give a coroutine an owner."""
+
+
+class ChildHost(Performer, Protocol):
+    """Begins and ends the runs that contracts stand for, and puts down what is at work."""
+
+    @property
+    def tasks(self) -> asyncio.TaskGroup:
+        """Who owns what is under way."""
+
+    def live(self, run_id: str) -> Live | None:
+        """The run, if it is in memory."""
+
+    def all_live(self) -> tuple[Live, ...]:
+        """Every run in memory."""
+
+    async def all_written(self) -> None:
+        """Return when everything handed to the writer so far is on disk, or has failed to get there."""
+
+    def overheard(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
+        """An effect said something: pass it on."""
+
+    async def start(
+        self,
+        machine: Machine,
+        input: Mapping[str, Any] | None = None,
+        *,
+        run_id: str = "",
+        by: str = "",
+        session: str = "",
+        source: str = "",
+        parent: str = "",
+    ) -> Run:
+        """Begin a run."""
+
+    async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
+        """Stop a run and everything it has under way."""
+
+    async def retry_child(self, run_id: str, id: str) -> bool:
+        """Let a child that has failed go on, for its parent."""
+
+
+class Teller(Protocol):
+    """Carries out contracts, and tells what comes of them."""
+
+    def broke(self, live: Live, contract_id: str, error: Exception) -> None:
+        """End that contract, so that its run does not wait for ever."""
+
+    def is_at_work(self, live: Live, contract_id: str) -> bool:
+        """Whether an effect is under way for that contract."""
+
+    def tell(self, live: Live, moved: ContractMoved, follow: Sequence[ContractMoved] = ()) -> None:
+        """Fold what came of a contract."""
