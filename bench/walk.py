@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,7 +36,7 @@ MAIL = Machine(
     ends={"done": Status.COMPLETED},
 )
 """
-END = "on_response_complete"  # of uvicorn: the last byte was handed to the socket
+BEGIN, END = "data_received", "on_response_complete"  # of uvicorn: the first byte came, the last one is on its way
 FOLDS_MAX = 2
 CALLS_MAX = 1300
 
@@ -44,6 +45,7 @@ class Tally:
     """Counts what Python calls while it is told to; to be set before the threads begin."""
 
     def __init__(self) -> None:
+        self.is_awaited = False  # the request that counts is the next one
         self.is_on = False
         self.folds = 0
         self.calls = 0
@@ -51,11 +53,15 @@ class Tally:
 
     def __call__(self, frame: FrameType, what: str, _: Any) -> None:
         """One thing that Python does."""
-        if not self.is_on or what != "call":
-            return
         code = frame.f_code
-        if code.co_name == END:
+        if what != "call" or not (self.is_on or self.is_awaited):
+            return
+        if self.is_awaited:
+            self.is_on = code.co_name == BEGIN
+            self.is_awaited = not self.is_on
+        elif code.co_name == END:
             self.is_on = False
+        if not self.is_on:
             return
         self.calls += 1
         self.folds += code is advance.__code__
@@ -63,40 +69,34 @@ class Tally:
         self.own[name] = self.own.get(name, 0) + 1
 
 
-class Page:
-    """What the page does, in a thread of its own that nobody counts."""
-
-    def __init__(self, address: str) -> None:
-        self._at = http.client.HTTPConnection(address.removeprefix("http://"))
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """One request and its answer."""
-        content = None if body is None else json.dumps(body)
-        self._at.request(method, path, content, {"Content-Type": "application/json"} if content else {})
-        return json.loads(self._at.getresponse().read())
+def asked(at: http.client.HTTPConnection, method: str, path: str, body: Any = None) -> Any:
+    """One request of the page, and its answer."""
+    content = None if body is None else json.dumps(body)
+    at.request(method, path, content, {"Content-Type": "application/json"} if content else {})
+    return json.loads(at.getresponse().read())
 
 
-def look_on(address: str, path: str) -> http.client.HTTPResponse:
-    """A stream that was opened, and has said something."""
-    at = http.client.HTTPConnection(address.removeprefix("http://"))
-    at.request("GET", path)
-    stream = at.getresponse()
-    stream.readline()
-    return stream
+@contextmanager
+def looking_on(address: str, path: str) -> Iterator[None]:
+    """A stream that has said something, open while the block goes on."""
+    with closing(http.client.HTTPConnection(address)) as at:
+        at.request("GET", path)
+        with at.getresponse() as stream:
+            stream.readline()
+            yield
 
 
 def approve(address: str, tally: Tally) -> None:
     """Open the page of a run that asks, and say yes."""
-    page = Page(address)
-    run_id = page.ask("POST", "/api/runs", {"definition": "mail", "input": {"to": "kim@example.org"}})["run_id"]
-    asking = page.ask("POST", f"/api/runs/{run_id}/signals", {"name": "SEND"})
-    streams = [look_on(address, path) for path in ("/api/events", f"/api/runs/{run_id}/events")]
-    (question,) = page.ask("GET", f"/api/runs/{run_id}")["waiting"] or asking["waiting"]
-    said = {"approved": True, "call_hash": question["call_hash"]}
-    tally.is_on = True
-    page.ask("POST", f"/api/runs/{run_id}/contracts/{question['contract_id']}/answer", said)
-    for stream in streams:
-        stream.close()
+    with closing(http.client.HTTPConnection(address)) as page:
+        begun = asked(page, "POST", "/api/runs", {"definition": "mail", "input": {"to": "kim@example.org"}})
+        run = f"/api/runs/{begun['run_id']}"
+        asked(page, "POST", f"{run}/signals", {"name": "SEND"})
+        with looking_on(address, "/api/events"), looking_on(address, f"{run}/events"):
+            (question,) = asked(page, "GET", run)["waiting"]
+            said = {"approved": True, "call_hash": question["call_hash"]}
+            tally.is_awaited = True
+            asked(page, "POST", f"{run}/contracts/{question['contract_id']}/answer", said)
 
 
 async def walked(folder: Path, tally: Tally) -> None:
@@ -115,7 +115,7 @@ async def walked(folder: Path, tally: Tally) -> None:
             def walk(tally: Tally = one, done: "asyncio.Future[None]" = done) -> None:
                 sys.setprofile(None)
                 try:
-                    approve(served.address, tally)
+                    approve(served.address.removeprefix("http://"), tally)
                 finally:
                     loop.call_soon_threadsafe(done.set_result, None)
 
@@ -133,7 +133,7 @@ def count() -> Tally:
             asyncio.run(walked(Path(folder), tally))
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]  # as documented
+        threading.setprofile(None)
     return tally
 
 

@@ -215,7 +215,7 @@ async def test_a_form_is_filled_in_by_the_user(folder: Path) -> None:
 async def test_the_same_over_http(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
     async with open_host(folder / ".detent", builtin()) as host:
-        surface = Surface(folder / ".detent", host, folder=folder)
+        surface = Surface(host, folder=folder)
         server = uvicorn.Server(uvicorn.Config(surface.app(), host="127.0.0.1", port=0, log_level="error"))
         serving = asyncio.create_task(server.serve())
         while not server.started:  # uvicorn sets a plain flag

@@ -1,4 +1,4 @@
-// Letters that pose as others. The terminal looks for the same ones in the same way: surfaces/cli/disguise.py.
+// Letters that pose as others. The terminal looks for the same ones in the same way: surfaces/disguise.py.
 
 // Letters with a Latin twin, by script.
 const TWINS = {

@@ -46,7 +46,8 @@ class Why:
     def take(self, entry: Entry) -> None:
         """Begin anew where the run has entered a state."""
         if entry.seq == 1 or any(taken.kind in ("transition", "caught") for taken in entry.taken):
-            self.entries.clear()
+            self.entries = [entry]  # at once: somebody may look on in another thread
+            return
         self.entries.append(entry)
         if len(self.entries) > WHY_MAX:
             del self.entries[0]

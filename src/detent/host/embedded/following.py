@@ -1,4 +1,4 @@
-"""Following: a place in the entries of one run, or in everything that is written."""
+"""A reader's place in what is written: given from memory where that is kept, else read from the file."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -7,18 +7,18 @@ from typing import Protocol
 
 from detent.core.history import Entry
 from detent.core.run import Run
-from detent.host.embedded import reader
-from detent.host.embedded.listing import Listing
+from detent.host.embedded.journal import Journal
+from detent.host.embedded.reader import Follower
 from detent.host.embedded.tail import Bell, Watched
 from detent.host.standing import Standing
 
 CATCH_UP = 100  # entries read at once for a follower that is behind
 
 
-class Source(Protocol):
-    """What a follower reads from where memory does not reach back."""
+class Owner(Protocol):
+    """The reader that gives places out."""
 
-    def journal(self) -> AbstractContextManager[Listing]:
+    def journal(self) -> AbstractContextManager[Journal]:
         """A connection of one's own while the block goes on."""
 
     def standing(self, run_id: str) -> Standing:
@@ -28,10 +28,10 @@ class Source(Protocol):
 class Following:
     """A reader's place in the entries of one run."""
 
-    def __init__(self, owner: Source, watched: Watched, run_id: str, after: int) -> None:
+    def __init__(self, owner: Owner, watched: Watched, run_id: str, after: int) -> None:
         self._owner, self._watched, self.run_id = owner, watched, run_id
         self._rung = watched.bell.take()
-        self._behind: reader.Follower | None = None  # its own fold, while it is behind what memory keeps
+        self._behind: Follower | None = None  # its own fold, while it is behind what memory keeps
         self.seq = after  # of the last entry given
         self.run = Run(id=run_id)  # as of that entry
 
@@ -68,7 +68,7 @@ class Following:
                 return self._stand()
             behind = self._behind
             if behind is None or behind.run.seq < self.seq:  # memory has kept up meanwhile: begin again from near
-                behind = self._behind = reader.Follower(journal, self.run_id, self.seq)
+                behind = self._behind = Follower(journal, self.run_id, self.seq)
             return list(islice((entry for entry in behind.more(journal=journal) if entry.seq > self.seq), CATCH_UP))
 
     def _stand(self) -> list[Entry]:

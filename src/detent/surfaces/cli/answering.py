@@ -21,9 +21,9 @@ from detent.surfaces.cli.option import (
     run_argument,
     verb,
 )
-from detent.surfaces.cli.text import as_json, visible
 from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
+from detent.surfaces.text import as_json, visible
 
 OUTCOMES = {"happened": "happened", "not-happened": "not_happened", "give-up": "give_up"}
 USE = "use"  # what the earlier deed gave stands for a second one

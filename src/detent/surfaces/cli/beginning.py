@@ -12,8 +12,8 @@ from detent.define.template import CASES, SCHEMA_FILE, template, templates
 from detent.errors import Refused
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.option import verb
-from detent.surfaces.cli.text import columns, visible
 from detent.surfaces.language import _
+from detent.surfaces.text import columns, visible
 
 SUFFIXES = (".yaml", ".yml")
 

@@ -15,8 +15,8 @@ import click
 from detent.errors import Refused
 from detent.home import HOME, HOME_VARIABLE, find_policy
 from detent.host.opening import holder_of, open_host, open_reader
-from detent.surfaces.cli.text import silence, visible
 from detent.surfaces.language import _
+from detent.surfaces.text import silence, visible
 
 if TYPE_CHECKING:
     from detent.core.policy import Policy

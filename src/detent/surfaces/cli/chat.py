@@ -17,9 +17,9 @@ from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.keyboard import is_terminal, line
 from detent.surfaces.cli.option import by_option, verb
 from detent.surfaces.cli.talk import settle
-from detent.surfaces.cli.text import columns, visible
 from detent.surfaces.cli.view import CODES, RunReport
 from detent.surfaces.language import _
+from detent.surfaces.text import columns, visible
 
 if TYPE_CHECKING:
     from detent.host.port import OpenHost

@@ -24,9 +24,9 @@ from detent.surfaces.cli import codelook, codemove
 from detent.surfaces.cli.caller import Caller
 from detent.surfaces.cli.codejob import SOURCE, Desk, asked
 from detent.surfaces.cli.option import by_option, verb
-from detent.surfaces.cli.text import visible
 from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
+from detent.surfaces.text import visible
 
 GO = {"go", "yes", "y", "ok", "confirm", "确认", "执行", "好", "是"}
 CANCEL = {"cancel", "no", "n", "取消", "否"}

@@ -23,10 +23,10 @@ from detent.surfaces.cli.caller import Caller, emit, shown
 from detent.surfaces.cli.codestory import CodeNarrator
 from detent.surfaces.cli.copying import every
 from detent.surfaces.cli.driver import drive, telling
-from detent.surfaces.cli.text import visible
 from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 from detent.surfaces.source import of_agent
+from detent.surfaces.text import visible
 
 SOURCE = of_agent("coding")
 OUTCOME_CODES = {"archived": 0, "rolled_back": 4, "cancelled": 4}

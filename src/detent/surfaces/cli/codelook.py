@@ -16,8 +16,8 @@ from detent.errors import DetentError, Refused
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.codejob import Desk
 from detent.surfaces.cli.option import by_option, verb
-from detent.surfaces.cli.text import visible, when
 from detent.surfaces.language import _
+from detent.surfaces.text import visible, when
 
 QUIET_S = 1800.0  # a job at work that has said nothing for so long deserves a look
 

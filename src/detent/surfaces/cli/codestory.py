@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from detent.core.history import Entry, Taken
 from detent.core.status import Status
 from detent.surfaces.cli.story import Line, Narrator
-from detent.surfaces.cli.text import duration, visible
 from detent.surfaces.language import _
+from detent.surfaces.text import duration, visible
 
 LOUD = ("code.baseline", "code.work", "code.verify", "code.rollback", "code.undo", "llm")
 SAID_ANYWAY = "blocked: "  # the end of the story, which is told with the ways on

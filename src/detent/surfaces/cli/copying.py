@@ -10,8 +10,8 @@ from pathlib import Path
 from detent.errors import JournalError, Refused
 from detent.host.reading import Query, Summary
 from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.text import visible
 from detent.surfaces.language import _
+from detent.surfaces.text import visible
 
 STDOUT = "-"
 PAGE = 200

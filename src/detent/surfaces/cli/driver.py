@@ -17,9 +17,9 @@ from detent.host.standing import ASK_WITHIN_S, children_of, settled_at
 from detent.surfaces.cli.caller import Caller, has_colour
 from detent.surfaces.cli.option import is_left
 from detent.surfaces.cli.story import Narrator
-from detent.surfaces.cli.text import clock, duration, visible
 from detent.surfaces.cli.view import RunReport, is_for_people
 from detent.surfaces.language import _
+from detent.surfaces.text import clock, duration, visible
 
 if TYPE_CHECKING:
     from detent.host.port import OpenHost

@@ -29,8 +29,8 @@ from detent.host.reading import Query, Summary
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.option import verb
-from detent.surfaces.cli.text import process_name, silence, status_word, visible
 from detent.surfaces.language import _
+from detent.surfaces.text import process_name, silence, status_word, visible
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024

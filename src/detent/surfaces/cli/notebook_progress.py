@@ -14,8 +14,8 @@ from detent.core.history import Entry
 from detent.surfaces.cli.caller import Caller, has_colour
 from detent.surfaces.cli.driver import Tell, on_every_ring
 from detent.surfaces.cli.story import Line
-from detent.surfaces.cli.text import visible
 from detent.surfaces.language import _
+from detent.surfaces.text import visible
 
 if TYPE_CHECKING:
     from detent.host.port import OpenHost

@@ -25,10 +25,10 @@ from detent.surfaces.cli.notebook import DRIVEN_BY, _planner, dumps
 from detent.surfaces.cli.notebook_file import notebooks, read_book, write
 from detent.surfaces.cli.notebook_progress import telling
 from detent.surfaces.cli.option import verb
-from detent.surfaces.cli.text import visible
 from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
 from detent.surfaces.source import of_agent
+from detent.surfaces.text import visible
 
 if TYPE_CHECKING:
     from detent.host.port import OpenHost

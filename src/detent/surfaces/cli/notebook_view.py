@@ -11,9 +11,9 @@ from detent.agents.notebook.view import cell_wire, observe
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.notebook_file import FORMS, notebooks, read_book, rendered, write
 from detent.surfaces.cli.option import run_argument, verb
-from detent.surfaces.cli.text import status_word, visible, when
 from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
+from detent.surfaces.text import status_word, visible, when
 
 
 @verb("show", _("Show a notebook: its cells with their outputs."))

@@ -7,8 +7,8 @@ import click
 from detent.errors import Unknown
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.option import verb
-from detent.surfaces.cli.text import columns, visible
 from detent.surfaces.language import _
+from detent.surfaces.text import columns, visible
 from detent.surfaces.tools import FILES, configured_servers, servers_here
 
 
@@ -30,7 +30,7 @@ async def mcp(caller: Caller, what: str, name: str, may_approve: bool) -> int:
             caller.note(_("detent mcp speaks MCP on its standard input and output: an MCP client starts it."))
             caller.note(_("Configure the client like this; Ctrl-C ends the waiting."))
             caller.note('  {"mcpServers": {"detent": {"command": "detent", "args": ["mcp"]}}}')
-        await serve(caller.home, caller.host, may_approve_irreversible=may_approve)
+        await serve(caller.host, may_approve_irreversible=may_approve)
         return 0
     configs = configured_servers()
     if name and name not in configs:

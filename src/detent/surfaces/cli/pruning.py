@@ -8,8 +8,8 @@ import click
 from detent.core.duration import seconds_of
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.option import by_option, verb
-from detent.surfaces.cli.text import visible
 from detent.surfaces.language import _
+from detent.surfaces.text import visible
 
 
 @verb("prune")

@@ -10,10 +10,11 @@ from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.copying import STDOUT, every, export
 from detent.surfaces.cli.option import complete, run_argument, verb
-from detent.surfaces.cli.story import consequences, headline, record_of
-from detent.surfaces.cli.text import brief, clock, visible
+from detent.surfaces.cli.story import consequences, headline
 from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
+from detent.surfaces.record import record_of
+from detent.surfaces.text import brief, clock, visible
 
 
 @verb("show")

@@ -14,9 +14,9 @@ from detent.surfaces.cli import interrupt
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.driver import drive
 from detent.surfaces.cli.option import assigned, by_option, parsed_object, verb, work_begins
-from detent.surfaces.cli.text import near, visible
 from detent.surfaces.cli.view import RunReport
 from detent.surfaces.language import _
+from detent.surfaces.text import near, visible
 
 POLICIES = (".policy.yaml", ".policy.yml")
 HOSTS_OWN = ("ask", "wait", "child", "*")

@@ -1,15 +1,13 @@
 """The story of a run: its events as they are journalled, each with what it led to, as lines."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
-
-import msgspec
+from typing import ClassVar
 
 from detent.core.events import ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry, Taken
 from detent.core.status import Status
-from detent.surfaces.cli.text import brief, duration, visible
 from detent.surfaces.language import _
+from detent.surfaces.text import brief, duration, visible
 
 Line = tuple[str, str]  # and its colour
 
@@ -175,15 +173,3 @@ def consequences(entry: Entry) -> Iterator[str]:
                 yield f"{visible(taken.subject)} = {brief(taken.value, 300)}"
             case _:
                 yield f"{taken.kind} {visible(taken.subject)}: {brief(taken.value, 500)}"
-
-
-def record_of(entry: Entry) -> dict[str, Any]:
-    """One event for machines."""
-    return {
-        "seq": entry.seq,
-        "at": entry.event.at,
-        "event": msgspec.to_builtins(entry.event),
-        "taken": msgspec.to_builtins(entry.taken),
-        "state": entry.run.state,
-        "status": entry.run.status.value,
-    }

@@ -15,9 +15,9 @@ from detent.surfaces.cli.caller import Caller
 from detent.surfaces.cli.driver import on_every_ring
 from detent.surfaces.cli.keyboard import chosen, line
 from detent.surfaces.cli.question import asked
-from detent.surfaces.cli.text import as_json, brief, status_word, visible
 from detent.surfaces.cli.view import is_for_people
 from detent.surfaces.language import _
+from detent.surfaces.text import as_json, brief, status_word, visible
 
 if TYPE_CHECKING:
     from detent.host.port import EntryStream, OpenHost

@@ -6,8 +6,8 @@ from detent.define.problem import BrokenDefinition, Problem
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.option import verb
 from detent.surfaces.cli.program import FAILED
-from detent.surfaces.cli.text import as_json, visible
 from detent.surfaces.language import _
+from detent.surfaces.text import as_json, visible
 from detent.testing import Case, Verdict, crash_case, read_cases, try_case
 
 NOTHING = "—"

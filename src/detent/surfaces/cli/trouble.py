@@ -19,8 +19,8 @@ from detent.errors import (
 )
 from detent.surfaces.cli.caller import Caller, emit, shown
 from detent.surfaces.cli.program import DEBUG, FAILED, INTERRUPTED, MISTAKE
-from detent.surfaces.cli.text import near, silence, visible
 from detent.surfaces.language import _
+from detent.surfaces.text import near, silence, visible
 
 TYPES: list[tuple[type[BaseException], str, int]] = [
     (DefinitionError, "definition_error", MISTAKE),

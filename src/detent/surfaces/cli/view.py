@@ -14,8 +14,8 @@ from detent.host.reading import Note, OpenQuestion
 from detent.host.standing import Standing
 from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.question import asked
-from detent.surfaces.cli.text import brief, clock, status_word, visible, when
 from detent.surfaces.language import _
+from detent.surfaces.text import brief, clock, status_word, visible, when
 
 CODES = {
     Status.COMPLETED: 0,

@@ -33,11 +33,11 @@ from detent.core.value import digest
 from detent.define import load
 from detent.errors import DetentError, Refused, Unknown
 from detent.host.standing import question_of
-from detent.surfaces.cli.disguise import look_alikes
-from detent.surfaces.cli.question import known
-from detent.surfaces.cli.text import call_lines, visible
+from detent.surfaces.disguise import look_alikes
+from detent.surfaces.evidence import known
 from detent.surfaces.mcp.result import Again, Approval, Decision, Events, Lines, Questions, Standing
-from detent.surfaces.mcp.view import Reader
+from detent.surfaces.mcp.view import ClientView
+from detent.surfaces.text import call_lines, visible
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -82,13 +82,13 @@ def _read(read: Callable[[], Any]) -> str:
 
 
 class Surface:
-    """A server over one home; `host` drives runs, here or in the process that has the journal."""
+    """A server over the home of a host, which drives runs here or in the process that has the journal."""
 
     def __init__(
-        self, home: Path, host: "OpenHost", *, folder: Path | None = None, mcp_may_approve_irreversible: bool = False
+        self, host: "OpenHost", *, folder: Path | None = None, mcp_may_approve_irreversible: bool = False
     ) -> None:
         self._host = host
-        self._reader = Reader(home)
+        self._view = ClientView(host.reader)
         self._folder = (folder or Path.cwd()).resolve()
         law = host.policy
         self._may_all = mcp_may_approve_irreversible or (law is not None and law.mcp_may_approve_irreversible)
@@ -119,17 +119,17 @@ class Surface:
         @self.server.resource("detent://runs/{run_id}", mime_type="application/json")
         def run(run_id: str) -> str:
             """Where a run stands."""
-            return _read(lambda: self._reader.standing(run_id).model_dump(mode="json"))
+            return _read(lambda: self._view.standing(run_id).model_dump(mode="json"))
 
         @self.server.resource("detent://runs/{run_id}/trace", mime_type="application/json")
         def trace(run_id: str) -> str:
             """Every event of a run, and what it led to."""
-            return _read(lambda: self._reader.trace(run_id))
+            return _read(lambda: self._view.trace(run_id))
 
         @self.server.resource("detent://runs/{run_id}/contracts/{+contract_id}", mime_type="application/json")
         def contract(run_id: str, contract_id: str) -> str:
             """One contract: the call, its status, and what moved it."""
-            return _read(lambda: self._reader.contract(run_id, contract_id))
+            return _read(lambda: self._view.contract(run_id, contract_id))
 
     async def run_start(
         self,
@@ -153,11 +153,11 @@ class Surface:
             raise Refused(f"the key {key!r} began run {others[0]}, with another workflow or input; use another key")
         await self._host.start(definition.machine, input, run_id=run_id, by=_client(ctx), source=definition.source)
         await self._settled(run_id, wait_seconds)
-        return self._reader.standing(run_id)
+        return self._view.standing(run_id)
 
     def _with(self, beginning: str) -> list[str]:
         try:
-            return [self._reader.find(beginning)]
+            return [self._view.find(beginning)]
         except Refused:
             return []
 
@@ -172,19 +172,19 @@ class Surface:
         self, run: Annotated[str, Field(description="A run's id, its beginning, or `last`.")]
     ) -> Standing:
         """Where a run stands, and what it waits for."""
-        return self._reader.standing(run)
+        return self._view.standing(run)
 
     async def run_list(self, status: str = "", limit: int = 50) -> Lines:
         """The runs, newest first; `status` keeps only those that have it."""
-        return self._reader.runs(status, limit)
+        return self._view.runs(status, limit)
 
     async def run_events(self, run: str, after: int = 0, limit: int = 50) -> Events:
         """What happened in a run, event by event, after the event number `after`."""
-        return self._reader.events(run, after, limit)
+        return self._view.events(run, after, limit)
 
     async def approvals_list(self) -> Questions:
         """Everything that waits for a person, with the exact calls."""
-        return self._reader.questions()
+        return self._view.questions()
 
     async def signal(
         self,
@@ -195,24 +195,24 @@ class Surface:
         data: dict[str, Any] = {},  # noqa: B006
     ) -> Standing:
         """Send a signal to a run."""
-        run_id = self._reader.find(run)
+        run_id = self._view.find(run)
         mark = hashlib.sha256(f"mcp {key}".encode()).hexdigest()[:32]
         await self._host.signal(run_id, event, data, id=mark, by=_client(ctx))
         await self._settled(run_id, 2.0)
-        return self._reader.standing(run_id)
+        return self._view.standing(run_id)
 
     async def run_retry(self, run: str, ctx: Context) -> Standing:
         """Let a failed run go on from what failed; what is done stays done, and whoever said no is asked again."""
-        run_id = self._reader.find(run)
+        run_id = self._view.find(run)
         await self._host.retry(run_id, by=_client(ctx))
-        return self._reader.standing(run_id)
+        return self._view.standing(run_id)
 
     async def run_cancel(self, run: str, ctx: Context, reason: str = "") -> Standing:
         """Stop a run and everything it has under way."""
-        run_id = self._reader.find(run)
-        if self._reader.standing(run_id).status not in ("completed", "failed", "rejected", "cancelled"):
+        run_id = self._view.find(run)
+        if self._view.standing(run_id).status not in ("completed", "failed", "rejected", "cancelled"):
             await self._host.cancel(run_id, by=_client(ctx), reason=reason)
-        return self._reader.standing(run_id)
+        return self._view.standing(run_id)
 
     # approval
 
@@ -221,7 +221,7 @@ class Surface:
 
         @_told
         async def asked(run: str, contract: str) -> Elicit[Any]:
-            run_id, found = self._reader.asking(run, contract)
+            run_id, found = self._view.asking(run, contract)
             self._check_channel(run_id, found)
             return Elicit(_words(run_id, found), _form(run_id, found))
 
@@ -232,7 +232,7 @@ class Surface:
             contract: str = "",
         ) -> Decision:
             """Have the user of this client asked about a run's open question; only they can answer it."""
-            run_id, found = self._reader.asking(run, contract)
+            run_id, found = self._view.asking(run, contract)
             self._check_channel(run_id, found)
             return await self._decided(run_id, found, answer, _client(ctx))
 
@@ -250,7 +250,7 @@ class Surface:
         if isinstance(answer, DeclinedElicitation):
             said, word = said | {"approved": False}, "rejected"
         elif not isinstance(answer, AcceptedElicitation):
-            return Decision(is_decided=False, answer="open", run=self._reader.standing(run_id))
+            return Decision(is_decided=False, answer="open", run=self._view.standing(run_id))
         elif isinstance(answer.data, Approval):
             word = "approved" if answer.data.approve else "rejected"
             said |= {"approved": answer.data.approve, "comment": answer.data.comment}
@@ -260,7 +260,7 @@ class Surface:
             said, word = (said | given, "settled") if is_doubt else (said | {"data": given}, "filled_in")
         await self._host.answer(run_id, contract.id, said)
         await self._settled(run_id, 2.0)
-        return Decision(is_decided=True, answer=word, by=by, run=self._reader.standing(run_id))
+        return Decision(is_decided=True, answer=word, by=by, run=self._view.standing(run_id))
 
 
 def _client(ctx: Context) -> str:

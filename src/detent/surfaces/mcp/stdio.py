@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from detent.errors import Refused
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
 
 
 async def serve(
-    home: Path,
     opened: "Callable[[], AbstractAsyncContextManager[OpenHost]]",
     *,
     may_approve_irreversible: bool = False,
@@ -25,5 +23,5 @@ async def serve(
     async with opened() as host:
         if host.is_holder:
             await host.recover()
-        surface = Surface(home, host, mcp_may_approve_irreversible=may_approve_irreversible)
+        surface = Surface(host, mcp_may_approve_irreversible=may_approve_irreversible)
         await surface.server.run_stdio_async()

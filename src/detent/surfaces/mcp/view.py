@@ -1,6 +1,5 @@
-"""Views of runs for MCP clients, read from the journal: reading needs nobody's leave and disturbs nobody."""
+"""Views of runs for MCP clients: reading needs nobody's leave and disturbs nobody."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -8,158 +7,123 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.status import Status
 from detent.errors import Refused, Unknown
-from detent.host.reading import Query
-from detent.surfaces.cli.caller import Caller
-from detent.surfaces.cli.story import record_of
-from detent.surfaces.cli.view import RunReport as View
+from detent.host.port import Reader
+from detent.host.reading import OpenQuestion, Query
 from detent.surfaces.mcp.result import Events, Line, Lines, Question, Questions, Standing
+from detent.surfaces.record import record_of
 
 LIST_MAX = 200
 EVENTS_MAX = 200
 
 
-class Reader:
+class ClientView:
     """The journal of a home, as clients may see it."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
-
-    def _caller(self) -> Caller:
-        return Caller(str(self.home), is_json=True)
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
 
     def find(self, name: str) -> str:
         """The id of a run by its beginning, or `last`."""
-        caller = self._caller()
-        try:
-            return caller.find(name).run_id
-        finally:
-            caller.close()
+        return self._reader.find(name).run_id
 
     def standing(self, name: str) -> Standing:
         """Where a run stands."""
-        caller = self._caller()
-        try:
-            return self._standing(caller, caller.find(name).run_id)
-        finally:
-            caller.close()
-
-    def _standing(self, caller: Caller, run_id: str) -> Standing:
-        view = View(caller, run_id)
-        told = view.envelope(ok=True)
+        now = self._reader.standing(self.find(name))
+        run = now.run
+        is_wrong = run.error is not None and run.ended is not Status.COMPLETED
         return Standing(
-            run_id=run_id,
-            machine=told["machine"],
-            state=told["state"],
-            status=told["status"],
-            waiting=[self._question(caller, one) for one in told["waiting"]],
-            accepts=told["accepts"],
-            output=told["output"],
-            error=told["error"],
-            alarms=told["alarms"],
-            checkpoint=told["checkpoint"],
-            cost_usd=told["cost"],
+            run_id=run.id,
+            machine=now.machine.name,
+            state=run.state,
+            status=run.status.value,
+            waiting=self._questions(run.id),
+            accepts=list(now.accepts),
+            output=run.output,
+            error=msgspec.to_builtins(run.error) if is_wrong else None,
+            alarms=list(run.alarms),
+            checkpoint=now.checkpoint,
+            cost_usd=None if run.usage.get("unpriced_calls") else run.usage.get("cost_usd", 0.0),
         )
 
-    def _question(self, caller: Caller, told: dict[str, Any]) -> Question:
-        contract = caller.reader.standing(told["run_id"]).run.contract(told["contract_id"])
+    def _questions(self, run_id: str) -> list[Question]:
+        return [self._question(asker, one) for asker, one in self._reader.questions(run_id)]
+
+    def _question(self, run_id: str, asked: OpenQuestion) -> Question:
+        contract = self._reader.standing(run_id).run.contract(asked.contract_id)
+        told = {"run_id": run_id, **msgspec.to_builtins(asked)}
         known = {name: told[name] for name in Question.model_fields if name in told}
-        if told["reason"] != "outcome_unknown":
+        if asked.reason != "outcome_unknown":
             known.pop("data", None)  # what an author shows to people is not for agents
         return Question(**known, irreversible=contract is not None and contract.is_irreversible)
 
     def runs(self, status: str, limit: int) -> Lines:
         """The runs, newest first."""
-        caller = self._caller()
         try:
-            wanted = [Status(status)] if status else []
-            query = Query(tuple(wanted), limit=min(limit, LIST_MAX))
-            summaries = caller.reader.list(query).runs if caller.has_journal() else []
-            names = ("run_id", "state", "started_at", "updated_at")
-            found = [
-                Line(
-                    machine=one.name,
-                    status=one.status.value,
-                    alarms=list(one.alarms),
-                    **{name: getattr(one, name) for name in names},
-                )
-                for one in summaries
-            ]
-            return Lines(runs=found)
+            wanted = (Status(status),) if status else ()
         except ValueError:
             raise Refused(f"`{status}` is no status; one of {', '.join(one.value for one in Status)}") from None
-        finally:
-            caller.close()
+        found = self._reader.list(Query(wanted, limit=min(limit, LIST_MAX))).runs
+        return Lines(
+            runs=[
+                Line(
+                    run_id=one.run_id,
+                    machine=one.name,
+                    state=one.state,
+                    status=one.status.value,
+                    started_at=one.started_at,
+                    updated_at=one.updated_at,
+                    alarms=list(one.alarms),
+                )
+                for one in found
+            ]
+        )
 
     def events(self, name: str, after: int, limit: int) -> Events:
         """The events of a run after one of them."""
-        caller = self._caller()
-        try:
-            run_id = caller.find(name).run_id
-            found: list[dict[str, Any]] = []
-            last, most = after, max(1, min(limit, EVENTS_MAX))
-            for entry in caller.reader.entries(run_id, after):
-                if len(found) == most:
-                    return Events(run_id=run_id, events=found, last=last, has_more=True)
-                found.append(record_of(entry))
-                last = entry.seq
-            return Events(run_id=run_id, events=found, last=last)
-        finally:
-            caller.close()
+        run_id = self.find(name)
+        found: list[dict[str, Any]] = []
+        last, most = after, max(1, min(limit, EVENTS_MAX))
+        for entry in self._reader.entries(run_id, after):
+            if len(found) == most:
+                return Events(run_id=run_id, events=found, last=last, has_more=True)
+            found.append(record_of(entry))
+            last = entry.seq
+        return Events(run_id=run_id, events=found, last=last)
 
     def questions(self) -> Questions:
         """Everything that waits for a person, in every run."""
-        caller = self._caller()
-        try:
-            found: list[Question] = []
-            query = Query((Status.WAITING,), limit=LIST_MAX)
-            summaries = caller.reader.list(query).runs if caller.has_journal() else []
-            for summary in summaries:
-                run = caller.reader.standing(summary.run_id).run
-                told = View(caller, run.id).questions if not run.parent else []
-                found += [self._question(caller, one) for one in told]
-            return Questions(questions=found)
-        finally:
-            caller.close()
+        waiting = self._reader.list(Query((Status.WAITING,), limit=LIST_MAX)).runs
+        return Questions(questions=[one for run in waiting if not run.parent for one in self._questions(run.run_id)])
 
     def asking(self, name: str, contract_id: str) -> tuple[str, Contract]:
         """The one open question that is meant: its run, which may be a child of the named one, and its contract."""
-        standing = self.standing(name)
-        fitting = [one for one in standing.waiting if contract_id in ("", one.contract_id)]
+        run_id = self.find(name)
+        asked = self._reader.questions(run_id)
+        fitting = [(asker, one) for asker, one in asked if contract_id in ("", one.contract_id)]
         if len(fitting) != 1:
-            known = ", ".join(one.contract_id for one in standing.waiting) or "none"
-            raise Refused(f"say which question of run {standing.run_id} is meant; open now: {known}")
-        caller = self._caller()
-        try:
-            contract = caller.reader.standing(fitting[0].run_id).run.contract(fitting[0].contract_id)
-        finally:
-            caller.close()
+            known = ", ".join(one.contract_id for _, one in asked) or "none"
+            raise Refused(f"say which question of run {run_id} is meant; open now: {known}")
+        ((asker, question),) = fitting
+        contract = self._reader.standing(asker).run.contract(question.contract_id)
         if contract is None:
             raise Unknown(f"there is no open contract {contract_id}")
-        return fitting[0].run_id, contract
+        return asker, contract
 
     def trace(self, name: str) -> list[dict[str, Any]]:
         """Every event of a run."""
-        caller = self._caller()
-        try:
-            return [record_of(entry) for entry in caller.reader.entries(caller.find(name).run_id)]
-        finally:
-            caller.close()
+        return [record_of(entry) for entry in self._reader.entries(self.find(name))]
 
     def contract(self, name: str, contract_id: str) -> dict[str, Any]:
         """A contract as it was last seen open, with the status it has now, and the events that moved it."""
-        caller = self._caller()
-        try:
-            found: Contract | None = None
-            moves: list[dict[str, Any]] = []
-            status = ""
-            for entry in caller.reader.entries(caller.find(name).run_id):
-                found = entry.run.contract(contract_id) or found
-                own = [one for one in entry.taken if one.kind == "contract" and one.subject == contract_id]
-                status = own[-1].target if own else status
-                if getattr(entry.event, "contract_id", "") == contract_id:
-                    moves.append(record_of(entry))
-        finally:
-            caller.close()
+        found: Contract | None = None
+        moves: list[dict[str, Any]] = []
+        status = ""
+        for entry in self._reader.entries(self.find(name)):
+            found = entry.run.contract(contract_id) or found
+            own = [one for one in entry.taken if one.kind == "contract" and one.subject == contract_id]
+            status = own[-1].target if own else status
+            if getattr(entry.event, "contract_id", "") == contract_id:
+                moves.append(record_of(entry))
         if found is None:
             raise Unknown(f"there is no contract {contract_id} in run {name}")
         return {"contract": {**msgspec.to_builtins(found), "status": status}, "events": moves}

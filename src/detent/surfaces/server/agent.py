@@ -17,7 +17,7 @@ ROUTES = "mcp"  # where the room keeps them
 
 
 @asynccontextmanager
-async def agents_welcome(room: Room, home: Path, folder: Path) -> AsyncIterator[None]:
+async def agents_welcome(room: Room, folder: Path) -> AsyncIterator[None]:
     """While the block works, `room` has the routes for MCP clients; none where the package is not installed."""
     room.extras[ROUTES] = []
     if find_spec("mcp") is None:
@@ -25,7 +25,7 @@ async def agents_welcome(room: Room, home: Path, folder: Path) -> AsyncIterator[
         return
     from detent.surfaces.mcp import Surface
 
-    app = Surface(home, room.host, folder=folder).app(PATH)
+    app = Surface(room.host, folder=folder).app(PATH)
     async with app.router.lifespan_context(app):
         room.extras[ROUTES] = list(app.routes)
         yield

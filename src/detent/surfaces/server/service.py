@@ -94,7 +94,7 @@ async def serving(
         async with (
             open_host(plan.home, given, find_effects, grace_s=EFFECTS_S, **driving) as host,
             open_room(host, plan.home, library, settings) as room,
-            agents_welcome(room, plan.home, plan.folder),
+            agents_welcome(room, plan.folder),
         ):
             room.extras["user"] = plan.user
             if host.is_holder:

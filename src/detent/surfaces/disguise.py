@@ -9,8 +9,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from detent.surfaces.cli.text import visible
 from detent.surfaces.language import _
+from detent.surfaces.text import visible
 
 FOUND_MAX = 20
 TWINS = {
