@@ -144,6 +144,10 @@ class Projector:
         try:
             fresh = self._remembered(run_id, made.seq, upto)
             made.take(fresh or ())
+        except BaseException:
+            with self._lock:
+                self._made.pop(key, None)  # it may have taken half of an entry
+            raise
         finally:
             made.lock.release()
         if fresh is None:
