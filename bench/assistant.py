@@ -8,8 +8,8 @@ from bench.engine import folder, raw_commits
 from bench.figure import Figure
 from detent import Action, Contract, Machine, Outcome, Status, Transition, effect
 from detent.agents.assistant import effects
+from detent.agents.assistant.conversation import begin, history, settings_of, tools_of
 from detent.host.embedded import EmbeddedHost
-from detent.surfaces.assistant import begin, history, settings_of, tools_of
 
 CALLS, TURNS = 300, 40
 

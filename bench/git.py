@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.figure import Figure, best
-from detent.effects.git import Checkpoint, Repository
+from detent.agents.coding.workspace import Checkpoint, Repository
 
 FILES = 20_000
 IGNORED = 50_000

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from bench.figure import Figure
-from detent.effects.kernel import Execution, Kernel
+from detent.agents.notebook.jupyter import Execution, Kernel
 
 ROUNDS = 400
 CELLS = ("x{n} = {i}", "print({i})", "x{n}", "sum(range({i}))\nfor k in range(20): print(k)")

@@ -101,9 +101,9 @@ def approve(address: str, tally: Tally) -> None:
 
 async def walked(folder: Path, tally: Tally) -> None:
     """Serve a folder and walk through it once unseen, so that everything is imported, and once counted."""
+    from detent.kit.source import Sources
     from detent.surfaces.server.service import Plan, serving
     from detent.surfaces.server.setting import Settings
-    from detent.surfaces.source import Sources
 
     (folder / "flow.py").write_text(FLOW)
     plan = Plan(folder / ".detent", folder, port=0, definitions=("flow.py:MAIL",), user="kim")

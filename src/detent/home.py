@@ -1,7 +1,4 @@
-"""A home: the folder of a journal. Opening a host on it, and the policy that holds there.
-
-Whatever is heavy is imported when it is needed: the command line imports this module to find its policy.
-"""
+"""A home: the folder of a journal, and how a program opens a host on it."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -9,16 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from detent.errors import DefinitionError, Refused
+from detent.kit.policy import HOME, HOME_VARIABLE, find_policy
 
 if TYPE_CHECKING:
     from detent.core.deed import Effect
     from detent.core.policy import Policy
     from detent.host.embedded.shared import SharedHost
-
-HOME = ".detent"
-HOME_VARIABLE = "DETENT_HOME"
-POLICY_FILE = "detent.policy.yaml"
-POLICY_VARIABLE = "DETENT_POLICY"
 
 FilePath = str | os.PathLike[str]
 
@@ -52,34 +45,17 @@ def open(
         Refused: An argument has the wrong type, or the home cannot be a folder.
         DefinitionError: An effect or the policy file is wrong.
     """
-    from detent.define import find_effects
     from detent.host.embedded.shared import open_host
+    from detent.kit.source import Sources
 
     folder = _folder(home)
     known = _known(effects)
     if notify not in known:
         raise DefinitionError(f"there is no effect `{notify}` to notify with")
-    return open_host(folder, known, find_effects, _policy(folder, policy), notify, "a Python program")
-
-
-def policy_file(home: Path, named: str = "") -> Path | None:
-    """The file: the one named, else $DETENT_POLICY, else `detent.policy.yaml` in the folder that holds the home."""
-    given = named or os.environ.get(POLICY_VARIABLE, "")
-    if given:
-        return Path(given)
-    folder = home.parent if home.name not in ("", "..") else home.resolve().parent
-    beside = folder / POLICY_FILE
-    return beside if beside.exists() or beside.is_symlink() else None
-
-
-def find_policy(home: Path, named: str = "") -> "Policy | None":
-    """The policy of a home, None where there is none; one that cannot be read is an error, never no policy."""
-    path = policy_file(home, named)
-    if path is None:
-        return None
-    from detent.define.policy import load_policy
-
-    return load_policy(path)
+    sources = Sources(folder, lambda _: None)
+    host = open_host(folder, known, sources.find, _policy(folder, policy), notify, "a Python program")
+    host.closing.push_async_callback(sources.close)
+    return host
 
 
 def _folder(home: Any) -> Path:

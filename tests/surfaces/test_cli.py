@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from detent.kit.homoglyphs import look_alikes
+from detent.kit.language import chinese
+from detent.kit.text import as_json, visible
 from detent.surfaces.cli.health import has_wal_reset_bug
-from detent.surfaces.disguise import look_alikes
-from detent.surfaces.language import chinese
-from detent.surfaces.text import as_json, visible
 from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent, Done, ended, until
 from tests.surfaces.disguises import FALSE, MASKED, PLAIN
 
@@ -760,7 +760,7 @@ def test_help_loads_no_machinery() -> None:
         "detent.surfaces",
         "detent.surfaces.cli",
         "detent.surfaces.cli.program",
-        "detent.surfaces.language",
+        "detent.kit.language",
     }
 
 

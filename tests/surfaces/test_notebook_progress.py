@@ -10,8 +10,8 @@ import termios
 from fcntl import ioctl
 from pathlib import Path
 
+from detent.agents.notebook.commands.progress import Narrative, fitted, wide
 from detent.agents.notebook.content import gist, peek
-from detent.surfaces.cli.notebook_progress import Narrative, fitted, wide
 
 DETENT = Path(sys.executable).with_name("detent")
 COLUMNS = 60

@@ -182,7 +182,7 @@ def test_the_journal_the_picture_and_the_proof_are_to_be_had(stage: Stage, look:
 
 
 def test_a_notebook_shows_its_cells_plots_and_progress_and_runs_nothing_of_them(stage: Stage, look: Look) -> None:
-    run_id = stage.start("flows.py:NOTEBOOK")
+    run_id = stage.start_as("notebook", "flows.py:NOTEBOOK")
     page = look().go(f"#/runs/{run_id}")
     shown(page.get_by_role("heading", name="Flowers"))
     expect(page.locator(".cell.code")).to_contain_text("150 rows")
@@ -196,7 +196,7 @@ def test_a_notebook_shows_its_cells_plots_and_progress_and_runs_nothing_of_them(
 
 def test_no_html_of_a_cell_does_anything_in_the_page(stage: Stage, look: Look) -> None:
     harmless = "<p>a word</p>"  # so that each of them leaves something to be shown
-    run_id = stage.start("flows.py:NOTEBOOK", {"html": [f"{harmless}{one}" for one in HOSTILE]})
+    run_id = stage.start_as("notebook", "flows.py:NOTEBOOK", {"html": [f"{harmless}{one}" for one in HOSTILE]})
     page = look().go(f"#/runs/{run_id}")
     frames = page.locator(".cell iframe")
     expect(frames).to_have_count(len(HOSTILE) + 1)
@@ -237,7 +237,7 @@ def test_a_coding_job_is_confirmed_worked_on_and_shown_with_its_evidence(stage: 
 
 def test_a_conversation_has_its_tools_between_the_words(stage: Stage, look: Look) -> None:
     said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
-    run_id = stage.start("flows.py:ASSISTANT", {"history": said, "message": "send it", "response": ""})
+    run_id = stage.start_as("assistant", "flows.py:ASSISTANT", {"history": said, "message": "send it", "response": ""})
     page = look().go(f"#/runs/{run_id}")
     expect(page.locator(".say")).to_have_count(3)
     page.get_by_role("button", name="Approve").click()

@@ -1,5 +1,6 @@
 // Chat: conversations with the assistant. One turn is one run, so each of them has a page of its own; here they stand one
 // after the other, with the tools between the words, and a place to write.
+import { agentOf } from "./agent.js";
 import { effect, html, useEffect, useLayoutEffect, useMemo, useRef, useSignal, useState } from "./lib.js";
 import { _ } from "./language.js";
 import { moved } from "./feed.js";
@@ -17,17 +18,17 @@ const TURNS = 10; // shown at first, and added by "Show earlier"
 const LINES = 100;
 const NEAR = 160; // pixels from the end: somebody so near to it wants to see what comes
 
-const ofSession = (session) => `/api/runs${query({ machine: "assistant", text: session, limit: LINES })}`;
+const ofSession = (session) => `/api/runs${query({ agent: "assistant", text: session, limit: LINES })}`;
 
 /** The assistant's runs, newest first, kept fresh by the page's stream; one session's or everybody's. */
 function useTurns(session) {
   const lines = useSignal(null);
-  const read = () => call(session ? ofSession(session) : `/api/runs${query({ machine: "assistant", limit: LINES })}`)
+  const read = () => call(session ? ofSession(session) : `/api/runs${query({ agent: "assistant", limit: LINES })}`)
     .then(({ runs }) => { lines.value = merge(lines.peek() || [], runs, session); }).catch((error) => { if (error.type === "no_answer") return; lines.value ||= []; say(error.message, "harm"); });
   useEffect(() => { lines.value = null; }, [session]);
   useEffect(() => { read(); }, [session, returned.value]);
   useEffect(() => effect(() => {
-    const fresh = moved.value.filter((line) => line.machine === "assistant");
+    const fresh = moved.value.filter((line) => agentOf(line) === "assistant");
     if (fresh.length && lines.peek()) lines.value = merge(lines.peek(), fresh, session);
   }), [session]);
   return [lines.value, read];

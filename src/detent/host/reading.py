@@ -64,6 +64,7 @@ class Query(NamedTuple):
 
     status: tuple[Status, ...] = ()
     name: str = ""
+    agent: str = ""  # whose runs, by their source
     text: str = ""
     since: float | None = None
     until: float | None = None

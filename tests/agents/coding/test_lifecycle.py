@@ -92,7 +92,7 @@ Path("new/f").write_text("x"); os.chmod("check.py", 0o755)
         assert (run.state, run.ended, run.output["outcome"]) == ("IDLE", Status.COMPLETED, "rolled_back")
         assert listing(root) == before
         undo = (await job.job()).undo
-    from detent.effects.git import Repository
+    from detent.agents.coding.workspace import Repository
 
     repository = await Repository.open(root)
     await repository.rollback(undo)

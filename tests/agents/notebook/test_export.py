@@ -16,8 +16,8 @@ from detent.agents.notebook.cell import Cell, Metadata, Notebook, Output
 from detent.agents.notebook.export import FORMS, html, ipynb, markdown, render
 from detent.agents.notebook.export.column import aligned
 from detent.agents.notebook.script import read_script
-from detent.effects.kernel.markup import cleaned
 from detent.errors import Refused
+from detent.kit.markup import cleaned
 from tests.web.kit import CHROMIUM, missing
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()

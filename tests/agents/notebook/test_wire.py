@@ -10,10 +10,10 @@ import pytest
 import uvicorn
 
 from detent.agents.notebook.brief import Brief, KernelBrief
+from detent.agents.notebook.commands.planner import planner_app
 from detent.agents.notebook.script import scripted, settled
 from detent.agents.notebook.template import PLANNING_STAGE
 from detent.agents.notebook.wire import Lines, Remote
-from detent.surfaces.planner import planner_app
 from tests.agents.notebook.studio import PlannerServer, Reply, code, said, streamed, studio, text
 
 STAGES = {"stages": [{"id": "s", "name": "S", "steps": [{"id": "one", "description": "One"}]}]}

@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from detent.effects.git import Repository
+from detent.agents.coding.workspace import Repository
 from tests.effects.git import test_fuzz as fuzz
 from tests.effects.git import world
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.effects.git import Change, Repository
+from detent.agents.coding.workspace import Change, Repository
 from detent.errors import Refused, Unknown
 from tests.effects.git import world
 from tests.effects.git.world import git, init, meddle, write

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.effects.git import Checkpoint, Repository
+from detent.agents.coding.workspace import Checkpoint, Repository
 from tests.effects.git import world
 from tests.effects.git.world import Picture, git
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.effects.git import Repository, intake
+from detent.agents.coding.workspace import Repository, intake
 from tests.effects.git import world
 from tests.effects.git.world import git, init, write
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.effects.git import Repository
+from detent.agents.coding.workspace import Repository
 from detent.errors import Refused
 from tests.effects.git import world
 from tests.effects.git.world import git, init, picture, standing, write

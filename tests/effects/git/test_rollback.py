@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.effects.git import Repository, rollback
+from detent.agents.coding.workspace import Repository, rollback
 from detent.errors import Refused
 from tests.effects.git import world
 from tests.effects.git.world import git, init, meddle, picture, standing, write

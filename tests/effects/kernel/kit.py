@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from detent.effects.kernel import Execution, Kernel
+from detent.agents.notebook.jupyter import Execution, Kernel
 from tests.effort import PATIENCE_S
 
 MISSING = [name for name in ("jupyter_client", "ipykernel", "nbformat") if importlib.util.find_spec(name) is None]

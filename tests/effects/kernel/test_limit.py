@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.effects.kernel import Execution, Kernel
+from detent.agents.notebook.jupyter import Execution, Kernel
 from tests.effects.kernel.kit import (
     Heard,
     check_notebook,

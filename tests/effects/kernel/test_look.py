@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from detent.effects.kernel.variable import Table, mentioned
+from detent.agents.notebook.jupyter.variable import Table, mentioned
 from tests.effects.kernel.kit import kernel, needs, needs_kernel, notes, values
 
 

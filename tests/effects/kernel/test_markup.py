@@ -8,8 +8,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from detent.effects.kernel import markup
-from detent.effects.kernel.markup import cleaned, harmless
+from detent.kit import markup
+from detent.kit.markup import cleaned, harmless
 from tests.effects.kernel.hostile import HOSTILE
 
 PIECES = (

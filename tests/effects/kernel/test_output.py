@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from detent.effects.kernel import output
-from detent.effects.kernel.output import Outputs, Text
+from detent.agents.notebook.jupyter import output
+from detent.agents.notebook.jupyter.output import Outputs, Text
 
 
 def shown(outputs: Outputs) -> list[Any]:

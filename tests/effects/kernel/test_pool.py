@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from detent.agents.notebook.jupyter import Kernels, kill_orphans, spec
 from detent.core import EffectFailed
 from detent.effects.census import identity
-from detent.effects.kernel import Kernels, kill_orphans, spec
 from tests.effects.kernel.kit import is_running, needs_kernel, until, values
 
 pytestmark = needs_kernel
@@ -64,7 +64,7 @@ async def test_leaving_while_a_kernel_starts_ends_it() -> None:
 
 HOST = """
 import asyncio, sys
-from detent.effects.kernel import Kernel
+from detent.agents.notebook.jupyter import Kernel
 async def main():
     kernel = Kernel(home=sys.argv[1])
     await kernel.start()

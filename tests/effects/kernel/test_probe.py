@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from detent.effects.kernel import detail, probe
+from detent.agents.notebook.jupyter import detail, probe
 from tests.effects.kernel.kit import library, needs
 from tests.effort import examples
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from detent.agents.notebook.jupyter import Kernel, spec
 from detent.core import EffectFailed
-from detent.effects.kernel import Kernel, spec
 from tests.effects.kernel.kit import kernel, needs_kernel, notes, text, values
 from tests.effort import PATIENCE_S
 

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from detent.agents.notebook.jupyter.text import plain
 from detent.core.value import plain as kept
 from detent.core.value import scrub
-from detent.effects.kernel.text import plain
 from tests.effort import examples
 
 anything = some.recursive(

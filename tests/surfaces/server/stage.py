@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import httpx2
 
 from detent.effects import builtin
+from detent.kit.source import Sources
 from detent.surfaces.server.service import Plan, Served, serving
 from detent.surfaces.server.setting import Settings
-from detent.surfaces.source import Sources
 
 FLOWS = """
 import asyncio

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from detent.agents.assistant.routes.chat import IMAGE_MAX
 from detent.define.document import read_document
 from detent.define.policy import compile_policy
-from detent.surfaces.server.assistant import IMAGE_MAX
 from detent.surfaces.server.setting import Limits, Settings
 from tests.effects.llm.scripted import DONE, Script, chunk, message, said, serving, streaming, text
 from tests.surfaces.server.stage import Stage, stage

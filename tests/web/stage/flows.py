@@ -226,7 +226,7 @@ CELLS = [
 STAGES = [{"id": "look", "title": "Look", "steps": [{"step_id": "load", "title": "Load the file"}]}]
 
 
-@effect("notebook.act", kind="pure")
+@effect("show.cells", kind="pure")
 async def act(contract: Contract) -> dict[str, object]:
     """What the notebook agent would have done; with HTML that the caller has given, if any."""
     shown = [
@@ -243,7 +243,7 @@ NOTEBOOK = Machine(
         stage_running  -     step_running
         step_running   DONE  workflow_completed
     """),
-    work={"stage_running": (Action("act", "notebook.act", {"context": "{{ context }}"}),)},
+    work={"stage_running": (Action("act", "show.cells", {"context": "{{ context }}"}),)},
     ends={"workflow_completed": Status.COMPLETED},
 )
 ASSISTANT = Machine(

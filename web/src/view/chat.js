@@ -1,4 +1,5 @@
 // Chat: what was said, with the tools' contracts between the words; a question of a tool is answered where it stands.
+import { agentOf } from "../agent.js";
 import { html, useEffect } from "../lib.js";
 import { _ } from "../language.js";
 import { inbox } from "../feed.js";
@@ -10,7 +11,7 @@ import { Value, brief } from "../value.js";
 
 export const name = "chat";
 export const title = () => _("Conversation");
-export const fits = (run) => run.machine === "assistant";
+export const fits = (run) => agentOf(run) === "assistant";
 
 const INNER = /^(assistant\.(?!form$)|llm$|set$|log$|choose$|wait$|$)/;
 

@@ -1,4 +1,5 @@
 // Coding runs: the plan, its tasks with their evidence, checks, diffs and checkpoints; all of it is in the run's context.
+import { agentOf } from "../agent.js";
 import { html, useState } from "../lib.js";
 import { _ } from "../language.js";
 import { clock, money, span } from "../format.js";
@@ -9,7 +10,7 @@ import { call, query } from "../wire.js";
 
 export const name = "coding";
 export const title = () => _("Plan and tasks");
-export const fits = (run) => run.machine === "coding";
+export const fits = (run) => agentOf(run) === "coding";
 
 const KINDS = { DONE: "good", IN_PROGRESS: "here", BLOCKED: "harm", FAILED: "harm", RETRY: "warn", SKIPPED: "" };
 const WORDS = () => ({ DONE: _("done"), IN_PROGRESS: _("in progress"), BLOCKED: _("blocked"), FAILED: _("failed"), RETRY: _("again"), SKIPPED: _("skipped"), PENDING: _("pending") });

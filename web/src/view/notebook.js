@@ -1,5 +1,6 @@
 // Notebook runs: stage, step and behaviour, and the live notebook with outputs and plots. Everything is told by the
 // events: what an effect of the notebook agent did is in its result under `changes`.
+import { agentOf } from "../agent.js";
 import { html, useEffect, useMemo, useSignal } from "../lib.js";
 import { _ } from "../language.js";
 import { span } from "../format.js";
@@ -9,7 +10,7 @@ import { call } from "../wire.js";
 
 export const name = "notebook";
 export const title = () => _("Notebook");
-export const fits = (run) => run.machine === "notebook";
+export const fits = (run) => agentOf(run) === "notebook";
 
 const PAGE = 200;
 const IMAGES = ["image/png", "image/jpeg", "image/gif"];

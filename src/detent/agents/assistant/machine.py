@@ -115,3 +115,5 @@ ASSISTANT = Machine(
         "is_forced_stop": "{{ context.is_forced_stop }}",
     },
 )  # fmt: skip
+
+MACHINES = (ASSISTANT,)

@@ -11,7 +11,7 @@ from detent.agents.coding import plan as plans
 from detent.agents.coding import projection
 from detent.agents.coding.job import FINAL, Job
 from detent.agents.coding.stage import Stage
-from detent.effects.git import difference
+from detent.agents.coding.workspace import difference
 from detent.errors import Refused, Unknown
 
 PATCH_MAX = 4 * 1024 * 1024

@@ -6,6 +6,7 @@ from detent.agents.coding.planning import brief, make_plan, present
 from detent.core.contract import Contract
 from detent.core.deed import Effect, EffectFailed, effect
 from detent.effects.registry import BUILTIN
+from detent.kit.agent import Surroundings
 
 
 @effect("llm", kind="idempotent")
@@ -33,3 +34,8 @@ def effects() -> dict[str, Effect]:
     )
     stand_in = () if "llm" in BUILTIN else (_no_model,)
     return {found.name: found for found in (*own, *stand_in)}
+
+
+def open_effects(_: Surroundings) -> dict[str, Effect]:
+    """The agent's effects for one host."""
+    return effects()

@@ -9,9 +9,9 @@ from detent.agents.coding import archive as archives
 from detent.agents.coding import projection, prompt
 from detent.agents.coding.job import FINAL, Blocked, Job, noted
 from detent.agents.coding.stage import now, staged
+from detent.agents.coding.workspace import GitFailed
 from detent.core.contract import Contract
 from detent.core.deed import Outcome, effect
-from detent.effects.git import GitFailed
 from detent.errors import DetentError
 
 REPORT = "blocked.md"

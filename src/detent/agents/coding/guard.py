@@ -9,7 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
-from detent.effects.git.place import Place
+from detent.agents.coding.workspace.place import Place
 
 FOLDER = "guard"
 COPIED_MAX = 64 * 1024 * 1024  # a mutable file larger than this is not git's usual bookkeeping

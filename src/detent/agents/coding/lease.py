@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from detent.agents.coding import projection
+from detent.agents.coding.workspace.place import Place
 from detent.effects import census
-from detent.effects.git.place import Place
 from detent.errors import Refused
 
 FILE = "job.json"

@@ -171,3 +171,5 @@ CODING = Machine(
     title="Coding lifecycle",
     version="1",
 )
+
+MACHINES = (CODING,)

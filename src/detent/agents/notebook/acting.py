@@ -24,8 +24,8 @@ from detent.core.progress import voice
 from detent.core.question import Question
 
 if TYPE_CHECKING:
+    from detent.agents.notebook.jupyter import Execution
     from detent.agents.notebook.service import Notebooks
-    from detent.effects.kernel import Execution
 
 REPAIRS_MAX = 3
 ON_CELL_ERROR = ("feedback", "continue", "fail")

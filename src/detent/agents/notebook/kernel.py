@@ -12,7 +12,7 @@ from detent.agents.notebook.cell import Output
 from detent.agents.notebook.content import plain_text
 
 if TYPE_CHECKING:
-    from detent.effects.kernel import Execution, Kernel, Kernels
+    from detent.agents.notebook.jupyter import Execution, Kernel, Kernels
 
 TIMEOUT_S = 300.0
 GRACE_S = 5.0
@@ -39,7 +39,7 @@ class Bench:
 
     async def _all(self) -> "Kernels":
         if self._kernels is None:
-            from detent.effects.kernel import Kernels  # noqa: PLC0415  # jupyter_client takes a while to load
+            from detent.agents.notebook.jupyter import Kernels  # noqa: PLC0415  # jupyter_client takes a while to load
 
             self._kernels = Kernels(self._home)
             await self._kernels.__aenter__()

@@ -114,3 +114,6 @@ NOTEBOOK = Machine(
 def canonical(state: str) -> str:
     """A state's name in lower case; the protocol's documents use both cases."""
     return state.strip().lower()
+
+
+MACHINES = (NOTEBOOK,)

@@ -24,9 +24,10 @@ from detent.core.contract import Contract
 from detent.core.deed import Effect, EffectFailed, Outcome
 from detent.errors import Refused
 from detent.host.opening import open_reader
+from detent.kit.agent import Surroundings
 
 if TYPE_CHECKING:
-    from detent.effects.kernel import Kernels
+    from detent.agents.notebook.jupyter import Kernels
     from detent.host.port import Reader
 
 SOURCES = {
@@ -184,3 +185,10 @@ def source(use: str) -> Source:
     module, _, name = place.partition(":")
     found: Source = getattr(importlib.import_module(module), name)
     return found
+
+
+def open_effects(around: Surroundings) -> dict[str, Effect]:
+    """The agent's effects for one host; its kernels are closed with it."""
+    notebooks = Notebooks(around.home, reader=around.reader)
+    around.closing.push_async_callback(notebooks.close)
+    return notebooks.effects()

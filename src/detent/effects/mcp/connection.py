@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from detent.core.deed import EffectFailed, Kind
 from detent.effects.http import tls
-from detent.effects.kernel.orphan import marks
 from detent.effects.mcp.catalogue import Offer, keep, make_folder, offers
 from detent.effects.mcp.config import Resolver, ServerConfig
+from detent.effects.orphan import marks
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession

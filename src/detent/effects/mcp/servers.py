@@ -9,12 +9,12 @@ import msgspec
 
 from detent.core.contract import Contract
 from detent.core.deed import Declared, Declined, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, PartialFailure
-from detent.effects.kernel.orphan import kill_orphans
 from detent.effects.mcp import form
 from detent.effects.mcp.call import Call
 from detent.effects.mcp.catalogue import ORDER, Offer, advice, kept, kind_of
 from detent.effects.mcp.config import ServerConfig
 from detent.effects.mcp.connection import MARK, Connection
+from detent.effects.orphan import kill_orphans
 
 FOLDER = "mcp"  # in the home: logs of servers, and what they offer
 OPEN_MAX = 100  # calls of one host that wait for a person on an open line

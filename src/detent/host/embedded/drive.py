@@ -15,7 +15,7 @@ from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import Contract
 from detent.core.deed import Effect
 from detent.core.engine import advance
-from detent.core.events import ContractMoved, Event
+from detent.core.events import CANCEL, ContractMoved, Event
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
@@ -176,6 +176,8 @@ class Drive:
             raise JournalError("this host is closing")
         if live.is_broken:
             raise JournalError(f"an earlier event of run {live.run.id} could not be written")
+        if live.effects is None and live.run.source and getattr(event, "name", "") != CANCEL:
+            self.equip(live)
         batch = Batch(live)
         batch.machine = machine
         deeds = _Deeds(self, live, batch, done)
@@ -418,11 +420,16 @@ class Drive:
 
     def effect(self, live: Live, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""
-        if live.effects is None:
-            live.effects = {}
-            if live.run.source and self._find_effects:
-                live.effects = dict(self._find_effects(live.run.source))
-        return live.effects.get(name) or self.effects.get(name)
+        try:
+            self.equip(live)
+        except Refused:
+            return self.effects.get(name)  # it is only stopped, or looked at
+        return (live.effects or {}).get(name) or self.effects.get(name)
+
+    def equip(self, live: Live) -> None:
+        """Find the effects that a run's own file or agent brings; without its agent a run is left as it is."""
+        if live.effects is None and live.run.source and self._find_effects:
+            live.effects = dict(self._find_effects(live.run.source))
 
 
 class _Deeds:

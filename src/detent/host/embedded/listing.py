@@ -31,7 +31,8 @@ class Listing(Journal):
         newest = self._one("select coalesce(max(no), 0) from runs", ())
         before = min(wanted.before or 2**62, int(newest[0]) + 1)
         where, values = _conditions(wanted)
-        is_scan = bool(wanted.name or wanted.text) or wanted.since is not None or wanted.until is not None
+        is_filtered = bool(wanted.name or wanted.agent or wanted.text)
+        is_scan = is_filtered or wanted.since is not None or wanted.until is not None
         floor = before - SCAN_MAX if is_scan else 0
         rows = []
         # One question per status: asked for several at once, SQLite would sort all of them for one page.
@@ -91,6 +92,9 @@ def _conditions(wanted: Query) -> tuple[list[str], list[object]]:
     if wanted.name:
         where.append("name = ?")
         values.append(wanted.name)
+    if wanted.agent:
+        where.append("parent = '' and (source = ? or source like ? escape '\\')")
+        values += [f"agent:{wanted.agent}", f"agent:{_literal(wanted.agent)} %"]
     if wanted.text:
         where.append(f"instr(lower({HAYSTACK}), lower(?)) > 0")
         values.append(wanted.text)
@@ -106,3 +110,8 @@ def _conditions(wanted: Query) -> tuple[list[str], list[object]]:
         where.append(f"name not in ({', '.join('?' * len(wanted.without))})")
         values += wanted.without
     return where, values
+
+
+def _literal(text: str) -> str:
+    """A text whose every letter stands for itself in `like`."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

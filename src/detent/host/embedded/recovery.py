@@ -26,6 +26,9 @@ class RecoveringHost(Performer, Protocol):
     def attempts(self) -> Attempts:
         """What carries out contracts."""
 
+    def equip(self, live: Live) -> None:
+        """Find the effects that a run's own file or agent brings."""
+
     @property
     def stopped(self) -> dict[str, str]:
         """Runs whose journal broke off, and why."""
@@ -60,6 +63,7 @@ def take_up(host: RecoveringHost, run_id: str) -> tuple[str, ...]:
 
 def recover_run(host: RecoveringHost, live: Live) -> bool:
     """Put a run nobody drives back to work; whether there was anything to do."""
+    host.equip(live)
     found = False
     now = host.clock.now()
     for contract in live.run.contracts:

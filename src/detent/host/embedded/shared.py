@@ -8,7 +8,7 @@ named; what it has not begun is withdrawn.
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -86,6 +86,7 @@ class SharedHost:
         self.grace_s: float | None = None  # so long may what is under way go on at the end; None: until it is done
         self._opening = asyncio.Lock()
         self.on_silence: Callable[[], None] = lambda: None  # the holder does not answer; a verb that waits waits on
+        self.closing = AsyncExitStack()  # what was opened for this host, and is closed after it
         self.given_up = ""  # what is known of the verb that was last given up on: "withdrawn", or "perhaps" done
 
     @property
@@ -112,7 +113,8 @@ class SharedHost:
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Let go of the journal; after an error without waiting for what is under way."""
-        await self.close(is_hurried=kind is not None and self.grace_s is None, grace_s=self.grace_s)
+        async with self.closing:
+            await self.close(is_hurried=kind is not None and self.grace_s is None, grace_s=self.grace_s)
 
     async def open(self) -> None:
         """Take the journal, or find the process that holds it. `async with` calls this for you."""

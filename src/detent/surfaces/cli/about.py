@@ -2,8 +2,8 @@
 
 import click
 
-from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.option import verb
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.option import verb
 from detent.surfaces.cli.program import program
 
 

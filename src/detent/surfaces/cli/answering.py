@@ -9,9 +9,10 @@ import click
 
 from detent.core.answer import answer_of, misfit
 from detent.errors import NotWaiting, Refused
-from detent.surfaces.cli.caller import Caller
-from detent.surfaces.cli.driver import move
-from detent.surfaces.cli.option import (
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller
+from detent.kit.terminal.driver import move
+from detent.kit.terminal.option import (
     by_option,
     comment_option,
     contract_argument,
@@ -21,9 +22,8 @@ from detent.surfaces.cli.option import (
     run_argument,
     verb,
 )
-from detent.surfaces.cli.view import RunReport
-from detent.surfaces.language import _
-from detent.surfaces.text import as_json, visible
+from detent.kit.terminal.view import RunReport
+from detent.kit.text import as_json, visible
 
 OUTCOMES = {"happened": "happened", "not-happened": "not_happened", "give-up": "give_up"}
 USE = "use"  # what the earlier deed gave stands for a second one

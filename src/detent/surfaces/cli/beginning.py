@@ -10,10 +10,10 @@ from detent.define.policy import policy_schema
 from detent.define.schema import TITLE, schema
 from detent.define.template import CASES, SCHEMA_FILE, template, templates
 from detent.errors import Refused
-from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.option import verb
-from detent.surfaces.language import _
-from detent.surfaces.text import columns, visible
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.option import verb
+from detent.kit.text import columns, visible
 
 SUFFIXES = (".yaml", ".yml")
 

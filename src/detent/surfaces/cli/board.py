@@ -18,12 +18,12 @@ import msgspec
 from detent.core.history import Entry
 from detent.core.status import Status
 from detent.host.reading import Query, Summary
-from detent.surfaces.cli.caller import Caller, emit, has_colour
-from detent.surfaces.cli.story import Narrator
-from detent.surfaces.cli.view import CODES, RunReport
-from detent.surfaces.language import _
-from detent.surfaces.record import record_of
-from detent.surfaces.text import brief, clock, columns, duration, status_word, visible, when, wide
+from detent.kit.language import _
+from detent.kit.record import record_of
+from detent.kit.terminal.caller import Caller, emit, has_colour
+from detent.kit.terminal.story import Narrator
+from detent.kit.terminal.view import CODES, RunReport
+from detent.kit.text import brief, clock, columns, duration, status_word, visible, when, wide
 
 CLOCK_S = 0.1  # how often the times that a terminal shows are drawn anew
 Lines = Iterable[tuple[str, str]]  # a line and its colour

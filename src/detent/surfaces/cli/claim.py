@@ -1,8 +1,8 @@
 """Claims that are not what the events say, for people."""
 
 from detent.host.reading import KeyTrouble
-from detent.surfaces.language import _
-from detent.surfaces.text import visible
+from detent.kit.language import _
+from detent.kit.text import visible
 
 
 def difference(one: KeyTrouble) -> str:

@@ -9,12 +9,12 @@ import msgspec
 from detent.define import load as load_definition
 from detent.errors import Refused
 from detent.host.reading import Deed, Query
-from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.driver import drive, give, move, readable, recover, take_up
-from detent.surfaces.cli.option import by_option, no_wait_option, parsed_object, run_argument, verb
-from detent.surfaces.cli.view import RunReport
-from detent.surfaces.language import _
-from detent.surfaces.text import brief, visible
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.driver import drive, give, move, readable, recover, take_up
+from detent.kit.terminal.option import by_option, no_wait_option, parsed_object, run_argument, verb
+from detent.kit.terminal.view import RunReport
+from detent.kit.text import brief, visible
 
 WORST_FIRST = (1, 3, 4, 0)
 DEEDS_MAX = 50

@@ -7,11 +7,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from detent.errors import JournalError, Refused
-from detent.host.reading import Query, Summary
-from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.language import _
-from detent.surfaces.text import visible
+from detent.errors import Refused
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.text import visible
 
 STDOUT = "-"
 PAGE = 200
@@ -31,20 +30,6 @@ def export(caller: Caller, run_ids: Iterator[str], file: str) -> int:
     else:
         caller.say(_("written to {file}", file=visible(str(path))))
     return 0
-
-
-def every(caller: Caller, name: str = "") -> Iterator[Summary]:
-    """All runs, newest first, a page at a time; those that can be read come before the trouble with the others."""
-    before, problems = 0, list[str]()
-    while True:
-        page = caller.reader.list(Query(name=name, before=before, limit=PAGE))
-        yield from page.runs
-        problems += page.damaged
-        before = page.next
-        if not before:
-            break
-    if problems:
-        raise JournalError(problems[0])
 
 
 def _write(path: Path, lines: Iterator[str]) -> int:

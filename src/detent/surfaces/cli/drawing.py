@@ -8,9 +8,9 @@ import click
 from detent.define import load
 from detent.define.graph import Picture, RunPath, ascii, dot, mermaid, picture, svg
 from detent.errors import Refused, Unknown
-from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.option import verb
-from detent.surfaces.language import _
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.option import verb
 
 FORMATS = ("ascii", "svg", "mermaid", "dot")
 WIDTH_MIN, WIDTH_MAX = 60, 160

@@ -22,15 +22,15 @@ import click
 from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
 from detent.errors import DetentError
-from detent.home import find_policy, policy_file
 from detent.host.opening import checkup
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
-from detent.surfaces.cli.caller import Caller, emit
+from detent.kit.language import _
+from detent.kit.policy import find_policy, policy_file
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.option import verb
+from detent.kit.text import process_name, silence, status_word, visible
 from detent.surfaces.cli.claim import difference
-from detent.surfaces.cli.option import verb
-from detent.surfaces.language import _
-from detent.surfaces.text import process_name, silence, status_word, visible
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024
@@ -152,7 +152,7 @@ def _model() -> Finding:
 
 
 def _servers() -> Iterator[Finding]:
-    from detent.surfaces.tools import configured_servers, server_file
+    from detent.kit.tools import configured_servers, server_file
 
     if server_file() is None:
         return

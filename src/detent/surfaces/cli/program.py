@@ -7,24 +7,22 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import click
 
-from detent.surfaces.language import _, language
-
-# 0 completed, 1 failed, 2 usage, definition or refused, 3 waiting, 4 rejected or cancelled
-FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
-DEBUG = "DETENT_DEBUG"
+from detent.kit.agent import all_agents, built_in_agents, installed_agents
+from detent.kit.language import _, language
+from detent.kit.terminal.exit_code import FAILED, INTERRUPTED, MISTAKE
+from detent.kit.terminal.summary import summaries
 
 COMMANDS = {
     "init": "beginning",
     "run": "start",
-    "chat": "chat",
     "validate": "start",
     "test": "trial",
     "graph": "drawing",
-    "code": "code",
     "signal": "control",
     "approve": "answering",
     "reject": "answering",
@@ -40,7 +38,6 @@ COMMANDS = {
     "log": "reading",
     "list": "reading",
     "watch": "reading",
-    "notebook": "notebook",
     "serve": "serving",
     "schema": "beginning",
     "mcp": "protocol",
@@ -51,54 +48,18 @@ COMMANDS = {
 }
 
 
-def summaries() -> dict[str, str]:
-    """One line per command, known without importing it."""
-    return {
-        "init": _("Create a workflow from a template, with test cases."),
-        "run": _("Start a run and stay with it until it ends or waits."),
-        "chat": _("Chat with the assistant; it asks before anything irreversible."),
-        "validate": _("Check a definition file, without running it."),
-        "test": _("Run a workflow's test cases, with stubbed tools and virtual time."),
-        "graph": _("Draw a machine, or a run with its path and current state."),
-        "code": _("Turn a requirement into a verified change in a git repository."),
-        "signal": _("Send a signal to a run."),
-        "approve": _("Answer yes to a question."),
-        "reject": _("Answer no to a question."),
-        "answer": _("Fill in a form, or settle a call whose outcome is unknown."),
-        "settle": _("List calls whose outcome is unknown, or settle many at once."),
-        "cancel": _("Stop a run and everything it has under way."),
-        "pause": _("Pause a run: calls under way finish, nothing new starts."),
-        "resume": _("Continue after a crash, an interruption or a pause."),
-        "retry": _("Continue a failed run from the action that failed."),
-        "fork": _("Start a new run from a past point of another."),
-        "migrate": _("Move a waiting run to another machine."),
-        "show": _("Show where a run stands."),
-        "log": _("Show what happened in a run, event by event."),
-        "list": _("List the runs, newest first."),
-        "watch": _("Follow a run's events until it ends."),
-        "notebook": _("Build a notebook from a goal, a script or a planner."),
-        "serve": _("Serve the web page and the API."),
-        "schema": _("Print the JSON Schema of workflow files, or of policies."),
-        "mcp": _("Serve runs to MCP clients, or list MCP servers and their tools."),
-        "prune": _("Delete old runs that protect no irreversible call."),
-        "doctor": _("Check this installation and its journal."),
-        "completion": _("Print the completion script for a shell."),
-        "version": _("Print the version."),
-    }
-
-
 class Program(click.Group):
     """A group whose commands are loaded by name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The commands in the order of their use."""
-        return list(COMMANDS)
+        """The commands in the order of their use, then those of agents."""
+        return [*COMMANDS, *(name for agent in built_in_agents() for name in agent.commands)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the module that has the command."""
         module = COMMANDS.get(cmd_name)
         if module is None:
-            return None
+            return _of_agent(cmd_name)
         found: dict[str, click.Command] = importlib.import_module(f"detent.surfaces.cli.{module}").COMMANDS
         return found[cmd_name]
 
@@ -106,6 +67,17 @@ class Program(click.Group):
         """The list of commands, without importing any."""
         with formatter.section(_("Commands")):
             formatter.write_dl(list(summaries().items()))
+        with formatter.section(_("Agents")):
+            formatter.write_dl([(name, _(about)) for agent in all_agents() for name, about in agent.commands.items()])
+
+
+def _of_agent(name: str) -> click.Command | None:
+    """The command of an agent; package metadata is read only for one that detent itself has not."""
+    for agent in chain(built_in_agents(), installed_agents()):
+        if name in agent.commands:
+            found: dict[str, click.Command] = agent.load("program")
+            return found[name]
+    return None
 
 
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -163,7 +135,7 @@ def _called(given: list[str]) -> int:
     except BrokenPipeError:
         raise
     except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001  # the last place where anything can become words
-        from detent.surfaces.cli.trouble import told
+        from detent.kit.terminal.trouble import told
 
         return told(error, is_json)
 
@@ -173,7 +145,7 @@ def _mistake(error: click.ClickException, is_json: bool) -> int:
     context: Any = getattr(error, "ctx", None)
     message = error.format_message()
     if is_json:
-        from detent.surfaces.cli.trouble import failure
+        from detent.kit.terminal.trouble import failure
 
         failure("usage", message)
     elif isinstance(error, click.exceptions.NoArgsIsHelpError):

@@ -5,11 +5,11 @@ import sys
 import click
 
 from detent.errors import Unknown
-from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.option import verb
-from detent.surfaces.language import _
-from detent.surfaces.text import columns, visible
-from detent.surfaces.tools import FILES, configured_servers, servers_here
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.option import verb
+from detent.kit.text import columns, visible
+from detent.kit.tools import FILES, configured_servers, servers_here
 
 
 @verb("mcp")

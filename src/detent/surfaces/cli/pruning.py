@@ -6,10 +6,10 @@ from typing import Any
 import click
 
 from detent.core.duration import seconds_of
-from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.option import by_option, verb
-from detent.surfaces.language import _
-from detent.surfaces.text import visible
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.option import by_option, verb
+from detent.kit.text import visible
 
 
 @verb("prune")

@@ -5,16 +5,17 @@ import msgspec
 
 from detent.core.history import Entry
 from detent.core.status import Status
+from detent.kit.language import _
+from detent.kit.record import record_of
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.every_run import every
+from detent.kit.terminal.option import complete, run_argument, verb
+from detent.kit.terminal.story import consequences, headline
+from detent.kit.terminal.view import RunReport
+from detent.kit.text import brief, clock, visible
 from detent.surfaces.cli.board import listed, table, watch_list, watch_run
-from detent.surfaces.cli.caller import Caller, emit
 from detent.surfaces.cli.claim import difference
-from detent.surfaces.cli.copying import STDOUT, every, export
-from detent.surfaces.cli.option import complete, run_argument, verb
-from detent.surfaces.cli.story import consequences, headline
-from detent.surfaces.cli.view import RunReport
-from detent.surfaces.language import _
-from detent.surfaces.record import record_of
-from detent.surfaces.text import brief, clock, visible
+from detent.surfaces.cli.copying import STDOUT, export
 
 
 @verb("show")

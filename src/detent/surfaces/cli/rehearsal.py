@@ -5,10 +5,10 @@ from typing import Any
 
 from detent.define import Definition
 from detent.effects import Known
-from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.view import CODES, COLOURS
-from detent.surfaces.language import _
-from detent.surfaces.text import as_json, duration, status_word, visible
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.view import CODES, COLOURS
+from detent.kit.text import as_json, duration, status_word, visible
 from detent.testing import Beat, read_tools, rehearse
 
 

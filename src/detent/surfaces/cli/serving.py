@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from detent.errors import Refused
-from detent.surfaces.cli.caller import Caller, emit, user
-from detent.surfaces.cli.option import verb
-from detent.surfaces.language import _
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit, user
+from detent.kit.terminal.option import verb
 
 PORT = 8410
 

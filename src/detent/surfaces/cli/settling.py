@@ -12,15 +12,15 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core.status import Status
+from detent.kit.evidence import cause_of, landing
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.driver import drive
+from detent.kit.terminal.option import by_option, comment_option, complete, is_left, no_wait_option, parsed, verb
+from detent.kit.terminal.question import LABEL_WIDTH
+from detent.kit.text import clock, padded, status_word, visible, when
 from detent.surfaces.cli.answering import OUTCOMES
-from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.driver import drive
-from detent.surfaces.cli.option import by_option, comment_option, complete, is_left, no_wait_option, parsed, verb
-from detent.surfaces.cli.question import LABEL_WIDTH
 from detent.surfaces.doubt import Doubt, Settled, chosen, settle
-from detent.surfaces.evidence import cause_of, landing
-from detent.surfaces.language import _
-from detent.surfaces.text import clock, padded, status_word, visible, when
 
 if TYPE_CHECKING:
     from detent.host.port import OpenHost

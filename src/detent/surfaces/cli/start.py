@@ -9,14 +9,14 @@ from detent.define import Definition, load
 from detent.define.problem import BrokenDefinition
 from detent.define.proof import Proof
 from detent.errors import DefinitionError, Refused, Unknown
-from detent.home import POLICY_FILE
-from detent.surfaces.cli import interrupt
-from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.driver import drive
-from detent.surfaces.cli.option import assigned, by_option, parsed_object, verb, work_begins
-from detent.surfaces.cli.view import RunReport
-from detent.surfaces.language import _
-from detent.surfaces.text import near, visible
+from detent.kit.language import _
+from detent.kit.policy import POLICY_FILE
+from detent.kit.terminal import interrupt
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.driver import drive
+from detent.kit.terminal.option import assigned, by_option, parsed_object, verb, work_begins
+from detent.kit.terminal.view import RunReport
+from detent.kit.text import near, visible
 
 POLICIES = (".policy.yaml", ".policy.yml")
 HOSTS_OWN = ("ask", "wait", "child", "*")
@@ -142,7 +142,7 @@ def _say_proof(caller: Caller, proof: Proof) -> None:
 def _checked(caller: Caller, file: str) -> Definition:
     """The definition, with every tool known; MCP servers are asked for theirs only when one is not."""
     from detent.effects import Known
-    from detent.surfaces.tools import effects_here, server_file
+    from detent.kit.tools import effects_here, server_file
 
     try:
         return load(file, Known())
@@ -173,7 +173,7 @@ def _validate_policy(caller: Caller, file: str) -> int:
 
 def _missing(caller: Caller, definition: Definition) -> list[str]:
     from detent.effects import Known
-    from detent.surfaces.tools import effects_here
+    from detent.kit.tools import effects_here
 
     known = Known(definition.effects)
     called = [name for name in definition.machine.chart.effects if name not in HOSTS_OWN]

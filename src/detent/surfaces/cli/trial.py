@@ -3,11 +3,11 @@
 import click
 
 from detent.define.problem import BrokenDefinition, Problem
-from detent.surfaces.cli.caller import Caller, emit
-from detent.surfaces.cli.option import verb
-from detent.surfaces.cli.program import FAILED
-from detent.surfaces.language import _
-from detent.surfaces.text import as_json, visible
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.exit_code import FAILED
+from detent.kit.terminal.option import verb
+from detent.kit.text import as_json, visible
 from detent.testing import Case, Verdict, crash_case, read_cases, try_case
 
 NOTHING = "—"

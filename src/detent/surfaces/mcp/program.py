@@ -33,11 +33,11 @@ from detent.core.value import digest
 from detent.define import load
 from detent.errors import DetentError, Refused, Unknown
 from detent.host.standing import question_of
-from detent.surfaces.disguise import look_alikes
-from detent.surfaces.evidence import known
+from detent.kit.evidence import known
+from detent.kit.homoglyphs import look_alikes
+from detent.kit.text import call_lines, visible
 from detent.surfaces.mcp.result import Again, Approval, Decision, Events, Lines, Questions, Standing
 from detent.surfaces.mcp.view import ClientView
-from detent.surfaces.text import call_lines, visible
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

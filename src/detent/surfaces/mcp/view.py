@@ -9,8 +9,8 @@ from detent.core.status import Status
 from detent.errors import Refused, Unknown
 from detent.host.port import Reader
 from detent.host.reading import OpenQuestion, Query
+from detent.kit.record import record_of
 from detent.surfaces.mcp.result import Events, Line, Lines, Question, Questions, Standing
-from detent.surfaces.record import record_of
 
 LIST_MAX = 200
 EVENTS_MAX = 200

@@ -30,12 +30,12 @@ from detent.errors import (
     ReplayError,
     Unknown,
 )
+from detent.kit.http.route import Call, Route, bare
+from detent.kit.http.trouble import AlreadyDecided, BadRequest
 from detent.surfaces.server import agent, openapi, page, table
 from detent.surfaces.server.gate import Gate
 from detent.surfaces.server.room import Room
-from detent.surfaces.server.route import Call, Route, bare
 from detent.surfaces.server.shape import Detail, Trouble
-from detent.surfaces.server.trouble import AlreadyDecided, BadRequest
 
 TYPES: list[tuple[type[DetentError], int, str]] = [
     (BadRequest, 400, "bad_request"),

@@ -10,12 +10,13 @@ from detent.core.history import Entry
 from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.port import Reader
+from detent.kit.http.asked import Asked
+from detent.kit.http.route import Call, Route
+from detent.kit.http.trouble import AlreadyDecided
 from detent.surfaces.server import shape
 from detent.surfaces.server.history import deeds_of
 from detent.surfaces.server.room import Room
-from detent.surfaces.server.route import Call, Route
 from detent.surfaces.server.run import run_id_of, standing
-from detent.surfaces.server.trouble import AlreadyDecided
 
 LOOK_BACK = 500  # events read at once to find out who was first
 
@@ -134,7 +135,7 @@ async def _known(room: Room, call: Call) -> str:
     return await room.known(call.path["run_id"])
 
 
-class Retry(shape.Asked, frozen=True):
+class Retry(Asked, frozen=True):
     """Try again; a `key` makes it happen once."""
 
     key: shape.Name = ""

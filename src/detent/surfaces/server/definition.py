@@ -11,11 +11,12 @@ from detent.define.document import read_file
 from detent.define.graph import picture, svg
 from detent.define.problem import BrokenDefinition
 from detent.errors import DefinitionError, Unknown
+from detent.kit.http.asked import Asked
+from detent.kit.http.route import Call, Route
 from detent.surfaces.server import shape
 from detent.surfaces.server.graph import Graph, drawing, laid_out
 from detent.surfaces.server.library import Entry, shown
 from detent.surfaces.server.room import Room
-from detent.surfaces.server.route import Call, Route
 
 
 class Flaw(msgspec.Struct, frozen=True):
@@ -72,14 +73,14 @@ class Comparison(msgspec.Struct, frozen=True):
     right: Graph
 
 
-class CompareQuery(shape.Asked, frozen=True):
+class CompareQuery(Asked, frozen=True):
     """Which two: a file, a machine's name, `run:ID`, or a digest."""
 
     left: shape.Name
     right: shape.Name
 
 
-class NameQuery(shape.Asked, frozen=True):
+class NameQuery(Asked, frozen=True):
     """Which one: a file of the project or the name of its machine."""
 
     name: shape.Name

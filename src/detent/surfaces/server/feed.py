@@ -7,7 +7,7 @@ caught up from the journal, so a slow reader costs no memory and misses nothing.
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from detent.core.run import Run
 from detent.errors import DetentError
 from detent.host.port import Reader
 from detent.host.reading import Step
+from detent.kit.http.sse import message
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
@@ -28,7 +29,6 @@ KEPT = 256  # messages a feed keeps
 KEPT_BYTES = 1024 * 1024
 RUN_KEPT_BYTES = 128 * 1024  # of each run that is watched; there may be many
 TROUBLE_S = 1.0
-_encode = msgspec.json.Encoder().encode
 
 
 class Frame(NamedTuple):
@@ -45,12 +45,6 @@ class Moved(msgspec.Struct, frozen=True):
     cursor: int
     runs: list[shape.RunLine]
     events: list[tuple[str, int]]
-
-
-def message(kind: str, value: Any, place: int | None = None) -> bytes:
-    """One message as Server-Sent Events write it."""
-    head = b"" if place is None else b"id: %d\n" % place
-    return b"event: %s\n%sdata: %s\n\n" % (kind.encode(), head, _encode(value))
 
 
 class Feed:
@@ -124,7 +118,6 @@ class Feeds:
 
     def __init__(self, room: "Room", tasks: asyncio.TaskGroup) -> None:
         self._room, self._tasks = room, tasks
-        self.streams = 0
         self.list = Feed(0)
         self.runs: dict[str, RunFeed] = {}
         self._telling: asyncio.Task[None] | None = None

@@ -16,7 +16,7 @@ import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from detent.surfaces.server.route import Route
+from detent.kit.http.route import Route
 from detent.surfaces.server.setting import Settings
 from detent.surfaces.server.shape import Detail, Trouble
 

@@ -12,6 +12,7 @@ from detent.define.graph.geometry import Layout
 from detent.define.graph.vector import layout
 from detent.host.port import Reader
 from detent.host.standing import Standing
+from detent.kit.http.asked import Asked
 from detent.surfaces.server import shape
 
 
@@ -74,7 +75,7 @@ class Graph(msgspec.Struct, frozen=True):
     edges: list[Edge]
 
 
-class GraphQuery(shape.Asked, frozen=True):
+class GraphQuery(Asked, frozen=True):
     """Which moment, and in which colours."""
 
     at: shape.Seq = 0

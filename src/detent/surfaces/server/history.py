@@ -17,10 +17,10 @@ from detent.core.status import Status
 from detent.define.graph import svg
 from detent.errors import Unknown
 from detent.host.port import Reader
+from detent.kit.http.route import Call, Route
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.graph import Graph, GraphQuery, drawing, graph, picture_of
 from detent.surfaces.server.room import Room
-from detent.surfaces.server.route import Call, Route
 
 PAGE_BYTES = 2 * 1024 * 1024  # a page of events ends here, however few they are
 EXPORT_PAGE = 200

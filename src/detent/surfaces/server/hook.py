@@ -13,11 +13,11 @@ import msgspec
 from detent.core.expression import compile_template
 from detent.core.value import plain
 from detent.errors import DetentError
+from detent.kit.http.route import Call, Route
+from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server.room import Room
-from detent.surfaces.server.route import Call, Route
 from detent.surfaces.server.setting import Hook, secret
 from detent.surfaces.server.signature import HEADER, problem
-from detent.surfaces.server.trouble import BadRequest
 
 
 class Hooked(msgspec.Struct, frozen=True):

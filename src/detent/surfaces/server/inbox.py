@@ -16,9 +16,9 @@ from detent.errors import DetentError
 from detent.host.port import Reader
 from detent.host.reading import Calling, OpenQuestion
 from detent.host.standing import Standing, question_of
-from detent.surfaces.server import shape
+from detent.kit.http.asked import Asked, Count
+from detent.kit.http.route import Call, Route
 from detent.surfaces.server.room import Room
-from detent.surfaces.server.route import Call, Route
 
 RUNS_MAX = 2000  # runs looked at for one inbox
 
@@ -66,10 +66,10 @@ class Inbox(msgspec.Struct, frozen=True):
     cursor: int
 
 
-class InboxQuery(shape.Asked, frozen=True):
+class InboxQuery(Asked, frozen=True):
     """How many."""
 
-    limit: shape.Count = 100
+    limit: Count = 100
 
 
 async def inbox(room: Room, call: Call) -> Inbox:

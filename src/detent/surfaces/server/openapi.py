@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from detent.surfaces.server.route import Route
+from detent.kit.http.route import Route
 from detent.surfaces.server.shape import Trouble
 
 REF = "#/components/schemas/{name}"

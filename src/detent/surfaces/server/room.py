@@ -35,6 +35,7 @@ class Room:
         self.is_closing = False
         self.feeds = Feeds(self, tasks)
         self.voices = Voices(host)
+        self.streams = 0
         self._free = asyncio.Semaphore(READERS_MAX)
         self.extras: dict[str, Any] = {}  # what route modules of other parts keep here, by their name
 
@@ -48,6 +49,16 @@ class Room:
         if not name or len(name) > 100:
             raise Unknown(f"there is no run `{name[:100]}`")
         return await self.ask(self.reader.find, name)
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        """How often a stream says that it lives."""
+        return self.settings.limits.heartbeat_seconds
+
+    @property
+    def stalled_seconds(self) -> float:
+        """How long a reader may take for one message."""
+        return self.settings.limits.stalled_seconds
 
     async def known(self, name: str) -> str:
         """The id of the run that is meant; one that is in memory is not looked for."""

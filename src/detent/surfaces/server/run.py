@@ -13,10 +13,10 @@ from detent.errors import Refused
 from detent.host.port import Reader
 from detent.host.reading import Query
 from detent.host.standing import Standing
+from detent.kit.http.route import Call, Route
+from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.room import Room
-from detent.surfaces.server.route import Call, Route
-from detent.surfaces.server.trouble import BadRequest
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
 
@@ -26,6 +26,7 @@ async def list_runs(room: Room, call: Call) -> shape.RunPage:
     search = Query(
         status=tuple(Status(name) for name in query.status),
         name=query.machine,
+        agent=query.agent,
         text=query.text,
         since=query.since,
         until=query.until,
@@ -116,7 +117,7 @@ async def health(room: Room, _: Call) -> Health:
     from importlib.metadata import version
 
     cursor = await room.ask(room.reader.cursor)
-    return Health(True, version("detent"), room.host.is_holder, room.feeds.streams, cursor)
+    return Health(True, version("detent"), room.host.is_holder, room.streams, cursor)
 
 
 ROUTES = (

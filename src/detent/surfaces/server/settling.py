@@ -7,11 +7,11 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.host.port import Reader
+from detent.kit.http.route import Call, Route
+from detent.kit.http.trouble import BadRequest
 from detent.surfaces.doubt import Doubt, Settled, chosen, open_doubts, settle
 from detent.surfaces.server import shape
 from detent.surfaces.server.room import Room
-from detent.surfaces.server.route import Call, Route
-from detent.surfaces.server.trouble import BadRequest
 
 AT_ONCE = 1000  # runs asked about in one query
 

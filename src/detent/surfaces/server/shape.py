@@ -10,17 +10,13 @@ from msgspec import Meta
 
 from detent.host.reading import Deed, OpenQuestion
 from detent.host.standing import Can
+from detent.kit.http.asked import Asked, Count
 
 PAGE_MAX = 500
-Count = Annotated[int, Meta(ge=1, le=PAGE_MAX)]
 Seq = Annotated[int, Meta(ge=0, le=2**53)]
 Name = Annotated[str, Meta(max_length=200)]
 Note = Annotated[str, Meta(max_length=10_000)]
 StatusName = Literal["pending", "running", "waiting", "completed", "failed", "rejected", "cancelled"]
-
-
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of everything that comes from outside: unknown fields are refused, for they would be overlooked."""
 
 
 class Failed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -306,6 +302,7 @@ class RunQuery(Asked, frozen=True):
 
     status: Annotated[list[StatusName], Meta(max_length=7)] = []
     machine: Name = ""
+    agent: Name = ""  # whose runs
     text: Annotated[str, Meta(max_length=200)] = ""
     since: float | None = None
     until: float | None = None

@@ -9,61 +9,15 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack
 
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from detent.core.run import Run
-from detent.errors import DetentError
 from detent.host.port import EntryStream, Reader
+from detent.kit.http.route import Call, Route
+from detent.kit.http.sse import BEAT, Stream, message
+from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape
-from detent.surfaces.server.feed import Frame, frame_of, list_frame, message
+from detent.surfaces.server.feed import Frame, frame_of, list_frame
 from detent.surfaces.server.room import Room
-from detent.surfaces.server.route import Call, Route
-from detent.surfaces.server.trouble import BadRequest
-
-BEAT = b": beat\n\n"
-
-
-class Stream(Response):
-    """An answer that goes on until the reader goes away, the run has ended or the server stops."""
-
-    media_type = "text/event-stream"
-
-    def __init__(self, room: Room, chunks: AsyncIterator[bytes]) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
-        self._room, self._chunks = room, chunks
-
-    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
-        """Send what comes, and stop at once when nobody is there any more."""
-        self._room.feeds.streams += 1
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            async with asyncio.TaskGroup() as tasks:
-                sending = tasks.create_task(self._send(send))
-                gone = tasks.create_task(_gone(receive))
-                await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
-                sending.cancel()
-                gone.cancel()
-        finally:
-            self._room.feeds.streams -= 1
-
-    async def _send(self, send: Send) -> None:
-        try:
-            async for chunk in self._chunks:
-                if not chunk:
-                    continue
-                async with asyncio.timeout(self._room.settings.limits.stalled_seconds):
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except (TimeoutError, DetentError):
-            return  # it does not read, or the run is damaged; the connection is closed behind it
-        finally:
-            await self._chunks.aclose()  # type: ignore[attr-defined]  # a generator
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def run_events(room: Room, call: Call) -> Response:
@@ -81,7 +35,7 @@ async def list_events(room: Room, call: Call) -> Response:
 
 def _check_room(room: Room) -> None:
     most = room.settings.limits.streams
-    if room.feeds.streams >= most:
+    if room.streams >= most:
         raise BadRequest(f"{most:,} streams are open already, which is the most this server takes", 429)
 
 

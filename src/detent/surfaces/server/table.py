@@ -1,24 +1,13 @@
-"""The route table: every address of the API. A part with addresses of its own adds its module's rows here."""
+"""The route table: every address of the API. Agents bring theirs."""
 
-from detent.surfaces.server import (
-    assistant,
-    coding,
-    control,
-    definition,
-    history,
-    hook,
-    inbox,
-    mind,
-    run,
-    settling,
-    stream,
-    workshop,
-)
-from detent.surfaces.server.route import Route
+from detent.kit.agent import all_agents
+from detent.kit.http.route import Route
+from detent.surfaces.server import control, definition, history, hook, inbox, run, settling, stream, workshop
 
-PARTS = (run, control, history, inbox, settling, definition, stream, hook, assistant, mind, workshop, coding)
+PARTS = (run, control, history, inbox, settling, definition, stream, hook, workshop)
 
 
 def routes() -> tuple[Route, ...]:
     """All rows, in the order in which they are tried."""
-    return tuple(route for part in PARTS for route in part.ROUTES)
+    own = [route for part in PARTS for route in part.ROUTES]
+    return (*own, *(route for agent in all_agents() for route in agent.load("routes") or ()))

@@ -11,9 +11,9 @@ from detent.core.events import ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.effects.kernel.markup import harmless
 from detent.host.reading import Summary
 from detent.host.standing import Standing, question_of
+from detent.kit.markup import harmless
 from detent.surfaces.server import shape
 
 FOLD_BYTES = 64 * 1024  # a part of an event larger than this is folded away where many events are shown

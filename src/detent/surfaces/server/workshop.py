@@ -13,10 +13,10 @@ from detent.effects.mcp.catalogue import kept, kind_of
 from detent.effects.mcp.config import NAME, Resolver, ServerConfig
 from detent.effects.mcp.servers import FOLDER
 from detent.errors import Unknown
-from detent.surfaces.server import shape
+from detent.kit.http.asked import Asked
+from detent.kit.http.route import Call, Route
+from detent.kit.tools import configured_servers
 from detent.surfaces.server.room import Room
-from detent.surfaces.server.route import Call, Route
-from detent.surfaces.tools import configured_servers
 
 TAIL_MAX = 256 * 1024
 
@@ -66,7 +66,7 @@ class LogTail(msgspec.Struct, frozen=True):
     is_cut: bool
 
 
-class TailQuery(shape.Asked, frozen=True):
+class TailQuery(Asked, frozen=True):
     """How much of it."""
 
     lines: Annotated[int, Meta(ge=1, le=5000)] = 200

@@ -112,7 +112,7 @@ class _Page:
             alt = escape(output.content.strip("<>")[:100])
             return f'<div class="output picture"><img alt="{alt}" src="{escape(found.content)}"></div>'
         if found.kind == "html":
-            from detent.effects.kernel.markup import cleaned  # noqa: PLC0415  # needed for pages only
+            from detent.kit.markup import cleaned  # noqa: PLC0415  # needed for pages only
 
             if clean := cleaned(found.content):
                 return f'<div class="output wide">{aligned(clean)}</div>'

@@ -1,0 +1,137 @@
+"""What every surface needs to hold a conversation: the assistant's effects, its tools, and the beginning of a turn."""
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from detent.agents.assistant import ASSISTANT, Ledger, effects, left, new_turn, offered, past, setting, turn_input
+from detent.core.deed import Effect
+from detent.core.status import Status
+from detent.define import find_effects
+from detent.errors import DefinitionError, Refused
+from detent.kit.agent import Surroundings, of_agent
+
+if TYPE_CHECKING:
+    from detent.core.run import Run
+    from detent.host.port import Host, Reader
+
+WEBHOOK = "detent.webhook"  # the server's own, for its hooks
+TURNS_READ = 10  # of a session's past
+
+
+def agent_effects(home: Path) -> dict[str, Effect]:
+    """The assistant's own effects, by name; for one home they are made once, and with them its memory is opened."""
+    return dict(_made(home.absolute()))
+
+
+def open_effects(around: Surroundings) -> dict[str, Effect]:
+    """The agent's effects for one host."""
+    return agent_effects(around.home)
+
+
+@functools.lru_cache(8)
+def _made(home: Path) -> dict[str, Effect]:
+    return {effect.name: effect for effect in effects(home)}
+
+
+def own_effects(source: str) -> dict[str, Effect]:
+    """The effects of a tools file; a file that cannot be used is a mistake, not an empty list."""
+    problems: list[str] = []
+    found = find_effects(source, problems.append)
+    if problems:
+        raise DefinitionError(problems[0].removeprefix("the effects of this run cannot be loaded: "))
+    if not found:
+        raise DefinitionError("there are no effects in it; make some with `@effect`", source)
+    return found
+
+
+def tools_of(known: Mapping[str, Effect], own: Mapping[str, Effect], named: Sequence[str]) -> list[dict[str, Any]]:
+    """The tools a model is offered: those of the user's file, those of MCP servers, and built-in ones by name."""
+    unknown = [name for name in named if name not in known]
+    if unknown:
+        raise Refused(f"there is no tool `{unknown[0]}`; known: {', '.join(sorted(known))}")
+    quiet = {*_installed(), WEBHOOK} - set(named)
+    served = {name: effect for name, effect in known.items() if name not in quiet}
+    return offered({**served, **own}.values())
+
+
+@functools.cache
+def _installed() -> frozenset[str]:
+    """The names of what comes with detent and with plugins; looking through all packages takes longer than a turn."""
+    from detent.effects import builtin, discover
+
+    return frozenset((*builtin(), *discover()))
+
+
+def check_model(wanted: str, *, is_here: bool) -> None:
+    """Refuse a model that cannot be asked before anything begins; `is_here`: this process is the one that asks it."""
+    from detent.effects.llm import chosen
+
+    choice = chosen(wanted)
+    if choice.problem and (is_here or not choice.is_written_well):
+        raise Refused(f"the model `{choice.spec}` cannot be used: {choice.problem}")
+
+
+def settings_of(home: Path, **given: Any) -> dict[str, Any]:
+    """What holds for a new turn: the home's settings, and over them what its caller says."""
+    return {**setting.told(setting.load(home)), **given}
+
+
+class Past(NamedTuple):
+    """A session so far: what was said, our lines on calls cancelled since, and the facts of all calls cancelled."""
+
+    said: list[dict[str, str]]
+    news: list[dict[str, str]]
+    facts: list[dict[str, Any]]
+
+
+def history(reader: "Reader", session: str) -> Past:
+    """What a new turn must know of its session.
+
+    The newest turn was told of everything before it, so of the older ones only those are read that moved after it
+    began, or that were cancelled: a turn must not cost more the longer its session is.
+    """
+    turns = reader.session(session, TURNS_READ)
+    if not turns:
+        return Past([], [], [])
+    since = turns[0].started_at
+    runs = [reader.standing(turn.run_id).run for turn in turns
+            if turn is turns[0] or turn.updated_at > since or turn.status is Status.CANCELLED]  # fmt: skip
+    facts, news = list[dict[str, Any]](), list[dict[str, str]]()
+    for run in reversed(runs):
+        fact = left(run, ledger_of(reader, run.id)) if run.ended is Status.CANCELLED else None
+        if fact is None:
+            continue
+        facts.append(fact)
+        if run.at >= since:  # else the newest turn was told
+            news.append({"role": "system", "content": fact["value"]})
+    return Past(past(runs), news, facts)
+
+
+def ledger_of(reader: "Reader", run_id: str) -> Ledger:
+    """What the journal says was done in a turn."""
+    return reader.project(run_id, Ledger)
+
+
+def ledgers(reader: "Reader", session: str, limit: int = 1000) -> Iterable[Ledger]:
+    """What was done in every turn of a session, oldest first."""
+    for turn in reversed(reader.session(session, limit)):
+        yield ledger_of(reader, turn.run_id)
+
+
+async def begin(
+    host: "Host",
+    session: str,
+    message: str,
+    *,
+    said: Sequence[Mapping[str, Any]] = (),
+    tools: Sequence[Mapping[str, Any]] = (),
+    source: str = "",
+    by: str = "",
+    **more: Any,
+) -> "Run":
+    """Begin a turn; `more` is what `turn_input` takes besides."""
+    given = turn_input(message, tools=tools, history=said, **more)
+    source = of_agent("assistant", source)
+    return await host.start(ASSISTANT, given, run_id=new_turn(session), session=session, source=source, by=by)

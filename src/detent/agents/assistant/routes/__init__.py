@@ -1,0 +1,1 @@
+"""The addresses of the assistant: chat, memory, and its stream of events."""

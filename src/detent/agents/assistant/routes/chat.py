@@ -1,0 +1,275 @@
+"""Addresses of the assistant: a message in, Server-Sent Events out; forms and confirmations; what was executed."""
+
+import base64
+import binascii
+import os
+import time
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from detent.agents.assistant import Execution, Ledger, checked_session, from_client, new_session
+from detent.agents.assistant.conversation import begin, history, ledger_of, ledgers, own_effects, settings_of, tools_of
+from detent.agents.assistant.form import DISPLAY
+from detent.agents.assistant.request import answer_of, form_of, problems
+from detent.agents.assistant.routes.stream import told
+from detent.agents.assistant.view import snapshot, timeline, topology
+from detent.core.contract import Contract
+from detent.core.deed import Effect
+from detent.core.events import ContractMoved
+from detent.core.status import Status
+from detent.errors import DefinitionError, NotWaiting, Refused, Unknown
+from detent.host.port import Reader
+from detent.kit.agent import owner
+from detent.kit.http.asked import Asked
+from detent.kit.http.context import ServerContext
+from detent.kit.http.route import Call, Route
+from detent.kit.http.sse import Stream
+from detent.kit.http.trouble import BadRequest
+
+TOOLS_FILE = "DETENT_TOOLS"  # a Python file whose effects are offered to the model
+IMAGE_MAX = 3_000_000  # as base64 it fits into the largest request that is taken
+KINDS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
+Session = Annotated[str, Meta(max_length=60)]
+
+
+class ChatRequest(Asked, frozen=True):
+    """Something to say; without a session a new one begins."""
+
+    message: Annotated[str, Meta(min_length=1, max_length=200_000)]
+    session_id: Session = ""
+    history: list[dict[str, Any]] | None = None
+
+
+class ImageRequest(Asked, frozen=True):
+    """An image, in base64 or as a data URL, and what to do with it."""
+
+    image: Annotated[str, Meta(min_length=1)]
+    session_id: Session = ""
+    action: Annotated[str, Meta(max_length=200)] = ""
+
+
+class RespondRequest(Asked, frozen=True):
+    """The answer to a form or a confirmation."""
+
+    request_id: Annotated[str, Meta(max_length=200)]
+    session_id: Session
+    action: Annotated[str, Meta(max_length=100)]
+    data: dict[str, Any] | None = None
+
+
+class Continuation(msgspec.Struct, frozen=True):
+    """What was answered, for the client to go on with."""
+
+    request_title: str
+    action: str
+    form_data: dict[str, Any]
+    field_labels: dict[str, str]
+
+
+class RespondResult(msgspec.Struct, frozen=True):
+    """What became of an answer."""
+
+    success: bool
+    next_action: Literal["continue", "complete"]
+    message: str = ""
+    error: str | None = None
+    continuation_data: Continuation | None = None
+
+
+class ContinueRequest(Asked, frozen=True):
+    """Go on after an answer."""
+
+    session_id: Session
+    continuation_data: dict[str, Any] | None = None
+
+
+class RequestStatus(msgspec.Struct, frozen=True):
+    """Whether a form still waits."""
+
+    exists: bool
+    expired: bool
+    session_id: str | None = None
+    title: str | None = None
+    expires_at: float | None = None
+
+
+class HumanQuery(Asked, frozen=True):
+    """`human=true` gives objects with Chinese labels, without anything internal."""
+
+    human: bool = False
+
+
+async def chat(room: ServerContext, call: Call) -> Response:
+    """One turn."""
+    given: ChatRequest = call.body
+    return await _turn(room, call, given.message, given.session_id, given.history)
+
+
+async def image(room: ServerContext, call: Call) -> Response:
+    """One turn about an image."""
+    given: ImageRequest = call.body
+    wanted = given.action or "Describe this image."
+    return await _turn(room, call, wanted, given.session_id, None, images=[_image(given.image)])
+
+
+def _image(text: str) -> dict[str, str]:
+    data = text.partition(",")[2] if text.startswith("data:") else text
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadRequest("`image` must be base64 or a data URL") from None
+    kind = next((kind for start, kind in KINDS.items() if raw.startswith(start)), "")
+    if not kind or len(raw) > IMAGE_MAX or (kind == "image/webp" and raw[8:12] != b"WEBP"):
+        raise BadRequest(f"`image` must be PNG, JPEG, GIF or WebP of at most {IMAGE_MAX:,} bytes")
+    return {"media_type": kind, "data": data}
+
+
+async def _turn(room: ServerContext, call: Call, text: str, session: str, said: Any, **more: Any) -> Response:
+    session = checked_session(session) if session else new_session()
+    source = os.environ.get(TOOLS_FILE, "")
+    own = _own(source) if source else {}
+    past = await room.ask(history, room.reader, session)
+    before = (from_client(said) if said is not None else past.said) + past.news
+    tools = tools_of(room.host.effects, own, ())
+    run = await begin(room.host, session, text, said=before, tools=tools, source=source, by=call.by,
+                      facts=past.facts, settings=settings_of(room.home), **more)  # fmt: skip
+    return Stream(room, told(room, run.id, session, "starting"))
+
+
+def _own(source: str) -> dict[str, Effect]:
+    """The operator's tools; without them no conversation begins, for it would promise what it cannot do."""
+    try:
+        return own_effects(source)
+    except DefinitionError as error:
+        raise Refused(f"the tools of this server cannot be used; {TOOLS_FILE} names {error}") from None
+
+
+def _execution(reader: Reader, request_id: str) -> tuple[str, Ledger, Execution] | None:
+    """An execution by its id, with its session and its turn."""
+    run_id = request_id.rpartition(":")[0]
+    turn = reader.summary(run_id) if run_id else None
+    if turn is None or owner(turn.source, turn.parent) != "assistant":
+        return None
+    ledger = ledger_of(reader, run_id)
+    execution = ledger.executions.get(request_id)
+    return None if execution is None else (turn.session, ledger, execution)
+
+
+async def respond(room: ServerContext, call: Call) -> RespondResult:
+    """Answer a form or a confirmation; whoever is first wins."""
+    given: RespondRequest = call.body
+    if given.action not in ("approve", "edit", "reject"):
+        raise BadRequest(f"`action` must be approve, edit or reject, not `{given.action}`")
+    found = await room.ask(_execution, room.reader, given.request_id)
+    if found is None or found[0] != given.session_id:
+        return RespondResult(False, "complete", error="there is no such request")
+    execution = found[2]
+    if execution.detail.get("type") == DISPLAY:
+        return RespondResult(True, "complete", "nothing to answer")
+    if execution.status is not Status.WAITING:
+        return RespondResult(False, "complete", error=f"this request is {execution.status.value} already")
+    run_id = given.request_id.rpartition(":")[0]
+    data = given.data or {}
+    if wrong := problems(execution, given.action, data):
+        return RespondResult(False, "continue", error="; ".join(wrong))
+    said = answer_of(execution, given.action, data) | {"by": call.by, "channel": "http"}
+    try:
+        run = await room.host.answer(run_id, execution.contract_id, said)
+    except NotWaiting as error:
+        return RespondResult(False, "complete", error=str(error))
+    except Refused as error:
+        return RespondResult(False, "continue", error=str(error))
+    if more := _yes_wanted(run.contract(execution.contract_id)):
+        return RespondResult(True, "complete", f"noted; {more} more must say yes")
+    form = form_of(execution)
+    labels = {field["name"]: field["label"] for field in form["fields"]}
+    return RespondResult(True, "continue", "answered",
+                         continuation_data=Continuation(form["title"], given.action, data, labels))  # fmt: skip
+
+
+def _yes_wanted(contract: Contract | None) -> int:
+    """How many more people must agree before the call of a contract that several must agree to is made."""
+    if contract is None or contract.status is not Status.WAITING or contract.question is None:
+        return 0
+    agreed = len(contract.answers) - contract.answered
+    return contract.question.quorum - agreed if agreed else 0
+
+
+async def go_on(room: ServerContext, call: Call) -> Response:
+    """The stream of a turn from its latest answer on."""
+    session = call.body.session_id
+    found = await room.ask(_answered, room.reader, session)
+    if found is None:
+        raise NotWaiting(f"nothing was answered in session `{session}`")
+    return Stream(room, told(room, found[0], session, "resuming", found[1]))
+
+
+def _answered(reader: Reader, session: str) -> tuple[str, int] | None:
+    """The turn that was answered last, and the event before that answer."""
+    best: tuple[float, str, int] | None = None
+    for turn in reader.session(session, 20):
+        for entry in reader.entries(turn.run_id):
+            event = entry.event
+            is_answer = isinstance(event, ContractMoved) and event.trigger == "resume"
+            if is_answer and (best is None or event.at >= best[0]):
+                best = (event.at, turn.run_id, entry.seq - 1)
+    return None if best is None else best[1:]
+
+
+async def status(room: ServerContext, call: Call) -> RequestStatus:
+    """Whether a form or a confirmation still waits; it does so through restarts."""
+    found = await room.ask(_execution, room.reader, call.path["request_id"])
+    if found is None:
+        return RequestStatus(exists=False, expired=False)
+    session, _, execution = found
+    is_expired = bool(execution.moves) and execution.moves[-1].trigger == "timeout"
+    exists = execution.status is Status.WAITING
+    return RequestStatus(exists, is_expired, session, execution.summary, execution.expires_at or None)
+
+
+async def session_timeline(room: ServerContext, call: Call) -> dict[str, Any]:
+    """Everything a session has done."""
+    session = call.path["session_id"]
+
+    def read(reader: Reader) -> dict[str, Any]:
+        if not reader.session(session, 1):
+            raise Unknown(f"there is no session `{session}`")
+        return timeline(session, list(ledgers(reader, session)), time.time(), human=call.query.human)
+
+    return await room.ask(read, room.reader)
+
+
+async def execution_snapshot(room: ServerContext, call: Call) -> dict[str, Any]:
+    """Where one execution stands."""
+    id = call.path["execution_id"]
+    found = await room.ask(_execution, room.reader, id)
+    if found is None:
+        raise Unknown(f"there is no execution `{id}`")
+    return snapshot(found[2], time.time(), human=call.query.human)
+
+
+async def law(_room: ServerContext, _call: Call) -> dict[str, Any]:
+    """The statuses and moves of every execution."""
+    return topology()
+
+
+TAG = "assistant"
+ROUTES = (
+    Route("POST", "/chat", chat, "Say something to the assistant", takes=ChatRequest, kind="stream", tag=TAG,
+          errors=(409,)),
+    Route("POST", "/chat/image", image, "Ask the assistant about an image", takes=ImageRequest, kind="stream", tag=TAG,
+          errors=(409,)),
+    Route("POST", "/ecs/respond", respond, "Answer a form or a confirmation", RespondResult, takes=RespondRequest,
+          tag=TAG),
+    Route("POST", "/ecs/continue", go_on, "Follow a turn after an answer", takes=ContinueRequest, kind="stream",
+          tag=TAG, errors=(409,)),
+    Route("GET", "/ecs/status/{request_id:path}", status, "Whether a form still waits", RequestStatus, tag=TAG),
+    Route("GET", "/api/execution/topology", law, "The law of executions", dict[str, Any], tag=TAG),
+    Route("GET", "/api/execution/{session_id}/timeline", session_timeline, "What a session has done", dict[str, Any],
+          query=HumanQuery, tag=TAG, errors=(404,)),
+    Route("GET", "/api/execution/{execution_id:path}/snapshot", execution_snapshot, "Where an execution stands",
+          dict[str, Any], query=HumanQuery, tag=TAG, errors=(404,)),
+)  # fmt: skip

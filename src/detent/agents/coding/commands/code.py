@@ -1,0 +1,256 @@
+"""`detent code`: from a requirement to a verified, archived change."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from detent.agents.coding import crew, detection, lease, planning, projection, reading
+from detent.agents.coding import settings as configuration
+from detent.agents.coding.commands import look as codelook
+from detent.agents.coding.commands import move as codemove
+from detent.agents.coding.commands.job import SOURCE, Desk, asked
+from detent.agents.coding.job import job_of
+from detent.agents.coding.machine import CODING
+from detent.agents.coding.mending import NONE
+from detent.agents.coding.plan import order
+from detent.agents.coding.settings import PlannerSettings, Settings, WorkerSettings
+from detent.agents.coding.workspace import Repository
+from detent.agents.coding.workspace.head import operations
+from detent.errors import Refused
+from detent.host.run_id import new_run_id
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller
+from detent.kit.terminal.option import by_option, verb
+from detent.kit.terminal.view import RunReport
+from detent.kit.text import visible
+
+GO = {"go", "yes", "y", "ok", "confirm", "确认", "执行", "好", "是"}
+CANCEL = {"cancel", "no", "n", "取消", "否"}
+yes_option = click.option("--yes", "is_yes", is_flag=True, help=_("Confirm the plan without asking."))
+
+
+@verb("start", _("Plan a requirement, ask you to confirm, and carry it out."))
+@click.argument("requirement", metavar="REQUIREMENT")
+@click.option("--plan", "plan_file", default="", metavar="FILE", help=_("Use this plan file instead of making a plan."))
+@click.option(
+    "--worker", default="", metavar="NAME|COMMAND", help=_("The worker to use instead of the configured one.")
+)
+@click.option("--planner", type=click.Choice(["model", "worker", "single"]), help=_("The planner to use."))
+@click.option("--init", "is_init", is_flag=True, help=_("Run `git init` where there is no repository."))
+@yes_option
+@by_option
+async def start(
+    caller: Caller,
+    requirement: str,
+    plan_file: str,
+    worker: str,
+    planner: str | None,
+    is_init: bool,
+    is_yes: bool,
+    by: str,
+) -> int:
+    """Begin a job."""
+    if not requirement.strip():
+        raise click.UsageError(_("the requirement is empty"))
+    await _offer_git(caller, is_init)
+    desk = await Desk.open(caller, by)
+    if worker:
+        _check(_worker(worker), desk)  # who cannot work is refused before anything is written
+    _say_what_is_under_way(desk)
+    chosen = _chosen(desk, plan_file, worker, planner)
+    _check(chosen.worker, desk)
+    run_id = new_run_id()
+    stale = lease.take(desk.repository.place, run_id, caller.home, by, desk.holds)
+    if stale is not None and not caller.is_json:
+        caller.note(_("job {run_id} is over; its lease was taken over", run_id=stale.run_id), "dim")
+    given = {"root": str(desk.root), "settings": msgspec.to_builtins(chosen)}
+    async with caller.host() as host:
+        begun = await host.start(CODING, given, run_id=run_id, by=by, source=SOURCE)
+        caller.interrupted = begun.id
+        await host.signal(begun.id, "USER_INPUT_REQUIREMENT", {"requirement": requirement}, by=by)
+        await desk.driven(host, begun.id, begun.seq)
+    return await _onward(desk, is_yes)
+
+
+UNDER_WAY = {
+    "MERGE_HEAD": "merge", "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "BISECT_LOG": "bisect",
+    "rebase-merge": "rebase", "rebase-apply": "rebase", "sequencer": "cherry-pick",
+}  # fmt: skip
+
+
+def _say_what_is_under_way(desk: Desk) -> None:
+    """A job may work in the middle of a merge; whoever forgot about theirs would rather know before."""
+    found = sorted({UNDER_WAY.get(name, name) for name in operations(desk.repository.place)})
+    if found and desk.repository.has_git:
+        text = _(
+            "in the middle of a {name}: the job works on the files as they are, and leaves it to you", name=found[0]
+        )
+        desk.caller.note(text, "yellow")
+
+
+async def _offer_git(caller: Caller, is_wanted: bool) -> None:
+    repository = await Repository.open(".")
+    if repository.has_git:
+        return
+    if not is_wanted and _is_interactive(caller):
+        is_wanted = await asyncio.to_thread(click.confirm, _("There is no git repository here. Run `git init`?"), True)
+    if is_wanted:
+        subprocess.run(["git", "init", "--quiet"], check=True, cwd=repository.root)  # noqa: ASYNC221, S607
+    else:
+        caller.note(_("no git repository here: checkpoints are kept in .detent; `--init` makes one"), "yellow")
+
+
+def _chosen(desk: Desk, plan_file: str, worker: str, planner: str | None) -> Settings:
+    """The project's settings, detected and written where there are none, with what this call says instead."""
+    found = configuration.read(desk.root)
+    if found is None:
+        found = Settings(verify=detection.detect(desk.root))
+        if worker:
+            found = msgspec.structs.replace(found, worker=_worker(worker))
+        path = desk.root / configuration.FILE
+        projection.write(path, configuration.written(found).encode())
+        names = ", ".join(step.name for step in found.verify) or _("none")
+        desk.caller.note(_("wrote {file}; checks: {names}", file=configuration.FILE, names=names))
+    if worker:
+        found = msgspec.structs.replace(found, worker=_worker(worker))
+    if plan_file:
+        path = Path(plan_file)
+        if not path.is_file():
+            raise Refused(f"there is no plan {plan_file}")
+        reading.read(path.read_text("utf-8", errors="replace"))  # refused now, not after a job has begun
+        found = msgspec.structs.replace(found, planner=PlannerSettings("file", file=str(path.resolve())))
+    elif planner:
+        chosen: Any = planner
+        found = msgspec.structs.replace(found, planner=msgspec.structs.replace(found.planner, use=chosen))
+    return found
+
+
+def _check(chosen: WorkerSettings, desk: Desk) -> None:
+    missing = crew.missing(crew.hire(chosen), str(desk.root))
+    if missing:
+        raise Refused(missing)
+
+
+def _worker(text: str) -> WorkerSettings:
+    return WorkerSettings(text) if text in crew.WORKERS else WorkerSettings("shell", command=text)
+
+
+def _is_interactive(caller: Caller) -> bool:
+    return not caller.is_json and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+async def _onward(desk: Desk, is_yes: bool) -> int:
+    """Where a plan waits for its confirmation: show it, and ask."""
+    standing = desk.standing()
+    while standing.run.state == "CONFIRMING":
+        shown_digest = show_plan(desk, standing)
+        if is_yes:
+            return desk.give(await desk.say("USER_CONFIRM", {"plan": shown_digest}))
+        if not _is_interactive(desk.caller):
+            return desk.give(standing)
+        said = await asked(_("Go, modify …, or cancel?"))
+        standing = await _taken_in(desk, standing)
+        if _digest(standing) != shown_digest:
+            continue  # it was edited while we asked: show it again
+        word = said.lower().rstrip("!.。！")
+        if word in GO:
+            return desk.give(await desk.say("USER_CONFIRM", {"plan": shown_digest}))
+        if word in CANCEL:
+            return desk.give(await desk.say("USER_CANCEL"), 0)
+        if said:
+            standing = await desk.say("USER_MODIFY", {"wish": said.removeprefix("modify").strip()})
+    return desk.give(standing)
+
+
+def _digest(standing: RunReport) -> str:
+    plan = job_of(standing.run.context).plan
+    return plan.digest if plan else ""
+
+
+def show_plan(desk: Desk, standing: RunReport) -> str:
+    """The plan for people; returns its digest."""
+    job = job_of(standing.run.context)
+    if job.plan is None:
+        return ""
+    say, body = desk.caller.say, job.plan.body
+    say()
+    say(visible(body.title), "cyan")
+    if body.goal:
+        say(f"  {visible(body.goal, keep=chr(10))}")
+    for task in order(body.tasks):
+        depends = _("  after {tasks}", tasks=", ".join(task.depends)) if task.depends else ""
+        say(f"  [ ] {task.id} P{task.priority} {visible(task.title)}{depends}")
+        for item in task.acceptance:
+            say(f"        {visible(item)}", "dim")
+        if task.mends and task.mends != (NONE,):
+            say(_("        must not fail any more: {names}", names=visible(", ".join(task.mends))), "dim")
+    for risk in body.risks:
+        say(_("  risk: {risk}", risk=visible(risk)), "yellow")
+    checks = ", ".join(step.name for step in job.settings.verify) or _("none")
+    say(_("  checks: {names}; worker: {worker}", names=checks, worker=job.settings.worker.use))
+    if job.settings.verify and not any(task.mends for task in body.tasks):
+        say(
+            _("  checks that fail already are not held against it; `Mends: NAME` in a task, or `all`, says otherwise"),
+            "dim",
+        )
+    say(_("  edit it: {file}", file=str(planning.plan_path(job.root))), "dim")
+    return job.plan.digest
+
+
+async def _taken_in(desk: Desk, standing: RunReport) -> RunReport:
+    """The job with what was edited in the plan document; the edit is shown."""
+    job = job_of(standing.run.context)
+    text, was = planning.edited(job)
+    if not text or text == was:
+        return standing
+    reading.read(text)  # a broken plan is refused before the job hears of it
+    desk.caller.note(projection.difference_of(was, text, planning.PLAN_FILE))
+    return await desk.say("PLAN_EDITED", {"text": text})
+
+
+@verb("confirm", _("Confirm the plan and start working on it."))
+@click.option("--plan", "digest", default="", metavar="DIGEST", help=_("The digest of the plan you reviewed."))
+@by_option
+async def confirm(caller: Caller, digest: str, by: str) -> int:
+    """Say Go."""
+    desk = await Desk.open(caller, by)
+    before = desk.check("confirm")
+    standing = await _taken_in(desk, before)
+    now = _digest(standing)
+    if digest and digest != now:
+        raise Refused(f"the plan is {now} now, not {digest}; look at it again: {caller.command('code', 'status')}")
+    if not digest and now != _digest(before):
+        desk.caller.note(_("the plan was edited; confirm what it is now"), "yellow")
+        return desk.give(standing)
+    return desk.give(await desk.say("USER_CONFIRM", {"plan": now}))
+
+
+@verb("revise", _("Ask for changes to the plan."))
+@click.argument("wish", metavar="WISH")
+@yes_option
+@by_option
+async def revise(caller: Caller, wish: str, is_yes: bool, by: str) -> int:
+    """Back to planning."""
+    desk = await Desk.open(caller, by)
+    desk.check("revise")
+    await desk.say("USER_MODIFY", {"wish": wish})
+    return await _onward(desk, is_yes)
+
+
+class Code(click.Group):
+    """The group of the lifecycle's commands."""
+
+
+COMMANDS: dict[str, click.Command] = {
+    "code": Code(
+        "code",
+        commands={c.name or "": c for c in (start, confirm, revise, *codemove.COMMANDS, *codelook.COMMANDS)},
+        help=_("Turn a requirement into a verified change in a git repository."),
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+}

@@ -1,0 +1,226 @@
+"""The coding job at hand: found by the lease of its work tree, moved by signals, shown to people and machines."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from detent.agents.coding import lease, planning, projection
+from detent.agents.coding.commands.story import CodeNarrator
+from detent.agents.coding.job import FINAL, Job, job_of
+from detent.agents.coding.machine import CODING, OPERATIONS
+from detent.agents.coding.workspace import Repository
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.errors import DetentError, Refused, Unknown
+from detent.host.opening import is_held, open_reader
+from detent.kit.agent import of_agent
+from detent.kit.language import _
+from detent.kit.policy import HOME
+from detent.kit.terminal.caller import Caller, emit, shown
+from detent.kit.terminal.driver import drive, telling
+from detent.kit.terminal.every_run import every
+from detent.kit.terminal.view import RunReport
+from detent.kit.text import visible
+
+SOURCE = of_agent("coding")
+OUTCOME_CODES = {"archived": 0, "rolled_back": 4, "cancelled": 4}
+COLOURS = {"DONE": "green", "BLOCKED": "red", "IN_PROGRESS": "yellow", "SKIPPED": "dim"}
+
+
+class Desk:
+    """One work tree, its journal, and the job that is active in it."""
+
+    def __init__(self, caller: Caller, repository: Repository, by: str) -> None:
+        self.caller, self.repository, self.by = caller, repository, by
+        self.root = Path(repository.root)
+        caller.go_on = ("code", "resume")
+        if caller.home == Path(HOME):  # nobody said otherwise: beside the project, wherever we stand in it
+            caller.home = self.root / HOME
+
+    @classmethod
+    async def open(cls, caller: Caller, by: str = "", folder: str = ".") -> "Desk":
+        """The desk for a folder."""
+        return cls(caller, await Repository.open(folder), by)
+
+    @property
+    def run_id(self) -> str:
+        """The active job, else the last one."""
+        held = lease.read(self.repository.place)
+        if held is not None and Path(held.home) == self.caller.home.resolve() and self.caller.known(held.run_id):
+            return held.run_id
+        if self.caller.has_journal():
+            for summary in every(self.caller, CODING.name):
+                return summary.run_id
+        raise Unknown(f"there is no coding job here; begin one: {self.caller.command('code', 'start', 'REQUIREMENT')}")
+
+    def holds(self, held: lease.Lease) -> bool:
+        """Whether a lease is still somebody's: its journal says so."""
+        with closing(open_reader(Path(held.home))) as reader:
+            try:
+                summary = reader.summary(held.run_id)
+            except (DetentError, OSError):
+                return held.is_beginning
+        return not summary.status.is_terminal if summary is not None else held.is_beginning
+
+    def standing(self) -> RunReport:
+        """Where the job stands."""
+        return RunReport(self.caller, self.run_id)
+
+    def check(self, operation: str) -> RunReport:
+        """The job, if this may be done in its state."""
+        standing = self.standing()
+        state = standing.run.state
+        allowed = OPERATIONS.get(state, ())
+        if operation not in allowed:
+            named = ", ".join(allowed) or "nothing; wait for it"
+            raise Refused(f"`{operation}` is not possible in {state}; possible: {named}")
+        return standing
+
+    async def say(self, name: str, data: Mapping[str, Any] | None = None) -> "RunReport":
+        """Signal the job and stay with it until it ends or needs somebody."""
+        run_id = self.run_id
+        seq = self.standing().run.seq
+        async with self.caller.host() as host:
+            await host.signal(run_id, name, dict(data or {}), by=self.by)
+            await self.driven(host, run_id, seq)
+        return RunReport(self.caller, run_id)
+
+    async def driven(self, host: Any, run_id: str, seq: int) -> Run:
+        """Stay with a run, showing what its worker and its checks say."""
+        await host.recover(run_id)
+        stop: Callable[[], None] = lambda: None  # noqa: E731
+        if not self.caller.is_json:
+            stop = host.overhear(run_id, self._heard)
+        try:
+            tell = functools.partial(telling, host=host, narrator=CodeNarrator(run_id))
+            run = await drive(self.caller, host, run_id, seq, tell)
+        finally:
+            stop()
+        self.settle(run)
+        return run
+
+    def _heard(self, _contract_id: str, data: Mapping[str, Any]) -> None:
+        if data.get("stream") in ("stdout", "stderr", "plan"):
+            shown(f"  │ {visible(str(data.get('text', '')))}", "dim")
+
+    def settle(self, run: Run) -> None:
+        """Bring the page up to date with where the run came to rest; give the lease back when it has ended."""
+        try:
+            projection.project(job_of(run.context), run.id, run.state, is_paused=run.is_held)
+            if run.ended is not None:
+                lease.drop(self.repository.place, run.id)
+        except OSError as error:
+            self.caller.warn(str(error))
+
+    def give(self, standing: RunReport | None = None, code: int | None = None) -> int:
+        """Show the job in the way the caller wants it; returns the exit code."""
+        standing = standing or self.standing()
+        run, job = standing.run, job_of(standing.run.context)
+        if code is None:
+            code = OUTCOME_CODES.get(job.outcome, standing.code) if run.ended else standing.code
+        if self.caller.is_json:
+            emit({**standing.envelope(ok=code in (0, 3)), "job": facts(job, run)})
+        else:
+            tell(self.caller, job, run)
+        return code
+
+
+def facts(job: Job, run: Run) -> dict[str, Any]:
+    """The job for machines."""
+    tasks = []
+    for task in job.plan.body.tasks if job.plan else ():
+        progress = job.progress(task.id)
+        tasks.append(
+            {
+                "id": task.id,
+                "title": task.title,
+                "status": progress.status,
+                "attempts": progress.attempts,
+                "repairs": progress.repairs,
+                "checkpoint": progress.checkpoint,
+                "tree": progress.evidence.tree if progress.evidence else "",
+                "faults": msgspec.to_builtins(progress.faults),
+            }
+        )
+    return {
+        "requirement": job.requirement,
+        "plan": job.plan.digest if job.plan else "",
+        "plan_file": str(planning.plan_path(job.root)) if job.plan else "",
+        "tasks": tasks,
+        "task": job.step.task,
+        "blocked": msgspec.to_builtins(job.blocked) if job.blocked and run.state == "BLOCKED" else None,
+        "outcome": job.outcome,
+        "archive": job.archive,
+        "undo": job.undo,
+        "last_checkpoint": job.last_checkpoint,
+        "spent": msgspec.to_builtins(job.spent),
+        "operations": list(OPERATIONS.get(run.state, ())),
+        "checks": [step.name for step in job.settings.verify],
+    }
+
+
+def tell(caller: Caller, job: Job, run: Run) -> None:
+    """The job for people."""
+    paused = _("  (paused)") if run.is_held else ""
+    caller.say(f"{run.id}  {run.state}{paused}  {visible(job.requirement.partition(chr(10))[0][:100])}")
+    for task in job.plan.body.tasks if job.plan else ():
+        progress = job.progress(task.id)
+        marks = projection.MARKS[progress.status]
+        count = _(" ({count} attempts)", count=progress.attempts) if progress.attempts > 1 else ""
+        caller.say(f"  [{marks}] {task.id} {visible(task.title)}{count}", COLOURS.get(progress.status, ""))
+    if FINAL in job.tasks:
+        caller.say(f"  [{projection.MARKS[job.tasks[FINAL].status]}] " + _("final verification"))
+    if run.state == "BLOCKED" and job.blocked is not None:
+        caller.say(f"  {job.blocked.reason}: {visible(job.blocked.detail)}", "red")
+        folder = Path(job.root) / ".detent" / "code" / run.id / "blocked.md"
+        caller.say(_("  the whole report: {file}", file=str(folder)))
+        for name, words in _menu(job):
+            caller.say(f"    {caller.command('code', *words)}  {name}", "cyan")
+    elif run.state == "CONFIRMING" and job.plan is not None:
+        caller.say(_("  plan {digest}: {file}", digest=job.plan.digest, file=str(planning.plan_path(job.root))))
+        caller.say(_("  go: {command}", command=caller.command("code", "confirm", "--plan", job.plan.digest)))
+    elif run.is_held:
+        caller.say(_("  go on: {command}", command=caller.command("code", "resume")))
+    elif run.status is Status.RUNNING and not is_held(caller.home):
+        command = caller.command("code", "resume")
+        caller.say(_("  nobody is at work on it now; go on: {command}", command=command), "yellow")
+    elif run.ended is not None and job.outcome:
+        caller.say(_("  {outcome}", outcome=job.outcome), "green" if job.outcome == "archived" else "yellow")
+        still = [test for step in job.final.steps for test in step.failing_ids] if job.final else []
+        if still:
+            names = visible(", ".join(still[:5]) + (" …" if len(still) > 5 else ""))
+            caller.say(_("  still failing, as before the job: {names}", names=names), "yellow")
+        if job.archive:
+            caller.say(_("  record: {file}", file=str(Path(job.root) / job.archive / "summary.md")))
+    if job.undo and job.outcome == "rolled_back":
+        caller.say(_("  take it back: {command}", command=caller.command("code", "rollback", "--to", job.undo)))
+
+
+def _menu(job: Job) -> list[tuple[str, tuple[str, ...]]]:
+    """The ways on from a block, the most likely first."""
+    reason = job.blocked.reason if job.blocked else ""
+    if not job.is_confirmed:  # there is no plan yet, so there is nothing to fix, retry or skip
+        return [(_("plan again"), ("revise", "WISH")), (_("put everything back and end the job"), ("rollback",))]
+    ways: list[tuple[str, tuple[str, ...]]] = []
+    if reason == "question":
+        ways.append((_("answer the worker"), ("answer", "TEXT")))
+    if reason == "budget":
+        ways.append((_("let the job use more"), ("extend", "--minutes", "30")))
+    return [
+        *ways,
+        (_("I fixed it, or here is a hint"), ("fix", "HINT")),
+        (_("begin the task again from its checkpoint"), ("retry",)),
+        (_("leave the task out"), ("skip",)),
+        (_("put everything back and end the job"), ("rollback",)),
+    ]
+
+
+async def asked(question: str) -> str:
+    """What a person types; a thread waits for it, so that Ctrl-C works as everywhere."""
+    return str(await asyncio.to_thread(click.prompt, question, default="", show_default=False)).strip()

@@ -1,0 +1,70 @@
+"""What differs between two trees: for people as a patch, for programs as a list."""
+
+from dataclasses import dataclass
+
+from detent.agents.coding.workspace.command import split
+from detent.agents.coding.workspace.place import Place
+
+WORDS = {"A": "added", "D": "deleted", "M": "modified", "T": "retyped"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One path that differs; the counts of lines are None for what is not text."""
+
+    path: str
+    change: str  # added, deleted, modified (contents or executable bit), retyped (file to link or back)
+    added: int | None
+    removed: int | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One path that differs, with both its modes and objects."""
+
+    path: str
+    status: str
+    old_mode: str
+    new_mode: str
+    old: str
+    new: str
+
+
+async def steps(place: Place, before: str, after: str) -> dict[str, Step]:
+    """The differing paths of two trees."""
+    if before == after:
+        return {}
+    output = split(await place.view("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after))
+    found = {}
+    for facts, path in zip(output[::2], output[1::2], strict=True):
+        old_mode, new_mode, old, new, status = facts.removeprefix(":").split(" ")
+        found[path] = Step(path, status[0], old_mode, new_mode, old, new)
+    return found
+
+
+async def changes(place: Place, before: str, after: str) -> list[Change]:
+    """The differing paths with their counts of lines, in the order of their names."""
+    found = await steps(place, before, after)
+    if not found:
+        return []
+    counted = await line_counts(place, before, after)
+    return [Change(path, WORDS[step.status], *counted.get(path, (None, None))) for path, step in sorted(found.items())]
+
+
+async def line_counts(place: Place, before: str, after: str) -> dict[str, tuple[int, int]]:
+    """The lines added and removed in every differing file that is text."""
+    if before == after:
+        return {}
+    flags = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
+    counted = {}
+    for line in split(await place.view("diff-tree", *flags, before, after)):
+        added, removed, path = line.split("\t", 2)
+        if added != "-":
+            counted[path] = (int(added), int(removed))
+    return counted
+
+
+async def patch(place: Place, before: str, after: str) -> str:
+    """The difference as text; bytes that are no UTF-8 are replaced."""
+    flags = ("-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+    return (await place.view("diff-tree", *flags, before, after)).decode("utf-8", "replace")

@@ -1,0 +1,145 @@
+"""The door: a work tree whose state can be kept, compared and put back."""
+
+import contextlib
+import os
+import time
+from collections.abc import Collection, Iterator
+
+from detent.agents.coding.workspace import commit, difference, lock, place, record, rollback, snapshot
+from detent.agents.coding.workspace.commit import Committed
+from detent.agents.coding.workspace.difference import Change
+from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.record import HEADS, PINS, RESCUES, Checkpoint
+from detent.agents.coding.workspace.ref import write as write_ref
+from detent.agents.coding.workspace.rollback import Rollback
+from detent.agents.coding.workspace.snapshot import CAP_BYTES
+
+KEEP_RUNS = 3
+KEEP_DAYS = 14.0
+DAY_S = 86_400.0
+
+
+class Repository:
+    """One work tree; with git or without. Its verbs refuse while another process is at work in it."""
+
+    def __init__(self, found: Place, cap_bytes: int = CAP_BYTES) -> None:
+        self.place = found
+        self.cap_bytes = cap_bytes
+
+    @classmethod
+    async def open(cls, path: str | os.PathLike[str], *, cap_bytes: int = CAP_BYTES) -> "Repository":
+        """The work tree around a folder. An untracked file larger than the cap is left out of checkpoints."""
+        return cls(await place.find(path), cap_bytes)
+
+    @property
+    def root(self) -> str:
+        """The top of the work tree."""
+        return self.place.root
+
+    @property
+    def has_git(self) -> bool:
+        """Whether this is a git repository; if not, `git init` is worth an offer."""
+        return self.place.has_git
+
+    async def checkpoint(self, run: str, label: str = "") -> Checkpoint:
+        """Keep the work tree as it is now, under a private ref; HEAD, branch, index and stash are not touched."""
+        record.check_run(run)
+        with self._held(f"checkpoint for {run}"):
+            return await record.write(self.place, run, label, await snapshot.take(self.place, self.cap_bytes))
+
+    async def checkpoints(self, run: str | None = None) -> list[Checkpoint]:
+        """The checkpoints of a run, or of all runs, the oldest first."""
+        return await record.every(self.place, run)
+
+    async def resolve(self, name: str, run: str | None = None) -> Checkpoint:
+        """The checkpoint of this id, or the only one whose id begins so."""
+        return await record.resolve(self.place, name, run)
+
+    async def tree_id(self) -> str:
+        """The tree that a checkpoint of this moment would hold: what evidence is bound to."""
+        with self._held("looking at the work tree"):
+            return (await snapshot.take(self.place, self.cap_bytes)).tree
+
+    async def diff(self, before: Checkpoint | str, after: Checkpoint | str | None = None) -> str:
+        """The difference between two checkpoints, or up to the present work tree, as a patch."""
+        return await difference.patch(self.place, *await self._trees(before, after))
+
+    async def changes(self, before: Checkpoint | str, after: Checkpoint | str | None = None) -> list[Change]:
+        """The same difference as a list."""
+        return await difference.changes(self.place, *await self._trees(before, after))
+
+    async def rollback(self, target: Checkpoint | str) -> Rollback:
+        """Put the work tree, HEAD, branch and index back; what was there before is a checkpoint of its own."""
+        goal = await self._checkpoint(target)
+        with self._held(f"rollback to {goal.id}"):
+            return await rollback.roll_back(self.place, await record.facts(self.place, goal), self.cap_bytes)
+
+    async def commit_on_branch(
+        self, run: str, before: str, after: str, message: str, paths: Collection[str] | None = None
+    ) -> Committed:
+        """Commit the difference of two trees, of these paths or of all, onto the branch `detent/RUN`."""
+        record.check_run(run)
+        with self._held(f"a commit for {run}"):
+            return await commit.on_branch(self.place, run, (before, after), message, paths)
+
+    async def commit_in_place(
+        self, before: Checkpoint | str, after: str, message: str, paths: Collection[str] | None = None
+    ) -> Committed:
+        """Commit on the current branch what changed from a checkpoint to a tree, as far as it was clean then."""
+        facts = await record.facts(self.place, await self._checkpoint(before))
+        with self._held(f"a commit for {facts.checkpoint.run}"):
+            return await commit.in_place(self.place, facts, after, message, paths)
+
+    async def retain(
+        self, runs: int = KEEP_RUNS, days: float = KEEP_DAYS, now: float | None = None, spare: Collection[str] = ()
+    ) -> list[str]:
+        """Let go of the checkpoints of old runs: not the latest few, older than some days, not to be spared."""
+        latest = {item.run: item for item in await self.checkpoints()}  # in the order of their numbers
+        order = sorted(latest.values(), key=lambda item: (item.at, item.seq), reverse=True)
+        since = (time.time() if now is None else now) - days * DAY_S
+        gone: list[str] = []
+        for item in order[runs:]:
+            is_ours = (await record.facts(self.place, item)).home == self.place.name  # not another work tree's
+            if is_ours and item.at < since and item.run not in spare:
+                gone += await self.prune(item.run)
+        return gone
+
+    async def prune(self, run: str, keep: int = 0) -> list[str]:
+        """Let go of a run's checkpoints except the latest `keep`; the ids let go.
+
+        The rescues of a run go with its last checkpoint. What was moved aside stays: no ref holds it.
+        """
+        with self._held(f"pruning {run}"):
+            found = await self.checkpoints(run)
+            dropped = found[: max(0, len(found) - keep)]
+            for item in dropped:
+                refs = [item.ref, f"{HEADS}/{run}/{item.seq}", f"{HEADS}/{run}/{item.seq}-branch"]
+                inner = (await record.facts(self.place, item)).nested
+                for path in inner:
+                    repository = await place.nested(self.place, os.path.join(self.root, path))
+                    if repository is not None:
+                        await _drop(repository, [f"{PINS}/{run}/{item.seq}", *refs[1:]])
+                await _drop(self.place, refs)
+            if len(dropped) == len(found):
+                rescues = await self.place.users("for-each-ref", "--format=%(refname)", f"{RESCUES}/{run}/")
+                await _drop(self.place, rescues.decode().split())
+            return [item.id for item in dropped]
+
+    @contextlib.contextmanager
+    def _held(self, doing: str) -> Iterator[None]:
+        if not self.place.has_git:
+            place.make_store(self.place)
+        with lock.held(self.place.home / "lock", doing):
+            yield
+
+    async def _checkpoint(self, named: Checkpoint | str) -> Checkpoint:
+        return named if isinstance(named, Checkpoint) else await self.resolve(named)
+
+    async def _trees(self, before: Checkpoint | str, after: Checkpoint | str | None) -> tuple[str, str]:
+        first = (await self._checkpoint(before)).tree
+        return first, await self.tree_id() if after is None else (await self._checkpoint(after)).tree
+
+
+async def _drop(found: Place, refs: list[str]) -> None:
+    for ref in refs:
+        await write_ref(found, "update-ref", "-d", ref, ref=ref)

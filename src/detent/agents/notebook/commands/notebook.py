@@ -1,0 +1,319 @@
+"""`detent notebook`: start, resume and recover notebook runs, and look at what they have made."""
+
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from detent.agents.notebook.analysis.fitness import is_table, refuse_unfit
+from detent.agents.notebook.brief import Brief, KernelBrief
+from detent.agents.notebook.commands.file import write
+from detent.agents.notebook.commands.progress import telling
+from detent.agents.notebook.machine import NOTEBOOK
+from detent.agents.notebook.manifest import AGENT
+from detent.agents.notebook.script import read_script
+from detent.core.status import Status
+from detent.errors import Refused
+from detent.kit.agent import of_agent
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller
+from detent.kit.terminal.driver import drive
+from detent.kit.terminal.option import assigned, by_option, parsed, run_argument, verb
+from detent.kit.terminal.view import RunReport
+
+SCRIPTS = (".ipynb", ".ndjson", ".jsonl", ".yaml", ".yml")
+PLANNERS = ("builtin:analysis", "builtin:script", "http", "llm")
+DSLC_PORT = 28600
+EXAMPLE = 'detent notebook run data.csv --goal "predict price, RMSE < 25000"'
+WAYS = ("retry", "restart", "reset")
+DRIVEN_BY = {"reset": "RESET", "restart": "START_WORKFLOW", "retry": "START_BEHAVIOR", "cancel": "CANCEL"}
+
+
+def _planner(use: str, script: Path | None, url: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    if not use:
+        use = "http" if url else "builtin:script" if script else "builtin:analysis"
+    if use == "http":
+        return {"use": use, "url": url or f"http://127.0.0.1:{DSLC_PORT}"}
+    if use == "builtin:script":
+        if script is None:
+            raise click.UsageError(_("a script planner needs a file: .ipynb, .ndjson or .yaml"))
+        return {"use": use, "script": read_script(script, parameters)}
+    if use == "llm":
+        _refuse_no_model()
+    return {"use": use}
+
+
+def _refuse_no_model() -> None:
+    """Say at once that nobody would plan; the built-in rules talk, they do not write notebooks."""
+    from detent.effects.llm.settings import HOW, chosen
+
+    choice = chosen()
+    if choice.problem:
+        raise Refused(f"the model `{choice.spec}` cannot be used: {choice.problem}")
+    if choice.is_builtin:
+        raise Refused(f"the planner llm needs a model: {HOW}")
+
+
+def _context(text: str) -> dict[str, Any]:
+    """Custom context as JSON or as the name of a file that holds it."""
+    if not text:
+        return {}
+    if not text.lstrip().startswith("{") and not text.startswith("@"):
+        text = f"@{text}"
+    found = parsed(text, "--custom-context")
+    if not isinstance(found, dict):
+        raise click.UsageError(_("{name} must be a JSON object, like {example}", name="--custom-context", example="{}"))
+    return found
+
+
+@verb("run", _("Start a notebook and stay with it until it is done or waits."))
+@click.argument("file", metavar="[DATA|SCRIPT]", default="")
+@click.option("--goal", "--problem", "goal", default="", metavar="TEXT", help=_("The goal, in your own words."))
+@click.option(
+    "--planner", default="", metavar="NAME", help=_("The planner: builtin:analysis, builtin:script, http or llm.")
+)
+@click.option("--fallback", default="", metavar="NAME", help=_("The planner to use when the first cannot be reached."))
+@click.option("--url", "--dslc-url", "url", default="", metavar="URL", help=_("The URL of an http planner."))
+@click.option("-p", "--parameter", "pairs", multiple=True, metavar="K=V", help=_("A parameter; may be repeated."))
+@click.option(
+    "--custom-context",
+    "--context",
+    "context",
+    default="",
+    metavar="JSON|FILE",
+    help=_("Additional context for the planner."),
+)
+@click.option("--title", default="", metavar="TEXT", help=_("The notebook's title."))
+@click.option("--notebook-id", default="", metavar="ID", help=_("The notebook's id for its planner."))
+@click.option(
+    "--auto-confirm",
+    "confirm",
+    type=click.Choice(["first", "all", "none"]),
+    default="first",
+    help=_("Which plan changes to accept without asking."),
+)
+@click.option(
+    "--on-cell-error",
+    type=click.Choice(["feedback", "continue", "fail"]),
+    default=None,
+    help=_("What to do when a cell raises."),
+)
+@click.option("--max-steps", type=int, default=0, help=_("Stop after so many steps; an action counts as two."))
+@click.option(
+    "--max-behaviors",
+    "--max-iterations",
+    "behaviors",
+    type=click.IntRange(min=0),
+    default=0,
+    help=_("Behaviors a step may take; by default 20, with a model 5."),
+)
+@click.option("--cell-timeout", type=float, default=300.0, metavar="S", help=_("How long a cell may take."))
+@click.option("--kernel", default="", metavar="NAME", help=_("The Jupyter kernel; by default Python."))
+@click.option("--cwd", default="", metavar="FOLDER", help=_("The folder cells work in; by default this one."))
+@click.option("--threads", type=int, default=0, help=_("Threads of numerical libraries; by default one per core."))
+@click.option("--actions", default="", metavar="FILE", help=_("A Python file that registers custom actions."))
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help=_("Write the notebook: .ipynb, .html, .md; may be repeated."),
+)
+@click.option("--id", "run_id", default="", metavar="RUN", help=_("The run's id; the same id twice is the same run."))
+@by_option
+async def run(caller: Caller, file: str, run_id: str, by: str, outputs: tuple[str, ...], **given: Any) -> int:
+    """Start a notebook run."""
+    brief = _brief(file, given)
+    known = caller.known(run_id)
+    if known is not None and known.machine != NOTEBOOK.digest:
+        raise Refused(f"there is a run {run_id} of another machine (`{known.name}`); give this one another id")
+    async with caller.host() as host:
+        begun = await host.start(NOTEBOOK, brief.input(), run_id=run_id, by=by, source=of_agent("notebook"))
+        caller.interrupted = begun.id
+        if known is not None:
+            await host.recover(run_id)
+        if begun.state == "idle":
+            await host.signal(begun.id, "START_WORKFLOW", by=by, id=f"begin {begun.id}")
+        await drive(caller, host, begun.id, known.seq if known else 0, telling(host))
+    return _given(caller, begun.id, outputs)
+
+
+def _brief(file: str, given: dict[str, Any]) -> Brief:
+    path = Path(file) if file else None
+    if path is not None and path.is_dir():
+        raise click.UsageError(_("{name} is a folder; name one of the files in it", name=file))
+    if path is not None and not path.is_file():
+        raise click.UsageError(_("there is no file {name}", name=file))
+    is_script = path is not None and path.suffix.lower() in SCRIPTS and not is_table(path)
+    parameters = assigned(given["pairs"], {})
+    url = given["url"] or os.environ.get("DSLC_BASE_URL", "")
+    planner = _planner(given["planner"], path if is_script else None, url, parameters)
+    fallback = _planner(given["fallback"], path if is_script else None, "", parameters) if given["fallback"] else None
+    for one in (planner, fallback or planner):
+        if one["use"] not in PLANNERS:
+            raise click.UsageError(
+                _("there is no planner {name}; there are {known}", name=one["use"], known=", ".join(PLANNERS))
+            )
+    context = _context(given["context"])
+    if planner["use"] == "builtin:analysis":
+        if path is None and not context.get("data_file"):
+            raise click.UsageError(_("name a data file or a script, like {example}", example=EXAMPLE))
+        if path is not None and not is_script:
+            refuse_unfit(path)
+    goal = given["goal"] or str(context.get("problem_description") or context.get("user_goal") or "")
+    variables = {**context, **({} if is_script else parameters)}
+    if goal:
+        variables["problem_description"] = goal
+    if path is not None and not is_script:
+        variables["data_file"] = str(path.absolute())
+    cwd = Path(given["cwd"] or ".").absolute()
+    if not cwd.is_dir():
+        raise click.UsageError(_("there is no folder {name}", name=str(cwd)))
+    title = given["title"] or str(planner.get("script", {}).get("title") or "")
+    steps = given["max_steps"] or int(os.environ.get("MAX_EXECUTION_STEPS") or 0)
+    kernel = KernelBrief(given["kernel"], str(cwd), given["cell_timeout"], threads=given["threads"])
+    return Brief(
+        goal=goal,
+        title=title,
+        notebook_id=given["notebook_id"] or os.environ.get("NOTEBOOK_ID", ""),
+        variables=variables,
+        planner=planner,
+        fallback=fallback,
+        confirm=given["confirm"],
+        on_cell_error=given["on_cell_error"] or ("fail" if is_script else "feedback"),
+        max_steps=steps,
+        max_behaviors=given["behaviors"] or (1 if is_script else 0),
+        kernel=kernel,
+        actions=str(Path(given["actions"]).absolute()) if given["actions"] else "",
+    )
+
+
+def _given(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
+    standing = RunReport(caller, run_id)
+    for output in outputs:
+        write(caller, run_id, Path(output))
+    code = standing.give()
+    run, hint = standing.run, ""
+    if run.ended is Status.COMPLETED and not outputs and sys.stderr.isatty():
+        hint = _("  as a file: {command}", command=caller.command("notebook", "export", run_id, "-o", "report.html"))
+    elif run.state == "error":
+        words = [caller.command("notebook", name, run_id) for name in WAYS]
+        hint = _(
+            "  ways out: {retry} (the behavior), {restart} (from the start), {reset}",
+            **dict(zip(WAYS, words, strict=True)),
+        )
+    if hint and not caller.is_json:
+        caller.note(hint, "dim")
+    return code
+
+
+@verb("resume", _("Continue a notebook after a crash, an interruption or a pause."))
+@run_argument
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help=_("Write the notebook: .ipynb, .html, .md; may be repeated."),
+)
+@by_option
+async def resume(caller: Caller, run: str, outputs: tuple[str, ...], by: str) -> int:
+    """Take a notebook run up again."""
+    summary = caller.find(run)
+    async with caller.host() as host:
+        await host.recover(summary.run_id)
+        state = RunReport(caller, summary.run_id).run
+        if state.is_held:
+            await host.release(summary.run_id, by=by)
+        if state.state == "idle" and state.transitions == 0:
+            await host.signal(summary.run_id, "START_WORKFLOW", by=by, id=f"begin {summary.run_id}")
+        await drive(caller, host, summary.run_id, summary.seq, telling(host))
+    return _given(caller, summary.run_id, outputs)
+
+
+def _recovering(name: str, about: str) -> click.Command:
+    """A command that moves a run with one of the protocol's own events."""
+
+    @verb(name, about)
+    @run_argument
+    @by_option
+    async def moved(caller: Caller, run: str, by: str) -> int:
+        summary = caller.find(run)
+        async with caller.host() as host:
+            await host.signal(summary.run_id, DRIVEN_BY[name], by=by)
+            await host.recover(summary.run_id)
+            if name != "reset":
+                await drive(caller, host, summary.run_id, summary.seq, telling(host))
+        standing = RunReport(caller, summary.run_id)
+        return standing.give(0 if name in ("cancel", "reset") else None)
+
+    return moved
+
+
+ELSEWHERE = {
+    "show": "view",
+    "status": "view",
+    "list": "view",
+    "export": "view",
+    "repl": "repl",
+    "serve-planner": "serving",
+}
+
+
+ALSO = {"start": "run"}  # what earlier programs of the protocol call it
+
+
+class Notebook(click.Group):
+    """The group of commands; those that need more are loaded when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of their use."""
+        return [*super().list_commands(ctx), *ELSEWHERE]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One command."""
+        cmd_name = ALSO.get(cmd_name, cmd_name)
+        module = ELSEWHERE.get(cmd_name)
+        if module is None:
+            return super().get_command(ctx, cmd_name)
+        found: dict[str, click.Command] = importlib.import_module(f"detent.agents.notebook.commands.{module}").COMMANDS
+        return found[cmd_name]
+
+
+def _group() -> Notebook:
+    def home_of(home: str | None) -> None:
+        context = click.get_current_context()
+        outer = context.parent.params.get("home") if context.parent else None
+        context.params["home"] = home or outer
+
+    group = Notebook(
+        "notebook",
+        callback=home_of,
+        params=[click.Option(["--home"], metavar="FOLDER", help=_("Where the journal is."))],
+        help=_(AGENT.commands["notebook"]),
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for command in (
+        run,
+        resume,
+        _recovering("retry", _("After an error: restart the behavior (START_BEHAVIOR).")),
+        _recovering("restart", _("After an error: restart the whole workflow (START_WORKFLOW).")),
+        _recovering("reset", _("After an end or an error: back to idle (RESET).")),
+        _recovering("cancel", _("Stop a notebook and its kernel (CANCEL).")),
+    ):
+        group.add_command(command)
+    return group
+
+
+COMMANDS = {"notebook": _group()}
+
+
+def dumps(value: Any) -> str:
+    """A value as readable JSON."""
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)

@@ -1,0 +1,134 @@
+"""Looking at notebooks: show, status, list, export."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from detent.agents.notebook.book import Book
+from detent.agents.notebook.commands.file import FORMS, notebooks, read_book, rendered, write
+from detent.agents.notebook.export.part import has_bar
+from detent.agents.notebook.view import cell_wire, observe
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.option import run_argument, verb
+from detent.kit.terminal.view import RunReport
+from detent.kit.text import status_word, visible, when
+
+
+@verb("show", _("Show a notebook: its cells with their outputs."))
+@click.argument("run", metavar="[RUN]", default="last")
+@click.option("--notebook", "--cells", "only_cells", is_flag=True, help=_("Only the cells, without the plan."))
+@click.option("--observation", "is_observation", is_flag=True, help=_("What a planner would see, as JSON."))
+@click.option("--hide-thinking", is_flag=True, help=_("Omit thinking cells."))
+def show(caller: Caller, run: str, only_cells: bool, is_observation: bool, hide_thinking: bool) -> int:
+    """Show the cells of a run."""
+    run_id = caller.find(run).run_id
+    book = read_book(caller, run_id)
+    if caller.is_json or is_observation:
+        seen = observe(book)
+        emit(seen if is_observation else {"ok": True, "run_id": run_id, **_told(book), "error": None})
+        return 0
+    if not only_cells:
+        _tell_plan(caller, book)
+    for cell in book.cells:
+        if cell.type == "thinking" and hide_thinking:
+            continue
+        mark = f"[{cell.execution_count or ' '}]" if cell.type == "code" else "   "
+        for number, line in enumerate(cell.content.split("\n")):
+            caller.say(f"{mark if not number else '   '} {visible(line)}", "cyan" if cell.type == "code" else "")
+        for output in cell.outputs:
+            for line in output.content.rstrip("\n").split("\n"):
+                caller.say(f"    │ {visible(line)}", "red" if output.output_type == "error" else "dim")
+        if cell.note:
+            caller.say(f"    ! {visible(cell.note)}", "yellow")
+        caller.say()
+    return 0
+
+
+def _told(book: Book) -> dict[str, Any]:
+    seen = observe(book)
+    notebook = {**seen["context"]["notebook"], "cells": [cell_wire(cell) for cell in book.cells]}
+    return {"state": book.state, "location": seen["location"], "notebook": notebook, "output": book.run.output}
+
+
+def _tell_plan(caller: Caller, book: Book) -> None:
+    place = book.location
+    caller.say(f"{book.title or book.run.id}  {book.state}", "")
+    done, steps = {*place.done("stages")}, {*place.done("steps")}
+    for stage in book.plan.stages if book.plan else ():
+        caller.say(
+            f"  {'✓' if stage.id in done else '▸' if stage.id == place.stage_id else '·'} {visible(stage.title)}"
+        )
+        for step in stage.steps if stage.id == place.stage_id and stage.id not in done else ():
+            is_here = step.step_id == place.step_id
+            caller.say(f"      {'✓' if step.step_id in steps else '▸' if is_here else '·'} {visible(step.title)}")
+    for source, found in book.acceptance.items():
+        value = visible(str(found.get("value", found.get("error"))))
+        caller.say(f"  {'✓' if found['holds'] else '✗'} {visible(source)}: {value}")
+    output = book.run.output
+    if isinstance(output, dict) and output.get("achieved") is not None and has_bar(book.notebook.metadata):
+        word = _("goal met") if output["achieved"] else _("goal not met")
+        caller.say(f"  {word}: {visible(str(output.get('reason') or ''))}".rstrip(": "))
+    for warning in book.warnings[-5:]:
+        caller.say(f"  ! {visible(warning)}", "yellow")
+    caller.say()
+
+
+@verb("status", _("Show where a notebook run stands."))
+@click.argument("run", metavar="[RUN]", default="last")
+def status(caller: Caller, run: str) -> int:
+    """Where a run stands: stage, step, behaviour, and what it waits for."""
+    run_id = caller.find(run).run_id
+    book = read_book(caller, run_id)
+    standing = RunReport(caller, run_id)
+    if caller.is_json:
+        emit({**standing.envelope(ok=True), "location": observe(book)["location"]})
+        return 0
+    _tell_plan(caller, book)
+    standing.tell()
+    return 0
+
+
+@verb("list", _("List the notebooks, newest first."))
+def list_(caller: Caller) -> int:
+    """Every notebook run."""
+    found = notebooks(caller)
+    if caller.is_json:
+        rows = [{"run_id": row.run_id, "state": row.state, "status": row.status.value} for row in found]
+        emit({"ok": True, "runs": rows, "error": None})
+        return 0
+    for row in found:
+        caller.say(f"{row.run_id}  {row.state}  {status_word(row.status)}  ({when(row.updated_at)})")
+    if not found:
+        caller.say(_("there are no notebooks here yet"))
+    return 0
+
+
+@verb("export", _("Write a notebook as .ipynb, .html, .md or .json."))
+@run_argument
+@click.option("-o", "--output", default="", metavar="FILE", help=_("The file to write; its suffix chooses the format."))
+@click.option(
+    "--form",
+    type=click.Choice(sorted({*FORMS.values()})),
+    default=None,
+    help=_("The format, if the suffix does not say."),
+)
+@click.option("--hide-thinking", is_flag=True, help=_("Omit thinking cells."))
+def export(caller: Caller, run: str, output: str, form: str | None, hide_thinking: bool) -> int:
+    """Write a run's notebook to a file, or to standard output."""
+    run_id = caller.find(run).run_id
+    if output:
+        write(caller, run_id, Path(output), form=form or "", thinking=not hide_thinking)
+        if caller.is_json:
+            emit({"ok": True, "run_id": run_id, "path": output, "error": None})
+        return 0
+    text = rendered(read_book(caller, run_id).notebook, form or "markdown", thinking=not hide_thinking)
+    if caller.is_json:
+        emit({"ok": True, "run_id": run_id, "text": text, "error": None})
+    else:
+        click.echo(text, nl=False)
+    return 0
+
+
+COMMANDS = {"show": show, "status": status, "list": list_, "export": export}

@@ -1,0 +1,153 @@
+"""One request on its way through a kernel, and what became of it.
+
+A request is over when its reply and the kernel's idle have both come, or one of them has and the other stays away, or
+the process has ended. No single message can keep it open.
+"""
+
+import asyncio
+import time
+from typing import Any, Literal
+
+import msgspec
+
+from detent.agents.notebook.jupyter.output import Outputs
+from detent.agents.notebook.jupyter.text import plain
+from detent.agents.notebook.jupyter.variable import Variable
+from detent.core.value import scrub
+
+STRAY_S = 1.0  # of silence, once one of reply and idle has come: then we go on without the other
+
+State = Literal["ok", "error", "timeout", "dead", "interrupted"]
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """How a cell went."""
+
+    status: State
+    outputs: list[dict[str, Any]] = []
+    execution_count: int | None = None
+    error: dict[str, Any] | None = None  # ename, evalue, traceback
+    variables: dict[str, Variable] = {}  # all of the user's variables as they stand after the cell
+    has_all_variables: bool = True  # false: there are too many, or there was no time to look at all
+    expressions: dict[str, dict[str, Any]] = {}  # per label {"value", "type", "is_whole"} or {"error": {ename, evalue}}
+    duration_s: float = 0.0
+    is_restarted: bool = False  # the kernel had to be killed: its variables are gone
+    displays: dict[str, list[int]] = {}  # display id: which outputs show it
+    updates: dict[str, dict[str, Any]] = {}  # display id of an earlier cell: its new data and metadata
+
+
+class Cell:
+    """A request that has been sent; the kernel's channels feed it until it is over."""
+
+    def __init__(self, msg_id: str, outputs: Outputs, is_silent: bool = False) -> None:
+        self.msg_id = msg_id
+        self.outputs = outputs
+        self._is_silent = is_silent
+        self.reply: dict[str, Any] | None = None
+        self.is_idle = False
+        self.is_dead = False
+        self.begun = time.monotonic()
+        self.execution_count: int | None = None
+        self._loop = asyncio.get_running_loop()
+        self._taken_up = asyncio.Event()
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._stray: asyncio.TimerHandle | None = None
+        self._heard_at = self.begun
+
+    def replied(self, content: dict[str, Any]) -> None:
+        """The shell channel's answer."""
+        self.reply = content
+        count = content.get("execution_count")
+        self.execution_count = count if isinstance(count, int) else self.execution_count
+        self._progress()
+
+    def put_out(self, kind: str, content: dict[str, Any]) -> None:
+        """A message of the output channel."""
+        self._heard_at = time.monotonic()
+        if kind != "status" or self._is_silent:
+            self._taken_up.set()
+        if kind == "status":
+            if content.get("execution_state") == "idle":
+                self.is_idle = True
+                self._progress()
+        elif kind == "execute_input":
+            count = content.get("execution_count")
+            self.execution_count = count if isinstance(count, int) else self.execution_count
+        else:
+            self.outputs.take(kind, content)
+
+    def died(self) -> None:
+        """The process has ended."""
+        self.is_dead = True
+        self._end()
+
+    def _progress(self) -> None:
+        if self.reply is not None and self.is_idle:
+            self._end()
+        elif self._stray is None:
+            self._heard_at = time.monotonic()
+            self._stray = self._loop.call_later(STRAY_S, self._strayed)
+
+    def _strayed(self) -> None:
+        silence_s = time.monotonic() - self._heard_at  # a flood of output may still be coming in
+        if silence_s < STRAY_S:
+            self._stray = self._loop.call_later(STRAY_S - silence_s + 0.01, self._strayed)
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        if self._stray is not None:
+            self._stray.cancel()
+        if not self._over.done():
+            self._over.set_result(None)
+
+    async def over(self, within_s: float | None) -> bool:
+        """Wait for the end; whether it came in time."""
+        if not self._over.done():
+            await asyncio.wait((self._over,), timeout=within_s)
+        return self._over.done()
+
+    @property
+    def is_taken_up(self) -> bool:
+        """Whether the kernel has begun with it."""
+        return self._taken_up.is_set()
+
+    async def taken_up(self, within_s: float) -> None:
+        """Wait until the kernel has begun with it: it repeats the code of a cell, or says something."""
+        if not self._taken_up.is_set() and not self.is_over:
+            waiting = asyncio.ensure_future(self._taken_up.wait())
+            try:
+                await asyncio.wait((waiting, self._over), timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                waiting.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the end has come."""
+        return self._over.done()
+
+    def close(self) -> None:
+        """Let go of the timer, however it ended."""
+        self._end()
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds since the request was sent."""
+        return time.monotonic() - self.begun
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """The exception of the cell, from what it put out or from the reply; a lost reply is one too."""
+        reply = self.reply or {
+            "ename": "ReplyLost",
+            "evalue": "the kernel gave no reply: the cell may not have run whole",
+        }
+        if reply.get("status") == "ok":
+            return None
+        if not self.outputs.errors():
+            trace = [str(line) for line in plain(reply.get("traceback") or [])]
+            self.outputs.error(
+                scrub(str(reply.get("ename") or "Aborted")), scrub(str(reply.get("evalue") or "")), trace
+            )
+        said = self.outputs.errors()[-1]
+        return {key: said[key] for key in ("ename", "evalue", "traceback")}

@@ -1,0 +1,142 @@
+"""Agents are guests: each is one value that names its parts, and is found by its name.
+
+The parts are named by text, `module:name`, so that knowing of an agent imports nothing of it. Those that come with
+detent are listed here. Those of other packages are found by their entry point in the group `detent.agents`; package
+metadata is read only when somebody asks for a command or an agent that is not known yet.
+
+A run belongs to an agent by its source, `agent:NAME`, which is written here and nowhere else, and only if no other run
+started it. The name of a machine says nothing: anybody may call a workflow `coding`.
+"""
+
+import functools
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from detent.errors import DefinitionError, Refused
+
+if TYPE_CHECKING:
+    from detent.host.port import Reader
+
+GROUP = "detent.agents"
+MARK = "agent:"
+BUILT_IN = ("notebook", "coding", "assistant")
+
+
+class Surroundings(NamedTuple):
+    """What an agent's effects are made for: one host, as long as it is open."""
+
+    home: Path
+    closing: AsyncExitStack  # what is put here is closed with the host
+    reader: "Reader | None" = None
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent brings; every part may be missing but the name. `module:name` is imported when it is used."""
+
+    name: str
+    about: str = ""
+    machines: str = ""  # the machines its runs are of: a sequence
+    effects: str = ""  # (surroundings) -> effects by name
+    projection: str = ""  # a class: what it makes of a run's entries
+    commands: dict[str, str] = {}  # its commands by name, each with what it does, in one line
+    program: str = ""  # the same as click commands, by name
+    manner: str = ""  # a `Manner`: how its runs are spoken of on the terminal
+    routes: str = ""  # its addresses of the HTTP API: a sequence of Route
+    view: str = ""  # the page's view of its runs
+    words: str = ""  # Chinese sentences, by the English ones
+
+    def load(self, part: str) -> Any:
+        """Import one of the parts; None when the agent has none of that kind."""
+        said: str = getattr(self, part)
+        if not said:
+            return None
+        module, _, name = said.partition(":")
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise DefinitionError(f"agent `{self.name}` has no {part} `{said}`: {error}") from error
+
+
+def of_agent(name: str, file: str = "") -> str:
+    """The source of an agent's run; `file` names a definition whose tools it was given."""
+    return f"{MARK}{name} {file}".rstrip()
+
+
+def owner(source: str, parent: str = "") -> str:
+    """The name of the agent that a run belongs to; empty for a run of nobody's, or one that another run started."""
+    return source.removeprefix(MARK).partition(" ")[0] if source.startswith(MARK) and not parent else ""
+
+
+def find_agent(name: str) -> Agent:
+    """The agent of that name."""
+    if name in BUILT_IN:
+        return _manifest(f"detent.agents.{name}.manifest:AGENT")
+    found = _installed().get(name)
+    if found is None:
+        raise Refused(f"agent `{name}` is not installed here; its runs are kept as they are until it is")
+    return _manifest(found)
+
+
+def agent_of(source: str, parent: str = "") -> Agent | None:
+    """The agent that a run belongs to; None for a run of nobody's, or whose agent is not here."""
+    name = owner(source, parent)
+    try:
+        return find_agent(name) if name else None
+    except Refused:
+        return None
+
+
+def built_in_agents() -> Iterator[Agent]:
+    """Those that come with detent."""
+    return (find_agent(name) for name in BUILT_IN)
+
+
+def all_agents() -> Iterator[Agent]:
+    """Every agent there is."""
+    yield from built_in_agents()
+    yield from installed_agents()
+
+
+def installed_agents() -> Iterator[Agent]:
+    """Those of other packages; one that is broken is left out, and `detent doctor` says why."""
+    for name in _installed():
+        if name not in BUILT_IN:
+            try:
+                yield find_agent(name)
+            except DefinitionError:
+                continue
+
+
+def broken_agents() -> Mapping[str, str]:
+    """The agents that are installed and cannot be used, each with the reason."""
+    found = {}
+    for name in _installed():
+        try:
+            find_agent(name)
+        except DefinitionError as error:
+            found[name] = str(error)
+    return found
+
+
+@functools.cache
+def _installed() -> Mapping[str, str]:
+    from importlib.metadata import entry_points  # reads the metadata of every package
+
+    return {point.name: point.value for point in entry_points(group=GROUP)}
+
+
+@functools.cache
+def _manifest(value: str) -> Agent:
+    module, _, name = value.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as error:  # a package of somebody else's may fail in any way
+        raise DefinitionError(f"agent `{value}` cannot be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Agent):
+        raise DefinitionError(f"agent `{value}` is no Agent")
+    return found

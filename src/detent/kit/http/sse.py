@@ -1,0 +1,64 @@
+"""Server-Sent Events: messages, and an answer that goes on until nobody reads it any more."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from detent.errors import DetentError
+from detent.kit.http.context import ServerContext
+
+_encode = msgspec.json.Encoder().encode
+BEAT = b": beat\n\n"
+
+
+def message(kind: str, value: Any, place: int | None = None) -> bytes:
+    """One message as Server-Sent Events write it."""
+    head = b"" if place is None else b"id: %d\n" % place
+    return b"event: %s\n%sdata: %s\n\n" % (kind.encode(), head, _encode(value))
+
+
+class Stream(Response):
+    """An answer that goes on until the reader goes away, the run has ended or the server stops."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, server: ServerContext, chunks: AsyncIterator[bytes]) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._server, self._chunks = server, chunks
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        """Send what comes, and stop at once when nobody is there any more."""
+        self._server.streams += 1
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            async with asyncio.TaskGroup() as tasks:
+                sending = tasks.create_task(self._send(send))
+                gone = tasks.create_task(_gone(receive))
+                await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
+                sending.cancel()
+                gone.cancel()
+        finally:
+            self._server.streams -= 1
+
+    async def _send(self, send: Send) -> None:
+        try:
+            async for chunk in self._chunks:
+                if not chunk:
+                    continue
+                async with asyncio.timeout(self._server.stalled_seconds):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except (TimeoutError, DetentError):
+            return  # it does not read, or the run is damaged; the connection is closed behind it
+        finally:
+            await self._chunks.aclose()  # type: ignore[attr-defined]  # a generator
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

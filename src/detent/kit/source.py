@@ -1,0 +1,51 @@
+"""Where a run's effects are found again: in its definition file, with the agent it belongs to, or with both.
+
+A source is the path of a file, `agent:NAME`, or `agent:NAME FILE` for an agent that was given tools of a file. Any verb
+may move a run of an agent (`detent approve`, `detent resume`), so every host can find its effects; an agent's modules
+are imported when the first of its runs is driven, not before.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from detent.core.deed import Effect
+from detent.define import find_effects
+from detent.kit.agent import MARK, Surroundings, find_agent
+
+if TYPE_CHECKING:
+    from detent.host.port import Reader
+
+
+class Sources:
+    """Finds the effects of runs for one host, and lets go at the end of what the agents held open."""
+
+    def __init__(self, home: Path, warn: Callable[[str], object], reader: "Reader | None" = None) -> None:
+        self._home, self._warn, self._reader = home, warn, reader
+        self._opened: dict[str, Mapping[str, Effect]] = {}
+        self._open = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close what the agents have opened."""
+        await self._open.aclose()
+
+    def find(self, source: str) -> dict[str, Effect]:
+        """The effects of a run that was begun from this source; an agent that is not here is an error (`Refused`)."""
+        if not source.startswith(MARK):
+            return find_effects(source, self._warn)
+        name, _, file = source.removeprefix(MARK).partition(" ")
+        return {**(find_effects(file, self._warn) if file else {}), **self._agent(name)}
+
+    def _agent(self, name: str) -> Mapping[str, Effect]:
+        if name not in self._opened:
+            open_effects = find_agent(name).load("effects")
+            surroundings = Surroundings(self._home, self._open, self._reader)
+            self._opened[name] = {} if open_effects is None else open_effects(surroundings)
+        return self._opened[name]

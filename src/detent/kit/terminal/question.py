@@ -1,0 +1,72 @@
+"""A question as it is put to a person: the exact call, what is known of it, and the commands that answer it."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from detent.kit.evidence import Rows, known, lines_of
+from detent.kit.homoglyphs import look_alikes
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller
+from detent.kit.text import brief, call_lines, padded, visible, when, wide
+
+LABEL_WIDTH = 10
+
+
+def asked(caller: Caller, question: dict[str, Any], *, is_filled_in: bool = False) -> Iterator[tuple[str, str]]:
+    """A question as lines with their colours.
+
+    `is_filled_in`: the fields of a form are asked for one by one, so its schema need not be read.
+    """
+    yield "", ""
+    for line in question["question"].split("\n"):
+        yield f"  │ {visible(line)}", "yellow"
+    for name, value in _rows(caller, question, is_filled_in):
+        yield f"  {padded(name, LABEL_WIDTH)} {value}", ""
+    yield "", ""
+    for command in _ways(caller, question):
+        yield f"    {command}", "cyan"
+
+
+def _rows(caller: Caller, question: dict[str, Any], is_filled_in: bool) -> Rows:
+    yield _("contract"), f"{visible(question['contract_id'])}  ({when(question['since'])})"
+    is_form_alone = is_filled_in and question["call"]["effect"] == "assistant.form"  # it does nothing but ask
+    yield from lines_of(_("call"), [] if is_form_alone else call_lines(question["call"]))
+    for text in look_alikes(question["call"]):
+        yield _("CAREFUL"), text
+    if question.get("call_hash"):
+        yield _("hash"), question["call_hash"][:16]
+    yield from known(question, caller.command)
+    if question.get("approvers"):
+        yield _("approvers"), visible(", ".join(question["approvers"]))
+    if question.get("quorum"):
+        done = len(question.get("approved_by", ()))
+        yield _("needed"), _("{done} of {count} have approved", done=done, count=question["quorum"])
+    rule = question.get("data", {}).get("policy")
+    if isinstance(rule, dict) and rule.get("rule"):
+        yield _("rule"), visible(str(rule["rule"]))
+    if question.get("schema") and not is_filled_in:
+        yield _("form"), brief(question["schema"], 2000)
+    if question.get("expires_at"):
+        yield _("expires"), when(question["expires_at"], time.time())
+
+
+def _ways(caller: Caller, question: dict[str, Any]) -> list[str]:
+    words, reason = (question["run_id"], question["contract_id"]), question["reason"]
+    if reason == "outcome_unknown":
+        return [
+            caller.command("answer", *words, "--outcome", "happened", "--result", "JSON"),
+            caller.command("answer", *words, "--outcome", "not-happened"),
+            caller.command("answer", *words, "--outcome", "give-up"),
+        ]
+    yes = ("answer", *words, "--data", "JSON") if reason == "form" else ("approve", *words)
+    if not question.get("earlier"):
+        return [caller.command(*yes), caller.command("reject", *words)]
+    given = () if "result" in question["earlier"] or question["earlier"].get("is_shortened") else ("--result", "JSON")
+    ways = [
+        (_("do it again:"), caller.command(*yes)),
+        (_("use that result:"), caller.command("answer", *words, "--outcome", "use", *given)),
+        (_("stop:"), caller.command("reject", *words)),
+    ]
+    width = max(wide(label) for label, _command in ways)
+    return [f"{padded(label, width)} {command}" for label, command in ways]

@@ -1,0 +1,189 @@
+"""Views of a run: the envelope for machines, and the same for people."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from detent.core.again import obstacle
+from detent.core.contract import Failure
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.errors import DetentError
+from detent.host.reading import Note, OpenQuestion
+from detent.host.standing import Standing
+from detent.kit.agent import agent_of
+from detent.kit.language import _
+from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.manner import USUAL, Manner
+from detent.kit.terminal.question import asked
+from detent.kit.text import brief, clock, status_word, visible, when
+
+CODES = {
+    Status.COMPLETED: 0,
+    Status.FAILED: 1,
+    Status.WAITING: 3,
+    Status.RUNNING: 3,
+    Status.PENDING: 3,
+    Status.REJECTED: 4,
+    Status.CANCELLED: 4,
+}
+COLOURS = {Status.COMPLETED: "green", Status.FAILED: "red", Status.REJECTED: "red", Status.WAITING: "yellow"}
+
+
+class RunReport:
+    """Where a run stands, as people and machines are told: the run, its machine's name, and what it waits for."""
+
+    def __init__(self, caller: Caller, run_id: str) -> None:
+        standing = caller.reader.standing(run_id)
+        self.caller = caller
+        self.run: Run = standing.run
+        self.machine = standing.machine
+        self.checkpoint = standing.checkpoint
+        self.accepts = standing.accepts
+        self.questions = questions(caller, standing)
+        self.notes = caller.reader.notes(run_id)
+        agent = agent_of(self.run.source, self.run.parent)
+        self._manner: Manner = (agent.load("manner") if agent is not None else None) or USUAL
+
+    @property
+    def code(self) -> int:
+        """The exit code this status means."""
+        return CODES[self.run.status]
+
+    def envelope(self, ok: bool) -> dict[str, Any]:
+        """The run for machines."""
+        run = self.run
+        return {
+            "ok": ok,
+            "run_id": run.id,
+            "machine": self.machine.name,
+            "state": run.state,
+            "status": run.status.value,
+            "alarms": list(run.alarms),
+            "waiting": self.questions,
+            "output": run.output,
+            "error": None if run.error is None or run.ended is Status.COMPLETED else msgspec.to_builtins(run.error),
+            "checkpoint": self.checkpoint,
+            "cost": None if run.usage.get("unpriced_calls") else run.usage.get("cost_usd", 0.0),
+            "accepts": list(self.accepts),
+            "paused": run.is_held,
+            "wake_at": run.wake_at or None,
+            "outbox": [note._asdict() for note in self.notes],
+        }
+
+    def give(self, code: int | None = None) -> int:
+        """Show the run in the way the caller wants it; returns the exit code."""
+        code = self.code if code is None else code
+        if self.caller.is_json:
+            emit(self.envelope(ok=code in (0, 3)))
+        else:
+            self.tell()
+        self.caller.answered = code
+        return code
+
+    def tell(self) -> None:
+        """The run for people."""
+        for line, colour in self.lines():
+            self.caller.say(line, colour)
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """The run for people, as lines with their colours."""
+        run, command = self.run, self.caller.command
+        word = _("paused") if run.is_held and run.status is Status.WAITING else status_word(run.status)
+        head = f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})"
+        yield head, COLOURS.get(run.status, "")
+        yield from alarmed(self.caller, run.id, run.alarms)
+        if run.error is not None and run.ended is not Status.COMPLETED:
+            problem = f"{visible(run.error.type)}: {visible(run.error.message)}"
+            is_over = run.ended is None
+            yield (_("  before that: {problem}", problem=problem), "dim") if is_over else (f"  {problem}", "red")
+            yield from _holder(self.caller, run.error)
+            for row in run.error.data.get("passed_over", ()):
+                yield _("  not taken: `{row}`, which has no condition and so is for success", row=visible(str(row))), ""
+            if not (run.parent or self._manner.has_own_retry or obstacle(run)):
+                yield _("  try it again: {command}", command=command("retry", run.id)), ""
+        if run.ended is Status.COMPLETED and run.output not in (None, {}):
+            yield from _output(self._manner.response(run.output), run.output)
+        for note in self.notes:
+            yield f"  {_told(note)}", "" if note.delivered_at else "yellow"
+        for question in self.questions:
+            yield from asked(self.caller, question)
+        if run.is_held and run.ended is None:
+            again = self._manner.resume or ("resume", run.id)
+            yield _("  go on: {command}", command=command(*again)), ""
+        elif run.status is Status.WAITING and not self.questions:
+            yield from self._wait()
+        elif run.status is Status.RUNNING:
+            yield _("  at work; if nobody drives it: {command}", command=command("resume", run.id)), ""
+
+    def _wait(self) -> Iterator[tuple[str, str]]:
+        run = self.run
+        ways = self._manner.ways.get(run.state, ())
+        for way in ways:
+            yield _("  tell it: {command}", command=self.caller.command(*way)), ""
+        if self.accepts and not ways:
+            yield _("  waits for a signal: {events}", events=", ".join(self.accepts)), ""
+            yield _("  tell it: {command}", command=self.caller.command("signal", run.id, self.accepts[0])), ""
+        if run.wake_at:
+            yield _("  wakes at {clock} ({when})", clock=clock(run.wake_at), when=when(run.wake_at)), ""
+
+
+def alarmed(caller: Caller, run_id: str, alarms: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """What somebody must look into at once, whatever else there is to say of the run."""
+    found = list(alarms)
+    for text in found:
+        yield _("  ALARM: {problem}", problem=visible(text)), "red"
+    if found:
+        yield _("  look into it: {command}", command=caller.command("log", run_id)), "red"
+
+
+def _holder(caller: Caller, error: Failure) -> Iterator[tuple[str, str]]:
+    """Where the deed is that keeps this one from being done."""
+    held = error.data.get("holder")
+    if isinstance(held, dict) and held.get("run_id"):
+        command = caller.command("show", str(held["run_id"]))
+        if error.type == "key_held":
+            yield _("  settle it there: {command}", command=command), ""
+        else:
+            yield _("  see it there: {command}", command=command), ""
+
+
+def _output(said: str, output: Any) -> Iterator[tuple[str, str]]:
+    """What a run gave; where its agent has text for people, that."""
+    if said.strip():
+        yield "", ""
+        for line in said.strip().split("\n"):
+            yield visible(line, keep="\t"), ""
+    else:
+        yield _("  output: {value}", value=brief(output, 2000)), ""
+
+
+def _told(note: Note) -> str:
+    to, message = visible(str(note.message.get("to") or "?")), brief(note.message.get("message"), 500)
+    if note.delivered_at:
+        return _("told {to}: {message}", to=to, message=message)
+    why = brief(note.problem, 200) if note.problem else _("not yet delivered")
+    return _("to be told to {to}: {message} ({why})", to=to, message=message, why=why)
+
+
+def questions(caller: Caller, standing: Standing) -> list[dict[str, Any]]:
+    """Every open question of a run and of the child runs it waits for, each with the run it belongs to."""
+    found = [(standing.run.id, question) for question in standing.questions]
+    for child in standing.children:
+        found += _asked_by(caller, child)
+    return [{"run_id": run_id, **msgspec.to_builtins(question)} for run_id, question in found]
+
+
+def _asked_by(caller: Caller, run_id: str) -> list[tuple[str, OpenQuestion]]:
+    try:
+        return [*caller.reader.questions(run_id)]
+    except DetentError:
+        return []  # the child is not there yet
+
+
+def is_for_people(run: Run) -> bool:
+    """Whether only a person or a signal can move the run."""
+    if run.is_held or run.waiting or not run.contracts:
+        return True
+    return any(c.status is Status.WAITING and c.question and c.question.reason == "event" for c in run.contracts)
