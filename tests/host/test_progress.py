@@ -71,7 +71,7 @@ async def test_a_task_that_serves_many_calls_speaks_by_their_voices_and_never_fo
 
     said: list[Any] = []
     async with EmbeddedHost(tmp_path, [shared_line], sync="off") as host:
-        host.ear = lambda run_id, _, data: said.append((run_id, data["text"]))
+        host.onlookers.ear = lambda run_id, _, data: said.append((run_id, data["text"]))
         for run_id in ("first", "second"):
             await host.start(talker(), run_id=run_id)
             await host.settled(run_id)

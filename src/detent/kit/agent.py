@@ -15,8 +15,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from detent.errors import DefinitionError, Refused
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ class Surroundings(NamedTuple):
     reader: "Reader | None" = None
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
+class Agent(NamedTuple):
     """What an agent brings; every part may be missing but the name. `module:name` is imported when it is used."""
 
     name: str
@@ -43,7 +41,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     machines: str = ""  # the machines its runs are of: a sequence
     effects: str = ""  # (surroundings) -> effects by name
     projection: str = ""  # a class: what it makes of a run's entries
-    commands: dict[str, str] = {}  # its commands by name, each with what it does, in one line
+    commands: Mapping[str, str] = {}  # its commands by name, each with what it does, in one line
     program: str = ""  # the same as click commands, by name
     manner: str = ""  # a `Manner`: how its runs are spoken of on the terminal
     routes: str = ""  # its addresses of the HTTP API: a sequence of Route
@@ -75,7 +73,7 @@ def owner(source: str, parent: str = "") -> str:
 def find_agent(name: str) -> Agent:
     """The agent of that name."""
     if name in BUILT_IN:
-        return _manifest(f"detent.agents.{name}.manifest:AGENT")
+        return _manifest(f"detent.agents.manifests:{name.upper()}")
     found = _installed().get(name)
     if found is None:
         raise Refused(f"agent `{name}` is not installed here; its runs are kept as they are until it is")

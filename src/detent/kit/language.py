@@ -21,8 +21,13 @@ def language() -> str:
 
 def _(english: str, **values: object) -> str:
     """A sentence in the reader's language, with its values filled in."""
-    text = chinese().get(english, english) if language() == "zh" else english
+    text = translate(english)
     return text.format(**values) if values else text
+
+
+def translate(english: str) -> str:
+    """A sentence that stands somewhere else, in the reader's language."""
+    return chinese().get(english, english) if language() == "zh" else english
 
 
 @functools.cache

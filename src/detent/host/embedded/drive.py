@@ -19,7 +19,7 @@ from detent.core.events import CANCEL, ContractMoved, Event
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
-from detent.core.progress import Hear, Pass
+from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
@@ -30,6 +30,7 @@ from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.live import Kept, Live, load
 from detent.host.embedded.lock import Lock, holder
+from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
 from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.ruling import Rulings
@@ -73,11 +74,10 @@ class Drive:
         self._find_effects = find_effects
         self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
         self._live: OrderedDict[str, Live] = OrderedDict()
-        self._onlookers: dict[str, list[Hear]] = {}
+        self.onlookers = Onlookers()
         self.reader = reader or JournalReader(home, is_inline=is_inline)
         self._is_reader_ours = reader is None
         self._tail = self.reader.tail
-        self.ear: Pass | None = None  # hears the effects of every run; called like an onlooker
         self.problems: dict[str, str] = {}
         self.stopped: dict[str, str] = {}  # runs whose journal broke off, and why; until they are recovered
         self.is_closing = False
@@ -361,16 +361,7 @@ class Drive:
 
         `hear` is called in the loop and must not wait.
         """
-        hearing = self._onlookers.setdefault(run_id, [])
-        hearing.append(hear)
-
-        def stop() -> None:
-            if hear in hearing:
-                hearing.remove(hear)
-            if not hearing and self._onlookers.get(run_id) is hearing:
-                del self._onlookers[run_id]
-
-        return stop
+        return self.onlookers.add(run_id, hear)
 
     def kept(self, run_id: str) -> Kept | None:
         """A run in memory, as it is on disk."""
@@ -388,19 +379,13 @@ class Drive:
 
     def overheard(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something: pass it on; from another thread it is passed on in the loop."""
-        if not self._onlookers and self.ear is None:
+        if not self.onlookers:
             return
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.overheard, run_id, contract_id, data)
             return
-        hearing = [partial(hear, contract_id, data) for hear in self._onlookers.get(run_id, ())]
-        if self.ear is not None:
-            hearing.append(partial(self.ear, run_id, contract_id, data))
-        for hear in hearing:
-            try:
-                hear()
-            except Exception as error:  # noqa: BLE001  # an onlooker's trouble is not the run's
-                self.report(run_id, error)
+        for problem in self.onlookers.tell(run_id, contract_id, data):
+            self.report(run_id, problem)
 
     def report(self, run_id: str, error: Exception) -> None:
         """Something went wrong with one run while nobody was asking; the others go on."""

@@ -154,7 +154,7 @@ class SharedHost:
                 raise JournalError(f"cannot open a door in {self._home}: {error}") from None
             raise
         self._host, self._door = host, door
-        host.ear = self._ear
+        host.onlookers.ear = self._ear
 
     async def close(self, *, is_hurried: bool = False, grace_s: float | None = None) -> None:
         """Let go of the journal. Calls that are under way finish first: for `grace_s` seconds at most, by default all.
@@ -330,7 +330,7 @@ class SharedHost:
         """Call `ear` with the progress of every run's effects, whenever this process holds the journal."""
         self._ear = ear
         if self._host is not None:
-            self._host.ear = ear
+            self._host.onlookers.ear = ear
 
     def at_work(self, run_id: str) -> tuple[str, ...]:
         """The ids of the contracts of a run whose effects are being called in this process."""

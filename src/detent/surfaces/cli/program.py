@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from detent.kit.agent import all_agents, built_in_agents, installed_agents
-from detent.kit.language import _, language
+from detent.kit.agent import built_in_agents, installed_agents
+from detent.kit.language import _, language, translate
 from detent.kit.terminal.exit_code import FAILED, INTERRUPTED, MISTAKE
 from detent.kit.terminal.summary import summaries
 
@@ -68,7 +68,8 @@ class Program(click.Group):
         with formatter.section(_("Commands")):
             formatter.write_dl(list(summaries().items()))
         with formatter.section(_("Agents")):
-            formatter.write_dl([(name, _(about)) for agent in all_agents() for name, about in agent.commands.items()])
+            known = [(name, about) for agent in built_in_agents() for name, about in agent.commands.items()]
+            formatter.write_dl([(name, translate(about)) for name, about in known])
 
 
 def _of_agent(name: str) -> click.Command | None:

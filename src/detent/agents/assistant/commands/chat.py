@@ -19,12 +19,12 @@ from detent.agents.assistant.conversation import (
     settings_of,
     tools_of,
 )
-from detent.agents.assistant.manifest import AGENT
 from detent.agents.assistant.view import seen_by
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.effects.llm import chosen as chosen_model
-from detent.kit.language import _
+from detent.kit.agent import find_agent
+from detent.kit.language import _, translate
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.keyboard import is_terminal, line
 from detent.kit.terminal.option import by_option, verb
@@ -142,7 +142,7 @@ class Chat:
             self.caller.say(_("no tools: --tools, --tool or detent.mcp.yaml"))
 
 
-@verb("chat", _(AGENT.commands["chat"]))
+@verb("chat", translate(find_agent("assistant").commands["chat"]))
 @click.argument("message", default="", metavar="[MESSAGE]")
 @click.option("--session", default="", metavar="NAME", help=_("The conversation to start or continue."))
 @click.option("--tools", "file", default="", metavar="FILE.py", help=_("A Python file whose effects are the tools."))

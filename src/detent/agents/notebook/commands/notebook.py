@@ -14,12 +14,11 @@ from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.commands.file import write
 from detent.agents.notebook.commands.progress import telling
 from detent.agents.notebook.machine import NOTEBOOK
-from detent.agents.notebook.manifest import AGENT
 from detent.agents.notebook.script import read_script
 from detent.core.status import Status
 from detent.errors import Refused
-from detent.kit.agent import of_agent
-from detent.kit.language import _
+from detent.kit.agent import find_agent, of_agent
+from detent.kit.language import _, translate
 from detent.kit.terminal.caller import Caller
 from detent.kit.terminal.driver import drive
 from detent.kit.terminal.option import assigned, by_option, parsed, run_argument, verb
@@ -296,7 +295,7 @@ def _group() -> Notebook:
         "notebook",
         callback=home_of,
         params=[click.Option(["--home"], metavar="FOLDER", help=_("Where the journal is."))],
-        help=_(AGENT.commands["notebook"]),
+        help=translate(find_agent("notebook").commands["notebook"]),
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for command in (

@@ -1,0 +1,42 @@
+"""Onlookers: who hears what effects say while they are at work. Nothing of it is journalled."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from detent.core.progress import Hear, Pass
+
+
+class Onlookers:
+    """Those of single runs, and one who hears all."""
+
+    def __init__(self) -> None:
+        self.ear: Pass | None = None  # hears the effects of every run
+        self._of_run: dict[str, list[Hear]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of_run) or self.ear is not None
+
+    def add(self, run_id: str, hear: Hear) -> Callable[[], None]:
+        """Let somebody hear a run's effects until the returned function is called."""
+        hearing = self._of_run.setdefault(run_id, [])
+        hearing.append(hear)
+
+        def stop() -> None:
+            if hear in hearing:
+                hearing.remove(hear)
+            if not hearing and self._of_run.get(run_id) is hearing:
+                del self._of_run[run_id]
+
+        return stop
+
+    def tell(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> Iterator[Exception]:
+        """Pass on what an effect said; gives what went wrong, for an onlooker's trouble is not the run's."""
+        hearing = [partial(hear, contract_id, data) for hear in self._of_run.get(run_id, ())]
+        if self.ear is not None:
+            hearing.append(partial(self.ear, run_id, contract_id, data))
+        for hear in hearing:
+            try:
+                hear()
+            except Exception as error:  # noqa: BLE001
+                yield error
