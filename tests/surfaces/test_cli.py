@@ -760,7 +760,15 @@ def test_help_loads_no_machinery() -> None:
         "detent.surfaces",
         "detent.surfaces.cli",
         "detent.surfaces.cli.program",
+        "detent.agents",
+        "detent.agents.manifests",  # names, and nothing else of them
+        "detent.errors",
+        "detent.kit",
+        "detent.kit.agent",
         "detent.kit.language",
+        "detent.kit.terminal",
+        "detent.kit.terminal.exit_code",
+        "detent.kit.terminal.summary",
     }
 
 
