@@ -22,7 +22,7 @@ from detent import (
     advance,
     table,
 )
-from detent.core.graft import FORK_RULES
+from detent.core.fork_migrate import FORK_RULES
 from detent.errors import EventRefused, Refused
 from tests.core.story import EFFECTS, Story
 

@@ -37,11 +37,11 @@ from detent import (
     Wait,
     advance,
 )
-from detent.core import straight
-from detent.core.again import obstacle
+from detent.core import shortcut as straight
 from detent.core.contract import MOVES
 from detent.core.events import RULES
-from detent.core.graft import FORK_RULES
+from detent.core.fork_migrate import FORK_RULES
+from detent.core.retry import obstacle
 from detent.core.run import Lane
 from detent.errors import Refused
 from tests.core.story import EFFECTS

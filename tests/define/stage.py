@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from detent.core.consequence import Taken
 from detent.core.machine import Machine
 from detent.core.run import Run
-from detent.core.taken import Taken
 from detent.define.workflow import Workflow, load_workflow, read_workflow
-from detent.host.embedded.reader import entries, verify
+from detent.host.embedded.replay import entries, verify
 from detent.testing import World, simulate
 
 FILES = Path(__file__).parent / "files"

@@ -26,7 +26,7 @@ from detent import (
 )
 from detent.core.events import RULES
 from detent.core.expression import names
-from detent.define.deed import BUILTIN, is_irreversible
+from detent.define.irreversible import BUILTIN, is_irreversible
 from detent.define.proof import prove
 from detent.define.truth import truth
 from detent.define.workflow import read_workflow

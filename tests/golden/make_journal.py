@@ -140,7 +140,7 @@ def told(home: Path) -> dict[str, Any]:
     """What this version says of its journal."""
     embedded = (
         importlib.import_module("detent.host.embedded.journal"),
-        importlib.import_module("detent.host.embedded.live"),
+        importlib.import_module("detent.host.embedded.loaded_run"),
     )
     journal, load = embedded[0].Journal(home / "journal.db"), embedded[1].load
     records = journal.runs()

@@ -19,7 +19,7 @@ from detent.core import (
 )
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.claim_check import differences
-from detent.host.embedded.reader import open_journal, verify
+from detent.host.embedded.replay import open_journal, verify
 from detent.testing import World, simulate
 from detent.testing.conformance import Outside, one
 from tests.simulation import history

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from detent.core.events import ContractMoved
 from detent.core.run import Run
 from detent.errors import MaybeDone, NoAnswer, NotWaiting, Refused
-from detent.host.embedded import knock
+from detent.host.embedded import handover_client as knock
+from detent.host.embedded.handover_client import is_answering
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.knock import is_answering
 from detent.host.embedded.lock import Lock
-from detent.host.embedded.reader import entries, open_journal
+from detent.host.embedded.replay import entries, open_journal
 from detent.host.embedded.shared import open_host
 from detent.testing.conformance import DOOR
 from tests.host.company import Peer, deeds, kept, peer

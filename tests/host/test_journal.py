@@ -16,10 +16,10 @@ import pytest
 from detent.core import Action, Run, Status, effect
 from detent.errors import JournalError, ReplayError, Unknown
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.file import MIGRATIONS, SCHEMA, VERSION
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.live import load
-from detent.host.embedded.reader import entries, open_journal, verify
+from detent.host.embedded.loaded_run import load
+from detent.host.embedded.replay import entries, open_journal, verify
+from detent.host.embedded.schema import MIGRATIONS, SCHEMA, VERSION
 from detent.testing.conformance import ASKING, DOOR, Outside, one
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from detent.core import Action, Branch, ContractMoved, Machine, Question, Retry, Run, Signalled, Status
-from detent.core.deed import EffectFailed, Outcome
+from detent.core.effect import EffectFailed, Outcome
 from detent.core.policy import Policy, Rule
 from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.reader import entries, verify
+from detent.host.embedded.replay import entries, verify
 from detent.testing import Story, World, crash_anywhere
 from detent.testing.conformance import Outside, one
 

@@ -27,8 +27,8 @@ from detent.core import Contract, Effect, EffectFailed, Outcome, Run, Status, ef
 from detent.errors import DetentError
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Batch, Journal
-from detent.host.embedded.live import load
-from detent.host.embedded.reader import entries, verify
+from detent.host.embedded.loaded_run import load
+from detent.host.embedded.replay import entries, verify
 from detent.host.embedded.shared import open_host
 from detent.host.embedded.writer import InlineWriter
 

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from detent.core import attempt
 from detent.core.branch import in_doubt
 from detent.core.contract import ASKED, Contract, Deed, Failure
-from detent.core.draft import Draft
 from detent.core.events import ContractMoved, Signalled
 from detent.core.question import Answer, Question
 from detent.core.schema import problems
 from detent.core.status import Status
 from detent.core.value import digest
+from detent.core.working_copy import Draft
 from detent.errors import NotWaiting, Refused
 
 

@@ -13,16 +13,16 @@ from detent.core.branch import ended, leave, of_state, record
 from detent.core.budget import stops
 from detent.core.chart import Condition, Work
 from detent.core.check import is_effect_name
+from detent.core.consequence import Taken
 from detent.core.contract import Contract, Failure
-from detent.core.deed import Declared
-from detent.core.draft import Draft, told
 from detent.core.duration import seconds_of
+from detent.core.effect import Declared
 from detent.core.events import ContractMoved, Signalled
 from detent.core.machine import Action, Retry
 from detent.core.question import Question
 from detent.core.status import Status
-from detent.core.taken import Taken
 from detent.core.value import digest
+from detent.core.working_copy import Draft, told
 from detent.errors import ExpressionError, Refused
 
 NEVER_RETRIED = (

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from detent.core.chart import Work
 from detent.core.contract import Contract, Failure
-from detent.core.draft import Draft
 from detent.core.question import Question
 from detent.core.run import Lane
 from detent.core.status import Status
+from detent.core.working_copy import Draft
 from detent.errors import ExpressionError, Refused
 
 ITEMS_MAX = 10_000

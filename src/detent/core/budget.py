@@ -5,8 +5,8 @@ effect of which a call in this run has reported usage.
 """
 
 from detent.core.contract import Contract, Failure
-from detent.core.deed import Declared
-from detent.core.draft import Draft
+from detent.core.effect import Declared
+from detent.core.working_copy import Draft
 
 EXCEEDED = "budget_exceeded"
 UNDECLARED = Declared()

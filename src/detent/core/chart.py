@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from detent.core.check import OWN_EFFECTS
+from detent.core.consequence import Taken
 from detent.core.expression import compile_condition, compile_template, is_constant, names
-from detent.core.taken import Taken
 from detent.errors import DefinitionError, Part
 
 if TYPE_CHECKING:

@@ -6,10 +6,13 @@ An event that is not accepted raises `Refused` and changes nothing.
 
 from msgspec.structs import replace
 
-from detent.core import again, answer, attempt, budget, graft, lane, route, straight
+from detent.core import answer, attempt, budget, lane, route
+from detent.core import fork_migrate as graft
+from detent.core import retry as again
+from detent.core import shortcut as straight
 from detent.core.commands import Command
+from detent.core.consequence import Taken
 from detent.core.contract import MOVES, Contract, Failure
-from detent.core.draft import Draft, remembered
 from detent.core.events import (
     CANCEL,
     EVIDENCE,
@@ -29,7 +32,7 @@ from detent.core.events import (
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.taken import Taken
+from detent.core.working_copy import Draft, remembered
 from detent.errors import EventRefused, NotWaiting, Refused
 
 INBOX_MAX = 1000

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from detent.core.consequence import Taken
 from detent.core.engine import advance
 from detent.core.events import Event
 from detent.core.machine import Machine
 from detent.core.run import Run
-from detent.core.taken import Taken
 
 __all__ = ["Entry", "Taken", "trace"]
 

@@ -13,9 +13,9 @@ from detent.core.branch import ended, record
 from detent.core.chart import INSTANT, Work
 from detent.core.check import is_variable
 from detent.core.contract import Contract, Failure
-from detent.core.draft import Draft
 from detent.core.run import Lane
 from detent.core.value import plain
+from detent.core.working_copy import Draft
 from detent.errors import ExpressionError, Refused
 
 WHOLE = Lane()  # the state itself

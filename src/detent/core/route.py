@@ -12,12 +12,12 @@ from detent.core.attempt import NEVER_RETRIED
 from detent.core.branch import folded, leave
 from detent.core.budget import EXCEEDED
 from detent.core.chart import Row, flat, ids
+from detent.core.consequence import Taken
 from detent.core.contract import Failure
-from detent.core.draft import Draft
 from detent.core.events import Signalled
 from detent.core.run import Lane, Wreck
 from detent.core.status import Status
-from detent.core.taken import Taken
+from detent.core.working_copy import Draft
 from detent.errors import ExpressionError, Refused
 
 CHAIN_MAX = 10_000  # transitions one event may lead to

@@ -8,12 +8,12 @@ from detent.core.machine import Action, Branch
 from detent.define.call import call
 from detent.define.document import Route
 from detent.define.grammar import ACTION_TYPES
-from detent.define.kind import check_name, is_name
 from detent.define.page import MARKS, items
 from detent.define.plan import Plan, lean
 from detent.define.problem import cut
 from detent.define.shape import Fields, fields
 from detent.define.step import assignment, line, variable_of
+from detent.define.value_check import check_name, is_name
 
 IMPLIED = {"tool": "tool_call", "python": "tool_call", "workflow": "tool_call", "for_each": "for_each"}
 BRANCHES_MAX = 200

@@ -4,9 +4,9 @@ from typing import Any
 
 from detent.core.machine import Transition
 from detent.core.question import Question
-from detent.define.kind import seconds
 from detent.define.plan import Plan, lean
 from detent.define.shape import Fields, fields
+from detent.define.value_check import seconds
 
 FOLLOWS = {"on_expire": "timeout.approval", "on_reject": "approval_rejected"}
 

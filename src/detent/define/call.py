@@ -5,9 +5,9 @@ from typing import Any
 from detent.core.machine import Action, Retry
 from detent.define.approval import approval
 from detent.define.grammar import ACTION, ERROR_TYPES
-from detent.define.kind import Spot, numbers, seconds
 from detent.define.plan import Plan, lean
 from detent.define.shape import Fields, fields
+from detent.define.value_check import Spot, numbers, seconds
 
 TOLERANT = {"ok_exit": "shell", "ok_status": "http"}  # whose answers each widens
 CARE = frozenset({"side_effect", "approval", "when", "timeout", "retry", "key", "scope", "repeat", "on_repeat"})

@@ -10,12 +10,12 @@ from detent.core.expression import names as paths
 from detent.core.policy import DECISIONS, ROLE, ROOTS, SPEAKER, Policy, Rule
 from detent.define.document import Document, Route, read_document, read_file
 from detent.define.grammar import EFFECTS, REPEATS, Key, Shape
-from detent.define.kind import MISSING, check, seconds
 from detent.define.page import Page, items
 from detent.define.plan import lean
 from detent.define.problem import cut, refuse
 from detent.define.schema import DRAFT, shape_schema
 from detent.define.shape import Fields, fields
+from detent.define.value_check import MISSING, check, seconds
 
 TITLE = "detent policy"
 RULES_MAX = 1_000

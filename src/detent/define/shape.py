@@ -5,8 +5,8 @@ from typing import Any
 
 from detent.define.document import Route
 from detent.define.grammar import SHAPES, TYPED, Key, Shape
-from detent.define.kind import MISSING, check
 from detent.define.page import Page, kind_of
+from detent.define.value_check import MISSING, check
 
 
 class Fields:

@@ -6,10 +6,10 @@ from detent.core.machine import Action, Await, Wait
 from detent.define.action import actions, side_by_side
 from detent.define.document import Route
 from detent.define.grammar import IMPLICIT_ERRORS
-from detent.define.kind import check_name, seconds
 from detent.define.page import kind_of
 from detent.define.plan import ENDS, Plan
 from detent.define.shape import Fields, fields
+from detent.define.value_check import check_name, seconds
 
 STATES_MAX = 2_000
 

@@ -9,15 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detent.core.deed import Effect
+from detent.core.effect import Effect
 from detent.core.machine import Limits, Machine
 from detent.define.child import Shelf
-from detent.define.deed import is_irreversible
 from detent.define.document import Document, Route, read_document, read_file
 from detent.define.grammar import GRAMMAR_VERSION
 from detent.define.handler import catch, handlers
 from detent.define.hole import tell
-from detent.define.kind import NAME_MAX, mended, seconds
+from detent.define.irreversible import is_irreversible
 from detent.define.lint import lint, lint_names
 from detent.define.page import Page
 from detent.define.plan import Plan, lean
@@ -26,6 +25,7 @@ from detent.define.proof import Proof, prove, together
 from detent.define.shape import Fields, fields
 from detent.define.state import declare, waits, work
 from detent.define.transition import transitions
+from detent.define.value_check import NAME_MAX, mended, seconds
 from detent.errors import DefinitionError, Part
 
 MAX_TRANSITIONS = 1000

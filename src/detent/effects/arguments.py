@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from detent.core.deed import EffectFailed
+from detent.core.effect import EffectFailed
 
 MISSING: Any = object()
 

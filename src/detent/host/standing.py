@@ -2,10 +2,10 @@
 
 import msgspec
 
-from detent.core.again import obstacle
 from detent.core.contract import Contract
 from detent.core.machine import Machine
 from detent.core.question import Question
+from detent.core.retry import obstacle
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.reading import Calling, OpenQuestion

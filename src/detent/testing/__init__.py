@@ -9,8 +9,8 @@ made up. Time jumps to the next alarm as soon as nothing else can happen, so a w
 """
 
 from detent.testing.case import Case, Step, read_cases, read_tools
-from detent.testing.rehearsal import Beat, Rehearsal, rehearse
-from detent.testing.story import (
+from detent.testing.case_run import Told, Verdict, crash_case, play, try_case, try_cases
+from detent.testing.crash_test import (
     Operator,
     Report,
     Story,
@@ -21,7 +21,7 @@ from detent.testing.story import (
     tell,
     tell_all,
 )
-from detent.testing.trial import Told, Verdict, crash_case, play, try_case, try_cases
+from detent.testing.dry_run import Beat, Rehearsal, rehearse
 from detent.testing.world import (
     WAYS_TO_FAIL,
     Deed,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from detent.core.contract import Contract
-from detent.core.deed import (
+from detent.core.effect import (
     Effect,
     EffectFailed,
     Kind,
@@ -28,7 +28,7 @@ from detent.core.status import Status
 from detent.host.embedded.clock import Alarm
 from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal import Batch, Journal
-from detent.host.embedded.live import Live
+from detent.host.embedded.loaded_run import Live
 from detent.host.embedded.writer import Done, InlineWriter
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.coding import crew
+from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.adapter import AGENTS, AgentWorker
 from detent.agents.coding.port import Assignment, Limits, Report
 from detent.agents.coding.settings import Settings, WorkerSettings

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from detent.agents.coding import crew, loop
+from detent.agents.coding import loop
+from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.port import Assignment, Limits, Report
 from detent.agents.coding.settings import Step, WorkerSettings, settings
 from detent.agents.coding.toolbox import NotAllowed, Toolbox, Tree

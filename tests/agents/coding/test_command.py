@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.coding import leash
+from detent.agents.coding import worker_process as leash
 from detent.agents.coding.command import CommandWorker
 from detent.agents.coding.port import Assignment, Limits, Report
 from detent.errors import DefinitionError

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from detent.agents.notebook.book import Book
 from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.machine import NOTEBOOK
+from detent.agents.notebook.notebook_state import Book
 from detent.agents.notebook.script import settled
 from detent.agents.notebook.service import Notebooks
 from detent.core.history import Entry

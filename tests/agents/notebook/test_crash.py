@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.notebook.book import Book
 from detent.agents.notebook.brief import Brief
 from detent.agents.notebook.jupyter import Kernel, Kernels
 from detent.agents.notebook.machine import NOTEBOOK
+from detent.agents.notebook.notebook_state import Book
 from detent.agents.notebook.service import Notebooks
 from detent.core.run import Run
-from detent.host.embedded.reader import entries, open_journal
+from detent.host.embedded.replay import entries, open_journal
 from detent.testing.world import World
 from tests.agents.notebook.studio import RUN, code, script, studio, text
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from detent.agents.notebook.advice import Advice
-from detent.agents.notebook.book import Book
 from detent.agents.notebook.cell import Cell, Output
 from detent.agents.notebook.focus import focused, patterns_of, strategies
 from detent.agents.notebook.location import Location
+from detent.agents.notebook.notebook_state import Book
 from detent.agents.notebook.pattern import searched
 from detent.agents.notebook.template import Template, template_of
 from detent.agents.notebook.view import CONTEXT_MAX, observe, whole

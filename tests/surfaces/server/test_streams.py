@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from detent.surfaces.server.progress_feed import Spoken
 from detent.surfaces.server.setting import Limits, Settings
-from detent.surfaces.server.voice import Spoken
 from tests.surfaces.server.stage import Stage, stage
 
 TICKS = 400

@@ -21,7 +21,8 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.coding import leash, stream
+from detent.agents.coding import stream
+from detent.agents.coding import worker_process as leash
 from detent.agents.coding.port import Assignment, Hear, Report, Word
 from detent.agents.coding.settings import WORKER_LITTER, WorkerSettings
 from detent.effects.llm.model import Reply

@@ -10,7 +10,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 
-from detent.agents.coding import leash
+from detent.agents.coding import worker_process as leash
 from detent.agents.coding.port import Assignment, Hear, Report
 from detent.agents.coding.settings import FILE, WorkerSettings
 from detent.errors import DefinitionError

@@ -11,9 +11,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import check, crew, leash, lifecycle, mending, plan, projection, prompt
+from detent.agents.coding import check, lifecycle, mending, plan, projection, prompt
+from detent.agents.coding import worker_process as leash
+from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.evidence import Evidence
-from detent.agents.coding.guard import Guard
+from detent.agents.coding.git_backup import Guard
 from detent.agents.coding.job import FINAL, Job, job_of, noted, put
 from detent.agents.coding.lifecycle import Seen
 from detent.agents.coding.planning import digest_of, write_plan
@@ -21,7 +23,7 @@ from detent.agents.coding.port import Assignment, Report, limits_of, used
 from detent.agents.coding.settings import Step
 from detent.agents.coding.stage import Stage, folder_of, now, staged
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, effect
+from detent.core.effect import EffectFailed, Outcome, effect
 from detent.effects import process
 from detent.errors import Refused
 

@@ -12,12 +12,12 @@ from typing import Any, cast
 
 import msgspec
 
-from detent.agents.coding import leash
+from detent.agents.coding import worker_process as leash
 from detent.agents.coding.port import Assignment, Hear, Report, Word
 from detent.agents.coding.settings import WorkerSettings
 from detent.agents.coding.toolbox import Toolbox, cut
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome
+from detent.core.effect import EffectFailed, Outcome
 from detent.effects.llm import Tool, chosen, llm
 from detent.effects.llm.price import unkept
 from detent.effects.llm.settings import HOW

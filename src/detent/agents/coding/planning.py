@@ -7,13 +7,15 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import crew, leash, mending, plan, projection, prompt, reading
+from detent.agents.coding import mending, plan, projection, prompt, reading
+from detent.agents.coding import worker_process as leash
+from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.job import Blocked, Job, Planned, noted
 from detent.agents.coding.planner import FilePlanner, SinglePlanner, WorkerPlanner, refusal, said_by
 from detent.agents.coding.port import Brief, Draft, Planner, limits_of, used
 from detent.agents.coding.stage import Stage, now, staged
 from detent.core.contract import Contract
-from detent.core.deed import Outcome, effect
+from detent.core.effect import Outcome, effect
 from detent.core.question import Question
 from detent.errors import DetentError, Refused
 

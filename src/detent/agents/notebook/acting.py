@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from detent.agents.notebook.action import code_cell
-from detent.agents.notebook.book import Book
 from detent.agents.notebook.caution import risks
 from detent.agents.notebook.cell import Cell, Output, metadata_of
 from detent.agents.notebook.content import action_of, code_of
 from detent.agents.notebook.debug import repaired
-from detent.agents.notebook.kernel import limits, outputs_of, told, variable_changes
+from detent.agents.notebook.kernels import limits, outputs_of, told, variable_changes
+from detent.agents.notebook.notebook_state import Book
 from detent.agents.notebook.planning import consent
 from detent.agents.notebook.store import CellNotFound, ScriptStore
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome, PartialFailure
+from detent.core.effect import EffectFailed, Outcome, PartialFailure
 from detent.core.progress import voice
 from detent.core.question import Question
 

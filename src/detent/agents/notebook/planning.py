@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.agents.notebook.advice import Advice
-from detent.agents.notebook.book import Book
-from detent.agents.notebook.kernel import judged, questions
+from detent.agents.notebook.kernels import judged, questions
 from detent.agents.notebook.machine import PLANNER_FAILED
+from detent.agents.notebook.notebook_state import Book
 from detent.agents.notebook.port import PlannerFailed
 from detent.agents.notebook.template import default_template
 from detent.agents.notebook.view import feedback, goal, observe
 from detent.core.contract import Contract
-from detent.core.deed import EffectFailed, Outcome
+from detent.core.effect import EffectFailed, Outcome
 from detent.core.progress import say
 from detent.core.question import Question
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from detent.agents.notebook.acting import Acting, confirm, go_on, record
 from detent.agents.notebook.action import registry as every_action
-from detent.agents.notebook.book import Book
 from detent.agents.notebook.declared import DECLARED
 from detent.agents.notebook.generating import generate
-from detent.agents.notebook.kernel import Bench
+from detent.agents.notebook.kernels import Bench
+from detent.agents.notebook.notebook_state import Book
 from detent.agents.notebook.planning import Planning
 from detent.agents.notebook.port import Advisers
 from detent.agents.notebook.registry import ActionRegistry
 from detent.core.contract import Contract
-from detent.core.deed import Effect, EffectFailed, Outcome
+from detent.core.effect import Effect, EffectFailed, Outcome
 from detent.errors import Refused
 from detent.host.opening import open_reader
 from detent.kit.agent import Surroundings

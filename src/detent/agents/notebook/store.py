@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from detent.agents.notebook.book import Book
 from detent.agents.notebook.cell import Cell, cell_id
+from detent.agents.notebook.notebook_state import Book
 from detent.agents.notebook.registry import ActionRegistry, Handler, settled
 from detent.core.value import digest
 

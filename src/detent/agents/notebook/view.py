@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.notebook.book import FSM_MAX, Book
 from detent.agents.notebook.cell import Cell, Output
+from detent.agents.notebook.notebook_state import FSM_MAX, Book
 from detent.agents.notebook.template import wire
 
 CONTEXT_MAX = 18_600  # characters of effects and variables together

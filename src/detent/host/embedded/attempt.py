@@ -12,16 +12,15 @@ from msgspec.structs import replace
 
 from detent.core import progress
 from detent.core.contract import Contract, Failure
-from detent.core.deed import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
+from detent.core.effect import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
 from detent.core.events import HOLD, ContractMoved, Signalled
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.embedded.child import awaiting, child_id, child_machine
-from detent.host.embedded.crew import Crew
 from detent.host.embedded.doubt import Doubts, owned
-from detent.host.embedded.live import Live
+from detent.host.embedded.loaded_run import Live
 from detent.host.embedded.outcome import (
     Doubt,
     Limit,
@@ -34,6 +33,7 @@ from detent.host.embedded.outcome import (
     said,
 )
 from detent.host.embedded.secret import NONE, Secrets, hide, named
+from detent.host.embedded.task_pool import Crew
 
 if TYPE_CHECKING:
     from detent.host.embedded.part import ChildHost

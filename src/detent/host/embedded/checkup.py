@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from detent.host.embedded.knock import is_answering
+from detent.host.embedded.handover_client import is_answering
 from detent.host.embedded.lock import holder, is_held
 from detent.host.reading import Checkup
 

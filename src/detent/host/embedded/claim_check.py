@@ -15,7 +15,7 @@ from detent.core.status import Status
 from detent.errors import JournalError, ReplayError
 from detent.host.embedded.claim import OPEN, kept, place_of
 from detent.host.embedded.journal import CLAIMS, Batch, Claim, Journal, Record
-from detent.host.embedded.live import beginning, replay
+from detent.host.embedded.loaded_run import beginning, replay
 
 RUNS_MAX = 1_000_000
 Place = tuple[str, str]

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from detent.core.contract import Contract
-from detent.core.deed import Effect, EffectFailed, PartialFailure, StillRunning
+from detent.core.effect import Effect, EffectFailed, PartialFailure, StillRunning
 from detent.core.events import EVIDENCE, ContractMoved, Signalled
 from detent.core.status import Status
 from detent.errors import NotWaiting
 from detent.host.embedded.claim import was_redone
-from detent.host.embedded.live import Live
+from detent.host.embedded.loaded_run import Live
 from detent.host.embedded.outcome import (
     Doubt,
     Limit,

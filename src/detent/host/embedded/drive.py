@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, assert_never
 
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import Contract
-from detent.core.deed import Effect
+from detent.core.effect import Effect
 from detent.core.engine import advance
 from detent.core.events import CANCEL, ContractMoved, Event
 from detent.core.history import Entry
@@ -28,12 +28,12 @@ from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.live import Kept, Live, load
+from detent.host.embedded.loaded_run import Kept, Live, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
+from detent.host.embedded.policy_check import Rulings
 from detent.host.embedded.projector import ProjectionRow
-from detent.host.embedded.ruling import Rulings
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
 from detent.host.port import FindEffects

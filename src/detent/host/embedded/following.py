@@ -7,7 +7,7 @@ from typing import Protocol
 
 from detent.core.history import Entry
 from detent.core.run import Run
-from detent.host.embedded import reader
+from detent.host.embedded import replay as reader
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.tail import Bell, Watched
 from detent.host.standing import Standing

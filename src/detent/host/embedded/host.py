@@ -20,9 +20,9 @@ from detent.host.embedded.child import CHILD, declarations
 from detent.host.embedded.claim_check import differences, repair, right_holders
 from detent.host.embedded.drive import Drive
 from detent.host.embedded.journal import Batch, genesis
-from detent.host.embedded.live import Live, load, origin, seq_at
-from detent.host.embedded.reader import find
+from detent.host.embedded.loaded_run import Live, load, origin, seq_at
 from detent.host.embedded.recovery import take_up
+from detent.host.embedded.replay import find
 from detent.host.embedded.retention import prune
 from detent.host.embedded.writer import Nobody
 from detent.host.reading import Summary

@@ -18,8 +18,8 @@ from detent.core.events import Event
 from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
-from detent.host.embedded.file import MIGRATIONS, lacking, open_reading, open_writing, roll_back
-from detent.host.embedded.runway import Runway
+from detent.host.embedded.schema import MIGRATIONS, lacking, open_reading, open_writing, roll_back
+from detent.host.embedded.wal_preallocation import Runway
 from detent.host.reading import Note, OpenQuestion, Summary
 
 RECORD_MAX = 32 * 1024 * 1024  # bytes of one event

@@ -12,14 +12,15 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, Unknown
-from detent.host.embedded import family, reader, retention
+from detent.host.embedded import family, retention
+from detent.host.embedded import replay as reader
 from detent.host.embedded.claim_check import differences
-from detent.host.embedded.file import VERSION
 from detent.host.embedded.following import Following, Watching
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
-from detent.host.embedded.live import Kept, Live, load, seq_at
+from detent.host.embedded.loaded_run import Kept, Live, load, seq_at
 from detent.host.embedded.projector import Memory, Projector
+from detent.host.embedded.schema import VERSION
 from detent.host.embedded.tail import Tail
 from detent.host.embedded.transcript import transcript
 from detent.host.projection import P, Why

@@ -9,11 +9,11 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from detent.core.consequence import Taken
 from detent.core.contract import Contract
-from detent.core.deed import Effect
+from detent.core.effect import Effect
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.taken import Taken
 from detent.host.embedded.clock import Clock
 from detent.host.embedded.journal import Batch, Journal
 from detent.host.embedded.outcome import said

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from detent.core.deed import Effect
+from detent.core.effect import Effect
 from detent.core.events import ContractMoved, Event
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.live import Live
+from detent.host.embedded.loaded_run import Live
 
 
 class Mover(Protocol):

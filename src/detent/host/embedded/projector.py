@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 from detent.core.history import Entry
 from detent.errors import JournalError
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.live import Kept, engine
-from detent.host.embedded.reader import Follower
+from detent.host.embedded.loaded_run import Kept, engine
+from detent.host.embedded.replay import Follower
 from detent.host.embedded.tail import Tail
 from detent.host.projection import P, Projection
 from detent.host.reading import Summary

@@ -14,7 +14,7 @@ from detent.errors import DetentError
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import awaiting
 from detent.host.embedded.family import children, family
-from detent.host.embedded.live import Live
+from detent.host.embedded.loaded_run import Live
 from detent.host.embedded.outcome import run_again
 from detent.host.embedded.part import Performer
 

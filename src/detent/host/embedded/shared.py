@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
-from detent.core.deed import Effect
+from detent.core.effect import Effect
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
@@ -23,10 +23,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer, Refused
-from detent.host.embedded.door import Door
-from detent.host.embedded.host import EmbeddedHost
-from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.knock import (
+from detent.host.embedded.handover_client import (
     ANSWER_S,
     PAUSE_S,
     PERHAPS,
@@ -39,6 +36,9 @@ from detent.host.embedded.knock import (
     result_of,
     run_of,
 )
+from detent.host.embedded.handover_socket import Door
+from detent.host.embedded.host import EmbeddedHost
+from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.lock import Lock
 from detent.host.port import FindEffects
 from detent.host.reading import Query, Summary

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from detent.core.again import obstacle
 from detent.core.contract import Failure
+from detent.core.retry import obstacle
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError

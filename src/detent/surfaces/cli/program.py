@@ -21,7 +21,7 @@ COMMANDS = {
     "init": "beginning",
     "run": "start",
     "validate": "start",
-    "test": "trial",
+    "test": "case_run",
     "graph": "drawing",
     "signal": "control",
     "approve": "answering",
@@ -42,7 +42,7 @@ COMMANDS = {
     "schema": "beginning",
     "mcp": "protocol",
     "prune": "pruning",
-    "doctor": "health",
+    "doctor": "doctor",
     "completion": "about",
     "version": "about",
 }

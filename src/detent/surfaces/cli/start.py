@@ -50,7 +50,7 @@ def run(  # one argument per option
     values = assigned(pairs, base, [name for name, schema in wanted.items() if schema.get("type") == "string"])
     _check_given(definition, values)
     if is_dry:
-        from detent.surfaces.cli.rehearsal import rehearsed
+        from detent.surfaces.cli.dry_run import rehearsed
 
         return rehearsed(caller, definition, values, answers, by)
     return interrupt.run(_run(caller, definition, values, run_id, by))

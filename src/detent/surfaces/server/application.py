@@ -32,9 +32,10 @@ from detent.errors import (
 )
 from detent.kit.http.route import Call, Route, bare
 from detent.kit.http.trouble import AlreadyDecided, BadRequest
-from detent.surfaces.server import agent, openapi, page, table
+from detent.surfaces.server import mcp_mount as agent
+from detent.surfaces.server import openapi, page, table
 from detent.surfaces.server.gate import Gate
-from detent.surfaces.server.room import Room
+from detent.surfaces.server.server_context import Room
 from detent.surfaces.server.shape import Detail, Trouble
 
 TYPES: list[tuple[type[DetentError], int, str]] = [

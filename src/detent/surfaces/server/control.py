@@ -15,8 +15,8 @@ from detent.kit.http.route import Call, Route
 from detent.kit.http.trouble import AlreadyDecided
 from detent.surfaces.server import shape
 from detent.surfaces.server.history import deeds_of
-from detent.surfaces.server.room import Room
 from detent.surfaces.server.run import run_id_of, standing
+from detent.surfaces.server.server_context import Room
 
 LOOK_BACK = 500  # events read at once to find out who was first
 

@@ -16,7 +16,7 @@ from detent.kit.http.route import Call, Route
 from detent.surfaces.server import shape
 from detent.surfaces.server.graph import Graph, drawing, laid_out
 from detent.surfaces.server.library import Entry, shown
-from detent.surfaces.server.room import Room
+from detent.surfaces.server.server_context import Room
 
 
 class Flaw(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from detent.surfaces.server import shape, view
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
 if TYPE_CHECKING:
-    from detent.surfaces.server.room import Room
+    from detent.surfaces.server.server_context import Room
 
 LIST_PAUSE_S = 0.02  # between two messages of the list, and so much more for every stream they must be written to:
 LIST_PAUSE_EACH_S = 0.0005

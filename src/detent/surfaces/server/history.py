@@ -20,7 +20,7 @@ from detent.host.port import Reader
 from detent.kit.http.route import Call, Route
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.graph import Graph, GraphQuery, drawing, graph, picture_of
-from detent.surfaces.server.room import Room
+from detent.surfaces.server.server_context import Room
 
 PAGE_BYTES = 2 * 1024 * 1024  # a page of events ends here, however few they are
 EXPORT_PAGE = 200

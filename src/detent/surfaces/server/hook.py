@@ -15,7 +15,7 @@ from detent.core.value import plain
 from detent.errors import DetentError
 from detent.kit.http.route import Call, Route
 from detent.kit.http.trouble import BadRequest
-from detent.surfaces.server.room import Room
+from detent.surfaces.server.server_context import Room
 from detent.surfaces.server.setting import Hook, secret
 from detent.surfaces.server.signature import HEADER, problem
 

@@ -18,7 +18,7 @@ from detent.host.reading import Calling, OpenQuestion
 from detent.host.standing import Standing, question_of
 from detent.kit.http.asked import Asked, Count
 from detent.kit.http.route import Call, Route
-from detent.surfaces.server.room import Room
+from detent.surfaces.server.server_context import Room
 
 RUNS_MAX = 2000  # runs looked at for one inbox
 

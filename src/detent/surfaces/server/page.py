@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from detent.surfaces.server.room import Room
+from detent.surfaces.server.server_context import Room
 
 PACKED = Path(__file__).parent / "page"
 BUILT = Path(__file__).parents[4] / "web" / "dist"

@@ -16,7 +16,7 @@ from detent.host.standing import Standing
 from detent.kit.http.route import Call, Route
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape, view
-from detent.surfaces.server.room import Room
+from detent.surfaces.server.server_context import Room
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
 

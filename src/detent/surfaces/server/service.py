@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from detent.core.deed import Effect
+from detent.core.effect import Effect
 from detent.errors import Refused
 from detent.host import open_host
 from detent.host.port import FindEffects
-from detent.surfaces.server.agent import agents_welcome
 from detent.surfaces.server.application import application
 from detent.surfaces.server.gate import HEAD_BYTES, Gate
 from detent.surfaces.server.library import Library
-from detent.surfaces.server.room import Room, open_room
+from detent.surfaces.server.mcp_mount import agents_welcome
+from detent.surfaces.server.server_context import Room, open_room
 from detent.surfaces.server.setting import Settings
 from detent.surfaces.server.webhook import Courier, sender
 

@@ -11,7 +11,7 @@ from detent.kit.http.route import Call, Route
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.doubt import Doubt, Settled, chosen, open_doubts, settle
 from detent.surfaces.server import shape
-from detent.surfaces.server.room import Room
+from detent.surfaces.server.server_context import Room
 
 AT_ONCE = 1000  # runs asked about in one query
 

@@ -17,7 +17,7 @@ from detent.kit.http.sse import BEAT, Stream, message
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape
 from detent.surfaces.server.feed import Frame, frame_of, list_frame
-from detent.surfaces.server.room import Room
+from detent.surfaces.server.server_context import Room
 
 
 async def run_events(room: Room, call: Call) -> Response:

@@ -2,7 +2,8 @@
 
 from detent.kit.agent import all_agents
 from detent.kit.http.route import Route
-from detent.surfaces.server import control, definition, history, hook, inbox, run, settling, stream, workshop
+from detent.surfaces.server import control, definition, history, hook, inbox, run, settling, stream
+from detent.surfaces.server import mcp_routes as workshop
 
 PARTS = (run, control, history, inbox, settling, definition, stream, hook, workshop)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.deed import Effect, EffectFailed, Outcome, PartialFailure, effect
+from detent.core.effect import Effect, EffectFailed, Outcome, PartialFailure, effect
 from detent.core.machine import Action, Machine, Retry, table
 from detent.core.status import TERMINAL, Status
 from detent.errors import DetentError
@@ -25,7 +25,7 @@ from detent.surfaces.server.setting import Settings, Webhook, secret
 from detent.surfaces.server.signature import HEADER, signed
 
 if TYPE_CHECKING:
-    from detent.surfaces.server.room import Room
+    from detent.surfaces.server.server_context import Room
 
 EFFECT = "detent.webhook"
 TIMEOUT_S = 20.0

@@ -14,10 +14,10 @@ from detent.agents.assistant import Execution, Ledger, checked_session, from_cli
 from detent.agents.assistant.conversation import begin, history, ledger_of, ledgers, own_effects, settings_of, tools_of
 from detent.agents.assistant.form import DISPLAY
 from detent.agents.assistant.request import answer_of, form_of, problems
-from detent.agents.assistant.routes.stream import told
+from detent.agents.assistant.routes.legacy_chat_stream import told
 from detent.agents.assistant.view import snapshot, timeline, topology
 from detent.core.contract import Contract
-from detent.core.deed import Effect
+from detent.core.effect import Effect
 from detent.core.events import ContractMoved
 from detent.core.status import Status
 from detent.errors import DefinitionError, NotWaiting, Refused, Unknown

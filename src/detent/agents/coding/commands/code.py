@@ -9,8 +9,9 @@ from typing import Any
 import click
 import msgspec
 
-from detent.agents.coding import crew, detection, lease, planning, projection, reading
+from detent.agents.coding import detection, lease, planning, projection, reading
 from detent.agents.coding import settings as configuration
+from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.commands import look as codelook
 from detent.agents.coding.commands import move as codemove
 from detent.agents.coding.commands.job import SOURCE, Desk, asked

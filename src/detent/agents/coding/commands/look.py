@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from detent.agents.coding import archive as archives
-from detent.agents.coding import crew, detection, lease
+from detent.agents.coding import detection, lease
 from detent.agents.coding import settings as configuration
+from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.commands.job import Desk
 from detent.agents.coding.job import job_of
 from detent.core.status import Status

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from detent.agents.notebook.book import Book
 from detent.agents.notebook.cell import Notebook
 from detent.agents.notebook.machine import NOTEBOOK
+from detent.agents.notebook.notebook_state import Book
 from detent.errors import Refused
 from detent.host.reading import Summary
 from detent.kit.language import _

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from detent.agents.notebook.book import Book
 from detent.agents.notebook.content import gist, peek
+from detent.agents.notebook.notebook_state import Book
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
 from detent.kit.language import _

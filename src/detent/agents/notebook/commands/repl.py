@@ -16,7 +16,7 @@ from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.commands.file import notebooks, read_book, write
 from detent.agents.notebook.commands.notebook import DRIVEN_BY, _planner, dumps
 from detent.agents.notebook.commands.progress import telling
-from detent.agents.notebook.kernel import outputs_of
+from detent.agents.notebook.kernels import outputs_of
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.service import Notebooks
 from detent.agents.notebook.view import observe

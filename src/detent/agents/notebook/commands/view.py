@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from detent.agents.notebook.book import Book
 from detent.agents.notebook.commands.file import FORMS, notebooks, read_book, rendered, write
 from detent.agents.notebook.export.part import has_bar
+from detent.agents.notebook.notebook_state import Book
 from detent.agents.notebook.view import cell_wire, observe
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit

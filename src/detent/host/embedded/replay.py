@@ -11,7 +11,7 @@ from detent.core.status import Status
 from detent.errors import JournalError, Refused, ReplayError, Unknown
 from detent.host.embedded.claim_check import Tally, check_run
 from detent.host.embedded.journal import Journal, Record
-from detent.host.embedded.live import Point, beginning, load, replay
+from detent.host.embedded.loaded_run import Point, beginning, load, replay
 from detent.host.reading import Deed, Proof
 
 NO_DEEDS = ("ask", "wait")  # the engine's own

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from detent.core import lane
 from detent.core.chart import Work
 from detent.core.contract import Contract
-from detent.core.deed import Declared
-from detent.core.draft import Draft
+from detent.core.effect import Declared
 from detent.core.events import RULES, Signalled, Started
 from detent.core.route import enter
 from detent.core.run import Lane, Run
 from detent.core.status import Status
+from detent.core.working_copy import Draft
 from detent.errors import EventRefused, Refused
 
 # How a new fork begins, written into its first event. A fork of 0.1 names none and keeps to those of its day:

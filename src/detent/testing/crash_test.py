@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detent.core.again import obstacle
 from detent.core.contract import Contract
 from detent.core.machine import Machine
 from detent.core.question import Question
+from detent.core.retry import obstacle
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.reader import verify
+from detent.host.embedded.replay import verify
 from detent.testing.world import WAYS_TO_FAIL, Stuck, VirtualClock, World, simulate
 
 ROUNDS_MAX = 200

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from detent.core.consequence import Taken
 from detent.core.engine import advance
 from detent.core.events import Event, migrated_to
-from detent.core.graft import FORK_RULES
+from detent.core.fork_migrate import FORK_RULES
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.taken import Taken
 from detent.errors import DetentError, JournalError, Refused, ReplayError, Unknown
 from detent.host.embedded.journal import Batch, Journal, Record, chain, encode, genesis
 from detent.host.standing import question_of

@@ -7,13 +7,13 @@ to the same run, commands and story, byte for byte; it only looks at everything 
 from detent.core import route
 from detent.core.attempt import open_contract
 from detent.core.branch import record
-from detent.core.draft import Draft
+from detent.core.consequence import Taken
 from detent.core.events import ContractMoved
 from detent.core.lane import WHOLE
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.taken import Taken
+from detent.core.working_copy import Draft
 from detent.errors import ExpressionError, Refused
 
 

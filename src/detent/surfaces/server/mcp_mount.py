@@ -10,7 +10,7 @@ from pathlib import Path
 
 from starlette.routing import BaseRoute
 
-from detent.surfaces.server.room import Room
+from detent.surfaces.server.server_context import Room
 
 PATH = "/mcp"
 ROUTES = "mcp"  # where the room keeps them

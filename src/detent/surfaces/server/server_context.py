@@ -10,8 +10,8 @@ from detent.errors import Unknown
 from detent.host.port import OpenHost
 from detent.host.reading import Summary
 from detent.surfaces.server.feed import Feeds
+from detent.surfaces.server.progress_feed import Voices
 from detent.surfaces.server.setting import Settings
-from detent.surfaces.server.voice import Voices
 
 if TYPE_CHECKING:
     from detent.surfaces.server.library import Library

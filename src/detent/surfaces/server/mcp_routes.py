@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from detent.core.deed import EffectFailed
+from detent.core.effect import EffectFailed
 from detent.effects.mcp.catalogue import kept, kind_of
 from detent.effects.mcp.config import NAME, Resolver, ServerConfig
 from detent.effects.mcp.servers import FOLDER
@@ -16,7 +16,7 @@ from detent.errors import Unknown
 from detent.kit.http.asked import Asked
 from detent.kit.http.route import Call, Route
 from detent.kit.tools import configured_servers
-from detent.surfaces.server.room import Room
+from detent.surfaces.server.server_context import Room
 
 TAIL_MAX = 256 * 1024
 

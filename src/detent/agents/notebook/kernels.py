@@ -7,9 +7,9 @@ repeat policy: `replay` yes, `once` and `skip` no.
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from detent.agents.notebook.book import Book
 from detent.agents.notebook.cell import Output
 from detent.agents.notebook.content import plain_text
+from detent.agents.notebook.notebook_state import Book
 
 if TYPE_CHECKING:
     from detent.agents.notebook.jupyter import Execution, Kernel, Kernels

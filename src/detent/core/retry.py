@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from detent.core import lane, route
 from detent.core.chart import INSTANT
 from detent.core.contract import Contract
-from detent.core.draft import Draft
 from detent.core.run import Lane, Run, Wreck
+from detent.core.working_copy import Draft
 from detent.errors import Refused
 
 

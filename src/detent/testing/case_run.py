@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from detent.core.deed import Effect, OutcomeUnknown
+from detent.core.effect import Effect, OutcomeUnknown
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
@@ -23,7 +23,7 @@ from detent.define.document import read_document, read_file
 from detent.define.policy import compile_policy
 from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
-from detent.host.embedded.reader import entries, verify
+from detent.host.embedded.replay import entries, verify
 from detent.testing.answer import judged
 from detent.testing.case import Case, Step, Tools, differences, read_cases
 from detent.testing.world import MortalHost, Stuck, VirtualLoop, World, simulate

@@ -27,7 +27,7 @@ from detent.errors import (
     ReplayError,
     Unknown,
 )
-from detent.host.embedded.door import LINE_MAX, PROTOCOL, address
+from detent.host.embedded.handover_socket import LINE_MAX, PROTOCOL, address
 from detent.host.embedded.lock import holder
 
 ANSWER_S = 5.0  # within which a holder that is alive says something

@@ -7,17 +7,17 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from detent.core.consequence import Taken
 from detent.core.contract import Contract
-from detent.core.deed import Effect
+from detent.core.effect import Effect
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.question import Question
 from detent.core.run import Run
-from detent.core.taken import Taken
 from detent.errors import Refused
-from detent.host.embedded.reader import entries
+from detent.host.embedded.replay import entries
 from detent.testing.case import Tools
-from detent.testing.trial import CASE_ROUNDS, INITIATOR, MOMENT_S, RUN, stub
+from detent.testing.case_run import CASE_ROUNDS, INITIATOR, MOMENT_S, RUN, stub
 from detent.testing.world import MortalHost, World, simulate
 
 ROUNDS_MAX = 1000

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from detent.core.chart import Condition, Place, Work
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
+from detent.core.consequence import Taken
 from detent.core.contract import MOVES, Contract, Deed, Failure
 from detent.core.events import Event, Signalled
 from detent.core.machine import Machine
 from detent.core.run import Lane, Run
 from detent.core.status import TERMINAL, Status
-from detent.core.taken import Taken
 from detent.errors import ExpressionError
 
 RECENT_MAX = 32
