@@ -9,6 +9,7 @@ from detent import (
     Abort,
     Ask,
     Command,
+    Consequence,
     Contract,
     ContractMoved,
     Declared,
@@ -22,7 +23,6 @@ from detent import (
     Signalled,
     Started,
     Status,
-    Taken,
     advance,
 )
 from detent.core.events import RULES
@@ -42,7 +42,7 @@ class Story:
         self.run = Run(id="r1")
         self.events: list[Event] = []
         self.commands: tuple[Command, ...] = ()
-        self.taken: tuple[Taken, ...] = ()
+        self.taken: tuple[Consequence, ...] = ()
         self.performed: list[str] = []
         self.at = 100.0
         effects = started.pop("effects", EFFECTS)

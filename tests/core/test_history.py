@@ -1,6 +1,6 @@
 """The trace: what each event of a run led to, told in the order it happened."""
 
-from detent import Action, Entry, Machine, Question, Retry, Run, Status, Taken, Transition, table, trace
+from detent import Action, Consequence, Entry, Machine, Question, Retry, Run, Status, Transition, table, trace
 from tests.core.story import Story
 
 ENDS = {"done": Status.COMPLETED, "failed": Status.FAILED}
@@ -47,7 +47,7 @@ def test_a_trace_tells_every_move_of_every_contract_and_who_made_it() -> None:
 def test_a_trace_tells_conditions_with_the_values_they_read() -> None:
     story = Story(MACHINE, {"amount": 5}).answer("pay", approved=True).succeed("pay", {"id": 1})
     condition = next(t for t in told(story)[-1].taken if t.kind == "condition")
-    assert condition == Taken(
+    assert condition == Consequence(
         "condition",
         subject="result.pay.success and context.amount > 3",
         value=True,
@@ -72,12 +72,12 @@ def test_a_trace_does_not_repeat_big_values() -> None:
 def test_a_trace_tells_transitions_caught_errors_logs_and_changes() -> None:
     story = Story(MACHINE, {"amount": 5}).answer("pay", approved=True).fail("pay", "tool_failure.exit", "code 1")
     first, _, last = told(story)
-    assert Taken("log", event="warn", subject="say", value="paying 5") in first.taken
+    assert Consequence("log", event="warn", subject="say", value="paying 5") in first.taken
     kinds = [t.kind for t in last.taken]
     assert kinds == ["contract", "caught", "transition", "transition", "set"]
-    assert last.taken[1] == Taken("caught", "a", "tool_failure.exit", "tidy", "code 1")
+    assert last.taken[1] == Consequence("caught", "a", "tool_failure.exit", "tidy", "code 1")
     assert [t.target for t in last.taken if t.kind == "transition"] == ["tidy", "failed"]
-    assert last.taken[-1] == Taken("set", subject="tidied", value=True)
+    assert last.taken[-1] == Consequence("set", subject="tidied", value=True)
 
 
 def test_a_trace_tells_when_the_next_attempt_will_be() -> None:

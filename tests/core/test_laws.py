@@ -19,6 +19,7 @@ from detent import (
     Await,
     Branch,
     Command,
+    Consequence,
     Contract,
     ContractMoved,
     Event,
@@ -32,7 +33,6 @@ from detent import (
     Signalled,
     Started,
     Status,
-    Taken,
     Transition,
     Wait,
     advance,
@@ -215,7 +215,7 @@ class Step(NamedTuple):
     event: Event
     run: Run
     commands: tuple[Command, ...]
-    taken: tuple[Taken, ...]
+    taken: tuple[Consequence, ...]
     refusal: Refused | None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detent.core.consequence import Taken
+from detent.core.consequence import Consequence
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.define.workflow import Workflow, load_workflow, read_workflow
@@ -25,7 +25,7 @@ class Played(NamedTuple):
     keys: tuple[str, ...]
     path: tuple[str, ...]  # the states entered, in order
     logs: tuple[tuple[str, Any], ...]  # (level, message)
-    taken: tuple[Taken, ...]
+    taken: tuple[Consequence, ...]
 
     @property
     def status(self) -> str:

@@ -15,7 +15,7 @@ from detent.core.effect import (
 )
 from detent.core.engine import advance
 from detent.core.events import ContractMoved, Event, Signalled, Started
-from detent.core.history import Entry, Taken, trace
+from detent.core.history import Consequence, Entry, trace
 from detent.core.machine import Action, Await, Branch, Limits, Machine, Retry, Transition, Wait, table
 from detent.core.question import Answer, Question
 from detent.core.run import Run
@@ -53,7 +53,7 @@ __all__ = [
     "Started",
     "Status",
     "StillRunning",
-    "Taken",
+    "Consequence",
     "Transition",
     "Wait",
     "Wake",

@@ -16,11 +16,11 @@ from detent.core.question import Answer, Question
 from detent.core.schema import problems
 from detent.core.status import Status
 from detent.core.value import digest
-from detent.core.working_copy import Draft
+from detent.core.working_copy import WorkingCopy
 from detent.errors import NotWaiting, Refused
 
 
-def suspended(draft: Draft, contract: Contract, event: ContractMoved, actor: str) -> None:
+def suspended(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
     """RUNNING → WAITING: the effect, the policy or a doubt asks first."""
     question = event.question or Question()
     # A doubt does not expire: closing it unanswered would forget that the deed may have been done.
@@ -41,7 +41,7 @@ def suspended(draft: Draft, contract: Contract, event: ContractMoved, actor: str
     )
 
 
-def resumed(draft: Draft, contract: Contract, event: ContractMoved, actor: str) -> None:
+def resumed(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
     """An answer to a waiting contract."""
     question = contract.question or Question()
     if question.reason == "callback":
@@ -75,7 +75,7 @@ def resumed(draft: Draft, contract: Contract, event: ContractMoved, actor: str) 
         _agreed(draft, contract, question, said, actor)
 
 
-def ruled(draft: Draft, event: Signalled) -> None:
+def ruled(draft: WorkingCopy, event: Signalled) -> None:
     """What a rule of the policy said about a contract: it goes on as it is, or others may answer its question."""
     contract = draft.contracts.get(str(event.data.get("contract_id")))
     if contract is None:
@@ -145,7 +145,7 @@ def arguments_schema(contract: Contract) -> dict[str, Any]:
     return {"type": "object", "properties": {key: {"type": kind} for key, kind in named.items() if kind}}
 
 
-def say_rule(draft: Draft, contract: Contract, said: Any) -> None:
+def say_rule(draft: WorkingCopy, contract: Contract, said: Any) -> None:
     """Note which rule decided what, for the trace."""
     if isinstance(said, dict) and said.get("rule"):
         draft.say("policy", event=str(said.get("decision", "")), subject=contract.id, value=said["rule"], values=said)
@@ -159,11 +159,11 @@ def answer_of(result: Any) -> Answer:
         raise Refused(f"the answer does not fit: {error}") from None
 
 
-def _is_agent(draft: Draft, name: str) -> bool:
+def _is_agent(draft: WorkingCopy, name: str) -> bool:
     return name in AGENTS or name.startswith("agent:") or name in (draft.run.id, f"run:{draft.run.id}")
 
 
-def _check_speaker(draft: Draft, contract: Contract, question: Question, said: Answer) -> None:
+def _check_speaker(draft: WorkingCopy, contract: Contract, question: Question, said: Answer) -> None:
     if _is_agent(draft, said.by):
         raise Refused(f"`{said.by}` is an agent, and an agent may not answer what it asks itself")
     if said.call_hash and said.call_hash != contract.call_hash:
@@ -177,7 +177,7 @@ def _check_speaker(draft: Draft, contract: Contract, question: Question, said: A
         raise Refused(f"`{said.by}` started this run and may not also answer it")
 
 
-def _check_consent(draft: Draft, contract: Contract, question: Question, said: Answer) -> None:
+def _check_consent(draft: WorkingCopy, contract: Contract, question: Question, said: Answer) -> None:
     if question.reason == "form":
         found = problems(question.schema, said.data)
         if found:
@@ -192,7 +192,7 @@ def _check_consent(draft: Draft, contract: Contract, question: Question, said: A
         raise Refused("the run is held and begins nothing new; release it first")
 
 
-def _agreed(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
+def _agreed(draft: WorkingCopy, contract: Contract, question: Question, said: Answer, actor: str) -> None:
     is_edited = contract.effect != "ask" and said.args is not None and said.args != contract.input
     if is_edited:
         _superseded(draft, contract, question, said, actor)
@@ -221,7 +221,7 @@ def _named(earlier: dict[str, Any]) -> str:
     return f"{earlier.get('run_id', '')} {earlier.get('contract_id', '')}" if earlier else ""
 
 
-def repeated(draft: Draft, event: Signalled) -> None:
+def repeated(draft: WorkingCopy, event: Signalled) -> None:
     """The same deed was done, or may have been: whoever answers the open question must know."""
     contract = draft.contracts.get(str(event.data.get("contract_id")))
     if contract is None or not contract.is_asking or contract.question is None:
@@ -232,7 +232,7 @@ def repeated(draft: Draft, event: Signalled) -> None:
     draft.contracts[contract.id] = replace(contract, question=question)
 
 
-def _used(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
+def _used(draft: WorkingCopy, contract: Contract, question: Question, said: Answer, actor: str) -> None:
     """The result of the earlier deed stands for a second one, which is not done."""
     if not question.earlier:
         raise Refused(
@@ -246,7 +246,7 @@ def _used(draft: Draft, contract: Contract, question: Question, said: Answer, ac
     attempt.finished(draft, draft.move(running, "succeed", actor, result=result))
 
 
-def _superseded(draft: Draft, contract: Contract, question: Question, said: Answer, actor: str) -> None:
+def _superseded(draft: WorkingCopy, contract: Contract, question: Question, said: Answer, actor: str) -> None:
     """Edited arguments make a new contract, approved by the editor alone; the old one is rejected."""
     work = draft.work(contract)
     running = draft.move(contract, "resume", actor, answers=(*contract.answers, said))
@@ -279,7 +279,7 @@ def _superseded(draft: Draft, contract: Contract, question: Question, said: Answ
     attempt.start(draft, new, work)
 
 
-def _rejected(draft: Draft, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
+def _rejected(draft: WorkingCopy, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
     _keep(draft, contract, said)
     running = draft.move(contract, "resume", actor, answers=(*contract.answers, said))
     who = f"{said.by or 'somebody'} said no" + (f": {said.comment}" if said.comment else "")
@@ -287,7 +287,7 @@ def _rejected(draft: Draft, contract: Contract, said: Answer, event: ContractMov
     attempt.finished(draft, draft.move(running, "reject", actor, error=error, result=said.result))
 
 
-def _settled(draft: Draft, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
+def _settled(draft: WorkingCopy, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
     """Somebody found out what nobody knew; beside what people had said about the deed only that it happened is kept."""
     if said.outcome == "not_happened" and event.actor != "evidence":
         _check_landed(draft, contract)
@@ -312,7 +312,7 @@ def _settled(draft: Draft, contract: Contract, said: Answer, event: ContractMove
         raise Refused("say `outcome`: happened (with `result`), not_happened (run it) or give_up")
 
 
-def _check_landed(draft: Draft, contract: Contract) -> None:
+def _check_landed(draft: WorkingCopy, contract: Contract) -> None:
     """As long as a request may still be under way, nobody can know that it did not happen."""
     until = contract.question.data.get("lands_until") if contract.question is not None else None
     if isinstance(until, int | float) and draft.at < until:
@@ -320,7 +320,7 @@ def _check_landed(draft: Draft, contract: Contract) -> None:
         raise Refused(f"the call of `{contract.id}` may still land for {left:.0f} s; look again then")
 
 
-def _called_back(draft: Draft, contract: Contract, event: ContractMoved, actor: str) -> None:
+def _called_back(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
     running = draft.move(contract, "resume", actor)
     if event.error is not None:
         attempt.finished(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
@@ -328,7 +328,7 @@ def _called_back(draft: Draft, contract: Contract, event: ContractMoved, actor: 
         attempt.succeeded(draft, running, event, actor)
 
 
-def expired(draft: Draft, contract: Contract) -> None:
+def expired(draft: WorkingCopy, contract: Contract) -> None:
     """Nobody answered, or the time of a sleep is over."""
     reason = contract.question.reason if contract.question else "approval"
     if reason == "timer":
@@ -364,12 +364,12 @@ EXPIRED = {
 }
 
 
-def _keep(draft: Draft, contract: Contract, said: Answer) -> None:
+def _keep(draft: WorkingCopy, contract: Contract, said: Answer) -> None:
     draft.put("answers", contract.action, msgspec.to_builtins(said))
     _patch(draft, contract, said)
 
 
-def _patch(draft: Draft, contract: Contract, said: Answer) -> None:
+def _patch(draft: WorkingCopy, contract: Contract, said: Answer) -> None:
     if not contract.is_adrift:
         for name, value in said.patch.items():
             draft.write(contract.lane, name, value)

@@ -13,7 +13,7 @@ from detent.core.branch import ended, leave, of_state, record
 from detent.core.budget import stops
 from detent.core.chart import Condition, Work
 from detent.core.check import is_effect_name
-from detent.core.consequence import Taken
+from detent.core.consequence import Consequence
 from detent.core.contract import Contract, Failure
 from detent.core.duration import seconds_of
 from detent.core.effect import Declared
@@ -22,7 +22,7 @@ from detent.core.machine import Action, Retry
 from detent.core.question import Question
 from detent.core.status import Status
 from detent.core.value import digest
-from detent.core.working_copy import Draft, told
+from detent.core.working_copy import WorkingCopy, told
 from detent.errors import ExpressionError, Refused
 
 NEVER_RETRIED = (
@@ -42,7 +42,9 @@ OWN_KINDS = {"wait": "pure", "ask": "pure", "child": "idempotent"}
 NOTHING: dict[str, Any] = {}
 
 
-def open_contract(draft: Draft, path: str, work: Work, before: Contract | None = None, due_at: float = 0.0) -> None:
+def open_contract(
+    draft: WorkingCopy, path: str, work: Work, before: Contract | None = None, due_at: float = 0.0
+) -> None:
     """Make the contract for an action and bring it as far as it goes without the outside world."""
     action = work.action
     scope = NOTHING if work.is_fixed else draft.scope(path)
@@ -97,12 +99,12 @@ def open_contract(draft: Draft, path: str, work: Work, before: Contract | None =
     draft.contracts[contract_id] = contract
     if is_free:
         draft.performing[contract_id] = "none"
-        draft.taken.append(Taken("contract", Status.PENDING, "start", Status.RUNNING, contract_id, "engine"))
+        draft.taken.append(Consequence("contract", Status.PENDING, "start", Status.RUNNING, contract_id, "engine"))
     elif not due_at and (not draft.held or effect in ("wait", "ask")):
         start(draft, contract, work)
 
 
-def kind_of(draft: Draft, work: Work, contract: Contract, given: dict[str, Any]) -> str:
+def kind_of(draft: WorkingCopy, work: Work, contract: Contract, given: dict[str, Any]) -> str:
     """The kind of a contract's call with other arguments than its author's."""
     known: Declared = draft.get("effects").get(contract.effect, UNDECLARED)
     return known.kind_of(given) if known.kind_by and not work.action.kind else contract.kind
@@ -127,7 +129,7 @@ def _resolved(effect: Any) -> str:
     return effect
 
 
-def _key(draft: Draft, work: Work, scope: dict[str, Any], contract_id: str, effect: str, kind: str,
+def _key(draft: WorkingCopy, work: Work, scope: dict[str, Any], contract_id: str, effect: str, kind: str,
          given: dict[str, Any], repeat: str) -> str:  # fmt: skip
     """The idempotency key: what the author says, else what the deed is (irreversible) or where it stands (others)."""
     if work.key is not None:
@@ -140,7 +142,7 @@ def _key(draft: Draft, work: Work, scope: dict[str, Any], contract_id: str, effe
     return deed_key(draft, contract_id, effect, given, repeat)
 
 
-def deed_key(draft: Draft, contract_id: str, effect: str, given: dict[str, Any], repeat: str) -> str:
+def deed_key(draft: WorkingCopy, contract_id: str, effect: str, given: dict[str, Any], repeat: str) -> str:
     """The key of an irreversible deed: the same call has the same key everywhere, unless it is repeated on purpose."""
     known: Declared = draft.get("effects").get(effect, UNDECLARED)
     key = f"{effect}:{digest(known.essence(given))}"
@@ -159,7 +161,7 @@ def _question(work: Work, scope: dict[str, Any], effect: str, repeat: str) -> Qu
     return None
 
 
-def start(draft: Draft, contract: Contract, work: Work) -> None:
+def start(draft: WorkingCopy, contract: Contract, work: Work) -> None:
     """PENDING → RUNNING, and on to WAITING where a question comes first."""
     question = contract.question
     if question is None or (contract.approved and contract.approved == contract.call_hash):
@@ -172,12 +174,12 @@ def start(draft: Draft, contract: Contract, work: Work) -> None:
         draft.move(running, "suspend", "engine", expires_at=expiry(draft, question))
 
 
-def expiry(draft: Draft, question: Question) -> float:
+def expiry(draft: WorkingCopy, question: Question) -> float:
     """Until when a question stands."""
     return draft.at + question.expires_s if question.expires_s else 0.0
 
 
-def perform(draft: Draft, contract: Contract, trigger: str, actor: str, **fields: Any) -> None:
+def perform(draft: WorkingCopy, contract: Contract, trigger: str, actor: str, **fields: Any) -> None:
     """Start or resume a contract for the host to carry out; once this is written, the world may have felt it."""
     holder = _holder(draft, contract) if contract.kind == "irreversible" else ""
     if holder:
@@ -192,7 +194,7 @@ def perform(draft: Draft, contract: Contract, trigger: str, actor: str, **fields
     draft.move(contract, trigger, actor, **fields)
 
 
-def _stopped(draft: Draft, action: str, effect: str) -> bool:
+def _stopped(draft: WorkingCopy, action: str, effect: str) -> bool:
     """Whether the budget does not let a call begin; then the work of the whole state is over."""
     failure = stops(draft, action, effect)
     if failure is not None:
@@ -201,7 +203,7 @@ def _stopped(draft: Draft, action: str, effect: str) -> bool:
     return failure is not None
 
 
-def _holder(draft: Draft, contract: Contract) -> str:
+def _holder(draft: WorkingCopy, contract: Contract) -> str:
     """The other open contract of this run that may be doing the same deed."""
     for other in draft.contracts.values():
         if other.key == contract.key and other.deed == "possible" and other.id != contract.id:
@@ -209,7 +211,7 @@ def _holder(draft: Draft, contract: Contract) -> str:
     return ""
 
 
-def _wait(draft: Draft, contract: Contract, work: Work) -> None:
+def _wait(draft: WorkingCopy, contract: Contract, work: Work) -> None:
     """RUNNING → WAITING for a signal or a time; an early signal, or no time at all, ends it at once."""
     seconds = work.duration or work.timeout
     try:
@@ -237,7 +239,7 @@ def _seconds(value: Any) -> float:
     return float(length)
 
 
-def awaits(draft: Draft, contract: Contract, signal: Signalled) -> bool:
+def awaits(draft: WorkingCopy, contract: Contract, signal: Signalled) -> bool:
     """Whether this contract is a wait that takes that signal."""
     if contract.effect != "wait" or contract.status is not Status.WAITING:
         return False
@@ -248,7 +250,7 @@ def awaits(draft: Draft, contract: Contract, signal: Signalled) -> bool:
     return any(draft.holds(match, scope) for match in conditions if match is not None)
 
 
-def take_signal(draft: Draft, contract: Contract, signal: Signalled) -> None:
+def take_signal(draft: WorkingCopy, contract: Contract, signal: Signalled) -> None:
     """A wait got what it waited for."""
     draft.changes["event"] = signal
     running = draft.move(contract, "resume", signal.by or "signal")
@@ -257,13 +259,13 @@ def take_signal(draft: Draft, contract: Contract, signal: Signalled) -> None:
     finished(draft, draft.move(running, "succeed", "engine", result=result, deed="done"))
 
 
-def slept(draft: Draft, contract: Contract) -> None:
+def slept(draft: WorkingCopy, contract: Contract) -> None:
     """The time of a sleep is over."""
     running = draft.move(contract, "resume", "timer")
     finished(draft, draft.move(running, "succeed", "timer", result={"slept": True}, deed="done"))
 
 
-def succeeded(draft: Draft, contract: Contract, event: ContractMoved, actor: str) -> None:
+def succeeded(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
     """RUNNING → COMPLETED, with what the effect wants to follow; one adrift has only its own end."""
     done = draft.move(contract, "succeed", actor, result=event.result, deed="done")
     if contract.is_adrift:
@@ -275,7 +277,7 @@ def succeeded(draft: Draft, contract: Contract, event: ContractMoved, actor: str
     finished(draft, done)
 
 
-def finished(draft: Draft, contract: Contract) -> None:
+def finished(draft: WorkingCopy, contract: Contract) -> None:
     """A contract has ended: keep what it gave and let its lane go on, try again, or fail."""
     path = contract.lane
     lane = draft.lanes.get(path)
@@ -296,7 +298,7 @@ def finished(draft: Draft, contract: Contract) -> None:
         ended(draft, path, failure)
 
 
-def _failed_result(draft: Draft, contract: Contract, failure: Failure) -> dict[str, Any]:
+def _failed_result(draft: WorkingCopy, contract: Contract, failure: Failure) -> dict[str, Any]:
     """What is kept of a call that failed: what it gave, with `success: false` and the error beside it."""
     said: dict[str, Any] = {"success": False, "error": {"type": failure.type, "message": failure.message}}
     given = contract.result
@@ -312,7 +314,7 @@ def _may_retry(contract: Contract, failure: Failure) -> bool:
     return not is_in_doubt and not any(failure.matches(kind) for kind in NEVER_RETRIED)
 
 
-def _again(draft: Draft, contract: Contract, work: Work, failure: Failure) -> bool:
+def _again(draft: WorkingCopy, contract: Contract, work: Work, failure: Failure) -> bool:
     """Begin the next attempt if the retry that is for this failure has one left."""
     retries = work.retries
     wanted = [n for n, one in enumerate(retries) if not one.on or any(failure.matches(kind) for kind in one.on)]
@@ -329,7 +331,7 @@ def _again(draft: Draft, contract: Contract, work: Work, failure: Failure) -> bo
     return True
 
 
-def _is_taken(draft: Draft, failure: Failure) -> bool:
+def _is_taken(draft: WorkingCopy, failure: Failure) -> bool:
     """Whether a row of the state, other than the last resort, would take this failure."""
     place, before = draft.place, draft.get("error")
     rows = [way for way in place.caught if failure.matches(way.row.error)]
@@ -349,7 +351,7 @@ def _holds(condition: Condition, scope: dict[str, Any]) -> bool:
         return False
 
 
-def _try_again(draft: Draft, contract: Contract, work: Work, retry: Retry, had: int) -> None:
+def _try_again(draft: WorkingCopy, contract: Contract, work: Work, retry: Retry, had: int) -> None:
     """The next attempt: same key, exponential delay, full jitter drawn from the run so that a replay agrees."""
     try:
         longest = min(retry.delay_s_max, retry.delay_s * retry.factor**had)

@@ -12,13 +12,13 @@ from detent.core.contract import Contract, Failure
 from detent.core.question import Question
 from detent.core.run import Lane
 from detent.core.status import Status
-from detent.core.working_copy import Draft
+from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
 
 ITEMS_MAX = 10_000
 
 
-def record(draft: Draft, path: str, action: str, result: Any) -> None:
+def record(draft: WorkingCopy, path: str, action: str, result: Any) -> None:
     """Keep an action's latest result, with `success` filled in where the effect did not say."""
     if not isinstance(result, dict):
         result = {"success": True} if result is None else {"value": result, "success": True}
@@ -31,7 +31,7 @@ def record(draft: Draft, path: str, action: str, result: Any) -> None:
         draft.put("results", action, result)
 
 
-def begin(draft: Draft, path: str, work: Work) -> bool:
+def begin(draft: WorkingCopy, path: str, work: Work) -> bool:
     """Begin an action's branches; True when there is nothing to do."""
     items: tuple[Any, ...] = ()
     total = len(work.branches)
@@ -63,7 +63,7 @@ def _total(lane: Lane, work: Work) -> int:
     return len(lane.items) or len(work.branches)
 
 
-def _spawn(draft: Draft, path: str, work: Work) -> None:
+def _spawn(draft: WorkingCopy, path: str, work: Work) -> None:
     """Begin as many branches as may go on at the same time."""
     lane = draft.lanes[path]
     upto = _total(lane, work)
@@ -78,7 +78,7 @@ def _spawn(draft: Draft, path: str, work: Work) -> None:
     draft.lanes[path] = replace(lane, spawned=upto)
 
 
-def ended(draft: Draft, path: str, failure: Failure | None) -> None:
+def ended(draft: WorkingCopy, path: str, failure: Failure | None) -> None:
     """A lane has come to its end; the state settles, or the branches may join."""
     if not path:
         draft.settled, draft.failure = True, failure
@@ -92,7 +92,7 @@ def ended(draft: Draft, path: str, failure: Failure | None) -> None:
     _join(draft, above, parent)
 
 
-def _join(draft: Draft, path: str, parent: Lane) -> None:
+def _join(draft: WorkingCopy, path: str, parent: Lane) -> None:
     """Look whether enough branches have ended, and go on if so."""
     work = draft.works(path)[parent.position]
     total = _total(parent, work)
@@ -119,7 +119,7 @@ def _join(draft: Draft, path: str, parent: Lane) -> None:
         _merge(draft, path, work, children, total)
 
 
-def folded(draft: Draft, path: str) -> Lane:
+def folded(draft: WorkingCopy, path: str) -> Lane:
     """A lane with its branches inside it, as they stand."""
     lane = draft.lanes[path]
     first = f"{path}/{draft.works(path)[lane.position].action.id}." if lane.spawned else ""
@@ -128,7 +128,7 @@ def folded(draft: Draft, path: str) -> Lane:
     return replace(lane, left=left) if left else lane
 
 
-def of_state(draft: Draft, path: str, failure: Failure) -> Failure:
+def of_state(draft: WorkingCopy, path: str, failure: Failure) -> Failure:
     """What the whole state would fail with if this failure of a lane were the last word on it."""
     while path:
         above = path.rpartition("/")[0]
@@ -147,7 +147,7 @@ def _branch_failure(work: Work, first: Lane) -> Failure:
     return Failure("branch_failed", message, {"branch": name, "causes": causes})
 
 
-def _merge(draft: Draft, path: str, work: Work, children: list[Lane], total: int) -> None:
+def _merge(draft: WorkingCopy, path: str, work: Work, children: list[Lane], total: int) -> None:
     """Bring the branches' values together in the order they were declared; two different values are an error."""
     written: dict[str, Any] = {}
     good = [c for c in children if c.is_ended and not c.is_failed]
@@ -167,7 +167,7 @@ def _merge(draft: Draft, path: str, work: Work, children: list[Lane], total: int
 
 
 def _keep_results(
-    draft: Draft, path: str, work: Work, children: list[Lane], total: int, is_failed: bool = False
+    draft: WorkingCopy, path: str, work: Work, children: list[Lane], total: int, is_failed: bool = False
 ) -> None:
     """Keep what each branch that has ended gave; those of a group that failed are kept as well."""
     gave = [_last(child) for child in children] + [None] * (total - len(children))
@@ -190,7 +190,7 @@ def _last(lane: Lane) -> Any:
     return next(reversed(lane.results.values())) if lane.is_ended and lane.results else None
 
 
-def leave(draft: Draft, above: str = "", actor: str = "engine") -> None:
+def leave(draft: WorkingCopy, above: str = "", actor: str = "engine") -> None:
     """Drop every lane whose path begins like this, stopping what they have under way."""
     if not above:
         draft.lanes.clear()
@@ -209,14 +209,14 @@ def _is_at_work(contract: Contract) -> bool:
     return contract.deed == "possible" if question is None else question.hears_no or question.reason == "callback"
 
 
-def in_doubt(draft: Draft, contract: Contract, actor: str) -> Contract:
+def in_doubt(draft: WorkingCopy, contract: Contract, actor: str) -> Contract:
     """Nobody has answered what an irreversible call asked, or will: only somebody who looks can say what happened."""
     running = draft.move(contract, "resume", actor)
     doubt = Question(f"`{contract.effect}` was called and never answered. Did it happen?", "outcome_unknown")
     return draft.move(running, "suspend", actor, question=doubt, expires_at=0.0)
 
 
-def abandon(draft: Draft, contract: Contract, actor: str) -> None:
+def abandon(draft: WorkingCopy, contract: Contract, actor: str) -> None:
     """End a contract nobody waits for any more; one that may have happened must still be settled."""
     if contract.status is Status.PENDING:
         contract = draft.move(contract, "start", actor)

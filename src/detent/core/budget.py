@@ -6,13 +6,13 @@ effect of which a call in this run has reported usage.
 
 from detent.core.contract import Contract, Failure
 from detent.core.effect import Declared
-from detent.core.working_copy import Draft
+from detent.core.working_copy import WorkingCopy
 
 EXCEEDED = "budget_exceeded"
 UNDECLARED = Declared()
 
 
-def count(draft: Draft, contract: Contract, usage: dict[str, float]) -> None:
+def count(draft: WorkingCopy, contract: Contract, usage: dict[str, float]) -> None:
     """Add what an attempt has used, and remember whose attempt it was."""
     total = dict(draft.run.usage)
     for name, amount in usage.items():
@@ -22,7 +22,7 @@ def count(draft: Draft, contract: Contract, usage: dict[str, float]) -> None:
         draft.changes["priced"] = (*draft.run.priced, contract.effect)
 
 
-def over(draft: Draft) -> str:
+def over(draft: WorkingCopy) -> str:
     """What is over its limit; empty when nothing is."""
     limits, total = draft.machine.limits, draft.get("usage")
     cost, tokens, unpriced = (total.get(name, 0) for name in ("cost_usd", "tokens", "unpriced_calls"))
@@ -38,7 +38,7 @@ def over(draft: Draft) -> str:
     return ""
 
 
-def stops(draft: Draft, action: str, effect: str) -> Failure | None:
+def stops(draft: WorkingCopy, action: str, effect: str) -> Failure | None:
     """The failure where a call may not begin, because it costs and a limit is reached."""
     usage, limits = draft.get("usage"), draft.machine.limits
     if not usage or draft.get("rules") < 2:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from detent.core.check import OWN_EFFECTS
-from detent.core.consequence import Taken
+from detent.core.consequence import Consequence
 from detent.core.expression import compile_condition, compile_template, is_constant, names
 from detent.errors import DefinitionError, Part
 
@@ -132,8 +132,8 @@ class Place:
         )
         # The engine's two fast roads, filled by the chart: signals that only change the state, and where an only action
         # leads when it went well: the state, its first action, and what is told of it.
-        self.plain: dict[str, tuple[str, tuple[Taken, ...]]] = {}
-        self.straight: tuple[str, Work, Taken] | None = None
+        self.plain: dict[str, tuple[str, tuple[Consequence, ...]]] = {}
+        self.straight: tuple[str, Work, Consequence] | None = None
 
 
 class Chart:
@@ -169,9 +169,9 @@ class Chart:
                 row = ways[0].row
                 is_simple = not (ways[0].when or row.then or row.is_kill)
                 if is_simple and self.places[row.target].is_idle:
-                    place.plain[event] = (row.target, (Taken("transition", state, event, row.target),))
+                    place.plain[event] = (row.target, (Consequence("transition", state, event, row.target),))
 
-    def _straight(self, state: str, place: Place) -> tuple[str, Work, Taken] | None:
+    def _straight(self, state: str, place: Place) -> tuple[str, Work, Consequence] | None:
         if len(place.work) != 1 or not place.onward or not _takes_time(place.work[0]):
             return None
         way = place.onward[0]
@@ -183,7 +183,7 @@ class Chart:
         first = target.work[0]
         if first.when or not _takes_time(first):
             return None
-        return way.row.target, first, Taken("transition", state, "", way.row.target)
+        return way.row.target, first, Consequence("transition", state, "", way.row.target)
 
 
 def _rows(machine: "Machine") -> dict[str, list[Row]]:

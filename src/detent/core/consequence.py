@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 
-class Taken(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class Consequence(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One thing an event led to.
 
     `transition`: source, event, target. `contract`: subject moved from source to target by event, done by actor.

@@ -11,7 +11,7 @@ from detent.core import fork_migrate as graft
 from detent.core import retry as again
 from detent.core import shortcut as straight
 from detent.core.commands import Command
-from detent.core.consequence import Taken
+from detent.core.consequence import Consequence
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.events import (
     CANCEL,
@@ -32,14 +32,14 @@ from detent.core.events import (
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.working_copy import Draft, remembered
+from detent.core.working_copy import WorkingCopy, remembered
 from detent.errors import EventRefused, NotWaiting, Refused
 
 INBOX_MAX = 1000
 ALARMS_MAX = 20
 
 
-def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Command, ...], tuple[Taken, ...]]:
+def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Command, ...], tuple[Consequence, ...]]:
     """Fold one event into a run; returns the run, what the host must do, and what happened."""
     if event.id and event.id in run.recent:
         return run, (), ()
@@ -50,16 +50,16 @@ def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Comman
         way = machine.chart.places[run.state].plain.get(event.name) if is_quiet and run.state else None
         if way is not None:
             return _moved_on(run, event, *way)
-        draft = Draft(machine, run, event)
+        draft = WorkingCopy(machine, run, event)
         _signalled(draft, event)
     elif type(event) is ContractMoved:
         straight_on = straight.taken(machine, run, event)
         if straight_on is not None:
             return straight_on.frozen()
-        draft = Draft(machine, run, event)
+        draft = WorkingCopy(machine, run, event)
         _moved(draft, event)
     elif type(event) is Started:
-        draft = Draft(machine, run, event)
+        draft = WorkingCopy(machine, run, event)
         _started(draft, event)
     else:
         raise Refused(f"{type(event).__name__} is not an event")
@@ -72,8 +72,8 @@ def _may_change_machine(run: Run, event: Event) -> bool:
 
 
 def _moved_on(
-    run: Run, event: Signalled, target: str, taken: tuple[Taken, ...]
-) -> tuple[Run, tuple[Command, ...], tuple[Taken, ...]]:
+    run: Run, event: Signalled, target: str, taken: tuple[Consequence, ...]
+) -> tuple[Run, tuple[Command, ...], tuple[Consequence, ...]]:
     """The fast road: a signal that only changes the state."""
     moved = replace(
         run,
@@ -90,7 +90,7 @@ def _moved_on(
     return moved, (), taken
 
 
-def _started(draft: Draft, event: Started) -> None:
+def _started(draft: WorkingCopy, event: Started) -> None:
     if draft.run.seq:
         raise EventRefused(draft.run.state, "started", draft.machine.accepts(draft.run.state))
     if event.rules > RULES:
@@ -117,7 +117,7 @@ def _started(draft: Draft, event: Started) -> None:
         route.enter(draft, draft.machine.initial)
 
 
-def _signalled(draft: Draft, event: Signalled) -> None:
+def _signalled(draft: WorkingCopy, event: Signalled) -> None:
     if not draft.run.seq:
         raise Refused(f"run {draft.run.id} has not started")
     if event.name.startswith("@"):
@@ -140,7 +140,7 @@ def _signalled(draft: Draft, event: Signalled) -> None:
     draft.changes["inbox"] = (*inbox, event)
 
 
-def _own(draft: Draft, event: Signalled) -> None:
+def _own(draft: WorkingCopy, event: Signalled) -> None:
     """The host's own signals."""
     if event.name == MIGRATE:
         graft.migrate(draft, event)
@@ -171,7 +171,7 @@ def _own(draft: Draft, event: Signalled) -> None:
         raise EventRefused(draft.state, event.name, draft.machine.accepts(draft.state))
 
 
-def _note_evidence(draft: Draft, event: Signalled) -> None:
+def _note_evidence(draft: WorkingCopy, event: Signalled) -> None:
     """What came of a call too late to decide anything; if it was done again meanwhile, that must not go unseen."""
     contract_id, said = str(event.data.get("contract_id", "")), str(event.data.get("said", ""))
     draft.say("evidence", subject=contract_id, event=said, value=event.data.get("result"))
@@ -182,7 +182,7 @@ def _note_evidence(draft: Draft, event: Signalled) -> None:
         )
 
 
-def _release(draft: Draft) -> None:
+def _release(draft: WorkingCopy) -> None:
     draft.held = False
     draft.changes["held_by"] = ""
     for contract in draft.run.contracts:
@@ -192,7 +192,7 @@ def _release(draft: Draft) -> None:
             attempt.start(draft, contract, draft.work(contract))
 
 
-def _wake(draft: Draft) -> None:
+def _wake(draft: WorkingCopy) -> None:
     """Let every timer that is due go off, oldest first; afterwards none that is due is left."""
     at, run = draft.at, draft.run
     limit = min((t for t in (run.deadline, run.state_deadline) if 0 < t <= at), default=at)
@@ -217,7 +217,7 @@ def _wake(draft: Draft) -> None:
         route.settle(draft, Failure("timeout.state", f"`{draft.state}` took too long"))
 
 
-def _moved(draft: Draft, event: ContractMoved) -> None:
+def _moved(draft: WorkingCopy, event: ContractMoved) -> None:
     contract = draft.contracts.get(event.contract_id)
     if contract is None:
         raise NotWaiting(f"contract `{event.contract_id}` of run {draft.run.id} is not open")
@@ -252,13 +252,13 @@ def _moved(draft: Draft, event: ContractMoved) -> None:
 FAILURES = {"fail": "tool_failure", "reject": "approval_rejected", "cancel": "cancelled"}
 
 
-def _start(draft: Draft, contract: Contract) -> None:
+def _start(draft: WorkingCopy, contract: Contract) -> None:
     if draft.held:
         raise Refused("the run is held and begins nothing new; release it first")
     attempt.start(draft, contract, draft.work(contract))
 
 
-def _check_budget(draft: Draft, contract: Contract) -> None:
+def _check_budget(draft: WorkingCopy, contract: Contract) -> None:
     """Over the budget the state fails, whatever the attempt gave."""
     # The state that a row has led to because of this very limit may finish its work.
     is_known = draft.run.error is not None and draft.run.error.type == budget.EXCEEDED

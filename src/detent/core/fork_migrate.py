@@ -16,7 +16,7 @@ from detent.core.events import RULES, Signalled, Started
 from detent.core.route import enter
 from detent.core.run import Lane, Run
 from detent.core.status import Status
-from detent.core.working_copy import Draft
+from detent.core.working_copy import WorkingCopy
 from detent.errors import EventRefused, Refused
 
 # How a new fork begins, written into its first event. A fork of 0.1 names none and keeps to those of its day:
@@ -27,7 +27,7 @@ KEPT = ("context", "variables", "local", "results", "answers", "failures", "coun
         "raised", "is_business_failure")  # fmt: skip
 
 
-def fork(draft: Draft, event: Started) -> None:
+def fork(draft: WorkingCopy, event: Started) -> None:
     """Begin as another run was: same place and values, its open contracts opened anew."""
     source = event.fork or {}
     try:
@@ -65,7 +65,7 @@ def fork(draft: Draft, event: Started) -> None:
         lane.reopen(draft, path, event.at + max(0.0, contract.due_at - was.at) if is_pending else 0.0)
 
 
-def migrate(draft: Draft, event: Signalled) -> None:
+def migrate(draft: WorkingCopy, event: Signalled) -> None:
     """Go on under another machine; `draft.machine` is the new one."""
     state = str(event.data.get("state") or draft.state)
     _check(draft, event, state)
@@ -90,7 +90,7 @@ def migrate(draft: Draft, event: Signalled) -> None:
         _resume_idle(draft)
 
 
-def _check(draft: Draft, event: Signalled, state: str) -> None:
+def _check(draft: WorkingCopy, event: Signalled, state: str) -> None:
     wanted = event.data.get("machine", draft.machine.digest)
     if wanted != draft.machine.digest:
         raise Refused(f"the run is to be migrated to machine {str(wanted)[:12]}, not {draft.machine.digest[:12]}")
@@ -103,14 +103,14 @@ def _check(draft: Draft, event: Signalled, state: str) -> None:
         raise Refused("a run can be migrated only while nothing of it is at work")
 
 
-def _rules(draft: Draft, wanted: Any) -> int:
+def _rules(draft: WorkingCopy, wanted: Any) -> int:
     """The rules a migrated run goes on by: those of the day it is migrated, never older ones."""
     if not isinstance(wanted, int) or not draft.run.rules <= wanted <= RULES:
         raise Refused(f"run {draft.run.id} cannot go on by rules {wanted!r}; it has {draft.run.rules} of {RULES}")
     return wanted
 
 
-def _renamed(draft: Draft, event: Signalled, former: str) -> dict[str, str]:
+def _renamed(draft: WorkingCopy, event: Signalled, former: str) -> dict[str, str]:
     """Actions that have another name now: those the caller maps, and a state's own when the state is mapped."""
     try:
         renamed = msgspec.convert(event.data.get("actions") or {}, dict[str, str])
@@ -126,7 +126,7 @@ def _renamed(draft: Draft, event: Signalled, former: str) -> dict[str, str]:
     return renamed
 
 
-def _standing(draft: Draft, former: str, renamed: dict[str, str]) -> dict[str, Lane]:
+def _standing(draft: WorkingCopy, former: str, renamed: dict[str, str]) -> dict[str, Lane]:
     """The lanes with their positions in the new machine, found by the ids of the actions they stand on."""
     stands: dict[str, Contract | str] = {c.lane: c for c in draft.contracts.values() if not c.is_adrift}
     for path in draft.lanes:
@@ -145,7 +145,7 @@ def _standing(draft: Draft, former: str, renamed: dict[str, str]) -> dict[str, L
     return found
 
 
-def _works(draft: Draft, path: str) -> tuple[Work, ...] | None:
+def _works(draft: WorkingCopy, path: str) -> tuple[Work, ...] | None:
     """Like `draft.works`, but a lane may have no counterpart."""
     try:
         return draft.works(path)
@@ -153,7 +153,7 @@ def _works(draft: Draft, path: str) -> tuple[Work, ...] | None:
         return None
 
 
-def _position(draft: Draft, works: tuple[Work, ...], stands: Contract | str, renamed: dict[str, str]) -> int:
+def _position(draft: WorkingCopy, works: tuple[Work, ...], stands: Contract | str, renamed: dict[str, str]) -> int:
     action = stands if isinstance(stands, str) else renamed.get(stands.action, stands.action)
     for position, work in enumerate(works):
         if work.action.id == action:
@@ -172,7 +172,7 @@ def _declared(given: Any) -> dict[str, Declared]:
         raise Refused(f"the effects' declarations do not fit: {error}") from None
 
 
-def _resume_idle(draft: Draft) -> None:
+def _resume_idle(draft: WorkingCopy) -> None:
     """A run that only waited for a signal goes on waiting, unless nothing could ever move it."""
     place = draft.place
     if place.status is not None or not (place.signals or draft.get("state_deadline")):

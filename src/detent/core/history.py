@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from detent.core.consequence import Taken
+from detent.core.consequence import Consequence
 from detent.core.engine import advance
 from detent.core.events import Event
 from detent.core.machine import Machine
 from detent.core.run import Run
 
-__all__ = ["Entry", "Taken", "trace"]
+__all__ = ["Entry", "Consequence", "trace"]
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -18,7 +18,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     seq: int
     event: Event
-    taken: tuple[Taken, ...]
+    taken: tuple[Consequence, ...]
     run: Run
 
 

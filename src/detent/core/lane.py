@@ -15,20 +15,20 @@ from detent.core.check import is_variable
 from detent.core.contract import Contract, Failure
 from detent.core.run import Lane
 from detent.core.value import plain
-from detent.core.working_copy import Draft
+from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
 
 WHOLE = Lane()  # the state itself
 ROOTS = {"context": "context", "variables": "variables", "state": "local"}
 
 
-def begin(draft: Draft) -> None:
+def begin(draft: WorkingCopy) -> None:
     """Begin the work of the state the draft is in."""
     draft.lanes = {"": WHOLE}
     draft.ready.append(("", 0))
 
 
-def go_on(draft: Draft) -> None:
+def go_on(draft: WorkingCopy) -> None:
     """Let every lane that can go on do so, until all of them wait or have ended."""
     while draft.ready:
         path, position = draft.ready.popleft()
@@ -36,7 +36,7 @@ def go_on(draft: Draft) -> None:
             _walk(draft, path, position)
 
 
-def reopen(draft: Draft, path: str, due_at: float = 0.0, before: Contract | None = None) -> None:
+def reopen(draft: WorkingCopy, path: str, due_at: float = 0.0, before: Contract | None = None) -> None:
     """Open what a lane stands on once more, whatever its condition says by now, to be begun at `due_at` or at once."""
     lane = draft.lanes.get(path)
     if lane is None:
@@ -47,7 +47,7 @@ def reopen(draft: Draft, path: str, due_at: float = 0.0, before: Contract | None
         ended(draft, path, _failure(error))
 
 
-def _walk(draft: Draft, path: str, position: int) -> None:
+def _walk(draft: WorkingCopy, path: str, position: int) -> None:
     works = draft.works(path)
     failure = None
     try:
@@ -64,7 +64,7 @@ def _failure(error: ExpressionError | Refused) -> Failure:
     return Failure("validation_error" if isinstance(error, Refused) else "expression_error", str(error))
 
 
-def _takes_time(draft: Draft, path: str, work: Work, position: int) -> bool:
+def _takes_time(draft: WorkingCopy, path: str, work: Work, position: int) -> bool:
     if work.action.effect in INSTANT:
         act(draft, path, work)
         return False
@@ -81,7 +81,7 @@ def _takes_time(draft: Draft, path: str, work: Work, position: int) -> bool:
     return True
 
 
-def act(draft: Draft, path: str, work: Work) -> None:
+def act(draft: WorkingCopy, path: str, work: Work) -> None:
     """Do one of the engine's own actions that take no time."""
     action, scope = work.action, draft.scope(path)
     if work.when is not None and not draft.holds(work.when, scope):
@@ -96,7 +96,7 @@ def act(draft: Draft, path: str, work: Work) -> None:
         draft.say("log", subject=action.id, value=given["message"], event=str(given.get("level", "info")))
 
 
-def _assign(draft: Draft, path: str, name: Any, value: Any) -> None:
+def _assign(draft: WorkingCopy, path: str, name: Any, value: Any) -> None:
     """Set a variable: a bare name is the context's, `variables.` and `state.` name the other two."""
     if not isinstance(name, str) or not is_variable(name):
         raise Refused(f"{name!r} is not the name of a variable")

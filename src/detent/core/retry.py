@@ -12,7 +12,7 @@ from detent.core import lane, route
 from detent.core.chart import INSTANT
 from detent.core.contract import Contract
 from detent.core.run import Lane, Run, Wreck
-from detent.core.working_copy import Draft
+from detent.core.working_copy import WorkingCopy
 from detent.errors import Refused
 
 
@@ -30,7 +30,7 @@ def obstacle(run: Run) -> str:
     return ""
 
 
-def retry(draft: Draft) -> None:
+def retry(draft: WorkingCopy) -> None:
     """Go on from what failed."""
     problem = obstacle(draft.run)
     if problem:
@@ -49,7 +49,7 @@ def retry(draft: Draft) -> None:
             _go_on(draft, path, before)
 
 
-def _changes(draft: Draft, wreck: Wreck) -> dict[str, Any]:
+def _changes(draft: WorkingCopy, wreck: Wreck) -> dict[str, Any]:
     timeout_s = draft.place.timeout_s
     return {
         "error": None,
@@ -62,7 +62,7 @@ def _changes(draft: Draft, wreck: Wreck) -> dict[str, Any]:
     }
 
 
-def _stand(draft: Draft, was: Lane, leaves: list[tuple[str, Contract | None]]) -> None:
+def _stand(draft: WorkingCopy, was: Lane, leaves: list[tuple[str, Contract | None]]) -> None:
     """Put a lane back where it stood; those that had ended well stay ended, of the others the last ones go on."""
     if was.is_ended and not was.is_failed:
         draft.lanes[was.path] = replace(was, left=(), broken=None)
@@ -80,7 +80,7 @@ def _stand(draft: Draft, was: Lane, leaves: list[tuple[str, Contract | None]]) -
         leaves.append((was.path, was.broken))
 
 
-def _go_on(draft: Draft, path: str, before: Contract | None) -> None:
+def _go_on(draft: WorkingCopy, path: str, before: Contract | None) -> None:
     position = draft.lanes[path].position
     works = draft.works(path)
     work = works[position] if position < len(works) else None

@@ -12,12 +12,12 @@ from detent.core.attempt import NEVER_RETRIED
 from detent.core.branch import folded, leave
 from detent.core.budget import EXCEEDED
 from detent.core.chart import Row, flat, ids
-from detent.core.consequence import Taken
+from detent.core.consequence import Consequence
 from detent.core.contract import Failure
 from detent.core.events import Signalled
 from detent.core.run import Lane, Wreck
 from detent.core.status import Status
-from detent.core.working_copy import Draft
+from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
 
 CHAIN_MAX = 10_000  # transitions one event may lead to
@@ -29,7 +29,7 @@ FINAL = ("loop_limit", "budget_exceeded", "error_state", "no_transition", "expre
 UNNAMED = (*REJECTIONS, *LIMITS, "no_transition")  # ends of a run that no row was expected to take
 
 
-def rest(draft: Draft) -> None:
+def rest(draft: WorkingCopy) -> None:
     """Work and take transitions until the run needs something from outside."""
     for _ in range(CHAIN_MAX):
         if draft.ready:
@@ -45,7 +45,7 @@ def rest(draft: Draft) -> None:
     _close(draft)
 
 
-def take_signal(draft: Draft, event: Signalled) -> bool:
+def take_signal(draft: WorkingCopy, event: Signalled) -> bool:
     """Take the row for a signal; False when none is open to it."""
     rows = draft.place.signals.get(event.name)
     if not rows:
@@ -63,7 +63,7 @@ def take_signal(draft: Draft, event: Signalled) -> bool:
     return True
 
 
-def settle(draft: Draft, failure: Failure) -> None:
+def settle(draft: WorkingCopy, failure: Failure) -> None:
     """Break off the work of the state with this failure; the rows decide what follows."""
     if draft.run.rules >= 2 and "" in draft.lanes:
         _remember(draft, folded(draft, ""), draft.get("is_business_failure"))
@@ -71,7 +71,7 @@ def settle(draft: Draft, failure: Failure) -> None:
     draft.settled, draft.failure = True, failure
 
 
-def _from_inbox(draft: Draft) -> bool:
+def _from_inbox(draft: WorkingCopy) -> bool:
     if draft.ended is not None:
         return False
     for signal in draft.get("inbox"):
@@ -81,7 +81,7 @@ def _from_inbox(draft: Draft) -> bool:
     return False
 
 
-def _settle(draft: Draft) -> None:
+def _settle(draft: WorkingCopy) -> None:
     """The work of the state is done or failed: choose the way on."""
     changes = draft.changes
     failure, work = draft.failure, draft.place.work
@@ -113,13 +113,13 @@ def _settle(draft: Draft) -> None:
         draft.lanes.clear()  # the state waits for a signal
 
 
-def _remember(draft: Draft, lane: Lane | None, is_no: bool = False) -> None:
+def _remember(draft: WorkingCopy, lane: Lane | None, is_no: bool = False) -> None:
     """Keep how the work stood that has failed, for whoever tries it again."""
     draft.wreck = None if lane is None else Wreck(draft.state, lane, draft.get("local"), is_no)
     draft.changes["wreck"] = draft.wreck
 
 
-def _pass(draft: Draft, raised: str) -> None:
+def _pass(draft: WorkingCopy, raised: str) -> None:
     """More was raised: the state just entered is only passed through, and its work does not begin."""
     if draft.failure is None and draft.ending is None:
         draft.ready.clear()
@@ -127,14 +127,14 @@ def _pass(draft: Draft, raised: str) -> None:
         draft.changes["raised"] = raised
 
 
-def _count_attempt(draft: Draft, is_failed: bool) -> None:
+def _count_attempt(draft: WorkingCopy, is_failed: bool) -> None:
     if is_failed:
         draft.put("failures", draft.state, draft.get("failures").get(draft.state, 0) + 1)
     elif draft.get("failures"):
         draft.drop("failures", draft.state)
 
 
-def _choose(draft: Draft, failure: Failure | None, raised: str) -> tuple[Row | None, str, Failure | None]:
+def _choose(draft: WorkingCopy, failure: Failure | None, raised: str) -> tuple[Row | None, str, Failure | None]:
     """The row to take, the event it is taken on, and the failure it is taken for."""
     place = draft.place
     if failure is not None:
@@ -166,7 +166,7 @@ def _choose(draft: Draft, failure: Failure | None, raised: str) -> tuple[Row | N
     return _catch(draft, stuck, is_settled=True), "", stuck
 
 
-def _no(draft: Draft) -> Failure | None:
+def _no(draft: WorkingCopy) -> Failure | None:
     """What failed where an action has answered `success: false`: its own error, or one that names it."""
     if not draft.get("is_business_failure"):
         return None
@@ -185,7 +185,7 @@ def _own_error(action: str, said: Any) -> Failure:
     return Failure("tool_failure", f"`{action}` answered `success: false`{detail}")
 
 
-def _after_no(draft: Draft, no: Failure) -> Row | None:
+def _after_no(draft: WorkingCopy, no: Failure) -> Row | None:
     """The row for work that was done and did not succeed; one without a condition is for success."""
     rows = draft.place.settled
     if draft.get("rules") >= 2:
@@ -198,7 +198,7 @@ def _after_no(draft: Draft, no: Failure) -> Row | None:
     return way
 
 
-def _undone(draft: Draft) -> Lane | None:
+def _undone(draft: WorkingCopy) -> Lane | None:
     """The work of a state from the first action that said no, without what succeeded; None: nobody knows which did."""
     results, works = draft.get("results"), draft.place.work
     said = {name: results[name].get("success") for name in ids(works) if isinstance(results.get(name), dict)}
@@ -210,7 +210,7 @@ def _undone(draft: Draft) -> Lane | None:
     return Lane(position=first, skips=tuple(name for name in said if said[name] is True and name not in again))
 
 
-def _passed_over(draft: Draft) -> list[str]:
+def _passed_over(draft: WorkingCopy) -> list[str]:
     """The rows that only success takes, and that a failure has passed over."""
     if draft.get("rules") < 2:
         return []
@@ -218,13 +218,13 @@ def _passed_over(draft: Draft) -> list[str]:
     return [f"{draft.state} → {row.target}" for row in rows]
 
 
-def _named(draft: Draft, failure: Failure) -> Failure:
+def _named(draft: WorkingCopy, failure: Failure) -> Failure:
     """The failure that ends the run, with the rows it has passed over."""
     passed = [] if failure.type in UNNAMED else _passed_over(draft)
     return replace(failure, data={**failure.data, "passed_over": passed}) if passed else failure
 
 
-def _catch(draft: Draft, failure: Failure, is_settled: bool = False) -> Row | None:
+def _catch(draft: WorkingCopy, failure: Failure, is_settled: bool = False) -> Row | None:
     place = draft.place
     if failure.type in LIMITS:
         draft.changes["limits_hit"] = draft.get("limits_hit") + 1
@@ -246,7 +246,7 @@ def _catch(draft: Draft, failure: Failure, is_settled: bool = False) -> Row | No
     return way
 
 
-def _first(draft: Draft, rows: list[Row]) -> Row | None:
+def _first(draft: WorkingCopy, rows: list[Row]) -> Row | None:
     scope: dict[str, Any] | None = None
     for way in rows:
         if way.when is None:
@@ -257,10 +257,10 @@ def _first(draft: Draft, rows: list[Row]) -> Row | None:
     return None
 
 
-def _take(draft: Draft, way: Row, event: str, failure: Failure | None = None) -> None:
+def _take(draft: WorkingCopy, way: Row, event: str, failure: Failure | None = None) -> None:
     row = way.row
     leave(draft)
-    draft.taken.append(Taken("transition", draft.state, event, row.target))
+    draft.taken.append(Consequence("transition", draft.state, event, row.target))
     try:
         for work in way.then:
             lane.act(draft, "", work)
@@ -275,7 +275,7 @@ def _take(draft: Draft, way: Row, event: str, failure: Failure | None = None) ->
     enter(draft, row.target, is_limited=failure is None or failure.type not in LIMITS)
 
 
-def enter(draft: Draft, state: str, is_limited: bool = True) -> None:
+def enter(draft: WorkingCopy, state: str, is_limited: bool = True) -> None:
     """Arrive in a state and begin its work."""
     is_new = state != draft.state
     draft.state = state
@@ -297,7 +297,7 @@ def enter(draft: Draft, state: str, is_limited: bool = True) -> None:
         lane.begin(draft)
 
 
-def _arrive(draft: Draft, status: Status) -> None:
+def _arrive(draft: WorkingCopy, status: Status) -> None:
     """An end state: it may set and log, then the run is over."""
     if status is Status.FAILED and draft.get("rules") >= 2 and draft.get("error") is None:
         draft.changes["error"] = draft.cause or _reason(draft)
@@ -309,7 +309,7 @@ def _arrive(draft: Draft, status: Status) -> None:
     end(draft, status, None if status is Status.COMPLETED else draft.get("error") or draft.cause)
 
 
-def _reason(draft: Draft) -> Failure:
+def _reason(draft: WorkingCopy) -> Failure:
     """Why a run fails where no failure led it to its end: the row that did."""
     taken = draft.taken
     at = next((at for at in reversed(range(len(taken))) if taken[at].kind == "transition"), None)
@@ -322,7 +322,7 @@ def _reason(draft: Draft) -> Failure:
     return Failure("error_state", f"`{way.source}` led to the failed end `{way.target}`{because}")
 
 
-def _over_limit(draft: Draft, state: str) -> Failure | None:
+def _over_limit(draft: WorkingCopy, state: str) -> Failure | None:
     limits = draft.machine.limits
     if limits.max_visits:
         draft.put("visits", state, draft.get("visits").get(state, 0) + 1)
@@ -333,13 +333,13 @@ def _over_limit(draft: Draft, state: str) -> Failure | None:
     return None
 
 
-def _fail(draft: Draft, failure: Failure) -> None:
+def _fail(draft: WorkingCopy, failure: Failure) -> None:
     """Nothing takes this error: the run ends."""
     is_rejected = any(failure.matches(kind) for kind in REJECTIONS)
     end(draft, Status.REJECTED if is_rejected else Status.FAILED, failure)
 
 
-def end(draft: Draft, status: Status, failure: Failure | None, actor: str = "engine") -> None:
+def end(draft: WorkingCopy, status: Status, failure: Failure | None, actor: str = "engine") -> None:
     """Wish the run ended; it is over when nothing of it is open any more."""
     leave(draft, "", actor)
     draft.settled = False
@@ -350,7 +350,7 @@ def end(draft: Draft, status: Status, failure: Failure | None, actor: str = "eng
         draft.changes["wreck"] = kept
 
 
-def _close(draft: Draft) -> None:
+def _close(draft: WorkingCopy) -> None:
     if draft.contracts:
         return
     draft.ended, draft.ending, draft.held = draft.ending, None, False
@@ -361,7 +361,7 @@ def _close(draft: Draft) -> None:
         draft.say("note", subject="output", value=f"not computed: {error}")
 
 
-def reopen(draft: Draft) -> None:
+def reopen(draft: WorkingCopy) -> None:
     """An end that can be left is left: the run lives again, with a new allowance of time."""
     longest = draft.machine.limits.max_duration_s
     draft.ended = draft.ending = None

@@ -7,17 +7,17 @@ to the same run, commands and story, byte for byte; it only looks at everything 
 from detent.core import route
 from detent.core.attempt import open_contract
 from detent.core.branch import record
-from detent.core.consequence import Taken
+from detent.core.consequence import Consequence
 from detent.core.events import ContractMoved
 from detent.core.lane import WHOLE
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.working_copy import Draft
+from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
 
 
-def taken(machine: Machine, run: Run, event: ContractMoved) -> Draft | None:
+def taken(machine: Machine, run: Run, event: ContractMoved) -> WorkingCopy | None:
     """The run moved on by that event; None when the straight road does not lead there."""
     if event.trigger != "succeed" or not run.state or not _is_open(run, event):
         return None
@@ -25,9 +25,9 @@ def taken(machine: Machine, run: Run, event: ContractMoved) -> Draft | None:
     if way is None or (limit and run.transitions >= limit):
         return None
     target, work, transition = way
-    contract, draft = run.contracts[0], Draft(machine, run, event)
+    contract, draft = run.contracts[0], WorkingCopy(machine, run, event)
     draft.contracts, draft.state = {}, target
-    moved = Taken("contract", Status.RUNNING, "succeed", Status.COMPLETED, contract.id, event.actor or "host")
+    moved = Consequence("contract", Status.RUNNING, "succeed", Status.COMPLETED, contract.id, event.actor or "host")
     draft.taken = [moved, transition]
     record(draft, "", contract.action, event.result)
     changes = draft.changes

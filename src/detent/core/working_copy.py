@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from detent.core.chart import Condition, Place, Work
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
-from detent.core.consequence import Taken
+from detent.core.consequence import Consequence
 from detent.core.contract import MOVES, Contract, Deed, Failure
 from detent.core.events import Event, Signalled
 from detent.core.machine import Machine
@@ -21,7 +21,7 @@ from detent.errors import ExpressionError
 RECENT_MAX = 32
 
 
-class Draft:
+class WorkingCopy:
     """Everything one event may change, with the few operations that change it."""
 
     __slots__ = (
@@ -59,7 +59,7 @@ class Draft:
         self.lanes: dict[str, Lane] = {lane.path: lane for lane in run.lanes}
         self.ready: deque[tuple[str, int]] = deque()  # lanes that can go on, and from which action
         self.state = run.state
-        self.taken: list[Taken] = []
+        self.taken: list[Consequence] = []
         self.aborted: list[str] = []
         self.asking: dict[str, None] = {}  # contracts that began to wait in this event
         self.performing: dict[str, Deed] = {}  # to be dispatched after this event, with the deed as it was before
@@ -106,7 +106,7 @@ class Draft:
 
     def say(self, kind: str, **fields: Any) -> None:
         """Note one thing that happened, for the trace."""
-        self.taken.append(Taken(kind, **fields))
+        self.taken.append(Consequence(kind, **fields))
 
     def works(self, path: str) -> tuple[Work, ...]:
         """The actions of a lane."""
@@ -181,7 +181,7 @@ class Draft:
         """Make one of the nine moves, checked by the caller; a timer ends with the status it was for."""
         before = contract.status
         target = MOVES[before, trigger]
-        self.taken.append(Taken("contract", before, trigger, target, contract.id, actor))
+        self.taken.append(Consequence("contract", before, trigger, target, contract.id, actor))
         moved = replace(contract, status=target, moved_at=self.at, due_at=0.0, expires_at=expires_at, **fields)
         if target in TERMINAL:
             self.contracts.pop(contract.id, None)
@@ -191,7 +191,7 @@ class Draft:
                 self.asking[contract.id] = None
         return moved
 
-    def frozen(self) -> tuple[Run, tuple[Command, ...], tuple[Taken, ...]]:
+    def frozen(self) -> tuple[Run, tuple[Command, ...], tuple[Consequence, ...]]:
         """The run after the event, what to do, and what happened."""
         old = self.run
         if self.event_id:

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from detent.core.consequence import Taken
+from detent.core.consequence import Consequence
 from detent.core.contract import Contract
 from detent.core.effect import Effect
 from detent.core.machine import Machine
@@ -98,9 +98,9 @@ class _Walk:
                     self._call([n for n, contract in enumerate(calls) if contract.id == one.subject])
             self._seq[run.id] = run.seq
 
-    def _news(self, run: Run) -> list[Taken]:
+    def _news(self, run: Run) -> list[Consequence]:
         """What a run has done since, and which of its calls were allowed; such a ruling comes after the start."""
-        found: list[Taken] = []
+        found: list[Consequence] = []
         for entry in entries(self._host.journal, run.id, self._seq.get(run.id, 0)):
             self._contracts = {**self._contracts, **{contract.id: contract for contract in entry.run.contracts}}
             found += entry.taken
@@ -161,7 +161,7 @@ class _Walk:
         return True
 
 
-def _ruling(taken: Taken, contract: Contract | None) -> Beat:
+def _ruling(taken: Consequence, contract: Contract | None) -> Beat:
     said = {"decision": taken.event, "rule": taken.value}
     message = taken.values.get("message") if isinstance(taken.values, dict) else None
     if message:

@@ -28,7 +28,7 @@ from detent.core.status import Status
 from detent.host.embedded.clock import Alarm
 from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal import Batch, Journal
-from detent.host.embedded.loaded_run import Live
+from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.embedded.writer import Done, InlineWriter
 
 T = TypeVar("T")
@@ -368,11 +368,11 @@ class MortalHost(EmbeddedHost):
         self._writer = _MortalWriter(self._written, self._world)
         return self
 
-    def effect(self, live: Live, name: str) -> Effect | None:
+    def effect(self, live: LoadedRun, name: str) -> Effect | None:
         """The effect of that name; one called `*` stands for every other."""
         return super().effect(live, name) or self.effects.get("*")
 
-    def _after(self, live: Live, run: Run) -> None:
+    def _after(self, live: LoadedRun, run: Run) -> None:
         super()._after(live, run)
         self._world.stirred.set()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.machine import NOTEBOOK
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.script import settled
 from detent.agents.notebook.service import Notebooks
 from detent.core.history import Entry
@@ -47,7 +47,7 @@ class Studio:
         return await self.host.settled(RUN)
 
     @property
-    def book(self) -> Book:
+    def book(self) -> NotebookState:
         """The run's book."""
         return self.notebooks.book(RUN)
 
@@ -58,15 +58,15 @@ async def studio(home: Path, **given: Any) -> AsyncIterator[Studio]:
     async with Notebooks(home, **given) as notebooks, EmbeddedHost(home, notebooks.effects()) as host:
         yield Studio(host, notebooks)
         if host.reader.has_runs() and host.reader.summary(RUN):
-            check_book(list(host.reader.entries(RUN)), host.reader.project(RUN, Book))
+            check_book(list(host.reader.entries(RUN)), host.reader.project(RUN, NotebookState))
 
 
-def check_book(entries: Sequence[Entry], made: Book) -> None:
+def check_book(entries: Sequence[Entry], made: NotebookState) -> None:
     """A law: whatever part of a run a book has taken, dumped and loaded, with the rest it is the same book."""
     for count in range(0, len(entries) + 1, max(1, len(entries) // 8)):
-        first = Book(made.run_id)
+        first = NotebookState(made.run_id)
         first.read(entries[:count])
-        loaded = Book.load(made.run_id, first.dump())
+        loaded = NotebookState.load(made.run_id, first.dump())
         assert loaded == first
         loaded.read(entries[count:])
         assert loaded == made

@@ -8,13 +8,15 @@ import pytest
 from detent.agents.notebook.action import BESIDES, PROTOCOL, registry
 from detent.agents.notebook.cell import cell_id, metadata_of
 from detent.agents.notebook.content import action_of, code_of, text_of
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.registry import ActionRegistry
 from detent.agents.notebook.store import ScriptStore
 from detent.agents.notebook.template import Stage, Template
 
 
-async def done(book: Book, action: dict[str, Any], actions: ActionRegistry | None = None) -> tuple[Any, ScriptStore]:
+async def done(
+    book: NotebookState, action: dict[str, Any], actions: ActionRegistry | None = None
+) -> tuple[Any, ScriptStore]:
     """One action, and its changes in the book."""
     store = ScriptStore(book, actions or registry())
     step = action_of(action)
@@ -33,7 +35,7 @@ def test_there_are_eleven() -> None:
 
 
 async def test_texts_code_and_observations_become_cells() -> None:
-    book = Book()
+    book = NotebookState()
     await done(book, {"action": "add", "shot_type": "dialogue", "content": "Hello"})
     await done(book, {"action": "add", "shot_type": "observation", "content": "Output: 42"})
     metadata = {"isSection": True, "section_number": "2", "colour": "red", "extra": {"a": 1}}
@@ -54,7 +56,7 @@ async def test_texts_code_and_observations_become_cells() -> None:
 
 
 async def test_chapters_and_sections_are_numbered_and_have_ids() -> None:
-    book = Book()
+    book = NotebookState()
     for name in ("new_chapter", "new_section", "new_section", "new_chapter", "new_section"):
         await done(book, {"action": name, "content": "数据 ## x"})
     found = [(c.content, c.metadata.chapter_id, c.metadata.section_id) for c in book.cells]
@@ -68,7 +70,7 @@ async def test_chapters_and_sections_are_numbered_and_have_ids() -> None:
 
 
 async def test_thinking_is_marked_as_finished_and_stays() -> None:
-    book = Book()
+    book = NotebookState()
     given = {"thinking_text": "hm", "agent_name": "Analyst", "custom_text": "c", "text_array": ["1", "2"]}
     await done(book, {"action": "is_thinking", **given})
     assert not book.cells[0].metadata.finished_thinking
@@ -81,14 +83,14 @@ async def test_thinking_is_marked_as_finished_and_stays() -> None:
 
 
 async def test_a_title_changes_the_notebook_and_its_title_cell() -> None:
-    book = Book()
+    book = NotebookState()
     await done(book, {"action": "add", "content": "# Old"})
     await done(book, {"action": "update_title", "title": "Update the title of the notebook: New"})
     assert (book.title, book.cells[0].content) == ("New", "# New")
 
 
 async def test_updates_of_the_plan_are_proposed_not_done() -> None:
-    book = Book()
+    book = NotebookState()
     book.plan = Template(stages=(Stage("a"),))
     workflow = {"name": "W", "stages": [{"id": "s", "name": "S", "steps": [{"id": "x", "name": "X"}]}]}
     result, store = await done(book, {"action": "update_workflow", "updated_workflow": workflow})
@@ -102,7 +104,7 @@ async def test_updates_of_the_plan_are_proposed_not_done() -> None:
 
 
 async def test_the_quiet_ones() -> None:
-    book = Book()
+    book = NotebookState()
     result, _ = await done(book, {"action": "end_phase", "step_id": "load_data"})
     assert (result["step_id"], book.is_phase_ended) == ("load_data", True)
     result, _ = await done(book, {"action": "next_event", "event_type": "custom_event"})
@@ -127,7 +129,7 @@ async def test_the_quiet_ones() -> None:
     ],
 )
 async def test_a_missing_field_is_a_structured_error(action: dict[str, Any], field: str) -> None:
-    book = Book()
+    book = NotebookState()
     result, _ = await done(book, action)
     assert result["success"] is False
     assert field in result["error"]
@@ -137,7 +139,7 @@ async def test_a_missing_field_is_a_structured_error(action: dict[str, Any], fie
 
 
 async def test_an_unknown_action_is_warned_about_and_skipped() -> None:
-    book = Book()
+    book = NotebookState()
     result, _ = await done(book, {"action": "custom_action"})
     assert result is None
     assert "custom_action" in book.warnings[0]
@@ -167,7 +169,7 @@ async def test_custom_actions_in_three_ways_with_hooks_that_may_fail() -> None:
     own.add_post_hook(lambda _step, result: heard.append(result))
     assert await store.exec_action({"action": "everywhere"}) == {"success": True, "where": "class"}
     assert await store.exec_action({"action": "here"}) == {"success": True, "result": "instance"}
-    book = Book()
+    book = NotebookState()
     result, _ = await done(book, {"action": "decorated", "content": "42"}, own)
     assert result == {"success": True, "made": True}
     assert (book.cells[0].type, book.cells[0].content) == ("outcome", "42")
@@ -177,7 +179,7 @@ async def test_custom_actions_in_three_ways_with_hooks_that_may_fail() -> None:
 
 
 async def test_the_last_added_cell_is_the_last_code_cell_and_defaults_are_the_protocols() -> None:
-    book = Book()
+    book = NotebookState()
     _, store = await done(book, {"action": "exec", "codecell_id": "code-1"}, ActionRegistry({"exec": lambda *_: None}))
     assert store.cell("lastAddedCellId") is None
     await done(book, {"action": "add", "shot_type": "action", "content": "1"})

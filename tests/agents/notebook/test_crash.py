@@ -16,7 +16,7 @@ import msgspec
 from detent.agents.notebook.brief import Brief
 from detent.agents.notebook.jupyter import Kernel, Kernels
 from detent.agents.notebook.machine import NOTEBOOK
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.service import Notebooks
 from detent.core.run import Run
 from detent.host.embedded.replay import entries, open_journal
@@ -40,7 +40,7 @@ def thirty(deeds: Path) -> Brief:
     return script(*actions, title="Thirty")
 
 
-def told(book: Book) -> list[Any]:
+def told(book: NotebookState) -> list[Any]:
     """The notebook without what the clock did to it."""
     found = []
     for cell in book.notebook.cells:
@@ -139,9 +139,9 @@ async def test_death_at_every_journal_write_changes_nothing(tmp_path: Path) -> N
         assert happened == 1  # once, a person said so; the other doubt was whether it had begun at all
 
 
-def _book(home: Path) -> Book:
+def _book(home: Path) -> NotebookState:
     journal = open_journal(home)
-    book = Book()
+    book = NotebookState()
     book.read(entries(journal, RUN))
     journal.close()
     return book

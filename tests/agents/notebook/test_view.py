@@ -6,7 +6,7 @@ from detent.agents.notebook.advice import Advice
 from detent.agents.notebook.cell import Cell, Output
 from detent.agents.notebook.focus import focused, patterns_of, strategies
 from detent.agents.notebook.location import Location
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.pattern import searched
 from detent.agents.notebook.template import Template, template_of
 from detent.agents.notebook.view import CONTEXT_MAX, observe, whole
@@ -60,7 +60,7 @@ def test_outputs_move_up_when_a_behavior_and_a_step_end() -> None:
 
 
 def test_an_observation_has_every_part_of_the_protocol() -> None:
-    book = Book()
+    book = NotebookState()
     book.plan = PLAN
     book.given = {"row_count": 1000}
     book.put(Cell("c", "code", "1", outputs=(Output("execute_result", "1", data={"image/png": "abc"}),)))
@@ -97,7 +97,7 @@ def test_an_observation_has_every_part_of_the_protocol() -> None:
 
 
 def test_an_observation_is_cut_to_what_can_be_sent() -> None:
-    book = Book()
+    book = NotebookState()
     book.current = ["x" * 3000] * 30
     book.past = ["y" * 3000] * 5
     book.variables = {"big": "z" * 50_000}
@@ -118,7 +118,7 @@ def test_a_foreign_observation_gets_its_missing_parts() -> None:
 
 
 def seen_with(**context: Any) -> dict[str, Any]:
-    seen = observe(Book())
+    seen = observe(NotebookState())
     seen["context"].update(context)
     return seen
 

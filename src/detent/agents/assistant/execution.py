@@ -13,7 +13,7 @@ from detent.agents.assistant.fact import ALREADY, UNKNOWN
 from detent.agents.assistant.reasoning import split
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.events import ContractMoved
-from detent.core.history import Entry, Taken
+from detent.core.history import Consequence, Entry
 from detent.core.question import Question
 from detent.core.status import Status
 from detent.errors import EventRefused, Refused
@@ -149,7 +149,7 @@ class Ledger:
             if taken.kind == "contract" and _is_execution(taken.subject):
                 self._take(entry, taken)
 
-    def _take(self, entry: Entry, taken: Taken) -> None:
+    def _take(self, entry: Entry, taken: Consequence) -> None:
         contract_id, trigger = taken.subject, taken.event
         if trigger == "start":
             self._create(entry, contract_id)
@@ -234,7 +234,7 @@ class Ledger:
         self._apply(guard.id, "start", ECS, entry)
         self._apply(guard.id, "suspend", ECS, entry)
 
-    def _answered(self, entry: Entry, taken: Taken, contract_id: str, guard: str) -> None:
+    def _answered(self, entry: Entry, taken: Consequence, contract_id: str, guard: str) -> None:
         """The confirmation has come to its end, and with it the tool call begins, or ends before it began."""
         own, trigger = self._own[contract_id], taken.event
         if trigger != "resume":
@@ -249,7 +249,7 @@ class Ledger:
             self._apply(guard, "succeed", RUNNER, entry, result=_said(entry))
             self._apply(own, "start", TOOL, entry, allowed_by=_speaker(entry))
 
-    def _move(self, own: str, entry: Entry, taken: Taken, reason: str) -> None:
+    def _move(self, own: str, entry: Entry, taken: Consequence, reason: str) -> None:
         execution, trigger, known = self._executions[own], taken.event, dict[str, Any]()
         guard = self._guard.get(execution.contract_id)
         if trigger == "reject" and guard is not None and self._executions[guard].status is Status.RUNNING:
@@ -296,7 +296,7 @@ def _is_execution(contract_id: str) -> bool:
     return contract_id.startswith(("tools/", "ask/"))
 
 
-def _actor(execution: Execution, trigger: str, taken: Taken) -> str:
+def _actor(execution: Execution, trigger: str, taken: Consequence) -> str:
     if execution.type == "tool_call":
         if execution.status is Status.WAITING and taken.actor not in ("engine", "timer", "recovery", "probe", "policy"):
             return HUMAN  # somebody said what became of it

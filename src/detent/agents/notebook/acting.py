@@ -15,7 +15,7 @@ from detent.agents.notebook.cell import Cell, Output, metadata_of
 from detent.agents.notebook.content import action_of, code_of
 from detent.agents.notebook.debug import repaired
 from detent.agents.notebook.kernels import limits, outputs_of, told, variable_changes
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.planning import consent
 from detent.agents.notebook.store import CellNotFound, ScriptStore
 from detent.core.contract import Contract
@@ -67,7 +67,7 @@ class NeedsConsent(Exception):
 class Acting:
     """One action of the queue."""
 
-    def __init__(self, notebooks: "Notebooks", book: Book, contract: Contract) -> None:
+    def __init__(self, notebooks: "Notebooks", book: NotebookState, contract: Contract) -> None:
         self.notebooks, self.book, self.contract = notebooks, book, contract
         self._say = voice(contract)  # a kernel's output comes in by a task that serves many cells
         self.store = ScriptStore(book, notebooks.registry, self._run_cell)
@@ -291,7 +291,7 @@ def _display_of(output: Output) -> str:
     return str(mark.get("display_id", "")) if isinstance(mark, dict) else ""
 
 
-async def record(book: Book) -> Outcome:
+async def record(book: NotebookState) -> Outcome:
     """Enter a person's word for what a cell did: it happened, and this is what came of it."""
     store = ScriptStore(book)
     step = action_of(book.queue[book.position])
@@ -310,13 +310,13 @@ async def record(book: Book) -> Outcome:
     return Outcome(result, raises=f"COMPLETE_ACTION {raised}", patch=patch)
 
 
-async def go_on(book: Book) -> Outcome:
+async def go_on(book: NotebookState) -> Outcome:
     """Go on where no action could say how: after a decision that came from outside."""
     raised, patch = onward(ScriptStore(book), book.position, book.actions_done)
     return Outcome({"success": True, "event": raised, "changes": {}}, raises=raised, patch=patch)
 
 
-async def confirm(notebooks: "Notebooks", book: Book, contract: Contract) -> Outcome:
+async def confirm(notebooks: "Notebooks", book: NotebookState, contract: Contract) -> Outcome:
     """Ask whether the plan may change, or say yes where the policy does."""
     is_workflow = book.state == "workflow_update_pending"
     if not contract.answers and not notebooks.is_agreed(book):

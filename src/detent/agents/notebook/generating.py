@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from detent.agents.notebook.acting import doorway
 from detent.agents.notebook.content import action_of
 from detent.agents.notebook.focus import focused, patterns_of, strategies
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.pattern import searched
 from detent.agents.notebook.planning import TRIES, failure_of
 from detent.agents.notebook.port import PlannerFailed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ACTIONS_MAX = 20_000  # of one behaviour
 
 
-async def generate(notebooks: "Notebooks", book: Book, contract: Contract) -> Outcome:
+async def generate(notebooks: "Notebooks", book: NotebookState, contract: Contract) -> Outcome:
     """Ask for the actions of this behaviour."""
     changes: dict[str, Any] = {}
     actions: list[dict[str, Any]] = []
@@ -39,7 +39,7 @@ async def generate(notebooks: "Notebooks", book: Book, contract: Contract) -> Ou
     return Outcome(result, raises="START_ACTION", patch=patch, usage=usage)
 
 
-async def _seen(notebooks: "Notebooks", book: Book, changes: dict[str, Any]) -> dict[str, Any]:
+async def _seen(notebooks: "Notebooks", book: NotebookState, changes: dict[str, Any]) -> dict[str, Any]:
     """The observation, narrowed to what the planner's filter lets through."""
     observation = observe(book)
     wanted = book.filter
@@ -62,7 +62,7 @@ async def _seen(notebooks: "Notebooks", book: Book, changes: dict[str, Any]) -> 
 
 async def _generated(
     notebooks: "Notebooks",
-    book: Book,
+    book: NotebookState,
     contract: Contract,
     observation: dict[str, Any],
     changes: dict[str, Any],
@@ -84,7 +84,7 @@ async def _generated(
 
 async def _collected(
     stream: AsyncIterator[dict[str, Any]],
-    book: Book,
+    book: NotebookState,
     contract: Contract,
     changes: dict[str, Any],
     usage: dict[str, float],

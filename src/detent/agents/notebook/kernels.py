@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.agents.notebook.cell import Output
 from detent.agents.notebook.content import plain_text
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 
 if TYPE_CHECKING:
     from detent.agents.notebook.jupyter import Execution, Kernel, Kernels
@@ -45,13 +45,13 @@ class Bench:
             await self._kernels.__aenter__()
         return self._kernels
 
-    async def begin(self, book: Book) -> None:
+    async def begin(self, book: NotebookState) -> None:
         """Let a run's kernel start while something else is being done."""
         kernels = await self._all()
         self._begun.add(book.run.id)
         kernels.begin(book.run.id, **_settings(book))
 
-    async def ready(self, book: Book, say: Say) -> tuple["Kernel", list[str]]:
+    async def ready(self, book: NotebookState, say: Say) -> tuple["Kernel", list[str]]:
         """The run's kernel with everything in it that the journal says; what is to be told about that."""
         kernels = await self._all()
         run_id = book.run.id
@@ -65,7 +65,7 @@ class Bench:
         self._ready[run_id] = kernel.generation
         return kernel, told
 
-    async def _replay(self, kernel: "Kernel", book: Book, say: Say) -> list[str]:
+    async def _replay(self, kernel: "Kernel", book: NotebookState, say: Say) -> list[str]:
         told: list[str] = []
         limit = limits(book)
         todo = [cell for cell in book.executed if cell["repeat"] not in NOT_REPLAYED and cell["ran"] != "dead"]
@@ -81,7 +81,9 @@ class Bench:
             told.append(f"⚠️ replay: not run again, as their policy says: {', '.join(dict.fromkeys(left))}")
         return told
 
-    async def look(self, book: Book, expressions: Mapping[str, str], strategies: Mapping[str, str]) -> "Execution":
+    async def look(
+        self, book: NotebookState, expressions: Mapping[str, str], strategies: Mapping[str, str]
+    ) -> "Execution":
         """Look into a run's kernel without running a cell."""
         kernel, _ = await self.ready(book, lambda _: None)
         return await kernel.look(expressions=expressions, strategies=strategies)
@@ -105,7 +107,7 @@ class Bench:
             self._kernels = None
 
 
-def _settings(book: Book) -> dict[str, Any]:
+def _settings(book: NotebookState) -> dict[str, Any]:
     given = book.given_input.get("kernel") or {}
     threads = given.get("threads")
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -113,7 +115,7 @@ def _settings(book: Book) -> dict[str, Any]:
     return {"name": str(given.get("name") or ""), "cwd": str(given.get("cwd") or ""), "env": env}
 
 
-def limits(book: Book) -> Limits:
+def limits(book: NotebookState) -> Limits:
     """How long a cell of this run may take."""
     given = book.given_input.get("kernel") or {}
     return Limits(float(given.get("timeout_s") or TIMEOUT_S), float(given.get("grace_s") or GRACE_S))
@@ -162,7 +164,7 @@ def cut(text: str) -> str:
     return f"{text[:half]}\n… {len(text) - EFFECT_MAX:,} characters left out …\n{text[-half:]}"
 
 
-def variable_changes(book: Book, execution: "Execution") -> dict[str, Any]:
+def variable_changes(book: NotebookState, execution: "Execution") -> dict[str, Any]:
     """What a cell did to the variables."""
     now = {name: variable.value for name, variable in execution.variables.items()}
     new = {name: value for name, value in now.items() if name not in book.variables or book.variables[name] != value}

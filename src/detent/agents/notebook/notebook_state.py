@@ -27,7 +27,7 @@ SHOWN = ("plan", "generate")  # what shows the notebook to a planner
 
 
 @dataclass
-class Book:
+class NotebookState:
     """Everything one notebook run has come to so far; a projection of the run."""
 
     name: ClassVar[str] = "notebook"
@@ -304,20 +304,20 @@ class Book:
 SETTABLE = frozenset(
     {"title", "todo", "section_progress", "filter", "acceptance", "acceptance_asked", "given", "further", "is_fallback"}
 )
-CHANGES: dict[str, Callable[[Book, Any], None]] = {
-    "cells": Book._cells,
-    "variables": Book._variables,
-    "kernel_gone": Book._kernel_gone,
-    "effects": Book._effects,
-    "effects_set": Book._effects_set,
-    "focus": Book._focus,
-    "outputs": Book._outputs,
-    "plan": Book._plan,
-    "queue": Book._queue,
-    "inserted": Book._inserted,
-    "done": Book._done,
-    "executed": Book._executed,
-    "artifact": Book._artifact,
-    "warned": Book._warned,
-    "set": Book._set,
+CHANGES: dict[str, Callable[[NotebookState, Any], None]] = {
+    "cells": NotebookState._cells,
+    "variables": NotebookState._variables,
+    "kernel_gone": NotebookState._kernel_gone,
+    "effects": NotebookState._effects,
+    "effects_set": NotebookState._effects_set,
+    "focus": NotebookState._focus,
+    "outputs": NotebookState._outputs,
+    "plan": NotebookState._plan,
+    "queue": NotebookState._queue,
+    "inserted": NotebookState._inserted,
+    "done": NotebookState._done,
+    "executed": NotebookState._executed,
+    "artifact": NotebookState._artifact,
+    "warned": NotebookState._warned,
+    "set": NotebookState._set,
 }

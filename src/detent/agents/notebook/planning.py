@@ -11,7 +11,7 @@ import msgspec
 from detent.agents.notebook.advice import Advice
 from detent.agents.notebook.kernels import judged, questions
 from detent.agents.notebook.machine import PLANNER_FAILED
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.port import PlannerFailed
 from detent.agents.notebook.template import default_template
 from detent.agents.notebook.view import feedback, goal, observe
@@ -31,7 +31,7 @@ BEHAVIORS_MAX_MODEL = 5  # where every one of them costs money
 class Planning:
     """One planning call and what follows from it."""
 
-    def __init__(self, notebooks: "Notebooks", book: Book, contract: Contract) -> None:
+    def __init__(self, notebooks: "Notebooks", book: NotebookState, contract: Contract) -> None:
         self.notebooks, self.book, self.contract = notebooks, book, contract
         self.changes: dict[str, Any] = {}
         self.patch: dict[str, Any] = {}
@@ -206,7 +206,11 @@ class Planning:
 
 
 async def advised(
-    notebooks: "Notebooks", book: Book, contract: Contract, said: dict[str, Any] | None, changes: dict[str, Any]
+    notebooks: "Notebooks",
+    book: NotebookState,
+    contract: Contract,
+    said: dict[str, Any] | None,
+    changes: dict[str, Any],
 ) -> dict[str, Any]:
     """The planner's answer; after its last try, the fallback's for the rest of the step, if there is one."""
     observation = observe(book)
@@ -228,7 +232,7 @@ def failure_of(error: PlannerFailed) -> EffectFailed:
     return EffectFailed(str(error), type=PLANNER_FAILED if error.is_passing else "tool_failure.answer")
 
 
-def consent(book: Book, updates: list[dict[str, Any]]) -> Question:
+def consent(book: NotebookState, updates: list[dict[str, Any]]) -> Question:
     """The question whether the plan may change, with what would change."""
     lines = []
     for update in updates:

@@ -16,7 +16,7 @@ from detent.agents.notebook.action import registry as every_action
 from detent.agents.notebook.declared import DECLARED
 from detent.agents.notebook.generating import generate
 from detent.agents.notebook.kernels import Bench
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.planning import Planning
 from detent.agents.notebook.port import Advisers
 from detent.agents.notebook.registry import ActionRegistry
@@ -40,7 +40,7 @@ SWEEP_S = 2.0
 Source = Callable[[dict[str, Any]], Advisers]
 
 
-class BookAtWork(Book):
+class BookAtWork(NotebookState):
     """A run's book for its own effects: nobody else lets it read on while one of them is at work."""
 
 
@@ -96,20 +96,20 @@ class Notebooks:
 
     # books
 
-    def book(self, run_id: str) -> Book:
+    def book(self, run_id: str) -> NotebookState:
         """A run's book, read on to where its journal ends."""
         return self._reader.project(run_id, BookAtWork)
 
-    def is_agreed(self, book: Book) -> bool:
+    def is_agreed(self, book: NotebookState) -> bool:
         """Whether a change of the plan needs nobody's word: by policy, or because there is no plan to change."""
         policy = book.given_input.get("confirm") or "first"
         return policy == "all" or (policy == "first" and (book.plan is None or book.plan.is_default))
 
-    def advisers(self, book: Book) -> Advisers:
+    def advisers(self, book: NotebookState) -> Advisers:
         """Who this run asks."""
         return self._resolved(book.run.id, book.given_input.get("planner") or {"use": "builtin:analysis"})
 
-    def fallback(self, book: Book) -> Advisers | None:
+    def fallback(self, book: NotebookState) -> Advisers | None:
         """Who is asked when the planner cannot be reached."""
         settings = book.given_input.get("fallback")
         return self._resolved(f"{book.run.id} fallback", settings) if isinstance(settings, dict) else None
@@ -140,7 +140,7 @@ class Notebooks:
     async def _confirm(self, contract: Contract) -> Outcome:
         return await self._with(contract, lambda book: confirm(self, book, contract))
 
-    async def _with(self, contract: Contract, work: Callable[[Book], Awaitable[Outcome]]) -> Outcome:
+    async def _with(self, contract: Contract, work: Callable[[NotebookState], Awaitable[Outcome]]) -> Outcome:
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         try:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from detent.agents.notebook.cell import Cell, cell_id
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.registry import ActionRegistry, Handler, settled
 from detent.core.value import digest
 
@@ -34,9 +34,9 @@ class ScriptStore:
     _everywhere: ClassVar[dict[str, Handler]] = {}
 
     def __init__(
-        self, book: Book | None = None, registry: ActionRegistry | None = None, run_cell: RunCell | None = None
+        self, book: NotebookState | None = None, registry: ActionRegistry | None = None, run_cell: RunCell | None = None
     ) -> None:
-        self.book = book or Book()
+        self.book = book or NotebookState()
         self.registry = registry or ActionRegistry()
         self._run_cell = run_cell
         self._cells: dict[str, Cell] = {}

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from detent.agents.notebook.cell import Cell, Output
-from detent.agents.notebook.notebook_state import FSM_MAX, Book
+from detent.agents.notebook.notebook_state import FSM_MAX, NotebookState
 from detent.agents.notebook.template import wire
 
 CONTEXT_MAX = 18_600  # characters of effects and variables together
@@ -19,12 +19,12 @@ DEFAULT_GOAL = "Data Analysis Task"
 LEVELS = ("stages", "steps", "behaviors")
 
 
-def observe(book: Book) -> dict[str, Any]:
+def observe(book: NotebookState) -> dict[str, Any]:
     """Everything the two endpoints are shown."""
     return {"location": locate(book), "context": context(book)}
 
 
-def locate(book: Book) -> dict[str, Any]:
+def locate(book: NotebookState) -> dict[str, Any]:
     """Where the run stands."""
     place, plan = book.location, book.plan
     current = {"stages": place.stage_id, "steps": place.step_id, "behaviors": place.behavior_id}
@@ -59,7 +59,7 @@ def locate(book: Book) -> dict[str, Any]:
     }
 
 
-def goal(book: Book) -> str:
+def goal(book: NotebookState) -> str:
     """The problem in the person's words."""
     given = book.given
     for text in (book.given_input.get("goal"), given.get("problem_description"), given.get("user_goal")):
@@ -68,7 +68,7 @@ def goal(book: Book) -> str:
     return DEFAULT_GOAL
 
 
-def context(book: Book) -> dict[str, Any]:
+def context(book: NotebookState) -> dict[str, Any]:
     """Variables, effects, notebook, machine and lists; cut to what a planner can be sent."""
     variables, current, history = _bounded({**book.given, **book.variables}, book.current, book.past)
     return {
@@ -109,7 +109,7 @@ def _short(value: Any) -> Any:
     return value if len(text) <= VALUE_MAX else text[:VALUE_MAX] + "..."
 
 
-def notebook(book: Book) -> dict[str, Any]:
+def notebook(book: NotebookState) -> dict[str, Any]:
     """The notebook in both of its documented forms at once."""
     last = book.cells[-1] if book.cells else None
     shown = book.notebook
@@ -170,7 +170,7 @@ def _is_text(mime: str) -> bool:
     return mime.startswith("text/") or mime.endswith("json") or mime == "image/svg+xml"
 
 
-def machine(book: Book) -> dict[str, Any]:
+def machine(book: NotebookState) -> dict[str, Any]:
     """The FSM record, in the documented shape and under the name that programs use."""
     history = [_transition(one) for one in book.transitions[-FSM_MAX:]]
     last = history[-1] if history else None
@@ -196,7 +196,7 @@ def _when(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
-def feedback(book: Book) -> dict[str, Any]:
+def feedback(book: NotebookState) -> dict[str, Any]:
     """How the behaviour that has just ended went, with honest counts."""
     return {
         "behavior_id": book.location.behavior_id,
@@ -211,7 +211,7 @@ def feedback(book: Book) -> dict[str, Any]:
 
 def whole(given: dict[str, Any]) -> dict[str, Any]:
     """An observation from outside with every part in place, so that planners need not look for holes."""
-    empty = observe(Book())
+    empty = observe(NotebookState())
     found: dict[str, Any] = _filled(empty, given)
     location, context = found["location"], found["context"]
     if isinstance(context["FSM"].get("state"), str):

@@ -20,7 +20,7 @@ from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.embedded.child import awaiting, child_id, child_machine
 from detent.host.embedded.doubt import Doubts, owned
-from detent.host.embedded.loaded_run import Live
+from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.embedded.outcome import (
     Doubt,
     Limit,
@@ -33,7 +33,7 @@ from detent.host.embedded.outcome import (
     said,
 )
 from detent.host.embedded.secret import NONE, Secrets, hide, named
-from detent.host.embedded.task_pool import Crew
+from detent.host.embedded.task_pool import TaskPool
 
 if TYPE_CHECKING:
     from detent.host.embedded.part import ChildHost
@@ -61,9 +61,9 @@ class Attempts:
         self.doubts = Doubts(host, self)
         self.is_draining = False
         self._may_begin = True
-        self._crew = Crew(host.tasks, self._attempt)
+        self._crew = TaskPool(host.tasks, self._attempt)
 
-    def begin(self, live: Live, contract_id: str) -> None:
+    def begin(self, live: LoadedRun, contract_id: str) -> None:
         """Carry out a contract whose start is on disk."""
         contract = live.run.contract(contract_id)
         if contract is None or contract.status is not Status.RUNNING or not self._may_begin:
@@ -79,7 +79,7 @@ class Attempts:
         """Whether nothing is under way that could have something to write in a moment."""
         return not self._under_way
 
-    def abort(self, live: Live, contract: Contract) -> None:
+    def abort(self, live: LoadedRun, contract: Contract) -> None:
         """Stop a contract's effect, or the child run it waits for; a doubt being settled goes on."""
         contract_id, question = contract.id, contract.question
         if contract.status is Status.WAITING and question is not None and question.hears_no:
@@ -98,13 +98,13 @@ class Attempts:
                 mark = f"{contract_id}{' again' if child == contract.reopens else ''}{_CHILD_MARK}"
                 self._host.spawn(live, mark, self._cancel_child(live, mark, child))
 
-    def drop(self, live: Live) -> None:
+    def drop(self, live: LoadedRun) -> None:
         """Stop whatever a run has under way; its journal has broken off, and nothing more is said of it."""
         for mark, task in live.tasks.items():
             if self._under_way.pop((live.run.id, mark), True):  # one that has not begun has no task of its own yet
                 task.cancel()
 
-    def _never_left(self, live: Live, contract_id: str) -> None:
+    def _never_left(self, live: LoadedRun, contract_id: str) -> None:
         """Stopped before the effect was called: that is known, and nothing is in doubt."""
         live.dispatched.discard(contract_id)
         live.tasks.pop(contract_id, None)
@@ -141,9 +141,9 @@ class Attempts:
             await asyncio.wait(tasks)
         self.is_draining = False
 
-    def _to_hold(self) -> list[Live]:
+    def _to_hold(self) -> list[LoadedRun]:
         """The runs with something under way, and those that hear of it when it is done."""
-        found: dict[str, Live] = {}
+        found: dict[str, LoadedRun] = {}
         busy = [live for live in self._host.all_live() if live.tasks or live.unwritten]
         while busy:
             live = busy.pop()
@@ -156,7 +156,7 @@ class Attempts:
             found[live.run.id] = live
         return [live for live in found.values() if live.run.ended is None and not live.run.is_held]
 
-    def broke(self, live: Live, contract_id: str, error: Exception) -> None:
+    def broke(self, live: LoadedRun, contract_id: str, error: Exception) -> None:
         """Carrying out a contract went wrong on our side: end it, so that its run does not wait for ever."""
         self._host.report(live.run.id, error)
         live.dispatched.discard(contract_id)
@@ -174,7 +174,7 @@ class Attempts:
         except DetentError as problem:
             self._host.report(live.run.id, problem)
 
-    async def _attempt(self, live: Live, contract: Contract, task: asyncio.Task[None]) -> None:
+    async def _attempt(self, live: LoadedRun, contract: Contract, task: asyncio.Task[None]) -> None:
         """Call the effect, then say what came of it; guarded as `_owned` would, without one more coroutine."""
         mark = (live.run.id, contract.id)
         if mark not in self._under_way:
@@ -214,7 +214,7 @@ class Attempts:
             self._host.overheard(run_id, contract_id, data)
 
     async def _call(
-        self, live: Live, effect: Effect | None, contract: Contract, secrets: Secrets
+        self, live: LoadedRun, effect: Effect | None, contract: Contract, secrets: Secrets
     ) -> ContractMoved | Doubt:
         """What calling the effect comes to: an event, or the doubt whether it happened.
 
@@ -249,7 +249,7 @@ class Attempts:
         finally:
             limit.cancel()
 
-    async def _child(self, live: Live, contract: Contract) -> Outcome:
+    async def _child(self, live: LoadedRun, contract: Contract) -> Outcome:
         """Start (or find again) the run this contract stands for, and wait for it to call back."""
         machine = child_machine(self._host.journal, live.machine, contract)
         if contract.reopens and await self._goes_on(contract):
@@ -279,7 +279,7 @@ class Attempts:
             return False  # it is not there any more, or cannot be read
 
     @owned
-    async def _cancel_child(self, live: Live, mark: str, run_id: str) -> None:
+    async def _cancel_child(self, live: LoadedRun, mark: str, run_id: str) -> None:
         try:
             await self._host.cancel(run_id, by="parent")
         except Refused:
@@ -317,11 +317,11 @@ class Attempts:
         except DetentError as problem:
             self._host.report(parent_id, problem)  # `recover` hands it up again
 
-    def is_at_work(self, live: Live, contract_id: str) -> bool:
+    def is_at_work(self, live: LoadedRun, contract_id: str) -> bool:
         """Whether this process has begun a contract, or is about to."""
         return (live.run.id, contract_id) in self._under_way or contract_id in live.dispatched
 
-    def tell(self, live: Live, moved: ContractMoved, follow: Sequence[ContractMoved] = ()) -> None:
+    def tell(self, live: LoadedRun, moved: ContractMoved, follow: Sequence[ContractMoved] = ()) -> None:
         """Fold what came of a contract; too late, it changes nothing."""
         try:
             self._host.fold(live, moved, follow=follow)

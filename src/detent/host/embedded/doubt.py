@@ -17,7 +17,7 @@ from detent.core.events import EVIDENCE, ContractMoved, Signalled
 from detent.core.status import Status
 from detent.errors import NotWaiting
 from detent.host.embedded.claim import was_redone
-from detent.host.embedded.loaded_run import Live
+from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.embedded.outcome import (
     Doubt,
     Limit,
@@ -44,7 +44,7 @@ Work = Callable[..., Coroutine[Any, Any, None]]
 class Breaks(Protocol):
     """What carries out contracts, and can say that doing so went wrong on our side."""
 
-    def broke(self, live: Live, contract_id: str, error: Exception) -> None:
+    def broke(self, live: LoadedRun, contract_id: str, error: Exception) -> None:
         """End that contract, so that its run does not wait for ever."""
 
 
@@ -52,7 +52,7 @@ def owned(work: Work) -> Work:
     """A defect of ours ends one contract, not the host and every run in it."""
 
     @functools.wraps(work)
-    async def guarded(self: Breaks, live: Live, contract: Contract | str, *args: Any, **named: Any) -> None:
+    async def guarded(self: Breaks, live: LoadedRun, contract: Contract | str, *args: Any, **named: Any) -> None:
         try:
             await work(self, live, contract, *args, **named)
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
@@ -69,11 +69,11 @@ class Doubts:
         self._attempts = attempts
         self._lingering: set[tuple[str, str]] = set()
 
-    def broke(self, live: Live, contract_id: str, error: Exception) -> None:
+    def broke(self, live: LoadedRun, contract_id: str, error: Exception) -> None:
         """Settling a doubt went wrong on our side."""
         self._attempts.broke(live, contract_id, error)
 
-    def linger(self, live: Live, contract: Contract, secrets: Secrets, error: StillRunning) -> None:
+    def linger(self, live: LoadedRun, contract: Contract, secrets: Secrets, error: StillRunning) -> None:
         """A call goes on that nobody waits for any more: what comes of it is still evidence."""
         if not contract.is_irreversible:
             if asyncio.iscoroutine(error.outcome):
@@ -88,7 +88,7 @@ class Doubts:
         return (run_id, contract_id) in self._lingering
 
     @owned
-    async def _late(self, live: Live, contract: Contract, secrets: Secrets, outcome: Awaitable[Any]) -> None:
+    async def _late(self, live: LoadedRun, contract: Contract, secrets: Secrets, outcome: Awaitable[Any]) -> None:
         try:
             moved = moved_by(contract, await outcome, self._host.clock.now())
         except (EffectFailed, PartialFailure) as error:
@@ -119,7 +119,7 @@ class Doubts:
 
     @owned
     async def settle(
-        self, live: Live, contract_id: str, effect: Effect | None, doubt: Doubt = CRASHED, is_crash: bool = False
+        self, live: LoadedRun, contract_id: str, effect: Effect | None, doubt: Doubt = CRASHED, is_crash: bool = False
     ) -> None:
         """Nobody knows whether it happened: ask the probe, then a person.
 
@@ -146,14 +146,14 @@ class Doubts:
         if lands_until and not found:
             self.look_again(live, contract)
 
-    def look_again(self, live: Live, contract: Contract) -> None:
+    def look_again(self, live: LoadedRun, contract: Contract) -> None:
         """Ask the probe of an open doubt once nothing of its call can be in flight."""
         effect = self._host.effect(live, contract.effect)
         if effect is not None and effect.reconcile is not None and f"{contract.id}{_PROBE_MARK}" not in live.tasks:
             self._host.spawn(live, f"{contract.id}{_PROBE_MARK}", self._look_again(live, contract.id, effect))
 
     @owned
-    async def _look_again(self, live: Live, contract_id: str, effect: Effect) -> None:
+    async def _look_again(self, live: LoadedRun, contract_id: str, effect: Effect) -> None:
         try:
             contract = live.run.contract(contract_id)
             if contract is None or contract.question is None:
@@ -167,7 +167,7 @@ class Doubts:
             at = self._host.clock.now()
             self._attempts.tell(live, replace(found[0], at=at), [replace(moved, at=at) for moved in found[1:]])
 
-    async def probe(self, live: Live, contract_id: str) -> bool:
+    async def probe(self, live: LoadedRun, contract_id: str) -> bool:
         """Ask the probe of an open doubt now; whether that settled it."""
         contract = live.run.contract(contract_id)
         if contract is None or contract.question is None or contract.question.reason != "outcome_unknown":
@@ -181,7 +181,7 @@ class Doubts:
         return True
 
     async def _probe(
-        self, live: Live, effect: Effect | None, contract_id: str, is_crash: bool, may_deny: bool
+        self, live: LoadedRun, effect: Effect | None, contract_id: str, is_crash: bool, may_deny: bool
     ) -> list[ContractMoved] | None:
         """What the effect's probe says; None when there is none, or it cannot tell, breaks, or takes too long.
 

@@ -28,7 +28,7 @@ from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.loaded_run import Kept, Live, load
+from detent.host.embedded.loaded_run import Kept, LoadedRun, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
@@ -73,7 +73,7 @@ class Drive:
         )
         self._find_effects = find_effects
         self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
-        self._live: OrderedDict[str, Live] = OrderedDict()
+        self._live: OrderedDict[str, LoadedRun] = OrderedDict()
         self.onlookers = Onlookers()
         self.reader = reader or JournalReader(home, is_inline=is_inline)
         self._is_reader_ours = reader is None
@@ -142,10 +142,10 @@ class Drive:
         if self._lock is not None:
             self._lock.free()
 
-    def _has(self, live: Live, event_id: str) -> bool:
+    def _has(self, live: LoadedRun, event_id: str) -> bool:
         return event_id in live.ids or self.journal.has_event(live.no, event_id)
 
-    async def _on_disk(self, live: Live) -> Run:
+    async def _on_disk(self, live: LoadedRun) -> Run:
         """The run as it stands now, when that is on disk."""
         run = live.run
         if live.unwritten:
@@ -158,14 +158,14 @@ class Drive:
         """Return when everything handed to the writer so far is on disk, or has failed to get there."""
         await flushed(self._writer)
 
-    async def _tell(self, live: Live, event: Event, machine: Machine | None = None) -> Run:
+    async def _tell(self, live: LoadedRun, event: Event, machine: Machine | None = None) -> Run:
         done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
         self.fold(live, event, done, machine)
         return await done
 
     def fold(
         self,
-        live: Live,
+        live: LoadedRun,
         event: Event,
         done: "asyncio.Future[Run] | None" = None,
         machine: Machine | None = None,
@@ -189,7 +189,7 @@ class Drive:
             raise
         self._hand_over(live, batch, deeds)
 
-    def _fold_all(self, live: Live, batch: Batch, todo: deque[Event], deeds: "_Deeds") -> None:
+    def _fold_all(self, live: LoadedRun, batch: Batch, todo: deque[Event], deeds: "_Deeds") -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
         has_notes, is_followed = live.machine.chart.has_notes, self._tail.is_attentive or live.run.id in self._tail.runs
         while todo:
@@ -244,12 +244,12 @@ class Drive:
         todo.extend(taken.events)
         return taken.may_go_on
 
-    def _on_repeat(self, live: Live, run: Run, contract: Contract) -> Wish:
+    def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
         effect = self.effect(live, contract.effect)
         wanted = "" if self._rulings is None else self._rulings.on_repeat(run, live.machine, contract)
         return Wish(wanted, "" if effect is None else effect.advice)
 
-    def _hand_over(self, live: Live, batch: Batch, deeds: "_Deeds") -> None:
+    def _hand_over(self, live: LoadedRun, batch: Batch, deeds: "_Deeds") -> None:
         run, done = live.run, deeds.done
         if batch.events:
             live.dispatched.update(deeds.performs)
@@ -288,7 +288,7 @@ class Drive:
             self.attempts.begin(live, contract_id)
         self._after(live, deeds.run)
 
-    def _after(self, live: Live, run: Run) -> None:
+    def _after(self, live: LoadedRun, run: Run) -> None:
         """An event is on disk and acted upon: tell whoever is waiting for that."""
         if run.ended is not None and run.parent:
             self.attempts.hand_up(run)
@@ -302,7 +302,7 @@ class Drive:
         if len(self._live) > self._live_max:
             self._evict()
 
-    def _stop(self, live: Live, error: JournalError) -> None:
+    def _stop(self, live: LoadedRun, error: JournalError) -> None:
         """The journal could not take an event of this run: forget what is only in memory; disk is the truth."""
         live.is_broken = True
         self.stopped[live.run.id] = str(error)
@@ -323,7 +323,7 @@ class Drive:
             else:
                 del self._live[run_id]
 
-    def load(self, run_id: str) -> Live:
+    def load(self, run_id: str) -> LoadedRun:
         """The run, read from the journal if it is not in memory."""
         live = self._live.get(run_id)
         if live is None:
@@ -333,11 +333,11 @@ class Drive:
             self._live.move_to_end(run_id)
         return live
 
-    def live(self, run_id: str) -> Live | None:
+    def live(self, run_id: str) -> LoadedRun | None:
         """The run, if it is in memory."""
         return self._live.get(run_id)
 
-    def all_live(self) -> tuple[Live, ...]:
+    def all_live(self) -> tuple[LoadedRun, ...]:
         """Every run in memory."""
         return tuple(self._live.values())
 
@@ -391,7 +391,7 @@ class Drive:
         """Something went wrong with one run while nobody was asking; the others go on."""
         self.problems[run_id] = str(error)
 
-    def spawn(self, live: Live, contract_id: str, work: Any) -> None:
+    def spawn(self, live: LoadedRun, contract_id: str, work: Any) -> None:
         """Give a coroutine an owner."""
         live.tasks[contract_id] = self.tasks.create_task(work)
 
@@ -403,7 +403,7 @@ class Drive:
         """Write what belongs to no run; if that fails, it is only done again."""
         self._writer.submit(batch, lambda _: None)
 
-    def effect(self, live: Live, name: str) -> Effect | None:
+    def effect(self, live: LoadedRun, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""
         try:
             self.equip(live)
@@ -411,7 +411,7 @@ class Drive:
             return self.effects.get(name)  # it is only stopped, or looked at
         return (live.effects or {}).get(name) or self.effects.get(name)
 
-    def equip(self, live: Live) -> None:
+    def equip(self, live: LoadedRun) -> None:
         """Find the effects that a run's own file or agent brings; without its agent a run is left as it is."""
         if live.effects is None and live.run.source and self._find_effects:
             live.effects = dict(self._find_effects(live.run.source))
@@ -422,7 +422,7 @@ class _Deeds:
 
     __slots__ = ("aborts", "batch", "done", "entries", "host", "live", "performs", "run")
 
-    def __init__(self, host: Drive, live: Live, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
+    def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
         self.run = live.run
         self.performs: tuple[str, ...] = ()

@@ -53,7 +53,7 @@ VERBS = frozenset(
 PONG, READY, LEAVING = (msgspec.json.encode({word: PROTOCOL}) for word in ("pong", "ready", "leaving"))
 
 
-class Door:
+class HandoverSocket:
     """Serves verbs of one host to other processes."""
 
     def __init__(self, host: "EmbeddedHost", home: Path) -> None:

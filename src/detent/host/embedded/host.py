@@ -20,7 +20,7 @@ from detent.host.embedded.child import CHILD, declarations
 from detent.host.embedded.claim_check import differences, repair, right_holders
 from detent.host.embedded.drive import Drive
 from detent.host.embedded.journal import Batch, genesis
-from detent.host.embedded.loaded_run import Live, load, origin, seq_at
+from detent.host.embedded.loaded_run import LoadedRun, load, origin, seq_at
 from detent.host.embedded.recovery import take_up
 from detent.host.embedded.replay import find
 from detent.host.embedded.retention import prune
@@ -56,7 +56,7 @@ class EmbeddedHost(Drive):
         run_id = run_id or new_run_id()
         check_run_id(run_id)
         given = plain(dict(input or {}), "input")
-        live = Live(self._next_no, machine, Run(id=run_id), genesis(run_id), is_new=True)
+        live = LoadedRun(self._next_no, machine, Run(id=run_id), genesis(run_id), is_new=True)
         if source and self._find_effects:
             live.effects = dict(self._find_effects(source))
         known = ChainMap({"child": CHILD}, live.effects or {}, self.effects)  # type: ignore[arg-type]  # only read
@@ -167,7 +167,7 @@ class EmbeddedHost(Drive):
             await waiter
         return live.run
 
-    async def _once(self, live: Live, event: Signalled) -> Run:
+    async def _once(self, live: LoadedRun, event: Signalled) -> Run:
         """Tell an event unless it was told before: the process that was told first may have died over it."""
         if event.id and self._has(live, event.id):
             return await self._on_disk(live)

@@ -19,7 +19,7 @@ from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
 from detent.host.embedded.schema import MIGRATIONS, lacking, open_reading, open_writing, roll_back
-from detent.host.embedded.wal_preallocation import Runway
+from detent.host.embedded.wal_preallocation import WalPreallocation
 from detent.host.reading import Note, OpenQuestion, Summary
 
 RECORD_MAX = 32 * 1024 * 1024  # bytes of one event
@@ -157,7 +157,7 @@ class Journal:
                 self.summary = self.summary.replace(f" {name}", " ''")
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"cannot open the journal {path}: {error}") from None
-        self._runway = Runway(path) if is_writer and sync == "full" else None
+        self._runway = WalPreallocation(path) if is_writer and sync == "full" else None
 
     def close(self) -> None:
         """Let go of the file."""

@@ -18,7 +18,7 @@ from detent.host.embedded.claim_check import differences
 from detent.host.embedded.following import Following, Watching
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
-from detent.host.embedded.loaded_run import Kept, Live, load, seq_at
+from detent.host.embedded.loaded_run import Kept, LoadedRun, load, seq_at
 from detent.host.embedded.projector import Memory, Projector
 from detent.host.embedded.schema import VERSION
 from detent.host.embedded.tail import Tail
@@ -397,5 +397,5 @@ def _waiting(journal: Listing, members: Iterable[Member]) -> Iterator[Run]:
             continue  # a damaged one must not hide the others
 
 
-def _standing(live: Live, last: int = 0) -> Standing:
+def _standing(live: LoadedRun, last: int = 0) -> Standing:
     return Standing(live.run, live.machine, live.head.hex(), last or live.run.seq)

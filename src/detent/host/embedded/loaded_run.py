@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from detent.core.consequence import Taken
+from detent.core.consequence import Consequence
 from detent.core.engine import advance
 from detent.core.events import Event, migrated_to
 from detent.core.fork_migrate import FORK_RULES
@@ -35,7 +35,7 @@ class Kept(NamedTuple):
     machine: Machine
 
 
-class Live:
+class LoadedRun:
     """One run that this process is driving."""
 
     __slots__ = (
@@ -151,7 +151,7 @@ class Point(NamedTuple):
     head: bytes
     machine: Machine | None = None
     event: Event | None = None
-    taken: tuple[Taken, ...] = ()
+    taken: tuple[Consequence, ...] = ()
 
 
 def beginning(run_id: str) -> Point:
@@ -159,13 +159,13 @@ def beginning(run_id: str) -> Point:
     return Point(0, Run(id=run_id), genesis(run_id))
 
 
-def load(journal: Journal, run_id: str, upto: int = 0) -> Live:
+def load(journal: Journal, run_id: str, upto: int = 0) -> LoadedRun:
     """Fold a run from its latest snapshot and the events after it, checking the chain on the way."""
     with journal.one_moment():
         return _load(journal, run_id, upto)
 
 
-def _load(journal: Journal, run_id: str, upto: int) -> Live:
+def _load(journal: Journal, run_id: str, upto: int) -> LoadedRun:
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")
@@ -178,13 +178,13 @@ def _load(journal: Journal, run_id: str, upto: int) -> Live:
         raise JournalError(
             f"run {run_id} is damaged: its list entry says event {record.summary.seq}, the chain ends at {point.seq}"
         )
-    live = Live(record.no, point.machine, point.run, point.head, point.seq - first.seq)
+    live = LoadedRun(record.no, point.machine, point.run, point.head, point.seq - first.seq)
     live.since_bytes = journal.bytes_read - bytes_before
     live.snapshot_bytes = 0 if cached is None else cached[1]
     return live
 
 
-def origin(was: Live) -> dict[str, Any]:
+def origin(was: LoadedRun) -> dict[str, Any]:
     """What a fork of this run begins as."""
     run = was.run
     begins_as = {"run": msgspec.to_builtins(run), "rules": FORK_RULES}

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from detent.core.consequence import Taken
+from detent.core.consequence import Consequence
 from detent.core.contract import Contract
 from detent.core.effect import Effect
 from detent.core.run import Run
@@ -63,7 +63,7 @@ class Outbox:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._is_closing = False
 
-    def take(self, batch: Batch, run: Run, machine: str, taken: Iterable[Taken]) -> None:
+    def take(self, batch: Batch, run: Run, machine: str, taken: Iterable[Consequence]) -> None:
         """Write the messages among what an event led to into its batch."""
         for number, one in enumerate(taken):
             if one.kind == "log" and one.event == "notify":

@@ -11,7 +11,7 @@ from detent.core.run import Run
 from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.loaded_run import Live
+from detent.host.embedded.loaded_run import LoadedRun
 
 
 class Mover(Protocol):
@@ -25,10 +25,10 @@ class Mover(Protocol):
     def journal(self) -> Journal:
         """The journal, for reading."""
 
-    def load(self, run_id: str) -> Live:
+    def load(self, run_id: str) -> LoadedRun:
         """The run, read from the journal if it is not in memory."""
 
-    def fold(self, live: Live, event: Event, *, follow: Sequence[Event] = ()) -> None:
+    def fold(self, live: LoadedRun, event: Event, *, follow: Sequence[Event] = ()) -> None:
         """Fold an event and what follows from it at once, hand it to the writer, and act when it is on disk."""
 
     def report(self, run_id: str, error: Exception) -> None:
@@ -42,10 +42,10 @@ class Performer(Mover, Protocol):
     def claims(self) -> Claims:
         """Who holds which key."""
 
-    def effect(self, live: Live, name: str) -> Effect | None:
+    def effect(self, live: LoadedRun, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""
 
-    def spawn(self, live: Live, contract_id: str, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, live: LoadedRun, contract_id: str, work: Coroutine[Any, Any, None]) -> None:
         """Give a coroutine an owner."""
 
 
@@ -56,10 +56,10 @@ class ChildHost(Performer, Protocol):
     def tasks(self) -> asyncio.TaskGroup:
         """Who owns what is under way."""
 
-    def live(self, run_id: str) -> Live | None:
+    def live(self, run_id: str) -> LoadedRun | None:
         """The run, if it is in memory."""
 
-    def all_live(self) -> tuple[Live, ...]:
+    def all_live(self) -> tuple[LoadedRun, ...]:
         """Every run in memory."""
 
     async def all_written(self) -> None:
@@ -91,11 +91,11 @@ class ChildHost(Performer, Protocol):
 class Teller(Protocol):
     """Carries out contracts, and tells what comes of them."""
 
-    def broke(self, live: Live, contract_id: str, error: Exception) -> None:
+    def broke(self, live: LoadedRun, contract_id: str, error: Exception) -> None:
         """End that contract, so that its run does not wait for ever."""
 
-    def is_at_work(self, live: Live, contract_id: str) -> bool:
+    def is_at_work(self, live: LoadedRun, contract_id: str) -> bool:
         """Whether an effect is under way for that contract."""
 
-    def tell(self, live: Live, moved: ContractMoved, follow: Sequence[ContractMoved] = ()) -> None:
+    def tell(self, live: LoadedRun, moved: ContractMoved, follow: Sequence[ContractMoved] = ()) -> None:
         """Fold what came of a contract."""

@@ -14,7 +14,7 @@ from detent.errors import DetentError
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import awaiting
 from detent.host.embedded.family import children, family
-from detent.host.embedded.loaded_run import Live
+from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.embedded.outcome import run_again
 from detent.host.embedded.part import Performer
 
@@ -26,7 +26,7 @@ class RecoveringHost(Performer, Protocol):
     def attempts(self) -> Attempts:
         """What carries out contracts."""
 
-    def equip(self, live: Live) -> None:
+    def equip(self, live: LoadedRun) -> None:
         """Find the effects that a run's own file or agent brings."""
 
     @property
@@ -61,7 +61,7 @@ def take_up(host: RecoveringHost, run_id: str) -> tuple[str, ...]:
     return tuple(taken_up)
 
 
-def recover_run(host: RecoveringHost, live: Live) -> bool:
+def recover_run(host: RecoveringHost, live: LoadedRun) -> bool:
     """Put a run nobody drives back to work; whether there was anything to do."""
     host.equip(live)
     found = False

@@ -36,7 +36,7 @@ from detent.host.embedded.handover_client import (
     result_of,
     run_of,
 )
-from detent.host.embedded.handover_socket import Door
+from detent.host.embedded.handover_socket import HandoverSocket
 from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.lock import Lock
@@ -80,7 +80,7 @@ class SharedHost:
         self.reader = reader or JournalReader(home)
         self._is_reader_ours = reader is None
         self._host: EmbeddedHost | None = None
-        self._door: Door | None = None
+        self._door: HandoverSocket | None = None
         self._ear: Pass | None = None
         self._is_open = self._is_closed = False
         self.grace_s: float | None = None  # so long may what is under way go on at the end; None: until it is done
@@ -144,7 +144,7 @@ class SharedHost:
             **self._settings,
         )
         await host.__aenter__()
-        door = Door(host, self._home)
+        door = HandoverSocket(host, self._home)
         try:
             await door.open()
         except BaseException as error:

@@ -11,25 +11,27 @@ from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 
 from detent.core.contract import Contract
-from detent.host.embedded.loaded_run import Live
+from detent.host.embedded.loaded_run import LoadedRun
 
 TURN_S = 0.002  # how long a task goes on with what was not yet there when it began
 
 Task = asyncio.Task[None]
 
 
-class Crew:
+class TaskPool:
     """Attempts in the order they began, and whoever is about to take the next one."""
 
-    def __init__(self, tasks: asyncio.TaskGroup, carry_out: Callable[[Live, Contract, Task], Awaitable[None]]) -> None:
+    def __init__(
+        self, tasks: asyncio.TaskGroup, carry_out: Callable[[LoadedRun, Contract, Task], Awaitable[None]]
+    ) -> None:
         self._tasks = tasks
         self._carry_out = carry_out
         self._context = copy_context()
-        self._queue: deque[tuple[Live, Contract]] = deque()
+        self._queue: deque[tuple[LoadedRun, Contract]] = deque()
         self._at_hand: Task | None = None  # one of us, awake, that looks at the queue next
         self._coming: Task | None = None  # a new one that has not begun yet
 
-    def take(self, live: Live, contract: Contract) -> Task:
+    def take(self, live: LoadedRun, contract: Contract) -> Task:
         """Have a contract carried out; the task that will most likely do it."""
         self._queue.append((live, contract))
         return self._at_hand or self._come()

@@ -15,7 +15,7 @@ LEFT = 8  # frames still ahead when more is laid: what one commit may write
 LAID = bytes(128 * FRAME)  # at once; fewer would be laid too often, more would be written for nothing in short runs
 
 
-class Runway:
+class WalPreallocation:
     """Lays zeros ahead of the log's last frame; belongs to the writing connection."""
 
     def __init__(self, journal: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from detent.core.events import ContractMoved, Event, Signalled, Started
-from detent.core.history import Entry, Taken
+from detent.core.history import Consequence, Entry
 from detent.core.status import Status
 from detent.kit.language import _
 from detent.kit.text import brief, duration, visible
@@ -59,7 +59,7 @@ class Narrator:
             elif taken.kind in ("note", "dropped"):
                 yield f"  {visible(taken.subject)}: {brief(taken.value, 500)}", "dim"
 
-    def _moved(self, entry: Entry, taken: Taken) -> tuple[str, str] | None:
+    def _moved(self, entry: Entry, taken: Consequence) -> tuple[str, str] | None:
         name, at, target = visible(taken.subject), entry.event.at, taken.target
         begun = self._since.pop(taken.subject, None)
         if target == Status.RUNNING:
@@ -102,22 +102,22 @@ def _refusal(entry: Entry) -> str:
     return f"{no}: {brief(said['comment'], 500)}" if said.get("comment") else no
 
 
-def _transition(taken: Taken) -> str:
+def _transition(taken: Consequence) -> str:
     way = f"{visible(taken.source)} → {visible(taken.target)}"
     return _("{way} on {event}", way=way, event=visible(taken.event)) if taken.event else way
 
 
-def _caught(taken: Taken) -> str:
+def _caught(taken: Consequence) -> str:
     problem = brief(taken.subject or taken.event, 500)
     return _("  {type} is caught: {problem}", type=visible(taken.event), problem=problem)
 
 
-def _ruled(taken: Taken) -> str:
+def _ruled(taken: Consequence) -> str:
     rule, name, decision = visible(str(taken.value)), visible(taken.subject), visible(taken.event)
     return _("{name}: the policy's rule `{rule}` says {decision}", name=name, rule=rule, decision=decision)
 
 
-def _evidence(taken: Taken) -> str:
+def _evidence(taken: Consequence) -> str:
     """What came late of a call."""
     value = f" {brief(taken.value, 300)}" if taken.value is not None else ""
     return f"{visible(taken.subject)}: {visible(taken.event)}{value}"

@@ -35,7 +35,7 @@ from detent.kit.http.trouble import AlreadyDecided, BadRequest
 from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page, table
 from detent.surfaces.server.gate import Gate
-from detent.surfaces.server.server_context import Room
+from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Detail, Trouble
 
 TYPES: list[tuple[type[DetentError], int, str]] = [
@@ -54,7 +54,7 @@ TYPES: list[tuple[type[DetentError], int, str]] = [
 ]
 
 
-def application(room: Room, gate: "Gate | None" = None) -> ASGIApp:
+def application(room: HttpServer, gate: "Gate | None" = None) -> ASGIApp:
     """The whole server as an ASGI application."""
     routes = table.routes()
     document = openapi.document(routes)
@@ -80,7 +80,7 @@ def trouble(status: int, kind: str, message: str, **known: Any) -> Response:
     return answered(Trouble(Detail(kind, message, **known)), status)
 
 
-def _path(room: Room, route: Route) -> Path:
+def _path(room: HttpServer, route: Route) -> Path:
     async def endpoint(request: Request) -> Response:
         return await _told(_work(room, route, request))
 
@@ -89,7 +89,7 @@ def _path(room: Room, route: Route) -> Path:
     return made
 
 
-async def _work(room: Room, route: Route, request: Request) -> Response:
+async def _work(room: HttpServer, route: Route, request: Request) -> Response:
     query = _query(route, request.query_params)
     body = bare(route.takes) if route.is_raw else await _body(room, route, request)
     by = getattr(body, "by", "") or room.extras["user"]
@@ -161,7 +161,7 @@ def plain_numbers(query: Any) -> Any:
     return query
 
 
-async def _body(room: Room, route: Route, request: Request) -> Any:
+async def _body(room: HttpServer, route: Route, request: Request) -> Any:
     """The JSON body as the Struct of the route; nothing at all stands for an empty object."""
     if route.takes is None:
         return None
@@ -178,7 +178,7 @@ async def _body(room: Room, route: Route, request: Request) -> Any:
         raise BadRequest(f"the body is not JSON: {error}") from None
 
 
-async def content_of(room: Room, request: Request) -> bytes:
+async def content_of(room: HttpServer, request: Request) -> bytes:
     """The body of a request, if it is not too large and does not take too long."""
     limits = room.settings.limits
     parts, size = [], 0

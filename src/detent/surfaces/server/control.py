@@ -16,12 +16,12 @@ from detent.kit.http.trouble import AlreadyDecided
 from detent.surfaces.server import shape
 from detent.surfaces.server.history import deeds_of
 from detent.surfaces.server.run import run_id_of, standing
-from detent.surfaces.server.server_context import Room
+from detent.surfaces.server.server_context import HttpServer
 
 LOOK_BACK = 500  # events read at once to find out who was first
 
 
-async def signal(room: Room, call: Call) -> shape.RunView:
+async def signal(room: HttpServer, call: Call) -> shape.RunView:
     """Send a signal to a run."""
     given: shape.Signal = call.body
     run_id = await _known(room, call)
@@ -29,7 +29,7 @@ async def signal(room: Room, call: Call) -> shape.RunView:
     return await standing(room, run_id)
 
 
-async def answer(room: Room, call: Call) -> shape.RunView:
+async def answer(room: HttpServer, call: Call) -> shape.RunView:
     """Answer a question; whoever is first wins, and the second is told who that was."""
     given: shape.Answer = call.body
     run_id, contract_id = await _known(room, call), call.path["contract_id"]
@@ -79,14 +79,14 @@ def _sentence(contract_id: str, decided: dict[str, Any]) -> str:
     return f"`{contract_id}` was {words[decided.get('approved')]} by {decided['by'] or 'somebody'} already"
 
 
-async def cancel(room: Room, call: Call) -> shape.RunView:
+async def cancel(room: HttpServer, call: Call) -> shape.RunView:
     """Stop a run and everything it has under way."""
     run_id = await _known(room, call)
     await room.host.cancel(run_id, by=call.by, reason=call.body.reason)
     return await standing(room, run_id)
 
 
-async def pause(room: Room, call: Call) -> shape.RunView:
+async def pause(room: HttpServer, call: Call) -> shape.RunView:
     """Pause a run: calls under way finish, nothing new starts."""
     run_id = await _known(room, call)
     if (await standing(room, run_id)).paused:
@@ -95,7 +95,7 @@ async def pause(room: Room, call: Call) -> shape.RunView:
     return await standing(room, run_id)
 
 
-async def resume(room: Room, call: Call) -> shape.RunView:
+async def resume(room: HttpServer, call: Call) -> shape.RunView:
     """Go on after a pause, and take up what nobody drives."""
     run_id = await _known(room, call)
     if all(one.has_ended for one in await room.ask(room.reader.family, run_id)):
@@ -108,20 +108,20 @@ async def resume(room: Room, call: Call) -> shape.RunView:
     return await standing(room, run_id)
 
 
-async def retry(room: Room, call: Call) -> shape.RunView:
+async def retry(room: HttpServer, call: Call) -> shape.RunView:
     """Let a failed run go on from what failed: what had succeeded stays done."""
     run_id = await _known(room, call)
     await room.host.retry(run_id, by=call.by, id=f"http {call.body.key}" if call.body.key else "")
     return await standing(room, run_id)
 
 
-async def fork(room: Room, call: Call) -> shape.Forked:
+async def fork(room: HttpServer, call: Call) -> shape.Forked:
     """Begin a new run where this one was."""
     run_id = await _known(room, call)
     return await _forked(room, run_id, call.body.at, call.body.key, call.by)
 
 
-async def _forked(room: Room, run_id: str, at: str, key: str, by: str) -> shape.Forked:
+async def _forked(room: HttpServer, run_id: str, at: str, key: str, by: str) -> shape.Forked:
     def read() -> shape.Deeds:
         return deeds_of(room.reader, run_id, room.reader.seq_at(run_id, at))
 
@@ -131,7 +131,7 @@ async def _forked(room: Room, run_id: str, at: str, key: str, by: str) -> shape.
     return shape.Forked(await standing(room, begun.id), deeds)
 
 
-async def _known(room: Room, call: Call) -> str:
+async def _known(room: HttpServer, call: Call) -> str:
     return await room.known(call.path["run_id"])
 
 

@@ -16,7 +16,7 @@ from detent.kit.http.route import Call, Route
 from detent.surfaces.server import shape
 from detent.surfaces.server.graph import Graph, drawing, laid_out
 from detent.surfaces.server.library import Entry, shown
-from detent.surfaces.server.server_context import Room
+from detent.surfaces.server.server_context import HttpServer
 
 
 class Flaw(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class NameQuery(Asked, frozen=True):
     name: shape.Name
 
 
-async def definitions(room: Room, _: Call) -> list[DefinitionLine]:
+async def definitions(room: HttpServer, _: Call) -> list[DefinitionLine]:
     """What can be started here."""
     return [_line(entry, room.library.folder) for entry in await room.library.entries()]
 
@@ -107,7 +107,7 @@ def _line(entry: Entry, folder: Path) -> DefinitionLine:
     )
 
 
-async def definition(room: Room, call: Call) -> DefinitionView:
+async def definition(room: HttpServer, call: Call) -> DefinitionView:
     """One definition."""
     entry = await room.library.entry(call.query.name)
     made = entry.definition
@@ -129,7 +129,7 @@ def _source(path: Path) -> str:
         return ""
 
 
-async def definition_svg(room: Room, call: Call) -> Response:
+async def definition_svg(room: HttpServer, call: Call) -> Response:
     """The picture of a definition as SVG."""
     entry = await room.library.entry(call.query.name)
     if entry.definition is None:
@@ -137,14 +137,14 @@ async def definition_svg(room: Room, call: Call) -> Response:
     return drawing(svg(picture(entry.definition.machine)))
 
 
-async def compare(room: Room, call: Call) -> Comparison:
+async def compare(room: HttpServer, call: Call) -> Comparison:
     """What differs between two machines."""
     left, right = await _machine(room, call.query.left), await _machine(room, call.query.right)
     changes = list(differences(left, right))
     return Comparison(not changes, changes, laid_out(left, picture(left)), laid_out(right, picture(right)))
 
 
-async def _machine(room: Room, name: str) -> Machine:
+async def _machine(room: HttpServer, name: str) -> Machine:
     if name.startswith("run:"):
         found = await room.find(name.removeprefix("run:"))
         return await room.ask(room.reader.machine, found.machine)

@@ -21,7 +21,7 @@ from detent.surfaces.server import shape, view
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
 if TYPE_CHECKING:
-    from detent.surfaces.server.server_context import Room
+    from detent.surfaces.server.server_context import HttpServer
 
 LIST_PAUSE_S = 0.02  # between two messages of the list, and so much more for every stream they must be written to:
 LIST_PAUSE_EACH_S = 0.0005
@@ -116,7 +116,7 @@ def frame_of(entry: Entry, before: Run) -> Frame:
 class Feeds:
     """All feeds of a server, each filled by a task as long as anybody looks on."""
 
-    def __init__(self, room: "Room", tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, room: "HttpServer", tasks: asyncio.TaskGroup) -> None:
         self._room, self._tasks = room, tasks
         self.list = Feed(0)
         self.runs: dict[str, RunFeed] = {}

@@ -20,14 +20,14 @@ from detent.host.port import Reader
 from detent.kit.http.route import Call, Route
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.graph import Graph, GraphQuery, drawing, graph, picture_of
-from detent.surfaces.server.server_context import Room
+from detent.surfaces.server.server_context import HttpServer
 
 PAGE_BYTES = 2 * 1024 * 1024  # a page of events ends here, however few they are
 EXPORT_PAGE = 200
 DEEDS_MAX = 1000
 
 
-async def log(room: Room, call: Call) -> shape.LogPage:
+async def log(room: HttpServer, call: Call) -> shape.LogPage:
     """A page of events."""
     found = await room.find(call.path["run_id"])
     return await room.ask(_page, room.reader, found.run_id, found.seq, call.query.after, call.query.limit)
@@ -54,7 +54,7 @@ def _from(reader: Reader, run_id: str, after: int, upto: int) -> tuple[Iterator[
     return reader.entries(run_id, after, upto), before
 
 
-async def log_entry(room: Room, call: Call) -> shape.LogEntry:
+async def log_entry(room: HttpServer, call: Call) -> shape.LogEntry:
     """One event, whole."""
     found = await room.find(call.path["run_id"])
     seq = _seq(call, found.seq)
@@ -65,7 +65,7 @@ async def log_entry(room: Room, call: Call) -> shape.LogEntry:
     return await room.ask(read)
 
 
-async def export(room: Room, call: Call) -> Response:
+async def export(room: HttpServer, call: Call) -> Response:
     """A transcript of the run, which anybody can verify without detent; one that is cut off has no closing line."""
     run_id = (await room.find(call.path["run_id"])).run_id
     told = room.reader.transcript([run_id])
@@ -88,13 +88,13 @@ async def export(room: Room, call: Call) -> Response:
     return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
 
 
-async def verify(room: Room, call: Call) -> shape.Proof:
+async def verify(room: HttpServer, call: Call) -> shape.Proof:
     """Replay the run and check every hash."""
     proof = await room.ask(room.reader.verify, (await room.find(call.path["run_id"])).run_id)
     return shape.Proof(proof.run_id, not proof.problem, proof.events, proof.checkpoint, proof.problem)
 
 
-async def moment(room: Room, call: Call) -> shape.RunView:
+async def moment(room: HttpServer, call: Call) -> shape.RunView:
     """The run as it was after one of its events."""
     found = await room.find(call.path["run_id"])
     seq = _seq(call, found.seq)
@@ -112,20 +112,20 @@ def _seq(call: Call, last: int) -> int:
     return int(text)
 
 
-async def drawn(room: Room, call: Call) -> Graph:
+async def drawn(room: HttpServer, call: Call) -> Graph:
     """The picture as data, laid out."""
     run_id = (await room.find(call.path["run_id"])).run_id
     return await room.ask(graph, room.reader, run_id, call.query.at)
 
 
-async def drawn_svg(room: Room, call: Call) -> Response:
+async def drawn_svg(room: HttpServer, call: Call) -> Response:
     """The picture as SVG."""
     run_id = (await room.find(call.path["run_id"])).run_id
     picture = await room.ask(picture_of, room.reader, run_id, call.query.at)
     return drawing(svg(picture, theme=call.query.theme))
 
 
-async def contracts(room: Room, call: Call) -> shape.LifePage:
+async def contracts(room: HttpServer, call: Call) -> shape.LifePage:
     """The lives of a run's contracts."""
     run_id = (await room.find(call.path["run_id"])).run_id
     lives = await room.ask(lives_of, room.reader, run_id)
@@ -164,7 +164,7 @@ def _ended(contract: Contract, status: Status, entry: Entry) -> Contract:
     )
 
 
-async def deeds(room: Room, call: Call) -> shape.Deeds:
+async def deeds(room: HttpServer, call: Call) -> shape.Deeds:
     """What a run has done to the outside world."""
     found = await room.find(call.path["run_id"])
     return await room.ask(deeds_of, room.reader, found.run_id, call.query.at or found.seq)

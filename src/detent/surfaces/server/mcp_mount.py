@@ -10,14 +10,14 @@ from pathlib import Path
 
 from starlette.routing import BaseRoute
 
-from detent.surfaces.server.server_context import Room
+from detent.surfaces.server.server_context import HttpServer
 
 PATH = "/mcp"
 ROUTES = "mcp"  # where the room keeps them
 
 
 @asynccontextmanager
-async def agents_welcome(room: Room, folder: Path) -> AsyncIterator[None]:
+async def agents_welcome(room: HttpServer, folder: Path) -> AsyncIterator[None]:
     """While the block works, `room` has the routes for MCP clients; none where the package is not installed."""
     room.extras[ROUTES] = []
     if find_spec("mcp") is None:
@@ -31,7 +31,7 @@ async def agents_welcome(room: Room, folder: Path) -> AsyncIterator[None]:
         yield
 
 
-def paths(room: Room) -> list[BaseRoute]:
+def paths(room: HttpServer) -> list[BaseRoute]:
     """The routes for MCP clients."""
     found: list[BaseRoute] = room.extras.get(ROUTES, [])
     return found

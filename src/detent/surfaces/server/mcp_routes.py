@@ -16,7 +16,7 @@ from detent.errors import Unknown
 from detent.kit.http.asked import Asked
 from detent.kit.http.route import Call, Route
 from detent.kit.tools import configured_servers
-from detent.surfaces.server.server_context import Room
+from detent.surfaces.server.server_context import HttpServer
 
 TAIL_MAX = 256 * 1024
 
@@ -72,7 +72,7 @@ class TailQuery(Asked, frozen=True):
     lines: Annotated[int, Meta(ge=1, le=5000)] = 200
 
 
-async def servers(room: Room, _call: Call) -> ToolServers:
+async def servers(room: HttpServer, _call: Call) -> ToolServers:
     """The servers and their tools, without starting one."""
 
     def read() -> list[ToolServer]:
@@ -92,7 +92,7 @@ def _server(folder: Path, config: ServerConfig) -> ToolServer:
     return ToolServer(config.name, config.place, config.trusted, tools)
 
 
-async def logs(room: Room, _call: Call) -> LogFiles:
+async def logs(room: HttpServer, _call: Call) -> LogFiles:
     """The logs of servers."""
 
     def read() -> list[LogFile]:
@@ -103,7 +103,7 @@ async def logs(room: Room, _call: Call) -> LogFiles:
     return LogFiles(await asyncio.to_thread(read))
 
 
-async def log_tail(room: Room, call: Call) -> LogTail:
+async def log_tail(room: HttpServer, call: Call) -> LogTail:
     """The end of one log, with secrets that the server was given hidden."""
     name = call.path["name"]
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from detent.surfaces.server.server_context import Room
+from detent.surfaces.server.server_context import HttpServer
 
 PACKED = Path(__file__).parent / "page"
 BUILT = Path(__file__).parents[4] / "web" / "dist"
@@ -34,7 +34,7 @@ def folder() -> Path | None:
     return next((place for place in (PACKED, BUILT) if (place / "index.html").is_file()), None)
 
 
-def paths(_: Room) -> list[BaseRoute]:
+def paths(_: HttpServer) -> list[BaseRoute]:
     """The routes of the page; to be tried after those of the API."""
     here = folder()
 

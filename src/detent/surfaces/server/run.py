@@ -16,11 +16,11 @@ from detent.host.standing import Standing
 from detent.kit.http.route import Call, Route
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape, view
-from detent.surfaces.server.server_context import Room
+from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
 
-async def list_runs(room: Room, call: Call) -> shape.RunPage:
+async def list_runs(room: HttpServer, call: Call) -> shape.RunPage:
     """One page of runs, newest first."""
     query: shape.RunQuery = call.query
     search = Query(
@@ -44,7 +44,7 @@ def _page(reader: Reader, search: Query) -> shape.RunPage:
     return shape.RunPage([view.line(one) for one in found.runs], found.next or None, reader.waiting_count(), cursor)
 
 
-async def start(room: Room, call: Call) -> shape.RunView:
+async def start(room: HttpServer, call: Call) -> shape.RunView:
     """Begin a run."""
     given: shape.Begin = call.body
     definition = await room.library.load(given.definition)
@@ -79,12 +79,12 @@ def _check_same(reader: Reader, run_id: str, key: str, digest: str, given: dict[
         raise Refused(f"the key `{key}` has started run {run_id} with something else; take another key")
 
 
-async def show(room: Room, call: Call) -> shape.RunView:
+async def show(room: HttpServer, call: Call) -> shape.RunView:
     """Where a run stands."""
     return await standing(room, await room.known(call.path["run_id"]))
 
 
-async def standing(room: Room, run_id: str) -> shape.RunView:
+async def standing(room: HttpServer, run_id: str) -> shape.RunView:
     """Where a run stands, with why."""
     found = room.reader.at_hand(run_id)
     if found is None:
@@ -97,7 +97,7 @@ def _standing(reader: Reader, run_id: str) -> tuple[Standing, tuple[Entry, ...]]
     return now, why if why[-1].seq == now.run.seq else reader.why(run_id, now.run.seq)
 
 
-async def machines(room: Room, _: Call) -> list[str]:
+async def machines(room: HttpServer, _: Call) -> list[str]:
     """The names of machines that runs were started of, for a filter."""
     return [name for name in await room.ask(room.reader.machine_names) if name != WEBHOOK.name]
 
@@ -112,7 +112,7 @@ class Health(msgspec.Struct, frozen=True):
     cursor: int
 
 
-async def health(room: Room, _: Call) -> Health:
+async def health(room: HttpServer, _: Call) -> Health:
     """A small sign of life that has really looked into the journal."""
     from importlib.metadata import version
 

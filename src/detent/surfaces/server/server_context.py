@@ -21,7 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Room:
+class HttpServer:
     """What one server has: a journal, its runs, and the project around it."""
 
     def __init__(
@@ -71,11 +71,11 @@ class Room:
 
 
 @asynccontextmanager
-async def open_room(host: OpenHost, home: Path, library: "Library", settings: Settings) -> AsyncIterator[Room]:
+async def open_room(host: OpenHost, home: Path, library: "Library", settings: Settings) -> AsyncIterator[HttpServer]:
     """A room whose feeds run while the block does."""
     host.reader.attend()
     async with asyncio.TaskGroup() as tasks:
-        room = Room(host, home, library, settings, tasks)
+        room = HttpServer(host, home, library, settings, tasks)
         try:
             yield room
         finally:

@@ -22,7 +22,7 @@ from detent.surfaces.server.application import application
 from detent.surfaces.server.gate import HEAD_BYTES, Gate
 from detent.surfaces.server.library import Library
 from detent.surfaces.server.mcp_mount import agents_welcome
-from detent.surfaces.server.server_context import Room, open_room
+from detent.surfaces.server.server_context import HttpServer, open_room
 from detent.surfaces.server.setting import Settings
 from detent.surfaces.server.webhook import Courier, sender
 
@@ -48,7 +48,7 @@ class Served(NamedTuple):
     """A server that answers now."""
 
     address: str
-    room: Room
+    room: HttpServer
     stop: Callable[[], None]
     done: "asyncio.Task[None]"
 
@@ -116,7 +116,7 @@ async def serving(
 class Server(uvicorn.Server):
     """uvicorn with our own way to stop, and with a limit on how long a connection may say nothing."""
 
-    def __init__(self, room: Room, plan: Plan, settings: Settings) -> None:
+    def __init__(self, room: HttpServer, plan: Plan, settings: Settings) -> None:
         self._room = room
         self._is_answering = asyncio.Event()
         limits = settings.limits

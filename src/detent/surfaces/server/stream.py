@@ -17,23 +17,23 @@ from detent.kit.http.sse import BEAT, Stream, message
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape
 from detent.surfaces.server.feed import Frame, frame_of, list_frame
-from detent.surfaces.server.server_context import Room
+from detent.surfaces.server.server_context import HttpServer
 
 
-async def run_events(room: Room, call: Call) -> Response:
+async def run_events(room: HttpServer, call: Call) -> Response:
     """The events of one run as they come."""
     _check_room(room)
     run_id = (await room.find(call.path["run_id"])).run_id
     return Stream(room, _run_chunks(room, run_id, _after(call) or 0))
 
 
-async def list_events(room: Room, call: Call) -> Response:
+async def list_events(room: HttpServer, call: Call) -> Response:
     """The runs as they move."""
     _check_room(room)
     return Stream(room, _list_chunks(room, _after(call)))
 
 
-def _check_room(room: Room) -> None:
+def _check_room(room: HttpServer) -> None:
     most = room.settings.limits.streams
     if room.streams >= most:
         raise BadRequest(f"{most:,} streams are open already, which is the most this server takes", 429)
@@ -49,7 +49,7 @@ def _after(call: Call) -> int | None:
     return int(said)
 
 
-async def _run_chunks(room: Room, run_id: str, after: int) -> AsyncIterator[bytes]:
+async def _run_chunks(room: HttpServer, run_id: str, after: int) -> AsyncIterator[bytes]:
     feed = await room.feeds.open_run(run_id)
     ear = room.voices.open(run_id, feed.ring)
     place = after
@@ -104,7 +104,7 @@ class Laggard:
         self._place = None
 
 
-async def _list_chunks(room: Room, after: int | None) -> AsyncIterator[bytes]:
+async def _list_chunks(room: HttpServer, after: int | None) -> AsyncIterator[bytes]:
     feed = await room.feeds.open_list()
     place = feed.place if after is None else min(after, feed.place)
     try:
@@ -129,7 +129,7 @@ def _missed(reader: Reader, place: int, upto: int) -> list[Frame]:
     return [list_frame(reader, steps, place)] if steps else []
 
 
-def _opening(room: Room) -> bytes:
+def _opening(room: HttpServer) -> bytes:
     """When to come back after a cut, and (for our own page; others ignore the field) how often a sign of life comes."""
     return b"retry: 1000\nbeat: %g\n\n" % room.settings.limits.heartbeat_seconds
 

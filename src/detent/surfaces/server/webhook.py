@@ -25,7 +25,7 @@ from detent.surfaces.server.setting import Settings, Webhook, secret
 from detent.surfaces.server.signature import HEADER, signed
 
 if TYPE_CHECKING:
-    from detent.surfaces.server.server_context import Room
+    from detent.surfaces.server.server_context import HttpServer
 
 EFFECT = "detent.webhook"
 TIMEOUT_S = 20.0
@@ -91,7 +91,7 @@ async def _post(webhook: Webhook, id: str, told: Any) -> Outcome:
 class Courier:
     """Reads the journal on and begins a delivery for every event that somebody wants to hear of."""
 
-    def __init__(self, room: "Room") -> None:
+    def __init__(self, room: "HttpServer") -> None:
         self._room = room
         self._settings = room.settings
         self._mark = room.home / "webhooks"  # how far the journal was read; a file, for it is only a bookmark

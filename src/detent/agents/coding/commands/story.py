@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from detent.core.history import Entry, Taken
+from detent.core.history import Consequence, Entry
 from detent.core.status import Status
 from detent.kit.language import _
 from detent.kit.terminal.story import Line, Narrator
@@ -41,7 +41,7 @@ class CodeNarrator(Narrator):
                 self._told.add((at, text))
                 yield f"  {visible(text)}", "yellow" if " failed" in text else ""
 
-    def _moved(self, entry: Entry, taken: Taken) -> tuple[str, str] | None:
+    def _moved(self, entry: Entry, taken: Consequence) -> tuple[str, str] | None:
         contract = entry.run.contract(taken.subject)
         effect = contract.effect if contract else ""
         if taken.target == Status.RUNNING:

@@ -12,7 +12,7 @@ import msgspec
 
 from detent.agents.notebook.cell import Notebook
 from detent.agents.notebook.machine import NOTEBOOK
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.errors import Refused
 from detent.host.reading import Summary
 from detent.kit.language import _
@@ -23,12 +23,12 @@ LISTED_MAX = 100
 FORMS = {".ipynb": "ipynb", ".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
 
 
-def read_book(caller: Caller, run_id: str) -> Book:
+def read_book(caller: Caller, run_id: str) -> NotebookState:
     """A run's book, as it is now."""
     summary = caller.reader.find(run_id)
     if "act" not in {action.id for work in caller.reader.machine(summary.machine).work.values() for action in work}:
         raise Refused(f"run {run_id} is no notebook")
-    return caller.reader.project(run_id, Book)
+    return caller.reader.project(run_id, NotebookState)
 
 
 def notebooks(caller: Caller) -> list[Summary]:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from detent.agents.notebook.content import gist, peek
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
 from detent.kit.language import _
@@ -35,7 +35,7 @@ class Narrative:
     reach: ClassVar[int] = 0
 
     def __init__(self, run_id: str) -> None:
-        self.book = Book(run_id)
+        self.book = NotebookState(run_id)
         self.width = WIDTH
         self.doing = ""
         self.begun = self.since = time.monotonic()

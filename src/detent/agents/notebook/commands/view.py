@@ -7,7 +7,7 @@ import click
 
 from detent.agents.notebook.commands.file import FORMS, notebooks, read_book, rendered, write
 from detent.agents.notebook.export.part import has_bar
-from detent.agents.notebook.notebook_state import Book
+from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.view import cell_wire, observe
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
@@ -46,13 +46,13 @@ def show(caller: Caller, run: str, only_cells: bool, is_observation: bool, hide_
     return 0
 
 
-def _told(book: Book) -> dict[str, Any]:
+def _told(book: NotebookState) -> dict[str, Any]:
     seen = observe(book)
     notebook = {**seen["context"]["notebook"], "cells": [cell_wire(cell) for cell in book.cells]}
     return {"state": book.state, "location": seen["location"], "notebook": notebook, "output": book.run.output}
 
 
-def _tell_plan(caller: Caller, book: Book) -> None:
+def _tell_plan(caller: Caller, book: NotebookState) -> None:
     place = book.location
     caller.say(f"{book.title or book.run.id}  {book.state}", "")
     done, steps = {*place.done("stages")}, {*place.done("steps")}
