@@ -9,7 +9,7 @@ from detent.errors import DefinitionError, Refused
 from detent.kit.policy import HOME, HOME_VARIABLE, find_policy
 
 if TYPE_CHECKING:
-    from detent.core.effect import Effect
+    from detent.core.effect_type import Effect
     from detent.core.policy import Policy
     from detent.host.embedded.shared import SharedHost
 
@@ -83,7 +83,7 @@ def _known(given: Any) -> "Mapping[str, Effect]":
     """The effects that were given, then the built-in ones and those of plugins, each loaded when it is needed."""
     from collections import ChainMap
 
-    from detent.core.effect import Effect
+    from detent.core.effect_type import Effect
     from detent.effects import Known
 
     if isinstance(given, Effect) or not isinstance(given, Iterable) or isinstance(given, str):
@@ -100,7 +100,7 @@ def _known(given: Any) -> "Mapping[str, Effect]":
 
 
 def _shown(value: Any) -> str:
-    from detent.core.effect import Effect
+    from detent.core.effect_type import Effect
 
     if isinstance(value, Effect):
         return f"the effect `{value.name}`"

@@ -1,6 +1,6 @@
 """An effect may raise several events at once: the states between are passed through, in one journal entry."""
 
-from detent.core.effect import Declared
+from detent.core.effect_type import Declared
 from detent.core.engine import advance
 from detent.core.events import ContractMoved, Started
 from detent.core.machine import Action, Machine, table

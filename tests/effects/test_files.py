@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.effect import Effect, EffectFailed, Outcome, StillRunning
+from detent.core.effect_type import Effect, EffectFailed, Outcome, StillRunning
 from detent.effects.files import READ_BYTES_MAX, append, files, read, write
 
 

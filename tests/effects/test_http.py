@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
+from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.effects.http import BODY_BYTES_MAX, http
 
 Handler = Callable[["Request", asyncio.StreamWriter], Awaitable[None]]

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, OutcomeUnknown, StillRunning
+from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, StillRunning
 from detent.effects.python import python
 from tests.effort import PATIENCE_S
 
 SOURCE = """
 import asyncio, contextvars, functools, sys, threading
-from detent.core.effect import EffectFailed, Outcome
+from detent.core.effect_type import EffectFailed, Outcome
 
 release = threading.Event()
 started = threading.Event()

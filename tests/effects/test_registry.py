@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.effects import Known, builtin, discover
 from detent.effects import plugins as installed
 from detent.errors import DefinitionError
 
 SOURCE = '''
-from detent.core.effect import effect
+from detent.core.effect_type import effect
 
 @effect("fax.send", kind="irreversible")
 async def send(contract):

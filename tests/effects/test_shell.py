@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
+from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.effects import process
 from detent.effects.capture import CAP_BYTES, Capture
 from detent.effects.process import kill_leftovers

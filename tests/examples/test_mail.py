@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from detent.core import Status
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.define import find_effects
 from examples.mail.sink import Sink
 from tests.agents.assistant.stage import INVITE, stage

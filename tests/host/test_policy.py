@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from detent.core import Action, Branch, ContractMoved, Machine, Question, Retry, Run, Signalled, Status
-from detent.core.effect import EffectFailed, Outcome
+from detent.core.effect_type import EffectFailed, Outcome
 from detent.core.policy import Policy, Rule
 from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from detent.core import Action, Contract, Effect, EffectFailed, Outcome, OutcomeUnknown, Retry, Run, Status, effect
-from detent.core.effect import Reconcile
+from detent.core.effect_type import Reconcile
 from detent.core.events import ContractMoved
 from detent.errors import NotWaiting, Refused
 from detent.host.embedded import EmbeddedHost

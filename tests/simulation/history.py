@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from detent import Action, Branch, Machine, Question, Retry, Status, Transition, Wait
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, OutcomeUnknown
+from detent.core.effect_type import EffectFailed, OutcomeUnknown
 from detent.core.run import Run
 from detent.testing import WAYS_TO_FAIL, Story, World, assert_laws, honest, simulate, tell_all
 

@@ -4,7 +4,7 @@ import pytest
 
 from detent import Action, Branch, Machine, Question, Retry, Status, Wait, table
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, OutcomeUnknown
+from detent.core.effect_type import EffectFailed, OutcomeUnknown
 from detent.core.run import Run
 from detent.testing import Story, World, crash_anywhere, simulate, tell
 

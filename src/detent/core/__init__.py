@@ -2,7 +2,7 @@
 
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import CONTRACT, Contract, Failure
-from detent.core.effect import (
+from detent.core.effect_type import (
     Declared,
     Declined,
     Effect,

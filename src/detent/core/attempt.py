@@ -16,7 +16,7 @@ from detent.core.check import is_effect_name
 from detent.core.consequence import Consequence
 from detent.core.contract import Contract, Failure
 from detent.core.duration import seconds_of
-from detent.core.effect import Declared
+from detent.core.effect_type import Declared
 from detent.core.events import ContractMoved, Signalled
 from detent.core.machine import Action, Retry
 from detent.core.question import Question

@@ -5,7 +5,7 @@ effect of which a call in this run has reported usage.
 """
 
 from detent.core.contract import Contract, Failure
-from detent.core.effect import Declared
+from detent.core.effect_type import Declared
 from detent.core.working_copy import WorkingCopy
 
 EXCEEDED = "budget_exceeded"

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from detent.core.contract import Failure
-from detent.core.effect import Declared
+from detent.core.effect_type import Declared
 from detent.core.question import Question
 
 # What an event means may only change for runs that begin later: a run says by which rules it is folded.

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from detent.core import lane
 from detent.core.chart import Work
 from detent.core.contract import Contract
-from detent.core.effect import Declared
+from detent.core.effect_type import Declared
 from detent.core.events import RULES, Signalled, Started
 from detent.core.route import enter
 from detent.core.run import Lane, Run

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from detent.core.effect import Kind
+from detent.core.effect_type import Kind
 from detent.core.expression import compile_condition, compile_template, is_constant
 from detent.core.question import Question
 from detent.core.value import digest

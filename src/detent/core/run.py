@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from detent.core.contract import Contract, Failure
-from detent.core.effect import Declared
+from detent.core.effect_type import Declared
 from detent.core.events import Signalled
 from detent.core.status import Status
 

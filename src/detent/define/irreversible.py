@@ -6,7 +6,7 @@ from typing import Any
 
 from detent.core.chart import flat
 from detent.core.check import OWN_EFFECTS
-from detent.core.effect import Declared, Effect
+from detent.core.effect_type import Declared, Effect
 from detent.core.machine import Action, Machine
 
 # What the effects that come with detent declare: a file is looked through without loading them.

@@ -15,7 +15,7 @@ from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from detent.core.contract import CONTRACT
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.core.machine import Machine, did_you_mean
 from detent.define.irreversible import is_irreversible
 from detent.define.proof import Proof, prove, what

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.core.machine import Limits, Machine
 from detent.define.child import Shelf
 from detent.define.document import Document, Route, read_document, read_file

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from detent.core.effect import EffectFailed
+from detent.core.effect_type import EffectFailed
 
 MISSING: Any = object()
 

@@ -41,7 +41,7 @@ from typing import Any
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.effect import Declared, Effect, EffectFailed, Outcome, OutcomeUnknown, effect
+from detent.core.effect_type import Declared, Effect, EffectFailed, Outcome, OutcomeUnknown, effect
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
 from detent.effects.thread import perform_in_thread

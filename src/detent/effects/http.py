@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.effect import Declared, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, PartialFailure
+from detent.core.effect_type import Declared, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
 from detent.errors import Refused

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, PartialFailure, effect
+from detent.core.effect_type import EffectFailed, Outcome, PartialFailure, effect
 from detent.effects.arguments import Arguments, invalid
 
 LINE_BYTES_MAX = 1024 * 1024

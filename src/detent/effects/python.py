@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, OutcomeUnknown, effect
+from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, effect
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
 from detent.effects.thread import in_thread, perform_in_thread

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.errors import DefinitionError
 
 if TYPE_CHECKING:

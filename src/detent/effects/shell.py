@@ -21,7 +21,7 @@ import os
 from typing import Any
 
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, OutcomeUnknown, PartialFailure, effect
+from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure, effect
 from detent.effects import process
 from detent.effects.arguments import Arguments, invalid
 from detent.effects.process import kill_leftovers

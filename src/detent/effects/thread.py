@@ -17,7 +17,7 @@ import queue
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from detent.core.effect import Outcome, StillRunning
+from detent.core.effect_type import Outcome, StillRunning
 
 T = TypeVar("T")
 IDLE_MAX = 8

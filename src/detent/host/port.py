@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy

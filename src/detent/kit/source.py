@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.define import find_effects
 from detent.kit.agent import MARK, Surroundings, find_agent
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.errors import DefinitionError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from detent.core.contract import Contract
-from detent.core.effect import Effect, EffectFailed, Outcome, OutcomeUnknown, PartialFailure
+from detent.core.effect_type import Effect, EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.effects.http import UNDECIDED
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detent.core.effect import EffectFailed, OutcomeUnknown, PartialFailure
+from detent.core.effect_type import EffectFailed, OutcomeUnknown, PartialFailure
 from detent.core.status import Status
 from detent.define.document import Document, Route, read_document, read_file
 from detent.define.page import Page, items, kind_of

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from detent.core.effect import Effect, OutcomeUnknown
+from detent.core.effect_type import Effect, OutcomeUnknown
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from detent.core.consequence import Consequence
 from detent.core.contract import Contract
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.question import Question

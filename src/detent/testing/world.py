@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from detent.core.contract import Contract
-from detent.core.effect import (
+from detent.core.effect_type import (
     Effect,
     EffectFailed,
     Kind,

@@ -7,7 +7,7 @@ import pytest
 
 from detent.agents.notebook.brief import Brief
 from detent.agents.notebook.machine import ERROR_ROWS, NOTEBOOK, TABLE
-from detent.core.effect import Declared
+from detent.core.effect_type import Declared
 from detent.core.engine import advance
 from detent.core.events import Signalled, Started
 from detent.core.machine import Machine

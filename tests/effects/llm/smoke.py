@@ -18,7 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from detent.core.contract import Contract
-from detent.core.effect import Outcome
+from detent.core.effect_type import Outcome
 from detent.effects.llm import llm
 
 HOME = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "detent" / "smoke-model"

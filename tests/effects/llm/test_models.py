@@ -8,7 +8,7 @@ import pytest
 
 from detent.core import progress
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome
+from detent.core.effect_type import EffectFailed, Outcome
 from detent.effects.llm import llm, price_of
 from tests.effects.llm.scripted import (
     DONE,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome
+from detent.core.effect_type import EffectFailed, Outcome
 from detent.core.schema import problems
 from detent.effects.llm import decoded, llm, spoken
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from detent.core.contract import Contract
-from detent.core.effect import Effect, Outcome, PartialFailure
+from detent.core.effect_type import Effect, Outcome, PartialFailure
 from detent.core.question import Answer
 from detent.effects.mcp import ServerConfig, Servers
 

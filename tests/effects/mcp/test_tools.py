@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from detent.core.contract import Contract
-from detent.core.effect import Effect, EffectFailed, Outcome, OutcomeUnknown, PartialFailure
+from detent.core.effect_type import Effect, EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.question import Answer
 from detent.effects.mcp import ServerConfig, Servers, ToolConfig
 from tests.effects.test_http import Request

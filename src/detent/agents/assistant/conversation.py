@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.agents.assistant import ASSISTANT, Ledger, effects, left, new_turn, offered, past, setting, turn_input
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.core.status import Status
 from detent.define import find_effects
 from detent.errors import DefinitionError, Refused

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from detent.core.effect import EffectFailed
+from detent.core.effect_type import EffectFailed
 from detent.core.question import Question
 
 FIELD_TYPES: dict[str, dict[str, Any]] = {

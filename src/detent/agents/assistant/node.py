@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from detent.agents.assistant import emotion, fact, form, intent, reasoning, recall
 from detent.agents.assistant.store import Memory, Store
 from detent.core.contract import Contract
-from detent.core.effect import Declared, Effect, EffectFailed, Outcome, Perform
+from detent.core.effect_type import Declared, Effect, EffectFailed, Outcome, Perform
 from detent.core.progress import speaking_for
 from detent.core.value import canonical
 

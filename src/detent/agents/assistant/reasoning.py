@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from detent.agents.assistant import emotion, fact, form
 from detent.agents.assistant.key import STYLE, old_hash
-from detent.core.effect import Declared, EffectFailed
+from detent.core.effect_type import Declared, EffectFailed
 from detent.core.expression import compile_template
 from detent.core.schema import problems
 from detent.effects.llm import Spoken, spoken

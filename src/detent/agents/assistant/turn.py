@@ -9,7 +9,7 @@ from typing import Any
 from detent.agents.assistant import fact
 from detent.agents.assistant.execution import Ledger
 from detent.agents.assistant.view import consequence, dialogue
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import Refused

@@ -4,7 +4,7 @@ from detent.agents.coding.ending import archive, report, undo
 from detent.agents.coding.execution import baseline, checkpoint, choose, repair, restore, verify, work
 from detent.agents.coding.planning import brief, make_plan, present
 from detent.core.contract import Contract
-from detent.core.effect import Effect, EffectFailed, effect
+from detent.core.effect_type import Effect, EffectFailed, effect
 from detent.effects.registry import BUILTIN
 from detent.kit.agent import Surroundings
 

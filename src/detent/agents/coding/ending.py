@@ -11,7 +11,7 @@ from detent.agents.coding.job import FINAL, Blocked, Job, noted
 from detent.agents.coding.stage import now, staged
 from detent.agents.coding.workspace import GitFailed
 from detent.core.contract import Contract
-from detent.core.effect import Outcome, effect
+from detent.core.effect_type import Outcome, effect
 from detent.errors import DetentError
 
 REPORT = "blocked.md"

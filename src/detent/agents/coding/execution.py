@@ -23,7 +23,7 @@ from detent.agents.coding.port import Assignment, Report, limits_of, used
 from detent.agents.coding.settings import Step
 from detent.agents.coding.stage import Stage, folder_of, now, staged
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, effect
+from detent.core.effect_type import EffectFailed, Outcome, effect
 from detent.effects import process
 from detent.errors import Refused
 

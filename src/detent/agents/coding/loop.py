@@ -17,7 +17,7 @@ from detent.agents.coding.port import Assignment, Hear, Report, Word
 from detent.agents.coding.settings import WorkerSettings
 from detent.agents.coding.toolbox import Toolbox, cut
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome
+from detent.core.effect_type import EffectFailed, Outcome
 from detent.effects.llm import Tool, chosen, llm
 from detent.effects.llm.price import unkept
 from detent.effects.llm.settings import HOW

@@ -15,7 +15,7 @@ from detent.agents.coding.planner import FilePlanner, SinglePlanner, WorkerPlann
 from detent.agents.coding.port import Brief, Draft, Planner, limits_of, used
 from detent.agents.coding.stage import Stage, now, staged
 from detent.core.contract import Contract
-from detent.core.effect import Outcome, effect
+from detent.core.effect_type import Outcome, effect
 from detent.core.question import Question
 from detent.errors import DetentError, Refused
 

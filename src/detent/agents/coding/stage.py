@@ -19,7 +19,7 @@ from detent.agents.coding.evidence import without
 from detent.agents.coding.job import Job, job_of, patch
 from detent.agents.coding.workspace import Checkpoint, Repository, difference
 from detent.core.contract import Contract
-from detent.core.effect import Outcome
+from detent.core.effect_type import Outcome
 from detent.core.progress import say
 from detent.core.value import digest
 from detent.errors import Refused

@@ -19,7 +19,7 @@ from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.planning import consent
 from detent.agents.notebook.store import CellNotFound, ScriptStore
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, PartialFailure
+from detent.core.effect_type import EffectFailed, Outcome, PartialFailure
 from detent.core.progress import voice
 from detent.core.question import Question
 

@@ -1,6 +1,6 @@
 """What the notebook's effects declare, known without loading them."""
 
-from detent.core.effect import Declared
+from detent.core.effect_type import Declared
 
 # No limit of the host's: a cell has its own, and a planner's is its connection's.
 _AGAIN = Declared(kind="idempotent", timeout_s=0.0, scope="run", settle_s=0.0)

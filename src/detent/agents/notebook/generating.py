@@ -13,7 +13,7 @@ from detent.agents.notebook.port import PlannerFailed
 from detent.agents.notebook.store import ScriptStore
 from detent.agents.notebook.view import observe
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome
+from detent.core.effect_type import EffectFailed, Outcome
 from detent.core.progress import say
 
 if TYPE_CHECKING:

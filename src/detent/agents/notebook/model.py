@@ -13,7 +13,7 @@ from detent.agents.notebook.content import action_of
 from detent.agents.notebook.port import Advisers, PlannerFailed
 from detent.agents.notebook.wire import Lines
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome
+from detent.core.effect_type import EffectFailed, Outcome
 
 CELLS_SHOWN = 5
 ACTIONS_MAX = 50

@@ -16,7 +16,7 @@ from detent.agents.notebook.port import PlannerFailed
 from detent.agents.notebook.template import default_template
 from detent.agents.notebook.view import feedback, goal, observe
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome
+from detent.core.effect_type import EffectFailed, Outcome
 from detent.core.progress import say
 from detent.core.question import Question
 

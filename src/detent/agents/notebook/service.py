@@ -21,7 +21,7 @@ from detent.agents.notebook.planning import Planning
 from detent.agents.notebook.port import Advisers
 from detent.agents.notebook.registry import ActionRegistry
 from detent.core.contract import Contract
-from detent.core.effect import Effect, EffectFailed, Outcome
+from detent.core.effect_type import Effect, EffectFailed, Outcome
 from detent.errors import Refused
 from detent.host.opening import open_reader
 from detent.kit.agent import Surroundings

@@ -6,7 +6,7 @@ The SDK's own retries are off: the engine retries, and every attempt is journall
 import json
 from typing import Any
 
-from detent.core.effect import EffectFailed
+from detent.core.effect_type import EffectFailed
 from detent.effects.llm import exchange
 from detent.effects.llm.model import Hear, Message, Names, Part, Reply, Request, status_failure
 

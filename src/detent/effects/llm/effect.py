@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, effect
+from detent.core.effect_type import EffectFailed, Outcome, effect
 from detent.core.progress import say
 from detent.core.schema import problems
 from detent.effects.arguments import invalid

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from detent.core.effect import EffectFailed
+from detent.core.effect_type import EffectFailed
 from detent.effects.http import tls
 from detent.effects.llm.model import TIMEOUT, UNAVAILABLE, Hear, Heard, Names, Reply, ToolCall, cut_off, failed
 

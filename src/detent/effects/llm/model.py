@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from detent.core.effect import EffectFailed
+from detent.core.effect_type import EffectFailed
 from detent.effects.arguments import invalid
 
 TEXT_MAX = 4 * 1024 * 1024  # of one answer; a server that never stops must not fill the memory

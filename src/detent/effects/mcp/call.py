@@ -9,7 +9,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from detent.core.contract import Contract
-from detent.core.effect import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
+from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.progress import voice
 from detent.effects.mcp import form
 from detent.effects.mcp.connection import Connection

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from detent.core.check import is_effect_name
-from detent.core.effect import Kind
+from detent.core.effect_type import Kind
 from detent.effects.mcp.config import ServerConfig
 
 ORDER: tuple[Kind, ...] = ("pure", "idempotent", "irreversible")

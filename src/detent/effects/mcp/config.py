@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from detent.core.effect import TIMEOUT_S, EffectFailed, Kind, Scope
+from detent.core.effect_type import TIMEOUT_S, EffectFailed, Kind, Scope
 from detent.core.value import digest
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from detent.core.effect import EffectFailed, Kind
+from detent.core.effect_type import EffectFailed, Kind
 from detent.effects.http import tls
 from detent.effects.mcp.catalogue import Offer, keep, make_folder, offers
 from detent.effects.mcp.config import Resolver, ServerConfig

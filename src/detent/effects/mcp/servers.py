@@ -8,7 +8,16 @@ from typing import Self
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.effect import Declared, Declined, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, PartialFailure
+from detent.core.effect_type import (
+    Declared,
+    Declined,
+    Effect,
+    EffectFailed,
+    Kind,
+    Outcome,
+    OutcomeUnknown,
+    PartialFailure,
+)
 from detent.effects.mcp import form
 from detent.effects.mcp.call import Call
 from detent.effects.mcp.catalogue import ORDER, Offer, advice, kept, kind_of

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from detent.core import progress
 from detent.core.contract import Contract, Failure
-from detent.core.effect import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
+from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
 from detent.core.events import HOLD, ContractMoved, Signalled
 from detent.core.question import Question
 from detent.core.run import Run

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.effect import Declared, Effect, EffectFailed, Outcome
+from detent.core.effect_type import Declared, Effect, EffectFailed, Outcome
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.errors import Unknown

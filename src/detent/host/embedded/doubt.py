@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from detent.core.contract import Contract
-from detent.core.effect import Effect, EffectFailed, PartialFailure, StillRunning
+from detent.core.effect_type import Effect, EffectFailed, PartialFailure, StillRunning
 from detent.core.events import EVIDENCE, ContractMoved, Signalled
 from detent.core.status import Status
 from detent.errors import NotWaiting

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, assert_never
 
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import Contract
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.core.engine import advance
 from detent.core.events import CANCEL, ContractMoved, Event
 from detent.core.history import Entry

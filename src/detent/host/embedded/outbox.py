@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from detent.core.consequence import Consequence
 from detent.core.contract import Contract
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.embedded.clock import Clock

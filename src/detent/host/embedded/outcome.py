@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from detent.core.contract import Contract, Failure
-from detent.core.effect import Declined, EffectFailed, Outcome, OutcomeUnknown, PartialFailure
+from detent.core.effect_type import Declined, EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.events import ContractMoved
 from detent.core.question import Question
 from detent.core.status import Status

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.core.events import ContractMoved, Event
 from detent.core.machine import Machine
 from detent.core.run import Run

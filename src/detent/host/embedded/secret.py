@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core.contract import Failure
-from detent.core.effect import EffectFailed
+from detent.core.effect_type import EffectFailed
 from detent.core.events import ContractMoved
 from detent.core.machine import Action, Machine
 from detent.host.embedded.outcome import Doubt

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import msgspec
 
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from detent.core.effect import EffectFailed
+from detent.core.effect_type import EffectFailed
 from detent.effects.mcp.catalogue import kept, kind_of
 from detent.effects.mcp.config import NAME, Resolver, ServerConfig
 from detent.effects.mcp.servers import FOLDER

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.errors import Refused
 from detent.host import open_host
 from detent.host.port import FindEffects

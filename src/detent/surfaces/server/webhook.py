@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.effect import Effect, EffectFailed, Outcome, PartialFailure, effect
+from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailure, effect
 from detent.core.machine import Action, Machine, Retry, table
 from detent.core.status import TERMINAL, Status
 from detent.errors import DetentError

@@ -25,7 +25,7 @@ from detent.core import (
     effect,
     table,
 )
-from detent.core.effect import Kind
+from detent.core.effect_type import Kind
 from detent.errors import Refused
 from detent.host.port import Host
 

@@ -17,7 +17,7 @@ from detent.agents.assistant.request import answer_of, form_of, problems
 from detent.agents.assistant.routes.legacy_chat_stream import told
 from detent.agents.assistant.view import snapshot, timeline, topology
 from detent.core.contract import Contract
-from detent.core.effect import Effect
+from detent.core.effect_type import Effect
 from detent.core.events import ContractMoved
 from detent.core.status import Status
 from detent.errors import DefinitionError, NotWaiting, Refused, Unknown
