@@ -43,13 +43,21 @@ class RunReport:
         self.accepts = standing.accepts
         self.questions = questions(caller, standing)
         self.notes = caller.reader.notes(run_id)
-        agent = agent_of(self.run.source, self.run.parent)
-        self._manner: Manner = (agent.load("manner") if agent is not None else None) or USUAL
+        self._manner = self._find_manner()
 
     @property
     def code(self) -> int:
         """The exit code this status means."""
         return CODES[self.run.status]
+
+    def _find_manner(self) -> Manner:
+        agent = agent_of(self.run.source, self.run.parent)
+        try:
+            found: Manner | None = agent.load("manner") if agent is not None else None
+        except DetentError as error:  # a run can be seen whatever its agent is like
+            self.caller.warn(str(error))
+            return USUAL
+        return found or USUAL
 
     def envelope(self, ok: bool) -> dict[str, Any]:
         """The run for machines."""
