@@ -17,13 +17,11 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import Implementation
 
+from tests.agents.guest import TIDY, install, make_logs
 from tests.effort import PATIENCE_S
 from tests.surfaces.command import SCRIPT, Detent
 
-ROOT = Path(__file__).parents[2]
-TIDY = ROOT / "examples" / "tidy"
 LINES_MAX = 300
-OLD = (1_000_000_000, 1_000_000_000)
 LOOK_ALIKE = """
 name: tidy
 states:
@@ -62,11 +60,7 @@ BROKEN = Agent("broken", commands={"broken": "Fail."}, program="greedy:NO", rout
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package, installed into a folder of its own by pip."""
-    folder = tmp_path_factory.mktemp("guest")
-    source = shutil.copytree(TIDY, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
-    words = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", str(folder / "site")]
-    subprocess.run([sys.executable, "-m", "pip", "install", *words, str(source)], check=True)
-    return folder / "site"
+    return install(tmp_path_factory.mktemp("guest"))
 
 
 class Guest(Detent):
@@ -75,12 +69,7 @@ class Guest(Detent):
     def __init__(self, folder: Path, site: Path) -> None:
         super().__init__(folder)
         self.site = site
-        logs = folder / "logs"
-        logs.mkdir()
-        for name in ("a.log", "b.log"):
-            (logs / name).write_text("old")
-            os.utime(logs / name, OLD)
-        (logs / "new.log").write_text("new")
+        make_logs(folder / "logs")
         self.install()
 
     def install(self, *sites: Path) -> None:
