@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-TIDY = Path(__file__).parents[2] / "examples" / "tidy"
+ROOT = Path(__file__).parents[2]
+TIDY = ROOT / "examples" / "tidy"
 OLD = (1_000_000_000, 1_000_000_000)
 
 

@@ -17,7 +17,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import Implementation
 
-from tests.agents.guest import TIDY, install, make_logs
+from tests import doctext
+from tests.agents.guest import ROOT, TIDY, install, make_logs
 from tests.effort import PATIENCE_S
 from tests.surfaces.command import SCRIPT, Detent
 
@@ -104,6 +105,15 @@ def fetch(address: str) -> bytes:
 def test_it_is_small() -> None:
     lines = sum(len(path.read_text().splitlines()) for path in TIDY.rglob("*.py"))
     assert lines <= LINES_MAX
+
+
+def test_the_how_to_shows_it_as_it_is() -> None:
+    document = ROOT / "docs" / "how-to" / "write-an-agent.md"
+    shown = [block for block in doctext.blocks(document.read_text()) if block.file.startswith("examples/")]
+    assert {block.file: block.text for block in shown} == {
+        block.file: (ROOT / block.file).read_text() for block in shown
+    }
+    assert len(shown) > 3
 
 
 def test_its_command_asks_and_any_process_may_answer(detent: Guest) -> None:
