@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from detent import Contract, EffectFailed, Outcome, PartialFailure, effect
-from detent.core.deed import Effect
+from detent import Contract, Effect, EffectFailed, Outcome, PartialFailure, effect
 from detent.kit.agent import Surroundings
 
 DAY_S = 86_400

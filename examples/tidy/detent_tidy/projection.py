@@ -2,8 +2,7 @@
 
 from typing import Any, ClassVar
 
-from detent.core.events import ContractMoved
-from detent.core.history import Entry
+from detent import ContractMoved, Entry
 
 
 class Sheet:
