@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,13 @@ def test_it_is_small() -> None:
     assert lines <= LINES_MAX
 
 
+def test_it_knows_no_surface_and_no_agent_of_ours() -> None:
+    said = "".join(path.read_text() for path in TIDY.rglob("*.py"))
+    known = set(re.findall(r"^from (detent[\w.]*) import", said, re.MULTILINE))
+    allowed = ("detent.kit", "detent.core", "detent.errors", "detent.host.port", "detent_tidy")
+    assert [name for name in known if name != "detent" and not name.startswith(allowed)] == []
+
+
 def test_the_how_to_shows_it_as_it_is() -> None:
     document = ROOT / "docs" / "how-to" / "write-an-agent.md"
     shown = [block for block in doctext.blocks(document.read_text()) if block.file.startswith("examples/")]
@@ -188,7 +196,8 @@ def test_without_it_its_run_waits_as_it_is_until_it_is_back(detent: Guest) -> No
     before = detent("log", run_id, "--json").out
     detent.uninstall()
     assert "tidy" in detent("tidy", "logs", code=2).err
-    assert "removing" in detent("show", run_id).out
+    assert "its agent `tidy` is not here" in detent("show", run_id).out
+    assert "智能体 `tidy`" in detent("show", run_id, DETENT_LANG="zh").out
     for words in (("approve", run_id), ("reject", run_id), ("pause", run_id)):
         assert "agent `tidy` is not installed here" in detent(*words, code=2).err
     detent("resume", code=None)
