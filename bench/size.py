@@ -14,8 +14,6 @@ from bench.figure import Figure
 
 SOURCE = Path(__file__).parents[1] / "src" / "detent"
 BUDGETS = {"core": 3200, "define": 4000, "effects": 3500}
-# Folders of effects that one agent alone uses: they count as the agent's.
-OF_AGENTS = {"effects": ("git", "kernel")}
 _NO_CODE = frozenset(
     {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 )
@@ -49,9 +47,8 @@ def size() -> Iterator[Figure]:
     guests = 0
     for folder in sorted(path for path in SOURCE.iterdir() if any(path.glob("*.py"))):
         lines, budget = count(folder), BUDGETS.get(folder.name, 0)
-        theirs = sum(count(folder / name) for name in OF_AGENTS.get(folder.name, ()))
-        guests += theirs + (lines if folder.name == "agents" else 0)
-        yield _figure(folder.name, lines - theirs, budget)
+        guests += lines if folder.name == "agents" else 0
+        yield _figure(folder.name, lines, budget)
     whole = count(SOURCE)
     yield _figure("without agents", whole - guests, 0)
     yield _figure("the package", whole, 0)

@@ -11,10 +11,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
+from detent.kit.agent import built_in_agents
 from detent.kit.homoglyphs import look_alikes
 from detent.kit.language import chinese
 from detent.kit.text import as_json, visible
@@ -22,7 +24,7 @@ from detent.surfaces.cli.health import has_wal_reset_bug
 from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent, Done, ended, until
 from tests.surfaces.disguises import FALSE, MASKED, PLAIN
 
-SURFACES = Path(__file__).parents[2] / "src" / "detent" / "surfaces"
+SOURCE = Path(__file__).parents[2] / "src" / "detent"
 ENVELOPE = {"ok", "run_id", "machine", "state", "status", "waiting", "output", "error", "checkpoint", "cost"}
 
 
@@ -604,7 +606,9 @@ def test_people_who_read_chinese_are_spoken_to_in_chinese(detent: Detent) -> Non
 
 
 def sentences() -> Iterator[str]:
-    for path in SURFACES.rglob("*.py"):
+    for agent in built_in_agents():
+        yield from agent.commands.values()
+    for path in chain.from_iterable((SOURCE / name).rglob("*.py") for name in ("surfaces", "kit", "agents")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_":
                 assert isinstance(node.args[0], ast.Constant), f"{path}:{node.lineno}: not a plain sentence"
@@ -760,7 +764,15 @@ def test_help_loads_no_machinery() -> None:
         "detent.surfaces",
         "detent.surfaces.cli",
         "detent.surfaces.cli.program",
+        "detent.agents",
+        "detent.agents.manifests",  # names, and nothing else of them
+        "detent.errors",
+        "detent.kit",
+        "detent.kit.agent",
         "detent.kit.language",
+        "detent.kit.terminal",
+        "detent.kit.terminal.exit_code",
+        "detent.kit.terminal.summary",
     }
 
 

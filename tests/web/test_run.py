@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from detent.core.events import EVIDENCE, Signalled
 from detent.host.embedded import EmbeddedHost
-from tests.effects.kernel.hostile import HOSTILE
+from tests.agents.notebook.jupyter.hostile import HOSTILE
 from tests.effort import PATIENCE_S
 from tests.web.conftest import Look
 from tests.web.kit import DETENT, Stage, gone, shown, told, until

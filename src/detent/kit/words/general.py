@@ -1,6 +1,7 @@
 """Sentences of the command line that belong to no agent."""
 
 CHINESE: dict[str, str] = {
+    "Agents": "智能体",
     "A durable state-machine runtime for AI agents: kill it at any byte, nothing is lost.": (
         "面向 AI 智能体的持久状态机运行时：在任何一个字节处被杀掉，什么都不会丢。"
     ),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from detent.agents.notebook.jupyter.variable import Table, mentioned
-from tests.effects.kernel.kit import kernel, needs, needs_kernel, notes, values
+from tests.agents.notebook.jupyter.kit import kernel, needs, needs_kernel, notes, values
 
 
 def test_the_names_a_cell_mentions() -> None:

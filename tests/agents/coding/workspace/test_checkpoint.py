@@ -10,8 +10,8 @@ import pytest
 
 from detent.agents.coding.workspace import Change, Repository
 from detent.errors import Refused, Unknown
-from tests.effects.git import world
-from tests.effects.git.world import git, init, meddle, write
+from tests.agents.coding.workspace import world
+from tests.agents.coding.workspace.world import git, init, meddle, write
 
 
 def project(tmp_path: Path) -> Path:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from detent.agents.coding.workspace import Checkpoint, Repository
-from tests.effects.git import world
-from tests.effects.git.world import Picture, git
+from tests.agents.coding.workspace import world
+from tests.agents.coding.workspace.world import Picture, git
 
 HISTORIES = int(os.environ.get("DETENT_GIT_FUZZ", "12"))
 FIRST = int(os.environ.get("DETENT_GIT_FUZZ_FROM", "0"))

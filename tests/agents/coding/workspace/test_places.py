@@ -8,8 +8,8 @@ import pytest
 
 from detent.agents.coding.workspace import Repository
 from detent.errors import Refused
-from tests.effects.git import world
-from tests.effects.git.world import git, init, picture, standing, write
+from tests.agents.coding.workspace import world
+from tests.agents.coding.workspace.world import git, init, picture, standing, write
 
 
 def project(root: Path, *flags: str) -> Path:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from detent.agents.notebook.jupyter import detail, probe
-from tests.effects.kernel.kit import library, needs
+from tests.agents.notebook.jupyter.kit import library, needs
 from tests.effort import examples
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from detent.agents.notebook.jupyter import Execution, Kernel
-from tests.effects.kernel.kit import check_notebook, kernel, kinds, needs_kernel, notes, text, values
+from tests.agents.notebook.jupyter.kit import check_notebook, kernel, kinds, needs_kernel, notes, text, values
 from tests.effort import PATIENCE_S
 
 pytestmark = needs_kernel

@@ -12,7 +12,7 @@ import pytest
 from detent.agents.notebook.jupyter import Kernels, kill_orphans, spec
 from detent.core import EffectFailed
 from detent.effects.census import identity
-from tests.effects.kernel.kit import is_running, needs_kernel, until, values
+from tests.agents.notebook.jupyter.kit import is_running, needs_kernel, until, values
 
 pytestmark = needs_kernel
 

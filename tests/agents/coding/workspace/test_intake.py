@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from detent.agents.coding.workspace import Repository, intake
-from tests.effects.git import world
-from tests.effects.git.world import git, init, write
+from tests.agents.coding.workspace import world
+from tests.agents.coding.workspace.world import git, init, write
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])

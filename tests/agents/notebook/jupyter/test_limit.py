@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from detent.agents.notebook.jupyter import Execution, Kernel
-from tests.effects.kernel.kit import (
+from tests.agents.notebook.jupyter.kit import (
     Heard,
     check_notebook,
     is_running,

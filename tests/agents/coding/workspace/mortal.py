@@ -2,8 +2,9 @@
 
 The interpreter itself says what is about to happen (audit events), so every command of git and every change that our
 own code makes to a file is a place to die, and nothing has to be put in its way. Imports are paid once: a life is a
-fork. `python -m tests.effects.git.mortal FOLDER SEED SHARES` plays one random tree and prints what it saw: it dies at
-one of so many shares of the places that matter most, the seed says which; with one share, before everything it does.
+fork. `python -m tests.agents.coding.workspace.mortal FOLDER SEED SHARES` plays one random tree and prints what it saw:
+it dies at one of so many shares of the places that matter most, the seed says which; with one share, before everything
+it does.
 """
 
 import asyncio
@@ -21,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from detent.agents.coding.workspace import Repository
-from tests.effects.git import test_fuzz as fuzz
-from tests.effects.git import world
+from tests.agents.coding.workspace import test_fuzz as fuzz
+from tests.agents.coding.workspace import world
 
 CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.symlink", "os.link", "os.chmod", "os.truncate"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT

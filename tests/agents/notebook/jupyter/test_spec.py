@@ -9,7 +9,7 @@ import pytest
 
 from detent.agents.notebook.jupyter import Kernel, spec
 from detent.core import EffectFailed
-from tests.effects.kernel.kit import kernel, needs_kernel, notes, text, values
+from tests.agents.notebook.jupyter.kit import kernel, needs_kernel, notes, text, values
 from tests.effort import PATIENCE_S
 
 pytestmark = needs_kernel

@@ -9,8 +9,8 @@ import pytest
 
 from detent.agents.coding.workspace import Repository, rollback
 from detent.errors import Refused
-from tests.effects.git import world
-from tests.effects.git.world import git, init, meddle, picture, standing, write
+from tests.agents.coding.workspace import world
+from tests.agents.coding.workspace.world import git, init, meddle, picture, standing, write
 
 
 def project(tmp_path: Path) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 TREES = int(os.environ.get("DETENT_GIT_KILLS", "0"))
 SHARES = 1 if TREES else 2  # of the places to die, one for each tree
 
@@ -19,7 +19,7 @@ SHARES = 1 if TREES else 2  # of the places to die, one for each tree
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the children of a process in /proc")
 @pytest.mark.parametrize("seed", range(TREES or SHARES))
 def test_a_checkpoint_and_a_rollback_can_die_anywhere(seed: int, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "tests.effects.git.mortal", str(tmp_path), str(seed), str(SHARES)]
+    argv = [sys.executable, "-m", "tests.agents.coding.workspace.mortal", str(tmp_path), str(seed), str(SHARES)]
     done = subprocess.run(
         argv, cwd=ROOT, capture_output=True, text=True, timeout=280 * (SHARES > 1) or None, check=False
     )

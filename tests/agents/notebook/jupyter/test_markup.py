@@ -10,7 +10,7 @@ from hypothesis import given
 
 from detent.kit import markup
 from detent.kit.markup import cleaned, harmless
-from tests.effects.kernel.hostile import HOSTILE
+from tests.agents.notebook.jupyter.hostile import HOSTILE
 
 PIECES = (
     "<b> </b> <td > <table> </table> <script> </script> <svg/onload=a> </svg> <math> <mtext> <!-- --> &lt;script&gt; "

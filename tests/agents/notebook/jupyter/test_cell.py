@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from detent.agents.notebook.jupyter import Kernel
-from tests.effects.kernel.kit import Heard, check_notebook, kernel, kinds, needs_kernel, notes, text, values
+from tests.agents.notebook.jupyter.kit import Heard, check_notebook, kernel, kinds, needs_kernel, notes, text, values
 from tests.effort import PATIENCE_S
 
 pytestmark = needs_kernel
