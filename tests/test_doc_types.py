@@ -10,7 +10,7 @@ import pytest
 from tests import doctext
 from tests.test_docs import DOCUMENTS, ROOT
 
-BESIDE = ROOT / "examples" / "python_workflow"  # documents import from there
+BESIDE = [ROOT / "examples" / name for name in ("python_workflow", "tidy")]  # documents import from there
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_mypy_in_strict_mode_finds_nothing(programs: Path) -> None:
     for folder in sorted(programs.iterdir()):  # apart: two documents may save a file of one name
         files = [str(path) for path in sorted(folder.rglob("*.py"))]
         check = [sys.executable, "-m", "mypy", "--strict", "--python-version", "3.11", "--config-file", "", *files]
-        place = {"MYPYPATH": f"{ROOT / 'src'}:{BESIDE}:{folder}", "PATH": "", "HOME": str(programs)}
+        place = {"MYPYPATH": ":".join(map(str, (ROOT / "src", *BESIDE, folder))), "PATH": "", "HOME": str(programs)}
         cache = f"--cache-dir={programs}/.mypy_cache"
         done = subprocess.run([*check, cache], env=place, cwd=folder, capture_output=True, text=True, check=False)
         found += done.stdout + done.stderr if done.returncode else ""
@@ -49,7 +49,7 @@ def test_pyright_finds_nothing(programs: Path) -> None:
         pytest.skip("pyright is not installed here")
     folders = sorted(programs.iterdir())
     places = [
-        {"root": folder.name, "extraPaths": [str(ROOT / "src"), str(BESIDE), str(folder)]}
+        {"root": folder.name, "extraPaths": [str(ROOT / "src"), *map(str, BESIDE), str(folder)]}
         for folder in folders
         if folder.is_dir() and not folder.name.startswith(".")
     ]

@@ -27,6 +27,7 @@ from tests.test_docs import DOCUMENTS, ROOT
 NO_TOOLS = 69  # as in ./run
 
 HTML = ROOT / "site" / "html"
+GUEST = ROOT / "examples" / "tidy"
 NOWHERE: set[str] = set()  # pages that no menu names and no reader looks for
 
 
@@ -106,14 +107,22 @@ def is_alias(module: str, name: str) -> bool:
     return home != module and is_sentence(docstring(home, name))
 
 
-def test_every_command_line_in_the_documents_is_one_the_program_takes() -> None:
+def test_every_command_line_in_the_documents_is_one_the_program_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     offered = {path: {*options(command)} for path, command in site.commands(program())}
+    monkeypatch.syspath_prepend(str(GUEST))
+    offered |= {f"detent {name}": {*options(one)} for name, one in guest_commands().items()}
     wrong = []
     for document in DOCUMENTS:
         for line in command_lines(document.read_text(encoding="utf-8")):
             if problem := mistake(line, offered):
                 wrong.append(f"{document.relative_to(ROOT)}: `{line}`: {problem}")
     assert not wrong, "\n".join(wrong)
+
+
+def guest_commands() -> dict[str, click.Command]:
+    """The commands of the agent among the examples, which the program has where that is installed."""
+    found: dict[str, click.Command] = importlib.import_module("detent_tidy.command").COMMANDS
+    return found
 
 
 def options(command: click.Command) -> Iterator[str]:

@@ -15,13 +15,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from detent.errors import DefinitionError, Refused
+from detent.errors import DefinitionError, DetentError, Refused
 
 if TYPE_CHECKING:
     from detent.host.port import Reader
 
 GROUP = "detent.agents"
 MARK = "agent:"
+PARTS = ("machines", "effects", "projection", "program", "manner", "routes", "words")  # each named by `module:name`
 BUILT_IN = ("notebook", "coding", "assistant")
 
 
@@ -45,7 +46,7 @@ class Agent(NamedTuple):
     program: str = ""  # the same as click commands, by name
     manner: str = ""  # a `Manner`: how its runs are spoken of on the terminal
     routes: str = ""  # its addresses of the HTTP API: a sequence of Route
-    view: str = ""  # the page's view of its runs
+    view: str = ""  # the page's view of its runs: one that the page has, or `package:FILE.js`, a module of its own
     words: str = ""  # Chinese sentences, by the English ones
 
     def load(self, part: str) -> Any:
@@ -56,8 +57,19 @@ class Agent(NamedTuple):
         module, _, name = said.partition(":")
         try:
             return getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
+        except Exception as error:  # a package of somebody else's may fail in any way
             raise DefinitionError(f"agent `{self.name}` has no {part} `{said}`: {error}") from error
+
+    def view_file(self) -> Path | None:
+        """The module of the page's view that the agent brings; None when it has none, or one that the page has."""
+        package, _, file = self.view.partition(":")
+        if not file:
+            return None
+        try:
+            found = Path(str(importlib.import_module(package).__file__)).parent / file
+        except Exception as error:
+            raise DefinitionError(f"agent `{self.name}` has no view `{self.view}`: {error}") from error
+        return found if found.is_file() else None
 
 
 def of_agent(name: str, file: str = "") -> str:
@@ -81,11 +93,11 @@ def find_agent(name: str) -> Agent:
 
 
 def agent_of(source: str, parent: str = "") -> Agent | None:
-    """The agent that a run belongs to; None for a run of nobody's, or whose agent is not here."""
+    """The agent that a run belongs to; None for a run of nobody's, or whose agent is not here or broken."""
     name = owner(source, parent)
     try:
         return find_agent(name) if name else None
-    except Refused:
+    except DetentError:
         return None
 
 
@@ -100,6 +112,19 @@ def all_agents() -> Iterator[Agent]:
     yield from installed_agents()
 
 
+def load_all(part: str) -> Iterator[Any]:
+    """A part of every agent that has it, those that come with detent first; one that is broken is left out."""
+    for agent in all_agents():
+        try:
+            found = agent.load(part)
+        except DefinitionError:
+            if agent.name in BUILT_IN:
+                raise
+            continue
+        if found is not None:
+            yield found
+
+
 def installed_agents() -> Iterator[Agent]:
     """Those of other packages; one that is broken is left out, and `detent doctor` says why."""
     for name in _installed():
@@ -111,11 +136,13 @@ def installed_agents() -> Iterator[Agent]:
 
 
 def broken_agents() -> Mapping[str, str]:
-    """The agents that are installed and cannot be used, each with the reason."""
+    """The agents of other packages of which some part cannot be used, each with the reason."""
     found = {}
-    for name in _installed():
+    for name in sorted({*_installed()} - {*BUILT_IN}):
         try:
-            find_agent(name)
+            agent = find_agent(name)
+            for part in PARTS:
+                agent.load(part)
         except DefinitionError as error:
             found[name] = str(error)
     return found

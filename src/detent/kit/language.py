@@ -37,9 +37,9 @@ def chinese() -> dict[str, str]:
     import pkgutil
 
     from detent.kit import words
-    from detent.kit.agent import all_agents
+    from detent.kit.agent import load_all
 
     names = [found.name for found in pkgutil.iter_modules(words.__path__)]
     found = [importlib.import_module(f"{words.__name__}.{name}").CHINESE for name in names]
-    found += [agent.load("words") or {} for agent in all_agents()]
-    return {english: text for catalogue in found for english, text in catalogue.items()}
+    found += load_all("words")
+    return {english: text for catalogue in reversed(found) for english, text in catalogue.items()}  # the first counts

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from detent.core.effect_type import Effect
 from detent.define import find_effects
+from detent.errors import DefinitionError, Refused
 from detent.kit.agent import MARK, Surroundings, find_agent
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ class Sources:
 
     def _agent(self, name: str) -> Mapping[str, Effect]:
         if name not in self._opened:
-            open_effects = find_agent(name).load("effects")
+            try:
+                open_effects = find_agent(name).load("effects")
+            except DefinitionError as error:  # its run is kept as it is, like one whose agent is not here
+                raise Refused(f"{error}; its runs are kept as they are until it works") from error
             surroundings = Surroundings(self._home, self._open, self._reader)
             self._opened[name] = {} if open_effects is None else open_effects(surroundings)
         return self._opened[name]

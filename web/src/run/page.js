@@ -11,7 +11,7 @@ import { Status, isOver } from "../status.js";
 import { Said, Text } from "../text.js";
 import { say } from "../toast.js";
 import { Value } from "../value.js";
-import { VIEWS } from "../view/all.js";
+import { viewsOf } from "../view/all.js";
 import { Acts, Keep } from "./act.js";
 import { Contracts } from "./contracts.js";
 import { openRun } from "./store.js";
@@ -73,8 +73,7 @@ function Now({ store }) {
 
 function Panel({ store }) {
   const run = store.run.value;
-  const views = VIEWS.filter((view) => view.fits(run, store));
-  const tabs = [...views.map((view) => [view.name, view.title(), view.View]), ["now", _("Now"), Now], ["timeline", _("Timeline"), Timeline], ["contracts", _("Contracts"), Contracts]];
+  const tabs = [...viewsOf(run, store), ["now", _("Now"), Now], ["timeline", _("Timeline"), Timeline], ["contracts", _("Contracts"), Contracts]];
   const wanted = place.value.query.get("tab");
   const [name, , Shown] = tabs.find(([key]) => key === wanted) || tabs[0];
   const list = useRef(null);

@@ -12,7 +12,7 @@ from detent.core.status import Status
 from detent.errors import DetentError
 from detent.host.reading import Note, OpenQuestion
 from detent.host.standing import Standing
-from detent.kit.agent import agent_of
+from detent.kit.agent import agent_of, owner
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.manner import USUAL, Manner
@@ -43,13 +43,21 @@ class RunReport:
         self.accepts = standing.accepts
         self.questions = questions(caller, standing)
         self.notes = caller.reader.notes(run_id)
-        agent = agent_of(self.run.source, self.run.parent)
-        self._manner: Manner = (agent.load("manner") if agent is not None else None) or USUAL
+        self._agent = agent_of(self.run.source, self.run.parent)
+        self._manner = self._find_manner()
 
     @property
     def code(self) -> int:
         """The exit code this status means."""
         return CODES[self.run.status]
+
+    def _find_manner(self) -> Manner:
+        try:
+            found: Manner | None = self._agent.load("manner") if self._agent is not None else None
+        except DetentError as error:  # a run can be seen whatever its agent is like
+            self.caller.warn(str(error))
+            return USUAL
+        return found or USUAL
 
     def envelope(self, ok: bool) -> dict[str, Any]:
         """The run for machines."""
@@ -94,6 +102,7 @@ class RunReport:
         head = f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})"
         yield head, COLOURS.get(run.status, "")
         yield from alarmed(self.caller, run.id, run.alarms)
+        yield from self._absence()
         if run.error is not None and run.ended is not Status.COMPLETED:
             problem = f"{visible(run.error.type)}: {visible(run.error.message)}"
             is_over = run.ended is None
@@ -116,6 +125,13 @@ class RunReport:
             yield from self._wait()
         elif run.status is Status.RUNNING:
             yield _("  at work; if nobody drives it: {command}", command=command("resume", run.id)), ""
+
+    def _absence(self) -> Iterator[tuple[str, str]]:
+        """Why a run does not go on whose agent is not installed, or broken."""
+        name = owner(self.run.source, self.run.parent)
+        if name and self._agent is None and self.run.ended is None:
+            text = _("  its agent `{name}` is not here; the run is kept as it is until it is", name=visible(name))
+            yield text, "yellow"
 
     def _wait(self) -> Iterator[tuple[str, str]]:
         run = self.run

@@ -162,6 +162,9 @@ CHINESE: dict[str, str] = {
     "{name} said no": "{name} 拒绝了",
     "{name} edited its arguments": "{name} 修改了它的参数",
     "{question} (and {count} more)": "{question}（另有 {count} 个）",
+    "  its agent `{name}` is not here; the run is kept as it is until it is": (
+        "  其智能体 `{name}` 不在此处；在它装好之前，该运行保持原样"
+    ),
     "  at work; if nobody drives it: {command}": "  进行中；若无人驱动它：{command}",
     "  waits for a signal: {events}": "  等待信号：{events}",
     "  tell it: {command}": "  发送：{command}",

@@ -55,6 +55,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool) -> int:
     found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
     found += [
         *_plugins(),
+        *_agents(),
         *_servers(),
         *_policy(caller.home),
         *_permissions(caller.home),
@@ -181,6 +182,14 @@ def _plugins() -> Iterator[Finding]:
     for title, names, problem in plugins():
         text = f"{visible(title)}: {visible(problem or ', '.join(names))}"
         yield Finding("plugin", "problem" if problem else "ok", text)
+
+
+def _agents() -> Iterator[Finding]:
+    """Agents of other packages that cannot be used."""
+    from detent.kit.agent import broken_agents
+
+    for name, problem in broken_agents().items():
+        yield Finding("agent", "problem", f"{visible(name)}: {visible(problem)}")
 
 
 def _policy(home: Path) -> Iterator[Finding]:

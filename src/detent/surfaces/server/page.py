@@ -1,6 +1,7 @@
 """The page: files that were built from `web/`, packed beside this module or lying in the source tree.
 
-Every address that is not a file and not of the API is the page itself: it finds its way by the address.
+Every address that is not a file and not of the API is the page itself: it finds its way by the address. The views that
+agents of other packages bring stand under `/agents`.
 """
 
 import functools
@@ -13,11 +14,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from detent.errors import DetentError
+from detent.kit.agent import find_agent
 from detent.surfaces.server.server_context import HttpServer
 
 PACKED = Path(__file__).parent / "page"
 BUILT = Path(__file__).parents[4] / "web" / "dist"
+VIEW = "/agents/{name}/view.js"
 SMALL = 1024  # bytes not worth packing
+ABSENT_FILE = "there is no such file"
 ABSENT = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>detent</title><h1>detent</h1>"
     "<p>The server works; its page was not built. In the source tree, <code>./run web</code> builds it.</p>"
@@ -46,10 +51,19 @@ def paths(_: HttpServer) -> list[BaseRoute]:
             return HTMLResponse(ABSENT)
         found = _file(here, wanted)
         if found is None and Path(wanted).suffix in TYPES:
-            return Response("there is no such file", 404, media_type="text/plain")
+            return Response(ABSENT_FILE, 404, media_type="text/plain")
         return _sent(here / "index.html" if found is None else found, request)
 
-    return [Route("/{path:path}", serve, methods=["GET"])]
+    return [Route(VIEW, _serve_view, methods=["GET"]), Route("/{path:path}", serve, methods=["GET"])]
+
+
+def _serve_view(request: Request) -> Response:
+    """The view of an agent's runs, if it brings one; in a thread, for its package may have to be imported."""
+    try:
+        found = find_agent(request.path_params["name"]).view_file()
+    except DetentError:
+        found = None
+    return Response(ABSENT_FILE, 404, media_type="text/plain") if found is None else _sent(found, request)
 
 
 def _file(here: Path, wanted: str) -> Path | None:

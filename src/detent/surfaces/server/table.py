@@ -1,6 +1,8 @@
 """The route table: every address of the API. Agents bring theirs."""
 
-from detent.kit.agent import all_agents
+import re
+
+from detent.kit.agent import load_all
 from detent.kit.http.route import Route
 from detent.surfaces.server import control, definition, history, hook, inbox, run, settling, stream
 from detent.surfaces.server import mcp_routes as workshop
@@ -9,6 +11,10 @@ PARTS = (run, control, history, inbox, settling, definition, stream, hook, works
 
 
 def routes() -> tuple[Route, ...]:
-    """All rows, in the order in which they are tried."""
-    own = [route for part in PARTS for route in part.ROUTES]
-    return (*own, *(route for agent in all_agents() for route in agent.load("routes") or ()))
+    """All rows, in the order in which they are tried; of two for one address the first counts."""
+    found = [route for part in PARTS for route in part.ROUTES]
+    found += [route for rows in load_all("routes") for route in rows]
+    table: dict[tuple[str, str], Route] = {}
+    for route in found:
+        table.setdefault((route.method, re.sub(r"\{\w+", "{", route.path)), route)
+    return tuple(table.values())
