@@ -177,7 +177,7 @@ class Drive:
         if live.is_broken:
             raise JournalError(f"an earlier event of run {live.run.id} could not be written")
         if live.effects is None and live.run.source and getattr(event, "name", "") != CANCEL:
-            self.equip(live)
+            self.check_agent(live)
         batch = Batch(live)
         batch.machine = machine
         deeds = _Deeds(self, live, batch, done)
@@ -412,9 +412,18 @@ class Drive:
         return (live.effects or {}).get(name) or self.effects.get(name)
 
     def equip(self, live: LoadedRun) -> None:
-        """Find the effects that a run's own file or agent brings; without its agent a run is left as it is."""
+        """Find the effects that a run's own file or agent brings."""
         if live.effects is None and live.run.source and self._find_effects:
             live.effects = dict(self._find_effects(live.run.source))
+
+    def check_agent(self, live: LoadedRun) -> None:
+        """Refuse to move a run whose agent is not here: it is left as it is."""
+        try:
+            self.equip(live)
+        except Refused:
+            raise
+        except Exception:  # noqa: BLE001  # told when one of these effects is called for
+            return
 
 
 class _Deeds:

@@ -26,8 +26,8 @@ class RecoveringHost(Performer, Protocol):
     def attempts(self) -> Attempts:
         """What carries out contracts."""
 
-    def equip(self, live: LoadedRun) -> None:
-        """Find the effects that a run's own file or agent brings."""
+    def check_agent(self, live: LoadedRun) -> None:
+        """Refuse to move a run whose agent is not here."""
 
     @property
     def stopped(self) -> dict[str, str]:
@@ -63,7 +63,7 @@ def take_up(host: RecoveringHost, run_id: str) -> tuple[str, ...]:
 
 def recover_run(host: RecoveringHost, live: LoadedRun) -> bool:
     """Put a run nobody drives back to work; whether there was anything to do."""
-    host.equip(live)
+    host.check_agent(live)
     found = False
     now = host.clock.now()
     for contract in live.run.contracts:
