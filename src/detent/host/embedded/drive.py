@@ -443,9 +443,7 @@ class _Deeds:
 
 
 def _settle(done: "asyncio.Future[T]", result: T, error: JournalError | None) -> None:
-    if done.done():
-        return
-    if error is None:
+    if error is None and not done.done():
         done.set_result(result)
-    else:
+    elif error is not None and not done.done():
         done.set_exception(error)
