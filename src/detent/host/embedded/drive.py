@@ -277,7 +277,7 @@ class Drive:
             self.claims.wrote(batch)
         if batch.notes:
             self.outbox.post(batch.notes)
-        live.kept = Kept(deeds.run, batch.events[-1][4], live.machine)
+        live.kept = Kept(deeds.run, batch.events[-1][4], deeds.machine)
         if done is not None and not done.done():
             done.set_result(deeds.run)  # first in the queue: whoever asked for it is answered before the onlookers
         if deeds.entries or self._tail.followers:
@@ -429,11 +429,11 @@ class Drive:
 class _Deeds:
     """What to do when a batch is on disk."""
 
-    __slots__ = ("aborts", "batch", "done", "entries", "host", "live", "performs", "run")
+    __slots__ = ("aborts", "batch", "done", "entries", "host", "live", "machine", "performs", "run")
 
     def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run = live.run
+        self.run, self.machine = live.run, live.machine  # a later migration may change the machine before this is on disk
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[Contract, ...] = ()
         self.entries: tuple[Entry, ...] = ()
