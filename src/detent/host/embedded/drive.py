@@ -30,6 +30,7 @@ from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.loaded_run import Kept, LoadedRun, load
 from detent.host.embedded.lock import Lock, holder
+from detent.host.embedded.marker import Marking, check_missing
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
 from detent.host.embedded.policy_check import Rulings
@@ -90,10 +91,12 @@ class Drive:
                 raise JournalError(f"process {holder(self.home).pid or '?'} is writing the journal in {self.home}")
         path = self.home / "journal.db"
         try:
+            check_missing(self.home)
             self._written = Journal(path, is_writer=True, sync=self._sync)
             try:
                 self.journal = Journal(path)
                 self._next_no = self.journal.next_no()
+                self._marking = Marking(self.home, self.journal.connection, is_durable=self._sync == "full")
             except BaseException:
                 self._written.close()
                 raise
@@ -137,6 +140,7 @@ class Drive:
     def let_go(self) -> None:
         """Close the files and let others write."""
         self.reader.memory, self.reader.tail.is_fed = None, False
+        self._marking.close()
         self.journal.close()
         self._written.close()
         if self._lock is not None:
@@ -266,6 +270,7 @@ class Drive:
         """A batch is on disk, or failed to get there: act, and tell whoever waits for it."""
         live, batch, done = deeds.live, deeds.batch, deeds.done
         live.unwritten -= 1
+        self._marking.count()
         if live.ids:
             live.ids.difference_update([row[2] for row in batch.events if row[2]])
         if error is not None:
@@ -433,7 +438,10 @@ class _Deeds:
 
     def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run, self.machine = live.run, live.machine  # a later migration may change the machine before this is on disk
+        self.run, self.machine = (
+            live.run,
+            live.machine,
+        )  # a later migration may change the machine before this is on disk
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[Contract, ...] = ()
         self.entries: tuple[Entry, ...] = ()
