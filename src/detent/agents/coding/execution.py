@@ -220,6 +220,7 @@ async def _worked(contract: Contract) -> Outcome:
             checks=tuple(_steps(job)),
             protected=tuple(job.settings.all_protected),
             changeable=(*task.files, *progress.allow),
+            sandbox=job.settings.sandbox.wish,
         )
         guard = Guard(stage.repository.place)
         await asyncio.to_thread(guard.keep)
@@ -310,7 +311,7 @@ async def _verified(stage: Stage, steps: list[Step], mode: Any, key: str) -> Evi
     folder = stage.folder / "checks"
     done = await check.run_steps(
         steps, stage.job.root, folder, key, stage.hear, stage.job.settings.rerun_flaky and mode != "baseline",
-        limits_of(stage.job.settings.limits).space,
+        limits_of(stage.job.settings.limits).space, stage.job.settings.sandbox.wish,
     )  # fmt: skip
     after = await stage.repository.tree_id() if steps else before
     moved = await stage.changed(before, after)

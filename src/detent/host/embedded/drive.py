@@ -63,8 +63,11 @@ class Drive:
         policy: Policy | None = None,
         notify: str = "notify",
         reader: JournalReader | None = None,
+        guarded: Sequence[Path] = (),
     ) -> None:
         self.home = home
+        # What effects must keep off: the home, and files elsewhere that say what they may do.
+        self.ground = str(home.absolute()), tuple(str(path.absolute()) for path in guarded)
         self.outbox = Outbox(self, notify)
         self._rulings = Rulings(policy) if policy is not None else None
         self._lock = lock  # one that is held already; without it the host takes its own
@@ -239,7 +242,7 @@ class Drive:
         """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
         live, run = deeds.live, deeds.live.run
         if self._rulings is not None:
-            ruling = self._rulings.on(before, run, live.machine, contract_id)
+            ruling = self._rulings.on(before, run, live.machine, contract_id, partial(self.facts, live))
             if ruling is not None:
                 todo.append(ruling)
             if type(ruling) is ContractMoved:
@@ -250,8 +253,20 @@ class Drive:
 
     def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
         effect = self.effect(live, contract.effect)
-        wanted = "" if self._rulings is None else self._rulings.on_repeat(run, live.machine, contract)
+        facts = partial(self.facts, live)
+        wanted = "" if self._rulings is None else self._rulings.on_repeat(run, live.machine, contract, facts)
         return Wish(wanted, "" if effect is None else effect.advice)
+
+    def least_sandbox(self, live: LoadedRun, contract: Contract) -> str:
+        """The weakest sandbox that the policy allows a call."""
+        if self._rulings is None:
+            return ""
+        return self._rulings.least_sandbox(live.run, live.machine, contract, partial(self.facts, live))
+
+    def facts(self, live: LoadedRun, contract: Contract) -> Mapping[str, Any]:
+        """What can be found out about a call before it is made, for the policy."""
+        effect = self.effect(live, contract.effect)
+        return {} if effect is None or effect.facts is None else effect.facts(contract.input)
 
     def _hand_over(self, live: LoadedRun, batch: Batch, deeds: "_Deeds") -> None:
         run, done = live.run, deeds.done

@@ -54,6 +54,7 @@ class Doubt(NamedTuple):
     cause: str = ""
     type: str = "tool_failure.unknown_outcome"
     result: Any = None
+    sandbox: str = ""  # in which it was made
 
 
 def failed(contract: Contract, kind: str, message: str, at: float, result: Any = None) -> ContractMoved:

@@ -15,7 +15,7 @@ import click
 from detent.errors import Refused
 from detent.host.opening import holder_of, open_host, open_reader
 from detent.kit.language import _
-from detent.kit.policy import HOME, HOME_VARIABLE, find_policy
+from detent.kit.policy import HOME, HOME_VARIABLE, find_policy, guarded_files
 from detent.kit.text import silence, visible
 
 if TYPE_CHECKING:
@@ -181,6 +181,7 @@ class Caller:
                 "effects": effects,
                 "find_effects": sources.find,
                 "policy": policy,
+                "guarded": guarded_files(self.home, self._policy_option),
                 "notify": notify,
                 "command": self.name,
             }
