@@ -1,4 +1,4 @@
-"""File effects keep off the home and off what decides about them, however a path is spelt and whatever it is linked to."""
+"""File effects keep off the home and off what decides about them, however a path is spelt or linked."""
 
 import os
 import string
