@@ -16,8 +16,8 @@ from detent.define.atlas import (
     Facts,
     IsIrreversible,
     Mark,
+    StateTrouble,
     TooLarge,
-    Trouble,
     deeds_of,
     onward,
     refusals,
@@ -42,7 +42,7 @@ class Hole(NamedTuple):
         return (*self.sources, self.rows[-1].target)
 
 
-class Proof(NamedTuple):
+class MachineProof(NamedTuple):
     """What was found out about a machine."""
 
     deeds: int = 0  # irreversible actions
@@ -50,26 +50,26 @@ class Proof(NamedTuple):
     is_whole: bool = True  # false: the machine is too large to look at every way
 
 
-def together(proofs: Iterable[Proof]) -> Proof:
+def together(proofs: Iterable[MachineProof]) -> MachineProof:
     """What holds of several machines that are one workflow."""
     every = tuple(proofs)
     holes = tuple(hole for one in every for hole in one.holes)
-    return Proof(sum(one.deeds for one in every), holes, all(one.is_whole for one in every))
+    return MachineProof(sum(one.deeds for one in every), holes, all(one.is_whole for one in every))
 
 
-def prove(machine: Machine, is_irreversible: IsIrreversible) -> Proof:
+def prove(machine: Machine, is_irreversible: IsIrreversible) -> MachineProof:
     """Look for ways to irreversible actions past failures and past people who said no."""
     deeds = deeds_of(machine, is_irreversible)
     if not deeds:
-        return Proof()
+        return MachineProof()
     atlas = Atlas(machine, deeds)
     found: dict[tuple[str, int], Hole] = {}
     try:
         for hole in (*_after_failures(atlas), *_after_rejections(atlas)):
             found.setdefault((hole.after, id(hole.rows[0])), hole)
     except TooLarge:
-        return Proof(len(atlas.deeds), tuple(found.values()), is_whole=False)
-    return Proof(len(atlas.deeds), tuple(found.values()))
+        return MachineProof(len(atlas.deeds), tuple(found.values()), is_whole=False)
+    return MachineProof(len(atlas.deeds), tuple(found.values()))
 
 
 def _after_failures(atlas: Atlas) -> Iterator[Hole]:
@@ -89,7 +89,7 @@ def _after_failures(atlas: Atlas) -> Iterator[Hole]:
 class _Search:
     """The ways on from one failure that nobody has looked at."""
 
-    def __init__(self, atlas: Atlas, state: str, trouble: Trouble) -> None:
+    def __init__(self, atlas: Atlas, state: str, trouble: StateTrouble) -> None:
         self._atlas, self._state, self._trouble = atlas, state, trouble
 
     def walk(self, first: Transition, mark: Mark) -> Hole | None:
@@ -143,7 +143,7 @@ def _after_rejections(atlas: Atlas) -> Iterator[Hole]:
 
 
 def _past(
-    atlas: Atlas, state: str, first: Transition, trouble: Trouble, guarded: frozenset[tuple[str, str]]
+    atlas: Atlas, state: str, first: Transition, trouble: StateTrouble, guarded: frozenset[tuple[str, str]]
 ) -> Hole | None:
     """The shortest way from a no to what the question stood before, with no other question between."""
     known = {path: value for path, value in trouble.facts.items() if path.startswith("result.")}

@@ -18,7 +18,7 @@ from detent.core.contract import CONTRACT
 from detent.core.effect_type import Effect
 from detent.core.machine import Machine, did_you_mean
 from detent.define.irreversible import is_irreversible
-from detent.define.proof import Proof, prove, what
+from detent.define.proof import MachineProof, prove, what
 from detent.errors import DefinitionError
 
 SOURCE_MAX = 4 * 1024 * 1024
@@ -32,7 +32,7 @@ class Definition(NamedTuple):
     source: str
     warnings: tuple[str, ...] = ()
     input: Mapping[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
-    proof: Proof = Proof()  # where warnings were wanted
+    proof: MachineProof = MachineProof()  # where warnings were wanted
 
 
 Reader = Callable[[Path, str], Definition]  # the file, and the name behind the colon

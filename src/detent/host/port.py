@@ -23,9 +23,9 @@ from detent.host.reading import (
     Member,
     Note,
     OpenQuestion,
-    Page,
     Proof,
     Query,
+    RunPage,
     Step,
     StoreCheck,
     Summary,
@@ -233,7 +233,7 @@ class Reader(Protocol):
     def transcript(self, run_ids: Iterable[str]) -> Generator[str, None, None]:
         """Runs as lines of JSON that anybody can verify without detent."""
 
-    def list(self, query: Query = ...) -> Page:
+    def list(self, query: Query = ...) -> RunPage:
         """One page of runs, newest first."""
 
     def waiting(self, limit: int = ...) -> Sequence[Summary]:

@@ -20,7 +20,7 @@ UNKNOWN_OUTCOME = "tool_failure.unknown_outcome"
 OUTCOMES = ("happened", "not_happened", "give_up", "use")  # what somebody may say to a doubt, or to a repeat
 
 
-class Step(NamedTuple):
+class CaseStep(NamedTuple):
     """One entry of a case's script: an answer, a signal, time that passes, a cancellation or a crash."""
 
     verb: str
@@ -42,7 +42,7 @@ class Case(NamedTuple):
     is_fragment: bool
     input: dict[str, Any]
     tools: Tools
-    script: tuple[Step, ...]
+    script: tuple[CaseStep, ...]
     expect: dict[str, Any]
     policy: Document | None = None
     problems: tuple[Problem, ...] = ()  # what is wrong with the case itself, so that it cannot be played
@@ -286,7 +286,7 @@ def _answer(page: Page, path: Route, value: Any) -> Any:
     return EffectFailed(given["raise"], type or "tool_failure")
 
 
-def _step(page: Page, path: Route, value: Any) -> Step | None:
+def _step(page: Page, path: Route, value: Any) -> CaseStep | None:
     checked = _one_of(page, path, value, STEP, "a step")
     if checked is None:
         return None
@@ -294,15 +294,15 @@ def _step(page: Page, path: Route, value: Any) -> Step | None:
     if verb in ("approve", "reject"):
         names = {"context": "patch", "hash": "call_hash"}
         said = {names.get(key, key): inner for key, inner in given.items() if key != verb}
-        return Step(verb, given[verb], {"approved": verb == "approve", **said})
+        return CaseStep(verb, given[verb], {"approved": verb == "approve", **said})
     if verb == "settle":
         if "outcome" not in given:
             page.say(path, "a `settle` needs `outcome`", f"one of {', '.join(OUTCOMES)}")
             return None
-        return Step(verb, given[verb], {key: inner for key, inner in given.items() if key != verb})
+        return CaseStep(verb, given[verb], {key: inner for key, inner in given.items() if key != verb})
     if verb == "event":
-        return Step(verb, given["event"], {"data": given.get("data", {}), "id": str(given.get("id", ""))})
-    return Step(verb, seconds=float(given["advance"]) if verb == "advance" else 0.0)
+        return CaseStep(verb, given["event"], {"data": given.get("data", {}), "id": str(given.get("id", ""))})
+    return CaseStep(verb, seconds=float(given["advance"]) if verb == "advance" else 0.0)
 
 
 def differences(expect: Mapping[str, Any], actual: Mapping[str, Any]) -> tuple[str, ...]:

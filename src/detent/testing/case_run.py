@@ -25,7 +25,7 @@ from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
 from detent.host.embedded.replay import entries, verify
 from detent.testing.answer import judged
-from detent.testing.case import Case, Step, Tools, differences, read_cases
+from detent.testing.case import Case, CaseStep, Tools, differences, read_cases
 from detent.testing.world import MortalHost, Stuck, VirtualLoop, World, simulate
 
 RUN = "case"
@@ -36,7 +36,7 @@ CASE_ROUNDS = 40_000  # of the loop: thousands of events, more than a case with 
 HOSTS_OWN = frozenset({"child", "ask", "wait"})
 
 
-class Verdict(NamedTuple):
+class CaseVerdict(NamedTuple):
     """The outcome of a case: whether it held, what was expected, and what came instead (`actual`)."""
 
     id: str
@@ -71,17 +71,17 @@ class Told(NamedTuple):
     repeats: tuple[tuple[str, int], ...]  # keys of irreversible deeds that were done more than once
 
 
-def try_cases(path: str | Path) -> list[Verdict]:
+def try_cases(path: str | Path) -> list[CaseVerdict]:
     """Play every case of a file. Raises DefinitionError if it is no case file; a case with mistakes fails."""
     return [try_case(case) for case in read_cases(path)]
 
 
-def try_case(case: Case) -> Verdict:
+def try_case(case: Case) -> CaseVerdict:
     """Play one case and compare what came with what it expects."""
     return _tried(case)[0]
 
 
-def crash_case(case: Case, most: int = 0) -> Verdict:
+def crash_case(case: Case, most: int = 0) -> CaseVerdict:
     """Play a case, and then again with a death at every write and inside every call: its end must be the same.
 
     `most` deaths at most, spread evenly; 0: all of them. The first that leads elsewhere is the verdict's problem.
@@ -102,7 +102,7 @@ def crash_case(case: Case, most: int = 0) -> Verdict:
     return verdict
 
 
-def _tried(case: Case, die_at: Sequence[int] = ()) -> tuple[Verdict, Told | None]:
+def _tried(case: Case, die_at: Sequence[int] = ()) -> tuple[CaseVerdict, Told | None]:
     if case.problems:
         return _verdict(case, {}, (), "\n".join(map(str, case.problems)))._replace(differs=()), None
     try:
@@ -146,11 +146,11 @@ def _workflow(case: Case) -> Workflow:
     return compile_document(document, folder=folder, fragment=case.is_fragment)
 
 
-def _verdict(case: Case, actual: Mapping[str, Any], refused: tuple[str, ...], problem: str = "") -> Verdict:
+def _verdict(case: Case, actual: Mapping[str, Any], refused: tuple[str, ...], problem: str = "") -> CaseVerdict:
     is_refused = "load_error" in actual and "load_error" not in case.expect
     shown = {key: actual.get(key) for key in case.expect} | ({"load_error": actual["load_error"]} if is_refused else {})
     differs = differences(case.expect, shown) + (("load_error",) if is_refused else ())
-    return Verdict(case.id, case.about, case.where, case.expect, shown, differs, refused, problem)
+    return CaseVerdict(case.id, case.about, case.where, case.expect, shown, differs, refused, problem)
 
 
 def _actual(case: Case, workflow: Workflow, told: Told) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def _asked(case: Case, key: str) -> list[tuple[str, Any]]:
 async def play(
     machine: Machine,
     tools: Tools,
-    script: Sequence[Step] = (),
+    script: Sequence[CaseStep] = (),
     input: Mapping[str, Any] | None = None,
     policy: Policy | None = None,
     die_at: Sequence[int] = (),
@@ -208,7 +208,7 @@ async def play(
 class _Stage:
     """A script in the making: where it is, through every life of the host."""
 
-    def __init__(self, world: World, machine: Machine, script: Sequence[Step], input: Mapping[str, Any]) -> None:
+    def __init__(self, world: World, machine: Machine, script: Sequence[CaseStep], input: Mapping[str, Any]) -> None:
         self._world, self._machine, self._script, self._input = world, machine, script, input
         self._is_timed = any(step.verb == "advance" for step in script)
         self._at = 0  # the step that is next, or under way
@@ -266,7 +266,7 @@ class _Stage:
                 return True
         return False
 
-    async def _happen(self, host: MortalHost, step: Step) -> None:
+    async def _happen(self, host: MortalHost, step: CaseStep) -> None:
         """One step of the script; what the host refuses changes nothing and is remembered."""
         mark = step.said.get("id") or f"step-{self._at}"  # a step cut off by a death happens once all the same
         try:
@@ -322,7 +322,7 @@ def called(machine: Machine) -> set[str]:
     return found
 
 
-async def _answer(host: MortalHost, step: Step, mark: str) -> None:
+async def _answer(host: MortalHost, step: CaseStep, mark: str) -> None:
     if any(host.has_heard(run.id, mark) for run in await _runs(host)):
         return
     found = [(run, contract) for run in await _runs(host) for contract in run.waiting if contract.action == step.name]

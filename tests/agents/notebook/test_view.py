@@ -8,7 +8,7 @@ from detent.agents.notebook.focus import focused, patterns_of, strategies
 from detent.agents.notebook.location import Location
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.pattern import searched
-from detent.agents.notebook.template import Template, template_of
+from detent.agents.notebook.template import WorkflowTemplate, template_of
 from detent.agents.notebook.view import CONTEXT_MAX, observe, whole
 
 PLAN = template_of(
@@ -21,7 +21,7 @@ PLAN = template_of(
 )
 
 
-def walked(*events: str, plan: Template = PLAN) -> Location:
+def walked(*events: str, plan: WorkflowTemplate = PLAN) -> Location:
     place = Location()
     for event in events:
         place.moved(event, plan)

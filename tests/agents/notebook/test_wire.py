@@ -13,7 +13,7 @@ from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.commands.planner import planner_app
 from detent.agents.notebook.script import scripted, settled
 from detent.agents.notebook.template import PLANNING_STAGE
-from detent.agents.notebook.wire import Lines, Remote
+from detent.agents.notebook.wire import ActionLines, Remote
 from tests.agents.notebook.studio import PlannerServer, Reply, code, said, streamed, studio, text
 
 STAGES = {"stages": [{"id": "s", "name": "S", "steps": [{"id": "one", "description": "One"}]}]}
@@ -29,12 +29,12 @@ def test_a_stream_may_be_cut_at_every_byte() -> None:
         '{"action": {"action": "add", "content": "数据 🎉"}}\n\nnot json\n{"action": {"action": "end_phase"}}'.encode()
     )
     for at in range(len(body) + 1):
-        lines = Lines()
+        lines = ActionLines()
         found = [*lines.feed(body[:at]), *lines.feed(body[at:]), *lines.end()]
         assert [one.get("action", {}).get("action") for one in found] == ["add", None, "end_phase"]
         assert found[0]["action"]["content"] == "数据 🎉"
         assert "line 3" in found[1]["warning"]
-    assert [*Lines().feed(b'{"actions": [{"action": "add"}, 3]}\n')] == [{"action": "add"}]
+    assert [*ActionLines().feed(b'{"actions": [{"action": "add"}, 3]}\n')] == [{"action": "add"}]
 
 
 async def test_planning_comes_first_and_feedback_counts_honestly(tmp_path: Path) -> None:

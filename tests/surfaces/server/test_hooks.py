@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from detent.define.problem import BrokenDefinition
-from detent.surfaces.server.setting import Hook, Settings, Webhook, read_settings
+from detent.surfaces.server.setting import Hook, ServerSettings, Webhook, read_settings
 from detent.surfaces.server.signature import problem, signed
 from tests.surfaces.server.stage import stage
 
@@ -22,7 +22,7 @@ def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", SECRET.decode())
 
 
-HOOKS = Settings(
+HOOKS = ServerSettings(
     hooks={
         "pay": Hook("HOOK_SECRET", run="{{ body.run }}", signal="TICK", data={"sum": "{{ body.sum }}"}),
         "named": Hook("HOOK_SECRET", run="{{ body.run }}", signal="{{ body.what }}", id="{{ body.id }}"),
@@ -120,7 +120,9 @@ async def receiver(refusals: int = 0) -> AsyncIterator[tuple[Receiver, str]]:
 
 async def test_waiting_and_the_end_are_told_signed_and_tried_again(tmp_path: Path) -> None:
     async with receiver(refusals=1) as (other, url):
-        settings = Settings(webhooks={"chat": Webhook(url, "HOOK_SECRET"), "mail": Webhook(url, "HOOK_SECRET", on=())})
+        settings = ServerSettings(
+            webhooks={"chat": Webhook(url, "HOOK_SECRET"), "mail": Webhook(url, "HOOK_SECRET", on=())}
+        )
         async with stage(tmp_path, settings) as at:
             run_id = await at.start("form")
             await other.until(1)
@@ -140,7 +142,7 @@ async def test_waiting_and_the_end_are_told_signed_and_tried_again(tmp_path: Pat
 
 async def test_a_delivery_survives_a_restart_and_nothing_is_told_twice(tmp_path: Path) -> None:
     async with receiver(refusals=1_000) as (other, url):
-        settings = Settings(webhooks={"chat": Webhook(url, "HOOK_SECRET")})
+        settings = ServerSettings(webhooks={"chat": Webhook(url, "HOOK_SECRET")})
         async with stage(tmp_path, settings) as at:
             await at.start("form")
             await other.news.wait()  # the first try was refused; the next is a timer in the journal
@@ -156,7 +158,7 @@ async def test_a_delivery_survives_a_restart_and_nothing_is_told_twice(tmp_path:
 
 def test_the_file_is_read_strictly_with_its_lines(tmp_path: Path) -> None:
     path = tmp_path / "detent.serve.yaml"
-    assert read_settings(tmp_path) == Settings()
+    assert read_settings(tmp_path) == ServerSettings()
     path.write_text(
         "hosts: [a.example]\nlimits: {streams: 5}\nhooks:\n  pay: {secret_env: HOOK_SECRET, run: x, signal: GO}\n"
         "webhooks:\n  chat: {url: 'https://chat.example/x', secret_env: HOOK_SECRET, on: [ended]}\n"

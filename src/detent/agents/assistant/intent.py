@@ -21,7 +21,7 @@ PROMPT = (
 )
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class IntentRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One rule of layer 1."""
 
     name: str
@@ -32,14 +32,14 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @functools.cache
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[IntentRule, ...]:
     """All rules, the strongest first."""
     text = files(__package__).joinpath("intents.json").read_bytes()
-    return tuple(sorted(msgspec.json.decode(text, type=list[Rule]), key=lambda rule: -rule.priority))
+    return tuple(sorted(msgspec.json.decode(text, type=list[IntentRule]), key=lambda rule: -rule.priority))
 
 
 @functools.cache
-def _patterns(rule: Rule) -> tuple[re.Pattern[str], ...]:
+def _patterns(rule: IntentRule) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in rule.patterns)
 
 

@@ -12,7 +12,7 @@ from detent.agents.assistant.key import STYLE, old_hash
 from detent.core.effect_type import Declared, EffectFailed
 from detent.core.expression import compile_template
 from detent.core.schema import problems
-from detent.effects.llm import Spoken, spoken
+from detent.effects.llm import DecodedAnswer, spoken
 from detent.errors import DetentError
 
 IN_A_ROW_MAX = 3  # the fourth call of one tool in a row is not made
@@ -31,7 +31,7 @@ Answer in the user's language, in plain text; or, to remember something or to as
  "ecs_request": {"title", "fields": [{"name", "type", "label", "required", "options"}]}}"""
 
 
-class Decision(NamedTuple):
+class ReasoningDecision(NamedTuple):
     """What follows from an answer: the event, and what changes in the run's context."""
 
     event: str  # TOOL, ASK, END or AGAIN
@@ -132,12 +132,12 @@ class Thought(NamedTuple):
     done: list[dict[str, Any]]
     patch: dict[str, Any]
 
-    def leads_to(self, event: str, **more: Any) -> Decision:
+    def leads_to(self, event: str, **more: Any) -> ReasoningDecision:
         """This event, and these further changes."""
-        return Decision(event, {**self.patch, **more})
+        return ReasoningDecision(event, {**self.patch, **more})
 
 
-def decided(given: Mapping[str, Any], answer: Mapping[str, Any], done: list[dict[str, Any]]) -> Decision:
+def decided(given: Mapping[str, Any], answer: Mapping[str, Any], done: list[dict[str, Any]]) -> ReasoningDecision:
     """What an answer of the model leads to."""
     said = spoken(str(answer.get("text") or ""))
     settings = given.get("settings") or {}
@@ -164,7 +164,7 @@ def decided(given: Mapping[str, Any], answer: Mapping[str, Any], done: list[dict
     return thought.leads_to("END")
 
 
-def _wanted(answer: Mapping[str, Any], said: Spoken) -> dict[str, Any] | None:
+def _wanted(answer: Mapping[str, Any], said: DecodedAnswer) -> dict[str, Any] | None:
     """The first tool call of an answer: the protocol's own, else the one in the JSON object."""
     calls = answer.get("tool_calls") or ()
     if calls:
@@ -176,7 +176,7 @@ def _wanted(answer: Mapping[str, Any], said: Spoken) -> dict[str, Any] | None:
     return {"id": "", "names": [f"{name}.{method}", name], "arguments": dict(said.tool_call["arguments"])}
 
 
-def _tool(thought: Thought, wanted: dict[str, Any]) -> Decision:
+def _tool(thought: Thought, wanted: dict[str, Any]) -> ReasoningDecision:
     """The call, if the tool was offered and the arguments fit; else the model is told why not."""
     tools = {tool["name"]: tool for tool in thought.given.get("tools") or ()}
     tool = next((tools[name] for name in wanted["names"] if name in tools), None)
@@ -233,7 +233,7 @@ def _key(tool: Mapping[str, Any], arguments: dict[str, Any]) -> str:
     return old_hash(arguments) if tool.get("key_style") == STYLE else ""
 
 
-def _again(thought: Thought, name: str, problem: str, arguments: Mapping[str, Any] | None = None) -> Decision:
+def _again(thought: Thought, name: str, problem: str, arguments: Mapping[str, Any] | None = None) -> ReasoningDecision:
     """The model asked for something that cannot be: it is told so, nothing else happens. A form has no arguments."""
     service, method = split(name)
     summary = f"{service}.{method}" if arguments is not None else name

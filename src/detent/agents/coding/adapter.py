@@ -23,7 +23,7 @@ import msgspec
 
 from detent.agents.coding import stream
 from detent.agents.coding import worker_process as leash
-from detent.agents.coding.port import Assignment, Hear, Report, Word
+from detent.agents.coding.port import Assignment, Hear, Word, WorkerReport
 from detent.agents.coding.settings import WORKER_LITTER, WorkerSettings
 from detent.effects.llm.model import Reply
 from detent.effects.llm.price import cost
@@ -48,7 +48,7 @@ OWNED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CODEX_SANDBOX", "CODEX_SANDBOX
 Call = Callable[[Assignment, WorkerSettings], list[str]]
 
 
-class Agent(msgspec.Struct, frozen=True):
+class AgentKind(msgspec.Struct, frozen=True):
     """One kind of agent."""
 
     program: str
@@ -112,15 +112,15 @@ def _aider(assignment: Assignment, settings: WorkerSettings) -> list[str]:
 
 
 AGENTS = {
-    "claude": Agent(
+    "claude": AgentKind(
         "claude", "npm: @anthropic-ai/claude-code", _claude, stream.claude, options=("args", "tools", "schema")
     ),
-    "codex": Agent("codex", "npm: @openai/codex", _codex, stream.codex, options=("args", "schema")),
-    "gemini": Agent(
+    "codex": AgentKind("codex", "npm: @openai/codex", _codex, stream.codex, options=("args", "schema")),
+    "gemini": AgentKind(
         "gemini", "npm: @google/gemini-cli", _gemini, stream.gemini, env=(("GEMINI_CLI_TRUST_WORKSPACE", "true"),)
     ),  # without a terminal it cannot ask whether it may work here, and ends at once
-    "opencode": Agent("opencode", "npm: opencode-ai", _opencode, stream.opencode),
-    "aider": Agent("aider", "PyPI: aider-chat", _aider, stream.aider, has_stdin=False),
+    "opencode": AgentKind("opencode", "npm: opencode-ai", _opencode, stream.opencode),
+    "aider": AgentKind("aider", "PyPI: aider-chat", _aider, stream.aider, has_stdin=False),
 }
 EXITS = {
     ("gemini", 41): "it is not signed in: set GEMINI_API_KEY, or start `gemini` once and choose how",
@@ -174,10 +174,10 @@ class AgentWorker:
         at = 1 if argv and not argv[0].startswith("-") else 0
         return [*argv[:at], *self._more, *argv[at:]]
 
-    async def work(self, assignment: Assignment, hear: Hear) -> Report:
+    async def work(self, assignment: Assignment, hear: Hear) -> WorkerReport:
         """Do one attempt; when this returns, or is cancelled, no process of it is left."""
         if self.missing:
-            return Report(ended="not_started", error=self.missing, environment=True)
+            return WorkerReport(ended="not_started", error=self.missing, environment=True)
         given = leash.prepare(assignment)
         Path(assignment.folder, SCHEMA_FILE).write_text(json.dumps(SCHEMA), encoding="utf-8")
         listener = _Listener(self._agent.reader, hear)
@@ -192,7 +192,7 @@ class AgentWorker:
         )
         return leash.result_of(assignment.folder, self._told(assignment, report, listener.said))
 
-    def _told(self, assignment: Assignment, report: Report, said: stream.Said) -> Report:
+    def _told(self, assignment: Assignment, report: WorkerReport, said: stream.Said) -> WorkerReport:
         """The report with what the agent's own stream says; that a stream is without errors is no success."""
         status: Word = "unknown"
         if report.ended == "exited" and said.data.get("status") in ("done", "question", "blocked"):
@@ -237,7 +237,7 @@ def _started(command: list[str] | str, program: str) -> list[str]:
         raise DefinitionError(f"`{command}` is not a command line: {error}", "worker.command") from None
 
 
-def _environment(given: Mapping[str, str], agent: Agent) -> dict[str, str]:
+def _environment(given: Mapping[str, str], agent: AgentKind) -> dict[str, str]:
     mine = {name: value for name, value in leash.environment(given).items() if name not in OWNED}
     return dict(agent.env) | mine
 

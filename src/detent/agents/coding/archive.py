@@ -96,7 +96,7 @@ def _facts(run_id: str, job: Job) -> dict[str, Any]:
 
 def summary(run_id: str, job: Job) -> str:
     """A text that people can paste into a pull request."""
-    body = job.plan.body if job.plan else plans.Plan(job.requirement)
+    body = job.plan.body if job.plan else plans.TaskPlan(job.requirement)
     lines = [f"# {body.title}", "", body.goal or job.requirement, "", "## Done", ""]
     for task in body.tasks:
         progress = job.progress(task.id)

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Sequence
 
 from detent.agents.coding import worker_process as leash
-from detent.agents.coding.port import Assignment, Hear, Report
+from detent.agents.coding.port import Assignment, Hear, WorkerReport
 from detent.agents.coding.settings import FILE, WorkerSettings
 from detent.errors import DefinitionError
 
@@ -64,7 +64,7 @@ class CommandWorker:
             return ""
         return f"there is no program `{program}` on this machine, and no worker of that name"
 
-    async def work(self, assignment: Assignment, hear: Hear) -> Report:
+    async def work(self, assignment: Assignment, hear: Hear) -> WorkerReport:
         """Do one attempt; when this returns, or is cancelled, no process of it is left."""
         given = leash.prepare(assignment)
         filled = {place: given[name] for place, name in PLACES.items()} | {"{root}": assignment.root}

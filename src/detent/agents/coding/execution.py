@@ -17,10 +17,10 @@ from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.evidence import Evidence
 from detent.agents.coding.git_backup import Guard
 from detent.agents.coding.job import FINAL, Job, job_of, noted, put
-from detent.agents.coding.lifecycle import Seen
+from detent.agents.coding.lifecycle import TreeFindings
 from detent.agents.coding.planning import digest_of, write_plan
-from detent.agents.coding.port import Assignment, Report, limits_of, used
-from detent.agents.coding.settings import Step
+from detent.agents.coding.port import Assignment, WorkerReport, limits_of, used
+from detent.agents.coding.settings import CheckStep
 from detent.agents.coding.stage import Stage, folder_of, now, staged
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, effect
@@ -230,7 +230,7 @@ async def _worked(contract: Contract) -> Outcome:
         return _reported(stage, report, round(now() - begun, 3), damage)
 
 
-def _reported(stage: Stage, report: Report, seconds: float, damage: str) -> Outcome:
+def _reported(stage: Stage, report: WorkerReport, seconds: float, damage: str) -> Outcome:
     """What the worker said and used, as far as the lifecycle needs it."""
     job, step = stage.job, stage.job.step
     said: dict[str, Any] = {
@@ -271,13 +271,13 @@ def _reported(stage: Stage, report: Report, seconds: float, damage: str) -> Outc
     return stage.outcome(job, said, used(report))
 
 
-def _steps(job: Job) -> list[Step]:
+def _steps(job: Job) -> list[CheckStep]:
     """The checks that decide about the task under way."""
     if job.step.task == FINAL:
         return list(job.settings.verify)
     steps = [item for item in job.settings.verify if item.when == "task"]
     own = lifecycle.task_of(job, job.step.task).verify
-    return [*steps, Step(check.OWN_STEP, own, baseline="strict")] if own else steps
+    return [*steps, CheckStep(check.OWN_STEP, own, baseline="strict")] if own else steps
 
 
 @effect("code.verify", kind="idempotent", timeout_s=0.0)
@@ -296,13 +296,13 @@ async def verify(contract: Contract) -> Outcome:
             stage.lines(job.first_tree, found.tree),
             stage.changed(since or found.tree, found.tree),
         )
-        after = lifecycle.judge(replace(job, spent=spent), found, Seen(word, tuple(changed), lines, now()))
+        after = lifecycle.judge(replace(job, spent=spent), found, TreeFindings(word, tuple(changed), lines, now()))
         if after.verdict in ("FIX_SUCCESS", "TASK_VERIFIED"):
             projection.json_file(stage.folder / "evidence" / f"{step.task}.json", msgspec.to_builtins(found))
         return stage.concluded(after, {"verdict": after.verdict, "tree": found.tree, "tests": found.tests})
 
 
-async def _verified(stage: Stage, steps: list[Step], mode: Any, key: str) -> Evidence:
+async def _verified(stage: Stage, steps: list[CheckStep], mode: Any, key: str) -> Evidence:
     """Run the checks; the evidence is bound to the tree they were run on."""
     await asyncio.to_thread(process.kill_leftovers, key)
     begun = now()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from detent.agents.coding import evidence as evidences
 from detent.agents.coding import mending
 from detent.agents.coding.evidence import Evidence, Fault
-from detent.agents.coding.job import FINAL, Asked, Blocked, Current, Job, noted, put
+from detent.agents.coding.job import FINAL, Blocked, Current, Job, LastWord, noted, put
 from detent.agents.coding.plan import Task, order
 from detent.agents.coding.settings import Budget
 from detent.effects.llm.price import unkept
@@ -20,7 +20,7 @@ from detent.effects.llm.price import unkept
 HINTS_MAX = 20
 
 
-class Seen(msgspec.Struct, frozen=True):
+class TreeFindings(msgspec.Struct, frozen=True):
     """What a verification found in the tree, besides the checks' own results."""
 
     fingerprint: str  # of all changes since the job began, litter left out
@@ -73,7 +73,7 @@ def hear(job: Job, at: float) -> Job:
     return replace(job, blocked=None)
 
 
-def _spoken(job: Job, task: str, asked: Asked) -> Job:
+def _spoken(job: Job, task: str, asked: LastWord) -> Job:
     """A word about one task: it gets a fresh start, with what was said."""
     progress = job.progress(task)
     said = str(asked.data.get("hint") or asked.data.get("answer") or "").strip()
@@ -218,7 +218,7 @@ def stopped(job: Job) -> tuple[str, str] | None:
     return None
 
 
-def judge(job: Job, found: Evidence, seen: Seen) -> Job:
+def judge(job: Job, found: Evidence, seen: TreeFindings) -> Job:
     """What a verification means for the task under way."""
     step = job.step
     task, progress = task_of(job, step.task), job.progress(step.task)
@@ -277,7 +277,7 @@ def _faults(job: Job, task: Task, found: Evidence) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
-def _green(job: Job, task: Task, found: Evidence, seen: Seen) -> Job:
+def _green(job: Job, task: Task, found: Evidence, seen: TreeFindings) -> Job:
     if task.id != FINAL and not seen.changed and not task.no_change:
         detail = f"the checks pass, but nothing was changed; a worker's word is no evidence{_bad_end(job)}"
         return block(put(job, task.id, evidence=found), "no_change", detail, task.id)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from detent.agents.coding.evidence import Evidence, Failing, Fault
-from detent.agents.coding.plan import Plan
+from detent.agents.coding.plan import TaskPlan
 
 ALL, NONE = "all", "none"
 NAMES_MAX = 20
@@ -28,7 +28,7 @@ _PIECES = re.compile(r"\w[\w-]*(?:\[[^\]]*\])?")
 _PARAMETERS = re.compile(r"\[[^\]]*\]$")
 
 
-def understood(plan: Plan) -> Plan:
+def understood(plan: TaskPlan) -> TaskPlan:
     """The plan with what its tasks have to mend, where their titles say so and nothing else does."""
     tasks = tuple(replace(task, mends=task.mends or named_in(task.title, task.about)) for task in plan.tasks)
     return replace(plan, tasks=tasks)

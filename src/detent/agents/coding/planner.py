@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from detent.agents.coding import prompt
-from detent.agents.coding.plan import Plan, Task, written
-from detent.agents.coding.port import Assignment, Brief, Draft, Hear, Report, Worker
+from detent.agents.coding.plan import Task, TaskPlan, written
+from detent.agents.coding.port import Assignment, Draft, Hear, PlanBrief, Worker, WorkerReport
 from detent.errors import Refused
 
 FILE_MAX = 2 * 1024 * 1024
@@ -21,7 +21,7 @@ class FilePlanner:
     def __init__(self, file: str) -> None:
         self._file = file
 
-    async def plan(self, brief: Brief, hear: Hear) -> Draft:
+    async def plan(self, brief: PlanBrief, hear: Hear) -> Draft:
         """Read it."""
         try:
             body = _bytes(Path(brief.root, self._file))
@@ -38,12 +38,12 @@ class SinglePlanner:
 
     name = "single"
 
-    async def plan(self, brief: Brief, hear: Hear) -> Draft:
+    async def plan(self, brief: PlanBrief, hear: Hear) -> Draft:
         """One task."""
         lines = [line for line in (brief.requirement, brief.wish) if line]
         title, _, about = brief.requirement.strip().partition("\n")
         about = "\n".join([about.strip(), brief.wish]).strip()
-        plan = Plan(title=title[:200], goal="\n".join(lines), tasks=(Task("T-001", title[:200], about=about),))
+        plan = TaskPlan(title=title[:200], goal="\n".join(lines), tasks=(Task("T-001", title[:200], about=about),))
         hear("plan", "the requirement is the only task")
         return Draft(text=written(plan, {"planner": self.name}))
 
@@ -59,7 +59,7 @@ class WorkerPlanner:
         """The worker's own name."""
         return self._worker.name
 
-    async def plan(self, brief: Brief, hear: Hear) -> Draft:
+    async def plan(self, brief: PlanBrief, hear: Hear) -> Draft:
         """Ask it."""
         assignment = Assignment(
             run_id=brief.run_id,
@@ -83,7 +83,7 @@ class WorkerPlanner:
         return _priced(said_by(text), report)
 
 
-def _priced(draft: Draft, report: Report) -> Draft:
+def _priced(draft: Draft, report: WorkerReport) -> Draft:
     used = {"cost_usd": report.cost_usd, "tokens": report.tokens, "unpriced_calls": report.unpriced_calls}
     return msgspec.structs.replace(draft, **used)
 

@@ -12,7 +12,7 @@ from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.job import Blocked, Job, Planned, noted
 from detent.agents.coding.planner import FilePlanner, SinglePlanner, WorkerPlanner, refusal, said_by
-from detent.agents.coding.port import Brief, Draft, Planner, limits_of, used
+from detent.agents.coding.port import Draft, PlanBrief, TaskPlanner, limits_of, used
 from detent.agents.coding.stage import Stage, now, staged
 from detent.core.contract import Contract
 from detent.core.effect_type import Outcome, effect
@@ -76,9 +76,9 @@ async def make_plan(contract: Contract) -> Outcome:
         return stage.concluded(noted(failed, now(), f"no plan: {draft.error}"), usage=usage)
 
 
-def _brief(stage: Stage, job: Job, key: str = "") -> Brief:
+def _brief(stage: Stage, job: Job, key: str = "") -> PlanBrief:
     revision = (job.plan.revision if job.plan else 0) + 1
-    return Brief(
+    return PlanBrief(
         run_id=stage.run_id,
         requirement=job.requirement,
         root=job.root,
@@ -100,7 +100,7 @@ async def _drafted(stage: Stage, contract: Contract) -> Draft:
         said = said if isinstance(said, dict) else {}
         text = str(said.get("text") or "")
         return said_by(text) if text else Draft(error="the model said nothing")  # its cost is counted with its contract
-    planner: Planner = SinglePlanner()
+    planner: TaskPlanner = SinglePlanner()
     if settings.use == "file":
         planner = FilePlanner(settings.file)
     elif settings.use == "worker":
@@ -167,7 +167,7 @@ def _planned(stage: Stage, job: Job, text: str) -> Job:
     return noted(job, now(), f"plan {revision}: {len(body.tasks)} task{'s' * (len(body.tasks) != 1)}")
 
 
-def digest_of(job: Job, body: plan.Plan) -> str:
+def digest_of(job: Job, body: plan.TaskPlan) -> str:
     """What a person confirms: the plan, the checks, the bounds and who works."""
     return plan.digest(body, msgspec.to_builtins(replace(job.settings, planner=type(job.settings.planner)())))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from detent.agents.coding.evidence import Fault
 from detent.agents.coding.job import FINAL, Job
 from detent.agents.coding.lifecycle import task_of, to_mend
-from detent.agents.coding.port import Brief
+from detent.agents.coding.port import PlanBrief
 
 PROMPT_MAX = 16_000
 HEAD, TAIL = 2_000, 8_000
@@ -106,7 +106,7 @@ One paragraph.
 """
 
 
-def for_planner(brief: Brief) -> str:
+def for_planner(brief: PlanBrief) -> str:
     """What a planner is asked."""
     parts = [
         "Write a plan for this requirement. Do not change any file; only read.",

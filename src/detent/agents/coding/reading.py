@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from detent.agents.coding.plan import TEXT_MAX, Plan, Task, checked
+from detent.agents.coding.plan import TEXT_MAX, Task, TaskPlan, checked
 from detent.errors import Refused
 
 SOURCE_MAX = 2 * 1024 * 1024
@@ -60,7 +60,7 @@ WORDS = {"high": 0, "medium": 1, "low": 2, "critical": 0}
 DONE = ("done", "completed", "x", "✅", "完成", "已完成")
 
 
-def read(source: str, title: str = "") -> Plan:
+def read(source: str, title: str = "") -> TaskPlan:
     """The plan in a document; refused with what is missing or wrong."""
     if len(source) > SOURCE_MAX:
         raise Refused(f"the plan has {len(source):,} characters; at most {SOURCE_MAX:,} are read")
@@ -85,7 +85,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
     return (value if isinstance(value, dict) else {}), text[found.end() :]
 
 
-def _markdown(text: str, title: str) -> Plan:
+def _markdown(text: str, title: str) -> TaskPlan:
     front, body = front_matter(text)
     parts: dict[str, list[str]] = {}
     section, heading, fence = "", "", False
@@ -102,7 +102,7 @@ def _markdown(text: str, title: str) -> Plan:
     every = [line for lines in parts.values() for line in lines]
     tasks = listed(parts.get("tasks", [])) or _tabled(every) or listed(every)
     named = front.get("title") if isinstance(front.get("title"), str) else ""
-    return Plan(
+    return TaskPlan(
         title=_clean(heading or str(named or "") or title or "Plan"),
         goal=_prose(parts.get("goal", [])),
         scope=_items(parts.get("scope", [])),
@@ -173,7 +173,7 @@ def _tabled(lines: list[str]) -> list[Task]:
     return tasks
 
 
-def _taskmaster(text: str, title: str) -> Plan:
+def _taskmaster(text: str, title: str) -> TaskPlan:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -186,7 +186,7 @@ def _taskmaster(text: str, title: str) -> Plan:
     tasks: list[Task] = []
     for item in items:
         tasks += _master(item, "")
-    return Plan(title=title or "Plan", tasks=tuple(tasks))
+    return TaskPlan(title=title or "Plan", tasks=tuple(tasks))
 
 
 def _master(item: Any, above: str) -> list[Task]:

@@ -24,7 +24,7 @@ from detent.core.progress import voice
 from detent.core.question import Question
 
 if TYPE_CHECKING:
-    from detent.agents.notebook.jupyter import Execution
+    from detent.agents.notebook.jupyter import CellExecution
     from detent.agents.notebook.service import Notebooks
 
 REPAIRS_MAX = 3
@@ -188,7 +188,7 @@ class Acting:
         self._say({"output": output})
 
     def _entered(
-        self, cell: Cell, execution: "Execution", repeat: str, shown: bool, repairs: list[str], step: dict[str, Any]
+        self, cell: Cell, execution: "CellExecution", repeat: str, shown: bool, repairs: list[str], step: dict[str, Any]
     ) -> None:
         store = self.store
         # Counted by us: after a resume the kernel's own count is another one, and the notebook must not show that.
@@ -219,7 +219,7 @@ class Acting:
         elif execution.is_restarted or execution.status == "dead":
             store.changes["kernel_gone"] = True
 
-    def _updated_displays(self, execution: "Execution") -> None:
+    def _updated_displays(self, execution: "CellExecution") -> None:
         """A cell may change what an earlier cell shows."""
         for display_id, new in execution.updates.items():
             for cell in self.book.cells:
@@ -231,7 +231,7 @@ class Acting:
                     self.store.put(replace(cell, outputs=outputs))
 
     async def _repaired(
-        self, cell: Cell, execution: "Execution", repairs: list[str], attempt: int
+        self, cell: Cell, execution: "CellExecution", repairs: list[str], attempt: int
     ) -> dict[str, Any] | None:
         if execution.status != "error":
             return None
@@ -248,7 +248,7 @@ class Acting:
             return None
         return better if code.strip() not in ("", cell.content.strip()) else None
 
-    def _judged(self, execution: "Execution", cell: Cell) -> dict[str, Any]:
+    def _judged(self, execution: "CellExecution", cell: Cell) -> dict[str, Any]:
         if execution.status == "ok":
             return {"cell_id": cell.id}
         error = execution.error or {"ename": execution.status, "evalue": ""}

@@ -85,7 +85,7 @@ Failure = Mapping[str, Any]
 Repair = dict[str, Any]
 
 
-class Problem(NamedTuple):
+class CellProblem(NamedTuple):
     """A failure, taken apart."""
 
     code: str
@@ -98,7 +98,7 @@ class Problem(NamedTuple):
 def repaired(failure: Failure) -> Repair | None:
     """What the first rule that applies makes of a failed cell; pure."""
     error = failure.get("error") or {}
-    problem = Problem(
+    problem = CellProblem(
         str(failure.get("code") or ""),
         str(error.get("ename") or ""),
         str(error.get("evalue") or ""),
@@ -112,7 +112,7 @@ def repaired(failure: Failure) -> Repair | None:
     return None
 
 
-def _missing_import(problem: Problem) -> Repair | None:
+def _missing_import(problem: CellProblem) -> Repair | None:
     found = re.search(r"name '(\w+)' is not defined", problem.message)
     if problem.name != "NameError" or found is None:
         return None
@@ -120,7 +120,7 @@ def _missing_import(problem: Problem) -> Repair | None:
     return {"code": f"{line}\n{problem.code}", "why": f"added the missing import: {line}"} if line else None
 
 
-def _encoding(problem: Problem) -> Repair | None:
+def _encoding(problem: CellProblem) -> Repair | None:
     """Reading failed on a byte: the next encoding, in the call that reads."""
     is_decode = problem.name in ("UnicodeDecodeError", "UnicodeError") or "codec can't decode" in problem.message
     if not is_decode:
@@ -144,7 +144,7 @@ def _encoding(problem: Problem) -> Repair | None:
     return {"code": code, "why": f"the text is not {now}: read as {wanted}"}
 
 
-def _near_name(problem: Problem) -> Repair | None:
+def _near_name(problem: CellProblem) -> Repair | None:
     found = re.search(r"name '(\w+)' is not defined(?:\. Did you mean: '(\w+)'\?)?", problem.message)
     if problem.name not in ("NameError", "UnboundLocalError") or found is None:
         return None
@@ -160,7 +160,7 @@ def _near_name(problem: Problem) -> Repair | None:
     return {"code": code, "why": f"`{found[1]}` is not defined; `{better}` is"}
 
 
-def _near_attribute(problem: Problem) -> Repair | None:
+def _near_attribute(problem: CellProblem) -> Repair | None:
     found = re.search(r"has no attribute '(\w+)'.*Did you mean: '\.?(\w+)'", problem.message + " " + problem.trace)
     if problem.name != "AttributeError" or found is None or found[1] == found[2]:
         return None
@@ -168,7 +168,7 @@ def _near_attribute(problem: Problem) -> Repair | None:
     return {"code": code, "why": f"there is no attribute `{found[1]}`; `{found[2]}` is near"}
 
 
-RULES: tuple[Callable[[Problem], Repair | None], ...] = (_missing_import, _encoding, _near_name, _near_attribute)
+RULES: tuple[Callable[[CellProblem], Repair | None], ...] = (_missing_import, _encoding, _near_name, _near_attribute)
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:

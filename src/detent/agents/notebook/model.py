@@ -11,7 +11,7 @@ from typing import Any
 from detent.agents.notebook.action import BESIDES, PROTOCOL
 from detent.agents.notebook.content import action_of
 from detent.agents.notebook.port import Advisers, PlannerFailed
-from detent.agents.notebook.wire import Lines
+from detent.agents.notebook.wire import ActionLines
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome
 
@@ -136,7 +136,7 @@ class Modelled:
 
 def checked(text: str, most: int) -> tuple[list[dict[str, Any]], list[str]]:
     """The actions in a model's text, and what is wrong with the lines that are none."""
-    lines = Lines()
+    lines = ActionLines()
     kept = "\n".join(line for line in text.splitlines() if not line.strip().startswith("```"))
     found = [*lines.feed(kept.encode("utf-8", "replace")), *lines.end()]
     actions, problems = [], []

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from detent.agents.notebook.cell import Cell, Notebook
 from detent.agents.notebook.location import Location
 from detent.agents.notebook.machine import EVENT_OF
-from detent.agents.notebook.template import Template, steps_of, template_of
+from detent.agents.notebook.template import WorkflowTemplate, steps_of, template_of
 from detent.core.events import ContractMoved, Started
 from detent.core.history import Entry
 from detent.core.run import Run
@@ -56,7 +56,7 @@ class NotebookState:
     artifacts: list[dict[str, Any]] = field(default_factory=list)
     acceptance: dict[str, Any] = field(default_factory=dict)
     acceptance_asked: tuple[str, ...] = ()  # the planner's own, for the current step
-    plan: Template | None = None
+    plan: WorkflowTemplate | None = None
     location: Location = field(default_factory=Location)
     filter: dict[str, Any] | None = None
     queue: list[dict[str, Any]] = field(default_factory=list)
@@ -120,7 +120,7 @@ class NotebookState:
         self.given = dict(given.get("variables") or {})
         self.todo = list(given.get("todo") or [])
         if given.get("plan"):
-            self.plan = msgspec.convert(given["plan"], Template)
+            self.plan = msgspec.convert(given["plan"], WorkflowTemplate)
 
     def _heard(self, event: ContractMoved) -> dict[str, Any]:
         """The changes an effect of ours has brought."""
@@ -259,7 +259,7 @@ class NotebookState:
 
     def _plan(self, found: dict[str, Any]) -> None:
         if found.get("is_default"):
-            self.plan = msgspec.convert(found["template"], Template)
+            self.plan = msgspec.convert(found["template"], WorkflowTemplate)
             self.location.planned(self.plan)
         else:
             for update in found["updates"]:

@@ -55,7 +55,7 @@ class Remote:
     async def generate(self, observation: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """Ask `/generating`, action by action as the stream brings them."""
         body = payload(observation, is_stream=self._is_stream)
-        reader = Lines()
+        reader = ActionLines()
         async for chunk in self._sent("generating", body):
             for action in reader.feed(chunk):
                 yield action
@@ -103,7 +103,7 @@ def payload(observation: dict[str, Any], *, is_stream: bool) -> dict[str, Any]:
     return {**body, "notebook_id": notebook_id} if notebook_id else body
 
 
-class Lines:
+class ActionLines:
     """A stream of actions, one JSON object per line; or one object with all of them in `actions`."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from detent.define.graph.canvas import HEAVY, LIGHT, Canvas
 from detent.define.graph.drawing import Edge, Node, Picture
-from detent.define.graph.geometry import Layout, Metric, Points, Rect, Route, Shape
+from detent.define.graph.geometry import Layout, Metric, Points, Rect, Shape, WireRoute
 from detent.define.graph.layout import lay_out
 from detent.define.graph.vector import wire
 from detent.define.graph.width import clean, columns, shorten
@@ -99,7 +99,7 @@ class Sheet:
                     canvas.centre(way.label, way.label.y0 + at, line)
         return canvas.text() + "".join(f"{line}\n" for line in _legend(self.picture))
 
-    def _pairs(self) -> list[tuple[Edge, Route]]:
+    def _pairs(self) -> list[tuple[Edge, WireRoute]]:
         return list(zip(self.picture.edges, self.drawn.routes, strict=True))
 
     def _trim(self, node: Node, rect: Rect) -> Rect:

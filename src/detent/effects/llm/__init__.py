@@ -1,6 +1,6 @@
 """Language models: the effect `llm`, the small protocol behind it, and the one-JSON-object codec."""
 
-from detent.effects.llm.codec import Spoken, decoded, spoken
+from detent.effects.llm.codec import DecodedAnswer, decoded, spoken
 from detent.effects.llm.effect import llm
 from detent.effects.llm.model import Message, Model, Reply, Request, Tool, ToolCall
 from detent.effects.llm.price import price_of
@@ -17,7 +17,7 @@ __all__ = [
     "Choice",
     "chosen",
     "price_of",
-    "Spoken",
+    "DecodedAnswer",
     "spoken",
     "decoded",
 ]

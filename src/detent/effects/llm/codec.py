@@ -21,7 +21,7 @@ ENTRIES_MAX = 100
 _FENCE = re.compile(r"\s*```[A-Za-z0-9_-]*[ \t]*\r?\n(?P<inside>.*?)\r?\n?[ \t]*```\s*", re.DOTALL)
 
 
-class Spoken(msgspec.Struct, frozen=True):
+class DecodedAnswer(msgspec.Struct, frozen=True):
     """What an answer in this form says; parts that are missing or misshapen are None or empty."""
 
     response: str = ""
@@ -41,13 +41,13 @@ def decoded(text: str) -> Any:
         return None
 
 
-def spoken(text: str) -> Spoken:
+def spoken(text: str) -> DecodedAnswer:
     """Read an answer."""
     value = decoded(text)
     if not isinstance(value, dict) or not value.keys() & {"response", "tool_call", "ecs_request"}:
-        return Spoken(text)
+        return DecodedAnswer(text)
     response = value.get("response")
-    return Spoken(
+    return DecodedAnswer(
         response if isinstance(response, str) else "",
         _emotion(value.get("emotion")),
         _memories(value.get("memory_update")),

@@ -8,7 +8,7 @@ from typing import Any
 
 from detent.core.effect_type import EffectFailed
 from detent.effects.llm import exchange
-from detent.effects.llm.model import Hear, Message, Names, Part, Reply, Request, status_failure
+from detent.effects.llm.model import Hear, Message, MessagePart, Names, Reply, Request, status_failure
 
 FINISHES = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "refusal"}
 
@@ -58,7 +58,7 @@ class Completions:
         return body
 
 
-class _Answer(exchange.Answer):
+class _Answer(exchange.StreamedAnswer):
     """An answer while it comes in chunks."""
 
     is_refusal = False
@@ -129,7 +129,7 @@ def _message(message: Message, names: Names) -> dict[str, Any]:
     return said
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: MessagePart) -> dict[str, Any]:
     if part.type == "text":
         return {"type": "text", "text": part.text}
     return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}

@@ -56,7 +56,7 @@ def trouble(sdk: Any, refused: Callable[[Any], EffectFailed], base: type[Excepti
         raise failed(f"the request cannot be made: {error}", "validation_error") from error
 
 
-class Answer(ABC):
+class StreamedAnswer(ABC):
     """An answer while it comes, piece by piece; each protocol says what a piece means, and what they come to."""
 
     def __init__(self, names: Names, hear: Hear) -> None:

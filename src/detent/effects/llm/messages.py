@@ -8,7 +8,7 @@ from typing import Any
 
 from detent.core.effect_type import EffectFailed
 from detent.effects.llm import exchange
-from detent.effects.llm.model import Hear, Message, Names, Part, Reply, Request, status_failure
+from detent.effects.llm.model import Hear, Message, MessagePart, Names, Reply, Request, status_failure
 
 MAX_TOKENS = 4096  # the API wants a number
 FINISHES = {"max_tokens": "length", "tool_use": "tool_calls", "refusal": "refusal"}
@@ -52,7 +52,7 @@ class Messages:
         return body
 
 
-class _Answer(exchange.Answer):
+class _Answer(exchange.StreamedAnswer):
     """An answer while it comes, event by event."""
 
     input = cached = 0
@@ -119,7 +119,7 @@ def _blocks(message: Message, names: Names) -> list[dict[str, Any]]:
     ]
 
 
-def _block(part: Part) -> dict[str, Any]:
+def _block(part: MessagePart) -> dict[str, Any]:
     if part.type == "text":
         return {"type": "text", "text": part.text}
     return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}

@@ -41,7 +41,7 @@ class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arguments: dict[str, Any] = {}
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MessagePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A piece of a message that is not only text: `data` is the image in base64."""
 
     type: Literal["text", "image"]
@@ -54,14 +54,14 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One turn of a conversation; `tool_call_id` says which call a tool's result belongs to."""
 
     role: Literal["system", "user", "assistant", "tool"]
-    content: str | list[Part] | None = ""
+    content: str | list[MessagePart] | None = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[MessagePart]:
         """The content as a list, without empty texts."""
-        given = [Part("text", self.content)] if isinstance(self.content, str) else self.content or []
+        given = [MessagePart("text", self.content)] if isinstance(self.content, str) else self.content or []
         return [part for part in given if part.type == "image" or part.text]
 
     @property

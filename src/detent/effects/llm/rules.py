@@ -37,7 +37,7 @@ LABELS = {
 }
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AnswerRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to answer when a pattern is found."""
 
     when: str
@@ -52,7 +52,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Book(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All rules, and the sentences for what none of them knows."""
 
-    rules: list[Rule]
+    rules: list[AnswerRule]
     results: dict[str, dict[str, str]] = {}
     otherwise: dict[str, str] = {}
 
@@ -95,9 +95,9 @@ def _answer(book: Book, request: Request) -> Reply:
     return _reply(book.otherwise.get(language, "{how}").replace("{how}", HOW))
 
 
-def _matches(book: Book, texts: list[str]) -> list[tuple[Rule, dict[str, str]]]:
+def _matches(book: Book, texts: list[str]) -> list[tuple[AnswerRule, dict[str, str]]]:
     """The rules that fit the last text; one that says `again` stands for those of the text before it."""
-    found: list[tuple[Rule, dict[str, str]]] = []
+    found: list[tuple[AnswerRule, dict[str, str]]] = []
     for rule in book.rules if texts else ():
         match = _pattern(rule.when).search(texts[-1][:TEXT_READ_MAX])
         if match and rule.again:

@@ -26,7 +26,7 @@ REFUSED = (-32601, -32602)  # there is no such tool, or its arguments do not fit
 GARBLED = (-32600, -32700)  # the request was wrong; over HTTP the SDK says the same of an answer that it cannot read
 
 
-class Call:
+class PendingCall:
     """A call that has been sent and may be waiting for a person's answer on its open line."""
 
     def __init__(self, connection: Connection, tool: str, contract: Contract) -> None:

@@ -38,7 +38,7 @@ class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
     hints: Hints = Hints()
 
 
-class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class CachedTools(msgspec.Struct, frozen=True, omit_defaults=True):
     """The tools of a server as they were when it was last seen."""
 
     config: str
@@ -110,7 +110,7 @@ def kept(folder: Path, server: ServerConfig) -> tuple[Offer, ...] | None:
 def keep(folder: Path, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[str, Kind]:
     """Remember the tools; tells the most harmless that each was ever taken for."""
     before = _read(folder, server)
-    now = Kept(server.digest, tools, _laxest(before, server, tools))
+    now = CachedTools(server.digest, tools, _laxest(before, server, tools))
     if before != now:
         with contextlib.suppress(OSError):  # a home that cannot be written is no reason to stop
             make_folder(folder)
@@ -121,14 +121,14 @@ def keep(folder: Path, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[s
     return now.laxest
 
 
-def _read(folder: Path, server: ServerConfig) -> Kept | None:
+def _read(folder: Path, server: ServerConfig) -> CachedTools | None:
     try:
-        return msgspec.json.decode((folder / f"{server.name}.json").read_bytes(), type=Kept)
+        return msgspec.json.decode((folder / f"{server.name}.json").read_bytes(), type=CachedTools)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def _laxest(before: Kept | None, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[str, Kind]:
+def _laxest(before: CachedTools | None, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[str, Kind]:
     found = {offer.name: kind_of(server, offer) for offer in tools}
     if before is None:
         return found

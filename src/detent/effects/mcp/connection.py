@@ -19,7 +19,7 @@ from detent.effects.orphan import marks
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
 
-    from detent.effects.mcp.call import Call
+    from detent.effects.mcp.call import PendingCall
 
 MARK = "DETENT_MCP"
 CONNECT_S = 60.0  # npm may have to fetch a package first
@@ -28,7 +28,7 @@ PAGES_MAX = 100
 TOOLS_MAX = 2000
 
 
-class Line:
+class WatchedTransport:
     """A transport that notices when the other side is gone."""
 
     def __init__(self, inner: Any) -> None:
@@ -44,7 +44,7 @@ class Line:
 
 
 class _Reading:
-    def __init__(self, inner: Any, line: Line) -> None:
+    def __init__(self, inner: Any, line: WatchedTransport) -> None:
         self._inner, self._line = inner, line
 
     async def __aenter__(self) -> "_Reading":
@@ -85,9 +85,9 @@ class Connection:
         self.laxest: dict[str, Kind] = {}  # by tool: the most harmless that it was ever taken for
         self.protocol = ""
         self.turn = asyncio.Lock()  # of a server whose questions do not say which call they belong to
-        self.active: Call | None = None
+        self.active: PendingCall | None = None
         self._folder = folder
-        self._line: Line | None = None
+        self._line: WatchedTransport | None = None
         self._client: Any = None
         self._stop = asyncio.Event()
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -134,7 +134,7 @@ class Connection:
         finally:
             self._client = None
 
-    def _made(self, line: Line) -> Any:
+    def _made(self, line: WatchedTransport) -> Any:
         from mcp import Client  # noqa: PLC0415  # takes a while to load
         from mcp.types import Implementation  # noqa: PLC0415
 
@@ -144,7 +144,7 @@ class Connection:
         )
 
     @contextlib.asynccontextmanager
-    async def _transport(self) -> AsyncIterator[Line]:
+    async def _transport(self) -> AsyncIterator[WatchedTransport]:
         server = self.server
         if server.url:
             import httpx2  # noqa: PLC0415
@@ -153,7 +153,7 @@ class Connection:
             limits = httpx2.Timeout(None, connect=10.0)
             headers = self.resolver.texts(server.headers)
             async with httpx2.AsyncClient(headers=headers, verify=tls(), timeout=limits) as client:
-                yield Line(streamable_http_client(self.resolver.text(server.url), http_client=client))
+                yield WatchedTransport(streamable_http_client(self.resolver.text(server.url), http_client=client))
             return
         from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
 
@@ -165,7 +165,7 @@ class Connection:
             encoding_error_handler="replace",
         )
         with open_log(self._folder, server.name) as log:
-            yield Line(stdio_client(parameters, errlog=log))
+            yield WatchedTransport(stdio_client(parameters, errlog=log))
 
     async def _list(self, client: Any) -> tuple[Offer, ...]:
         if client.server_capabilities.tools is None:

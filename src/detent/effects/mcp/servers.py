@@ -19,7 +19,7 @@ from detent.core.effect_type import (
     PartialFailure,
 )
 from detent.effects.mcp import form
-from detent.effects.mcp.call import Call
+from detent.effects.mcp.call import PendingCall
 from detent.effects.mcp.catalogue import ORDER, Offer, advice, kept, kind_of
 from detent.effects.mcp.config import ServerConfig
 from detent.effects.mcp.connection import MARK, Connection
@@ -30,7 +30,7 @@ OPEN_MAX = 100  # calls of one host that wait for a person on an open line
 GIVEN_UP_S = 10.0  # for a tool to end when it was told that nobody will answer
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ServerStanding(msgspec.Struct, frozen=True):
     """How a server is found."""
 
     name: str
@@ -51,7 +51,7 @@ class Servers:
         self._configs = dict(configs)
         self._folder = home / FOLDER
         self._connections: dict[str, Connection] = {}
-        self._open: dict[str, Call] = {}
+        self._open: dict[str, PendingCall] = {}
         self._tasks = asyncio.TaskGroup()
         self.problems: dict[str, str] = {}
 
@@ -92,16 +92,16 @@ class Servers:
                 self.problems[name] = str(error)
         return found
 
-    async def standing(self, name: str) -> Standing:
+    async def standing(self, name: str) -> ServerStanding:
         """Start a server and say what it is."""
         server = self._configs[name]
         try:
             connection = await self._connected(server)
         except EffectFailed as error:
-            return Standing(name, server.place, problem=str(error))
+            return ServerStanding(name, server.place, problem=str(error))
         tools = tuple((offer, kind_of(server, offer)) for offer in connection.tools.values())
         undeclared = tuple(offer.name for offer, _ in tools if advice(server, offer))
-        return Standing(name, server.place, connection.protocol, tools, undeclared)
+        return ServerStanding(name, server.place, connection.protocol, tools, undeclared)
 
     async def _tools(self, server: ServerConfig) -> tuple[Offer, ...]:
         known = kept(self._folder, server)
@@ -151,13 +151,13 @@ class Servers:
         if call is None:
             connection = await self._connected(server)
             self._check(connection, tool, contract)
-            call = Call(connection, tool, contract)
+            call = PendingCall(connection, tool, contract)
         if call.connection.is_open and call.connection.is_modern:
             return await call.perform()
         async with call.connection.turn:
             return await self._in_turn(call, contract)
 
-    async def _declined(self, call: Call | None, contract: Contract) -> Outcome:
+    async def _declined(self, call: PendingCall | None, contract: Contract) -> Outcome:
         """Hand a person's no to the tool that waits for it; the contract is rejected, whatever the tool says to that.
 
         Only a server that refuses the request as such has said that nothing happened.
@@ -184,10 +184,10 @@ class Servers:
         if call is not None:
             self._give_up(call)
 
-    def _give_up(self, call: Call) -> None:
+    def _give_up(self, call: PendingCall) -> None:
         self._tasks.create_task(self._ended(call))
 
-    async def _ended(self, call: Call) -> None:
+    async def _ended(self, call: PendingCall) -> None:
         """Let a call that nobody waits for come to its end, alone on its line; one that does not is cut off."""
         async with call.connection.turn:
             call.connection.active = call
@@ -199,7 +199,7 @@ class Servers:
             finally:
                 call.connection.active = None
 
-    async def _in_turn(self, call: Call, contract: Contract) -> Outcome:
+    async def _in_turn(self, call: PendingCall, contract: Contract) -> Outcome:
         """Go on with a call until it is done or asks; only one is at work on such a line, so a question is its own."""
         call.connection.active = call
         try:
@@ -222,7 +222,7 @@ class Servers:
         finally:
             call.connection.active = None
 
-    async def _kept(self, call: Call) -> Outcome | Exception:
+    async def _kept(self, call: PendingCall) -> Outcome | Exception:
         """The call as a task that outlives the attempt which began it; its failure is a value, for whoever waits."""
         try:
             return await call.perform()
@@ -235,7 +235,7 @@ class Servers:
             raise result
         return result
 
-    def _remember(self, call: Call) -> None:
+    def _remember(self, call: PendingCall) -> None:
         self._open[call.token] = call
         while len(self._open) > OPEN_MAX:
             self._give_up(self._open.pop(next(iter(self._open))))

@@ -19,11 +19,11 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.embedded.child import awaiting, child_id, child_machine
-from detent.host.embedded.doubt import Doubts, owned
+from detent.host.embedded.doubt import DoubtRegister, owned
 from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.embedded.outcome import (
-    Doubt,
     Limit,
+    UnknownOutcome,
     doubtful,
     failed,
     moved_by,
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 _CHILD_MARK = " child"
 
 
-def _cut_off(contract: Contract, limit: Limit, at: float) -> ContractMoved | Doubt:
+def _cut_off(contract: Contract, limit: Limit, at: float) -> ContractMoved | UnknownOutcome:
     """A call that was cancelled: by its time limit or by itself; by somebody else, that is not ours to judge."""
     if limit.is_from_outside:
         raise asyncio.CancelledError
     problem, kind = f"`{contract.effect}` broke off by itself", "tool_failure.exception"
     if limit.is_over:
         problem, kind = f"`{contract.effect}` took longer than {contract.timeout_s:g} s", "timeout.action"
-    return Doubt(problem, kind) if contract.is_irreversible else failed(contract, kind, problem, at)
+    return UnknownOutcome(problem, kind) if contract.is_irreversible else failed(contract, kind, problem, at)
 
 
 class Attempts:
@@ -58,7 +58,7 @@ class Attempts:
         self._host = host
         self._under_way: dict[tuple[str, str], bool] = {}  # attempts that have begun; whether the effect was called
         self._aborted: set[tuple[str, str]] = set()
-        self.doubts = Doubts(host, self)
+        self.doubts = DoubtRegister(host, self)
         self.is_draining = False
         self._may_begin = True
         self._crew = TaskPool(host.tasks, self._attempt)
@@ -168,7 +168,7 @@ class Attempts:
         at = self._host.clock.now()
         moved = failed(contract, "engine_error", said(error), at)
         if contract.is_irreversible:
-            moved = doubtful(contract, Doubt(said(error), "engine_error"))
+            moved = doubtful(contract, UnknownOutcome(said(error), "engine_error"))
         try:
             self._host.fold(live, replace(moved, at=at))
         except DetentError as problem:
@@ -193,14 +193,14 @@ class Attempts:
             except asyncio.CancelledError:
                 if mark not in self._aborted:
                     raise  # the host is closing: the contract stays as it is and is recovered later
-                moved = Doubt(f"`{contract.effect}` was stopped", "cancelled")
+                moved = UnknownOutcome(f"`{contract.effect}` was stopped", "cancelled")
             finally:
                 progress.attempt.reset(speaking)
                 self._under_way.pop(mark, None)
                 self._aborted.discard(mark)
                 live.dispatched.discard(contract.id)
                 live.tasks.pop(contract.id, None)
-            if type(moved) is Doubt:
+            if type(moved) is UnknownOutcome:
                 self._host.spawn(live, contract.id, self.doubts.settle(live, contract.id, effect, hide(secrets, moved)))
             elif type(moved) is ContractMoved:
                 self._crew.at_hand(task)
@@ -215,7 +215,7 @@ class Attempts:
 
     async def _call(
         self, live: LoadedRun, effect: Effect | None, contract: Contract, secrets: Secrets
-    ) -> ContractMoved | Doubt:
+    ) -> ContractMoved | UnknownOutcome:
         """What calling the effect comes to: an event, or the doubt whether it happened.
 
         Only the effect knows what its exceptions mean. `EffectFailed` and `PartialFailure` are its word; no other class

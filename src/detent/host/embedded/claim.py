@@ -44,14 +44,14 @@ class Wish(NamedTuple):
 OnRepeat = Callable[[Contract], Wish]
 
 
-class Taken(NamedTuple):
+class ClaimReply(NamedTuple):
     """What the keys say to a contract that wants to act or ask: whether it may, and what must be folded first."""
 
     may_go_on: bool = True
     events: tuple[Event, ...] = ()
 
 
-FREE = Taken()
+FREE = ClaimReply()
 
 
 class Claims:
@@ -65,7 +65,7 @@ class Claims:
         self._fresh: dict[tuple[str, str], Claim | None] = {}
         self._ended: dict[tuple[str, str], Fate] = {}  # by run and contract
 
-    def take(self, batch: Batch, run: Run, contract_id: str, clock: Clock, policy: OnRepeat) -> Taken:
+    def take(self, batch: Batch, run: Run, contract_id: str, clock: Clock, policy: OnRepeat) -> ClaimReply:
         """Claim a contract's key, or say what follows from somebody else's having it."""
         contract = run.contract(contract_id)
         if contract is None or contract.kind != "irreversible" or contract.effect in ("ask", "wait"):
@@ -139,17 +139,17 @@ class Claims:
             self._fresh[place] = None
             batch.freed += ((*place, run.id, contract.id),)
 
-    def _met(self, batch: Batch, run: Run, contract: Contract, held: Claim, said: Wish, at: float) -> Taken:
+    def _met(self, batch: Batch, run: Run, contract: Contract, held: Claim, said: Wish, at: float) -> ClaimReply:
         """Somebody else has the key: refuse, ask whether to do it again, or do as author or policy have said."""
         fate = self._fate(held)
         is_other_call = held.call_hash != contract.call_hash and held.call_hash
         wish = said.on_repeat or contract.on_repeat or ("ask" if run.rules > 1 else "refuse")
         is_own = held.run_id == run.id
         if is_other_call or fate.status == OPEN or wish == "refuse" or (is_own and fate.status == DONE):
-            return Taken(False, (_refusal(contract, held, fate, at, said.advice),))
+            return ClaimReply(False, (_refusal(contract, held, fate, at, said.advice),))
         if wish == "allow" and fate.status == DONE:
             self._put(batch, Claim(held.scope, held.key, run.id, contract.id, contract.call_hash, at), held)
-            return Taken(True, (_noted(contract, held, at),))
+            return ClaimReply(True, (_noted(contract, held, at),))
         question = contract.question
         if question is not None and question.earlier and _is_about(question.earlier, held):
             return FREE  # it asks about this very deed already
@@ -157,8 +157,10 @@ class Claims:
         asking = _asking(contract, earlier, at, said.advice)
         if wish == "reuse" and fate.status == DONE:
             use = {"outcome": "use", "by": "journal", "result": fate.result}
-            return Taken(False, (*asking, ContractMoved(contract.id, "resume", result=use, actor="journal", at=at)))
-        return Taken(False, asking)
+            return ClaimReply(
+                False, (*asking, ContractMoved(contract.id, "resume", result=use, actor="journal", at=at))
+            )
+        return ClaimReply(False, asking)
 
     def _fate(self, held: Claim) -> Fate:
         known = self._ended.get((held.run_id, held.contract_id))

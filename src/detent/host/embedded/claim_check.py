@@ -43,7 +43,7 @@ class Difference(NamedTuple):
         return f"the key {self.claim.key} is claimed for {who}, which does not hold it"
 
 
-class Tally:
+class ClaimTally:
     """The keys one run holds, worked out while it is replayed."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ def _holds(contract: Contract) -> bool:
     return contract.question is None or not contract.question.earlier
 
 
-def check_run(journal: Journal, tally: Tally) -> str:
+def check_run(journal: Journal, tally: ClaimTally) -> str:
     """What is wrong with the claims of one replayed run; nothing, when all is well."""
     for holder in tally.held.values():
         found = journal.claim(holder.claim.scope, holder.claim.key)
@@ -130,7 +130,7 @@ def _latest(holders: list[Holder]) -> Claim:
 
 def _held(journal: Journal, record: Record) -> Iterator[Holder]:
     """The keys a run holds; one that cannot hold any is not replayed."""
-    tally, point = Tally(), beginning(record.summary.run_id)
+    tally, point = ClaimTally(), beginning(record.summary.run_id)
     try:
         if not _may_hold(journal.machine(record.summary.machine), journal, record):
             return

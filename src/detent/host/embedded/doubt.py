@@ -19,8 +19,8 @@ from detent.errors import NotWaiting
 from detent.host.embedded.claim import was_redone
 from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.embedded.outcome import (
-    Doubt,
     Limit,
+    UnknownOutcome,
     doubtful,
     evident,
     happened,
@@ -32,10 +32,10 @@ from detent.host.embedded.secret import Secrets, named
 from detent.host.standing import ASK_WITHIN_S, settled_at
 
 if TYPE_CHECKING:
-    from detent.host.embedded.part import Performer, Teller
+    from detent.host.embedded.part import ContractPerformer, Performer
 
 PROBE_TIMEOUT_S = 60.0
-CRASHED = Doubt()
+CRASHED = UnknownOutcome()
 _LATE_MARK, _PROBE_MARK = " late", " probe"
 
 Work = Callable[..., Coroutine[Any, Any, None]]
@@ -61,10 +61,10 @@ def owned(work: Work) -> Work:
     return guarded
 
 
-class Doubts:
+class DoubtRegister:
     """Every doubt of this host, and every call that goes on although it was given up."""
 
-    def __init__(self, host: "Performer", attempts: "Teller") -> None:
+    def __init__(self, host: "Performer", attempts: "ContractPerformer") -> None:
         self._host = host
         self._attempts = attempts
         self._lingering: set[tuple[str, str]] = set()
@@ -119,7 +119,12 @@ class Doubts:
 
     @owned
     async def settle(
-        self, live: LoadedRun, contract_id: str, effect: Effect | None, doubt: Doubt = CRASHED, is_crash: bool = False
+        self,
+        live: LoadedRun,
+        contract_id: str,
+        effect: Effect | None,
+        doubt: UnknownOutcome = CRASHED,
+        is_crash: bool = False,
     ) -> None:
         """Nobody knows whether it happened: ask the probe, then a person.
 

@@ -28,7 +28,7 @@ from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.loaded_run import Kept, LoadedRun, load
+from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
@@ -277,7 +277,7 @@ class Drive:
             self.claims.wrote(batch)
         if batch.notes:
             self.outbox.post(batch.notes)
-        live.kept = Kept(deeds.run, batch.events[-1][4], deeds.machine)
+        live.kept = ResidentRun(deeds.run, batch.events[-1][4], deeds.machine)
         if done is not None and not done.done():
             done.set_result(deeds.run)  # first in the queue: whoever asked for it is answered before the onlookers
         if deeds.entries or self._tail.followers:
@@ -363,7 +363,7 @@ class Drive:
         """
         return self.onlookers.add(run_id, hear)
 
-    def kept(self, run_id: str) -> Kept | None:
+    def kept(self, run_id: str) -> ResidentRun | None:
         """A run in memory, as it is on disk."""
         live = self._live.get(run_id)
         return None if live is None else live.kept
@@ -433,7 +433,10 @@ class _Deeds:
 
     def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run, self.machine = live.run, live.machine  # a later migration may change the machine before this is on disk
+        self.run, self.machine = (
+            live.run,
+            live.machine,
+        )  # a later migration may change the machine before this is on disk
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[Contract, ...] = ()
         self.entries: tuple[Entry, ...] = ()

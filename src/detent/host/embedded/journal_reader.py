@@ -18,8 +18,8 @@ from detent.host.embedded.claim_check import differences
 from detent.host.embedded.following import Following, Watching
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
-from detent.host.embedded.loaded_run import Kept, LoadedRun, load, seq_at
-from detent.host.embedded.projector import Memory, Projector
+from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load, seq_at
+from detent.host.embedded.projector import Projector, RunMemory
 from detent.host.embedded.schema import VERSION
 from detent.host.embedded.tail import Tail
 from detent.host.embedded.transcript import transcript
@@ -31,9 +31,9 @@ from detent.host.reading import (
     Member,
     Note,
     OpenQuestion,
-    Page,
     Proof,
     Query,
+    RunPage,
     Step,
     StoreCheck,
     Summary,
@@ -58,7 +58,7 @@ class JournalReader:
     def __init__(self, home: Path, *, is_inline: bool = False) -> None:
         self.home = home
         self.tail = Tail()
-        self.memory: Memory | None = None  # of this process, while it holds the journal
+        self.memory: RunMemory | None = None  # of this process, while it holds the journal
         self._is_inline = is_inline  # read in the loop itself: a simulation has no threads
         self._idle: list[Listing] = []
         self._lock = threading.Lock()
@@ -124,7 +124,7 @@ class JournalReader:
         with self.journal() as journal:
             return _standing(load(journal, run_id))
 
-    def kept(self, run_id: str) -> Kept | None:
+    def kept(self, run_id: str) -> ResidentRun | None:
         """A run as it is on disk; None when it is not in memory."""
         if self.memory is None:
             return None
@@ -206,12 +206,12 @@ class JournalReader:
 
     # many runs
 
-    def list(self, query: Query = Query()) -> Page:  # noqa: B008  # frozen
+    def list(self, query: Query = Query()) -> RunPage:  # noqa: B008  # frozen
         """One page of runs, newest first."""
         with self.journal() as journal:
             journal.damaged.clear()
             found = journal.search(query)
-            return Page([record.summary for record in found.records], found.next, tuple(journal.damaged.values()))
+            return RunPage([record.summary for record in found.records], found.next, tuple(journal.damaged.values()))
 
     def waiting(self, limit: int = EVERY) -> Sequence[Summary]:
         """Runs with a question for people, oldest first; all of them, unless a limit is given."""
@@ -384,7 +384,7 @@ def _check_seq(record: Record, seq: int) -> None:
         raise Unknown(f"run {record.summary.run_id} has the events 1 to {last}, not {seq}")
 
 
-def _remembered(kept: Kept) -> Standing:
+def _remembered(kept: ResidentRun) -> Standing:
     return Standing(kept.run, kept.machine, kept.head.hex(), kept.run.seq)
 
 

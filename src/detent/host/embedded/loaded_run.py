@@ -27,7 +27,7 @@ STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, a
 _run = msgspec.json.Decoder(Run)
 
 
-class Kept(NamedTuple):
+class ResidentRun(NamedTuple):
     """A run in memory, as it is on disk."""
 
     run: Run
@@ -64,7 +64,7 @@ class LoadedRun:
         self.machine = machine
         self.run = run
         self.head = head
-        self.kept = None if is_new else Kept(run, head, machine)  # as it is on disk
+        self.kept = None if is_new else ResidentRun(run, head, machine)  # as it is on disk
         self.since = since  # events since the last snapshot
         self.since_bytes = 0  # and their bytes
         self.snapshot_bytes = 0  # of the last one

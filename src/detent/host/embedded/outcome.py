@@ -48,7 +48,7 @@ class Limit:
             self._task.uncancel()
 
 
-class Doubt(NamedTuple):
+class UnknownOutcome(NamedTuple):
     """Nobody knows whether a call happened, and why; `result` is what came back all the same."""
 
     cause: str = ""
@@ -76,12 +76,12 @@ def reported(contract: Contract, error: EffectFailed | PartialFailure, at: float
     return replace(moved, deed="possible") if is_kept else moved
 
 
-def raised(contract: Contract, error: BaseException, at: float) -> ContractMoved | Doubt:
+def raised(contract: Contract, error: BaseException, at: float) -> ContractMoved | UnknownOutcome:
     """An exception that is nobody's word on what happened: after an irreversible call, a doubt."""
     result = _plain(error.result) if isinstance(error, OutcomeUnknown) else None
     kind = "timeout.action" if isinstance(error, TimeoutError) else "tool_failure.exception"
     if contract.is_irreversible:
-        return Doubt(said(error), kind, result)
+        return UnknownOutcome(said(error), kind, result)
     return failed(contract, kind, said(error), at, result)
 
 
@@ -91,7 +91,7 @@ def not_kept(contract: Contract | None, moved: ContractMoved, error: Refused) ->
         if moved.trigger == "succeed":
             return ContractMoved(moved.contract_id, "succeed", result={"not_kept": str(error)}, at=moved.at)
         if moved.deed == "possible":
-            return replace(doubtful(contract, Doubt(str(error), "validation_error")), at=moved.at)
+            return replace(doubtful(contract, UnknownOutcome(str(error), "validation_error")), at=moved.at)
     return ContractMoved(moved.contract_id, "fail", error=Failure("validation_error", str(error)), at=moved.at)
 
 
@@ -111,7 +111,7 @@ def said(error: BaseException) -> str:
         return f"{type(error).__name__} (and it cannot say more: {type(problem).__name__})"
 
 
-def doubtful(contract: Contract, doubt: Doubt, lands_until: float = 0.0, advice: str = "") -> ContractMoved:
+def doubtful(contract: Contract, doubt: UnknownOutcome, lands_until: float = 0.0, advice: str = "") -> ContractMoved:
     """The question whether it happened; until `lands_until` nobody can know that it did not."""
     data: dict[str, Any] = {"choices": ["happened", "not_happened", "give_up"], "key": contract.key}
     if doubt.cause:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from detent.core.history import Entry
 from detent.errors import JournalError
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.loaded_run import Kept, engine
+from detent.host.embedded.loaded_run import ResidentRun, engine
 from detent.host.embedded.replay import Follower
 from detent.host.embedded.tail import Tail
 from detent.host.projection import P, Projection
@@ -36,10 +36,10 @@ class ProjectionRow(NamedTuple):
     body: bytes
 
 
-class Memory(Protocol):
+class RunMemory(Protocol):
     """What the process that holds the journal has in memory."""
 
-    def kept(self, run_id: str) -> Kept | None:
+    def kept(self, run_id: str) -> ResidentRun | None:
         """A run as it is on disk; None when it is not in memory."""
 
     def keep_projection(self, row: ProjectionRow) -> None:
@@ -50,7 +50,7 @@ class ProjectionSource(Protocol):
     """What projections are made from."""
 
     @property
-    def memory(self) -> Memory | None:
+    def memory(self) -> RunMemory | None:
         """Of this process, while it holds the journal."""
 
     @property
@@ -60,7 +60,7 @@ class ProjectionSource(Protocol):
     def journal(self) -> AbstractContextManager[Journal]:
         """A connection of one's own while the block goes on."""
 
-    def kept(self, run_id: str) -> Kept | None:
+    def kept(self, run_id: str) -> ResidentRun | None:
         """A run as it is on disk; None when it is not in memory."""
 
     def summary(self, run_id: str) -> Summary | None:

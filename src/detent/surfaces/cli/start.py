@@ -7,7 +7,7 @@ import click
 
 from detent.define import Definition, load
 from detent.define.problem import BrokenDefinition
-from detent.define.proof import Proof
+from detent.define.proof import MachineProof
 from detent.errors import DefinitionError, Refused, Unknown
 from detent.kit.language import _
 from detent.kit.policy import POLICY_FILE
@@ -124,12 +124,12 @@ def validate(caller: Caller, file: str) -> int:
     return 0
 
 
-def _proof(proof: Proof) -> dict[str, Any]:
+def _proof(proof: MachineProof) -> dict[str, Any]:
     holes = [{"after": h.after, "action": h.action, "deed": h.deed, "states": list(h.states)} for h in proof.holes]
     return {"irreversible": proof.deeds, "holds": proof.is_whole and not holes, "ways": holes}
 
 
-def _say_proof(caller: Caller, proof: Proof) -> None:
+def _say_proof(caller: Caller, proof: MachineProof) -> None:
     """What is certain about the machine's irreversible actions, if it has any."""
     if proof.holes or not proof.is_whole:
         caller.say(

@@ -30,7 +30,7 @@ from detent.errors import (
     ReplayError,
     Unknown,
 )
-from detent.kit.http.route import Call, Route, bare
+from detent.kit.http.route import HttpCall, Route, bare
 from detent.kit.http.trouble import AlreadyDecided, BadRequest
 from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page, table
@@ -93,7 +93,7 @@ async def _work(room: HttpServer, route: Route, request: Request) -> Response:
     query = _query(route, request.query_params)
     body = bare(route.takes) if route.is_raw else await _body(room, route, request)
     by = getattr(body, "by", "") or room.extras["user"]
-    call = Call({k: str(v) for k, v in request.path_params.items()}, query, body, by, request)
+    call = HttpCall({k: str(v) for k, v in request.path_params.items()}, query, body, by, request)
     result = await route.handle(room, call)
     return result if isinstance(result, Response) else answered(result, route.status)
 

@@ -13,7 +13,7 @@ import msgspec
 from detent.core.expression import compile_template
 from detent.core.value import plain
 from detent.errors import DetentError
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.setting import Hook, secret
@@ -30,7 +30,7 @@ class Hooked(msgspec.Struct, frozen=True):
     status: str
 
 
-async def receive(room: HttpServer, call: Call) -> Hooked:
+async def receive(room: HttpServer, call: HttpCall) -> Hooked:
     """Take a message and pass it on as a signal."""
     from detent.surfaces.server.application import content_of
 

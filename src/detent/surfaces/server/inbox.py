@@ -17,7 +17,7 @@ from detent.host.port import Reader
 from detent.host.reading import Calling, OpenQuestion
 from detent.host.standing import Standing, question_of
 from detent.kit.http.asked import Asked, Count
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server.server_context import HttpServer
 
 RUNS_MAX = 2000  # runs looked at for one inbox
@@ -72,7 +72,7 @@ class InboxQuery(Asked, frozen=True):
     limit: Count = 100
 
 
-async def inbox(room: HttpServer, call: Call) -> Inbox:
+async def inbox(room: HttpServer, call: HttpCall) -> Inbox:
     """Everything that waits for a person."""
     return await room.ask(_inbox, room.reader, call.query.limit)
 

@@ -14,7 +14,7 @@ from detent.effects.mcp.config import NAME, Resolver, ServerConfig
 from detent.effects.mcp.servers import FOLDER
 from detent.errors import Unknown
 from detent.kit.http.asked import Asked
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.kit.tools import configured_servers
 from detent.surfaces.server.server_context import HttpServer
 
@@ -72,7 +72,7 @@ class TailQuery(Asked, frozen=True):
     lines: Annotated[int, Meta(ge=1, le=5000)] = 200
 
 
-async def servers(room: HttpServer, _call: Call) -> ToolServers:
+async def servers(room: HttpServer, _call: HttpCall) -> ToolServers:
     """The servers and their tools, without starting one."""
 
     def read() -> list[ToolServer]:
@@ -92,7 +92,7 @@ def _server(folder: Path, config: ServerConfig) -> ToolServer:
     return ToolServer(config.name, config.place, config.trusted, tools)
 
 
-async def logs(room: HttpServer, _call: Call) -> LogFiles:
+async def logs(room: HttpServer, _call: HttpCall) -> LogFiles:
     """The logs of servers."""
 
     def read() -> list[LogFile]:
@@ -103,7 +103,7 @@ async def logs(room: HttpServer, _call: Call) -> LogFiles:
     return LogFiles(await asyncio.to_thread(read))
 
 
-async def log_tail(room: HttpServer, call: Call) -> LogTail:
+async def log_tail(room: HttpServer, call: HttpCall) -> LogTail:
     """The end of one log, with secrets that the server was given hidden."""
     name = call.path["name"]
 

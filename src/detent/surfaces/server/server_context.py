@@ -11,7 +11,7 @@ from detent.host.port import OpenHost
 from detent.host.reading import Summary
 from detent.surfaces.server.feed import Feeds
 from detent.surfaces.server.progress_feed import Voices
-from detent.surfaces.server.setting import Settings
+from detent.surfaces.server.setting import ServerSettings
 
 if TYPE_CHECKING:
     from detent.surfaces.server.library import Library
@@ -25,7 +25,7 @@ class HttpServer:
     """What one server has: a journal, its runs, and the project around it."""
 
     def __init__(
-        self, host: OpenHost, home: Path, library: "Library", settings: Settings, tasks: asyncio.TaskGroup
+        self, host: OpenHost, home: Path, library: "Library", settings: ServerSettings, tasks: asyncio.TaskGroup
     ) -> None:
         self.host = host
         self.reader = host.reader
@@ -71,7 +71,9 @@ class HttpServer:
 
 
 @asynccontextmanager
-async def open_room(host: OpenHost, home: Path, library: "Library", settings: Settings) -> AsyncIterator[HttpServer]:
+async def open_room(
+    host: OpenHost, home: Path, library: "Library", settings: ServerSettings
+) -> AsyncIterator[HttpServer]:
     """A room whose feeds run while the block does."""
     host.reader.attend()
     async with asyncio.TaskGroup() as tasks:

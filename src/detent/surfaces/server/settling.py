@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.host.port import Reader
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.doubt import Doubt, Settled, chosen, open_doubts, settle
 from detent.surfaces.server import shape
@@ -31,13 +31,13 @@ class Settlement(msgspec.Struct, frozen=True):
     doubts: list[Settled]
 
 
-async def doubts(room: HttpServer, _: Call) -> Doubts:
+async def doubts(room: HttpServer, _: HttpCall) -> Doubts:
     """Every open doubt."""
     found = await room.ask(open_doubts, room.reader)
     return Doubts(found, dict(Counter(one.effect for one in found)))
 
 
-async def settle_doubts(room: HttpServer, call: Call) -> Settlement:
+async def settle_doubts(room: HttpServer, call: HttpCall) -> Settlement:
     """Settle the doubts that are meant, each on its own."""
     given: shape.Settle = call.body
     _check(given)

@@ -51,9 +51,9 @@ def failed(error: core.Failure | None) -> shape.Failed | None:
     return None if error is None else shape.Failed(error.type, error.message, error.data)
 
 
-def contract(one: core.Contract) -> shape.Contract:
+def contract(one: core.Contract) -> shape.ContractView:
     """A contract."""
-    return shape.Contract(
+    return shape.ContractView(
         id=one.id,
         action=one.action,
         effect=one.effect,

@@ -21,7 +21,7 @@ from detent.core.machine import Action, Machine, Retry, table
 from detent.core.status import TERMINAL, Status
 from detent.errors import DetentError
 from detent.host.reading import Step, Summary
-from detent.surfaces.server.setting import Settings, Webhook, secret
+from detent.surfaces.server.setting import ServerSettings, Webhook, secret
 from detent.surfaces.server.signature import HEADER, signed
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ MACHINE = Machine(
 )
 
 
-def sender(settings: Settings) -> Effect:
+def sender(settings: ServerSettings) -> Effect:
     """The effect that delivers; addresses and secrets come from the settings, never from the journal."""
 
     @effect(EFFECT, kind="idempotent", timeout_s=TIMEOUT_S)

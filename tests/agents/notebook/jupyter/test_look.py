@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.notebook.jupyter.variable import Table, mentioned
+from detent.agents.notebook.jupyter.variable import VariableTable, mentioned
 from tests.agents.notebook.jupyter.kit import kernel, needs, needs_kernel, notes, values
 
 
@@ -16,7 +16,7 @@ def test_the_names_a_cell_mentions() -> None:
     "reply", [None, {}, {"user_expressions": {}}, {"user_expressions": {"detent": {"status": "error"}}}]
 )
 def test_a_reply_without_an_answer_says_nothing(reply: Any) -> None:
-    assert Table().answered(reply) is None
+    assert VariableTable().answered(reply) is None
 
 
 @needs_kernel

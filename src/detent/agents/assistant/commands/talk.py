@@ -31,7 +31,7 @@ YES_OR_NO = {"y": True, "yes": True, "true": True, "1": True, "是": True,
              "n": False, "no": False, "false": False, "0": False, "否": False}  # fmt: skip
 
 
-class Spoken:
+class ModelWords:
     """The model's words as they come; an answer that is one JSON object is for the program, not for the eye."""
 
     def __init__(self, caller: Caller) -> None:
@@ -74,14 +74,14 @@ class Spoken:
         self.shown = self._held = ""
 
 
-class Deeds:
+class DeedLines:
     """What a turn does, told line by line, each move once."""
 
     def __init__(self, caller: Caller, run_id: str) -> None:
         self._caller = caller
         self._ledger, self._told = Ledger(run_id), 0
 
-    def tell(self, place: "EntryStream", spoken: Spoken) -> None:
+    def tell(self, place: "EntryStream", spoken: ModelWords) -> None:
         """What is new; the moves of one execution stand in one line."""
         ledger = self._ledger
         while entries := place.more():
@@ -95,7 +95,7 @@ class Deeds:
 
 @asynccontextmanager
 async def showing(
-    caller: Caller, host: "OpenHost", place: "EntryStream", spoken: Spoken, deeds: Deeds
+    caller: Caller, host: "OpenHost", place: "EntryStream", spoken: ModelWords, deeds: DeedLines
 ) -> AsyncIterator[None]:
     """Show what a turn does while the block is at work."""
     if caller.is_json:
@@ -139,7 +139,7 @@ async def settle(caller: Caller, host: "OpenHost", run_id: str, by: str) -> Run:
 
 
 async def _settled(caller: Caller, host: "OpenHost", place: "EntryStream", by: str) -> Run:
-    spoken, deeds = Spoken(caller), Deeds(caller, place.run_id)
+    spoken, deeds = ModelWords(caller), DeedLines(caller, place.run_id)
     while True:
         async with showing(caller, host, place, spoken, deeds):
             run = await host.settled(place.run_id)
@@ -150,7 +150,7 @@ async def _settled(caller: Caller, host: "OpenHost", place: "EntryStream", by: s
             caller.say(str(run.context["response"]))
         if not await answered(caller, host, run, by):
             break
-        spoken = Spoken(caller)
+        spoken = ModelWords(caller)
     if run.ended is not None:
         spoken.finish(str((run.output or {}).get("response") or ""))
     return run

@@ -20,7 +20,7 @@ from detent.kit.http.context import ServerContext
 from detent.kit.http.sse import BEAT, message
 
 
-class Teller:
+class TurnMessages:
     """Turns the entries of one turn into messages."""
 
     def __init__(self, run_id: str, session: str, after: int) -> None:
@@ -112,7 +112,7 @@ def _text(content: str) -> bytes:
 async def told(room: ServerContext, run_id: str, session: str, status: str, after: int = 0) -> AsyncIterator[bytes]:
     """The whole stream of a turn until it has ended or waits, with a sign of life while its model takes long."""
     yield message("status", {"status": status, "session_id": session})
-    teller = Teller(run_id, session, after)
+    teller = TurnMessages(run_id, session, after)
     async with asyncio.TaskGroup() as tasks:
         settled = tasks.create_task(room.host.settled(run_id))
         try:

@@ -19,7 +19,7 @@ from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.kit.http.asked import Asked, Count
 from detent.kit.http.context import ServerContext
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 
 R = TypeVar("R")
 TURNS_MAX = 1000  # that are looked at for a list of conversations
@@ -171,7 +171,7 @@ async def _stored(room: ServerContext, ask: Callable[[Store], R]) -> R:
     return await asyncio.to_thread(work)
 
 
-async def memories(room: ServerContext, call: Call) -> MemoryPage:
+async def memories(room: ServerContext, call: HttpCall) -> MemoryPage:
     """What is remembered."""
     query: MemoryQuery = call.query
 
@@ -195,7 +195,7 @@ def _known(memory: Memory | None, number: int) -> Memory:
     return memory
 
 
-async def remember(room: ServerContext, call: Call) -> MemoryView:
+async def remember(room: ServerContext, call: HttpCall) -> MemoryView:
     """Remember something."""
     entry = msgspec.structs.asdict(call.body)
 
@@ -205,7 +205,7 @@ async def remember(room: ServerContext, call: Call) -> MemoryView:
     return _view(_known(await _stored(room, ask), 0))
 
 
-async def forget(room: ServerContext, call: Call) -> Forgotten:
+async def forget(room: ServerContext, call: HttpCall) -> Forgotten:
     """Remove one memory."""
     number = _number(call.path["memory_id"])
     if not await _stored(room, lambda store: store.forget(number)):
@@ -219,7 +219,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-async def plans(room: ServerContext, call: Call) -> Plans:
+async def plans(room: ServerContext, call: HttpCall) -> Plans:
     """What somebody means to do."""
     wanted = [FILED[call.query.status]] if call.query.status else list(PLANS)
 
@@ -235,7 +235,7 @@ def _plan(memory: Memory) -> Plan:
     return Plan(memory.id, memory.key, memory.value, status, memory.session, memory.created_at)
 
 
-async def plan(room: ServerContext, call: Call) -> Plan:
+async def plan(room: ServerContext, call: HttpCall) -> Plan:
     """Make a plan."""
     entry = {"category": FILED["open"], "key": call.body.title, "value": call.body.text}
 
@@ -247,7 +247,7 @@ async def plan(room: ServerContext, call: Call) -> Plan:
     return _plan(_known(await _stored(room, ask), 0))
 
 
-async def change_plan(room: ServerContext, call: Call) -> Plan:
+async def change_plan(room: ServerContext, call: HttpCall) -> Plan:
     """Say what became of a plan."""
     number, category = _number(call.path["plan_id"]), FILED[call.body.status]
 
@@ -264,7 +264,7 @@ async def change_plan(room: ServerContext, call: Call) -> Plan:
     return _plan(changed)
 
 
-async def concerns(room: ServerContext, call: Call) -> Concerns:
+async def concerns(room: ServerContext, call: HttpCall) -> Concerns:
     """The conversations."""
     archived = await _stored(room, Store.archived)
     query: ConcernQuery = call.query
@@ -308,7 +308,7 @@ def _concern(reader: Reader, session: str, turns: list[Summary], archived: dict[
     )
 
 
-async def one_concern(room: ServerContext, call: Call) -> Concern:
+async def one_concern(room: ServerContext, call: HttpCall) -> Concern:
     """One conversation."""
     session = call.path["session_id"]
     archived = await _stored(room, Store.archived)
@@ -322,7 +322,7 @@ async def one_concern(room: ServerContext, call: Call) -> Concern:
     return await room.ask(read, room.reader)
 
 
-async def archive(room: ServerContext, call: Call) -> Concern:
+async def archive(room: ServerContext, call: HttpCall) -> Concern:
     """Put a conversation away until somebody speaks again."""
     now = await one_concern(room, call)
     if now.state not in ("stable", "blocked", "archived") or now.waiting:
@@ -331,12 +331,12 @@ async def archive(room: ServerContext, call: Call) -> Concern:
     return await one_concern(room, call)
 
 
-async def states(_room: ServerContext, _call: Call) -> dict[str, Any]:
+async def states(_room: ServerContext, _call: HttpCall) -> dict[str, Any]:
     """The law of cognitive objects."""
     return concern.topology()
 
 
-async def settings(room: ServerContext, _call: Call) -> SettingView:
+async def settings(room: ServerContext, _call: HttpCall) -> SettingView:
     """How the assistant behaves."""
     return await asyncio.to_thread(_settings, room.home)
 
@@ -347,7 +347,7 @@ def _settings(home: Path) -> SettingView:
     return SettingView(**msgspec.structs.asdict(found), model_in_use=choice.spec, model_problem=choice.problem or None)
 
 
-async def change_settings(room: ServerContext, call: Call) -> SettingView:
+async def change_settings(room: ServerContext, call: HttpCall) -> SettingView:
     """Set something; it holds for turns begun from now on."""
     given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not None}
     if given.get("model"):

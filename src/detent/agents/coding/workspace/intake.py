@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from detent.agents.coding.workspace.command import joined, split
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.place import Worktree
 
 FILES_MIN = 1000
 FILE_BYTES_MAX = 16 * 1024 * 1024
@@ -36,7 +36,7 @@ Facts = Mapping[str, os.stat_result]
 Entries = dict[bytes, bytes]  # by name, each as the index file has it
 
 
-async def read(place: Place, paths: list[str], known: Mapping[str, str], facts: Facts) -> None:
+async def read(place: Worktree, paths: list[str], known: Mapping[str, str], facts: Facts) -> None:
     """Bring the files at these paths into the view's index.
 
     `known` are the blobs that the user's index names, `facts` what was seen of the files a moment ago.
@@ -59,13 +59,13 @@ async def read(place: Place, paths: list[str], known: Mapping[str, str], facts: 
     other.unlink(missing_ok=True)
 
 
-async def _update(place: Place, paths: list[str], index: Path | None = None) -> None:
+async def _update(place: Worktree, paths: list[str], index: Path | None = None) -> None:
     env = {"GIT_INDEX_FILE": str(index)} if index is not None else None
     argv = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
     await place.view(*argv, stdin=joined(paths), env=env)
 
 
-async def _unchanged(place: Place, facts: Facts) -> Entries:
+async def _unchanged(place: Worktree, facts: Facts) -> Entries:
     """The entries of files that need not be read: the user's index knows them, and nothing converts them."""
     found = _settled(place, facts)
     if not found:
@@ -80,7 +80,7 @@ async def _unchanged(place: Place, facts: Facts) -> Entries:
     }
 
 
-def _settled(place: Place, facts: Facts) -> dict[str, bytes]:
+def _settled(place: Worktree, facts: Facts) -> dict[str, bytes]:
     """Files that are as they were when the user's index was written, each with its entry there."""
     try:
         since = os.lstat(place.git_dir / "index").st_mtime_ns - SETTLED_S * 10**9
@@ -103,7 +103,7 @@ def _settled(place: Place, facts: Facts) -> dict[str, bytes]:
     return settled
 
 
-async def _converted(place: Place, paths: list[str]) -> set[str]:
+async def _converted(place: Worktree, paths: list[str]) -> set[str]:
     """Those of the files that an attribute, wherever it is written, puts through a filter or an encoding."""
     answer = await place.plain("check-attr", "-z", "--stdin", *CONVERTING, stdin=joined(paths))
     if answer.count(b"\0unspecified\0") == len(paths) * len(CONVERTING):
@@ -112,7 +112,7 @@ async def _converted(place: Place, paths: list[str]) -> set[str]:
     return {path for path, value in zip(words[::3], words[2::3], strict=True) if value not in PLAIN}
 
 
-async def _equal(place: Place, likely: list[str], known: Mapping[str, str]) -> Entries:
+async def _equal(place: Worktree, likely: list[str], known: Mapping[str, str]) -> Entries:
     """The entries of files that hash to the blob that the user's index names."""
     if not likely:
         return {}
@@ -128,7 +128,7 @@ async def _equal(place: Place, likely: list[str], known: Mapping[str, str]) -> E
     }
 
 
-def _matching(place: Place, paths: list[str], known: Mapping[str, str]) -> dict[str, bytes]:
+def _matching(place: Worktree, paths: list[str], known: Mapping[str, str]) -> dict[str, bytes]:
     """Those of the files that are their known blob, each with its index entry."""
     found = {}
     for path in paths:
@@ -166,14 +166,14 @@ def _entry(name: bytes, facts: os.stat_result, digest: bytes) -> bytes:
     return body + b"\0" * (8 - len(body) % 8)
 
 
-async def _told(place: Place, blobs: list[str]) -> list[str]:
+async def _told(place: Worktree, blobs: list[str]) -> list[str]:
     """What the object store says of each of the blobs: `BLOB BYTES`, or `BLOB missing`."""
     asked = "".join(f"{blob}\n" for blob in blobs).encode()
     argv = ("cat-file", "--buffer", "--batch-check=%(objectname) %(objectsize)")
     return (await place.view(*argv, stdin=asked)).decode().splitlines() if blobs else []
 
 
-def _join(place: Place, entries: Entries, other: Path, index: Path) -> bool:
+def _join(place: Worktree, entries: Entries, other: Path, index: Path) -> bool:
     """Write the whole index; whether git's part of it is of the kind we know."""
     if other.exists():
         raw = other.read_bytes()

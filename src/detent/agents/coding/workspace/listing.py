@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from detent.agents.coding.workspace.command import Git, GitFailed, joined, split
-from detent.agents.coding.workspace.place import OWN_FOLDER, Place, git_dir_of, nested
+from detent.agents.coding.workspace.place import OWN_FOLDER, Worktree, git_dir_of, nested
 
 PATHSPECS_MAX = 200
 
@@ -21,7 +21,7 @@ IndexEntry = tuple[str, str, str, str]  # mode, object, stage, path
 
 
 @dataclass
-class Listing:
+class FileListing:
     """One area's files and folders, all paths from the root of the outer work tree."""
 
     files: set[str] = field(default_factory=set)
@@ -59,16 +59,16 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
     return bool(found) and (path in found or any(parent in found for parent in parents(path)))
 
 
-async def index_entries(place: Place) -> list[IndexEntry]:
+async def index_entries(place: Worktree) -> list[IndexEntry]:
     """The user's index, entry by entry."""
     if not place.has_git:
         return []
     return _ENTRY.findall(os.fsdecode(await place.users("ls-files", "-s", "-z")))
 
 
-async def untracked(git: Git, root: str) -> Listing:
+async def untracked(git: Git, root: str) -> FileListing:
     """What this index does not hold and no rule ignores: files, folders without files, repositories inside."""
-    found, collapsed = Listing(), []
+    found, collapsed = FileListing(), []
     for path in await git.names("ls-files", "-z", "-o", "--exclude-standard", "--directory"):
         if path.endswith("/"):
             collapsed.append(path[:-1])
@@ -77,9 +77,9 @@ async def untracked(git: Git, root: str) -> Listing:
     return await untracked_in(git, root, collapsed, found)
 
 
-async def untracked_in(git: Git, root: str, folders: list[str], found: Listing | None = None) -> Listing:
+async def untracked_in(git: Git, root: str, folders: list[str], found: FileListing | None = None) -> FileListing:
     """The same for some folders; git leaves out one that has the name of a file in the index."""
-    found = found or Listing()
+    found = found or FileListing()
     folders = [path for path in folders if not is_own(path)]
     if not folders:
         return found
@@ -140,7 +140,7 @@ def repositories_among(root: str, folders: Iterable[str]) -> set[str]:
     return found
 
 
-async def inside(outer: Place, path: str) -> tuple[Place, Listing] | None:
+async def inside(outer: Worktree, path: str) -> tuple[Worktree, FileListing] | None:
     """The list of a repository inside the work tree, with that of every further one in it left to the caller."""
     place = await nested(outer, os.path.join(outer.root, path))
     if place is None:
@@ -155,7 +155,7 @@ async def inside(outer: Place, path: str) -> tuple[Place, Listing] | None:
     existing = {name for name in files if ground.stat(name) is not None}
     emptied = {name for name in folders_of(files) - folders_of(existing) - further if ground.is_folder(name)}
     found.bare |= emptied - await ignored(place.users, sorted(emptied))
-    return place, Listing(
+    return place, FileListing(
         {f"{path}/{name}" for name in files if not is_below(name, further)},
         {f"{path}/{name}" for name in found.bare},
         {f"{path}/{name}" for name in further},

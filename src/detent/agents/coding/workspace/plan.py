@@ -8,19 +8,19 @@ from pathlib import Path
 
 from detent.agents.coding.workspace import difference
 from detent.agents.coding.workspace.command import joined
-from detent.agents.coding.workspace.difference import Step
+from detent.agents.coding.workspace.difference import PathStep
 from detent.agents.coding.workspace.ignore import hidden_from
 from detent.agents.coding.workspace.listing import Ground, folders_of, is_below, parents
-from detent.agents.coding.workspace.place import Place
-from detent.agents.coding.workspace.record import Facts
+from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding.workspace.record import CheckpointFacts
 from detent.agents.coding.workspace.snapshot import Snapshot, usual
 
 
 @dataclass
-class Plan:
+class RollbackPlan:
     """The way from a snapshot to a checkpoint."""
 
-    steps: dict[str, Step]  # what git has to change
+    steps: dict[str, PathStep]  # what git has to change
     tree: str  # the tree git has to reach: the checkpoint's, with what must stay as it is
     kept: set[str] = field(default_factory=set)  # not in the checkpoint, and not its business to delete
     settled: set[str] = field(default_factory=set)  # in the checkpoint, unseen now, and the same on disk
@@ -40,7 +40,7 @@ class Plan:
         return {path for path, step in self.steps.items() if step.status != "A"}
 
 
-async def make(place: Place, found: Snapshot, target: Facts) -> Plan:
+async def make(place: Worktree, found: Snapshot, target: CheckpointFacts) -> RollbackPlan:
     """Compare what is there with what shall be."""
     steps = await difference.steps(place, found.tree, target.checkpoint.tree)
     ground = Ground(place.root)
@@ -59,10 +59,10 @@ async def make(place: Place, found: Snapshot, target: Facts) -> Plan:
         tree = await _adjusted(place, tree, {path: steps[path] for path in kept}, settled)
         steps = {path: step for path, step in steps.items() if path not in kept and path not in settled}
     missing = {folder for folder in target.bare if not ground.is_folder(folder)}
-    return Plan(steps, tree, kept, settled, repositories - hidden, folders - hidden, folders & hidden, missing)
+    return RollbackPlan(steps, tree, kept, settled, repositories - hidden, folders - hidden, folders & hidden, missing)
 
 
-def is_on_disk(place: Place, ground: Ground, step: Step) -> bool:
+def is_on_disk(place: Worktree, ground: Ground, step: PathStep) -> bool:
     """Whether the file at a path already is what the step would write."""
     found = ground.stat(step.path)
     if found is None:
@@ -79,12 +79,12 @@ def is_on_disk(place: Place, ground: Ground, step: Step) -> bool:
         return False
 
 
-def blob_id(place: Place, body: bytes) -> str:
+def blob_id(place: Worktree, body: bytes) -> str:
     """The name git gives to a blob."""
     return hashlib.new(place.hash_name, b"blob %d\0" % len(body) + body).hexdigest()
 
 
-async def _adjusted(place: Place, tree: str, kept: dict[str, Step], settled: set[str]) -> str:
+async def _adjusted(place: Worktree, tree: str, kept: dict[str, PathStep], settled: set[str]) -> str:
     """A tree with some files put in and some taken out."""
     index = place.home / "plan.index"
     index.unlink(missing_ok=True)
@@ -98,7 +98,7 @@ async def _adjusted(place: Place, tree: str, kept: dict[str, Step], settled: set
     return adjusted
 
 
-async def permissions(place: Place, found: Snapshot, target: Facts, touched: set[str]) -> dict[str, int]:
+async def permissions(place: Worktree, found: Snapshot, target: CheckpointFacts, touched: set[str]) -> dict[str, int]:
     """The permissions that must be set: those of the checkpoint where they may differ from what is on disk."""
     ground = Ground(place.root)
     paths = {*found.permissions, *target.permissions} | touched

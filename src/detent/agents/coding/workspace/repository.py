@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from detent.agents.coding.workspace import commit, difference, lock, place, record, rollback, snapshot
 from detent.agents.coding.workspace.commit import Committed
 from detent.agents.coding.workspace.difference import Change
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.place import Worktree
 from detent.agents.coding.workspace.record import HEADS, PINS, RESCUES, Checkpoint
 from detent.agents.coding.workspace.ref import write as write_ref
 from detent.agents.coding.workspace.rollback import Rollback
@@ -22,7 +22,7 @@ DAY_S = 86_400.0
 class Repository:
     """One work tree; with git or without. Its verbs refuse while another process is at work in it."""
 
-    def __init__(self, found: Place, cap_bytes: int = CAP_BYTES) -> None:
+    def __init__(self, found: Worktree, cap_bytes: int = CAP_BYTES) -> None:
         self.place = found
         self.cap_bytes = cap_bytes
 
@@ -140,6 +140,6 @@ class Repository:
         return first, await self.tree_id() if after is None else (await self._checkpoint(after)).tree
 
 
-async def _drop(found: Place, refs: list[str]) -> None:
+async def _drop(found: Worktree, refs: list[str]) -> None:
     for ref in refs:
         await write_ref(found, "update-ref", "-d", ref, ref=ref)

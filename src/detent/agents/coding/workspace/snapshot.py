@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass, field
 
 from detent.agents.coding.workspace import cache, head, intake, listing
-from detent.agents.coding.workspace.cache import Seen
+from detent.agents.coding.workspace.cache import LastView
 from detent.agents.coding.workspace.command import GitFailed, first_of, joined
-from detent.agents.coding.workspace.listing import Ground, IndexEntry, Listing, is_below, is_own
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.listing import FileListing, Ground, IndexEntry, is_below, is_own
+from detent.agents.coding.workspace.place import Worktree
 
 CAP_BYTES = 50 * 1024 * 1024
 RECENT_S = 2
@@ -41,7 +41,7 @@ class Snapshot:
     permissions: dict[str, int]  # of files and folders, where they are not the usual ones
     bare: list[str]  # folders that hold no captured file
     uncaptured: list[Uncaptured]
-    nested: dict[str, Place]
+    nested: dict[str, Worktree]
     hidden_ignores: dict[str, str]  # ignore files in force that the tree does not hold
     raw_index: str = ""
     index_tree: str = ""
@@ -51,8 +51,8 @@ class Snapshot:
 class _Look:
     """What is found out on the way."""
 
-    place: Place
-    seen: Seen
+    place: Worktree
+    seen: LastView
     cap_bytes: int
     ground: Ground
     begun: float
@@ -61,7 +61,7 @@ class _Look:
     fresh: set[str] = field(default_factory=set)  # to be read again
     gone: set[str] = field(default_factory=set)  # to be taken out of the view
     bare: set[str] = field(default_factory=set)
-    nested: dict[str, Place] = field(default_factory=dict)
+    nested: dict[str, Worktree] = field(default_factory=dict)
     uncaptured: dict[str, Uncaptured] = field(default_factory=dict)
     users_paths: set[str] | None = None
     facts: dict[str, os.stat_result] = field(default_factory=dict)  # of the files to be read
@@ -85,7 +85,7 @@ def usual(mode: int, umask: int) -> int:
     return (0o777 if stat.S_ISDIR(mode) or mode & 0o100 else 0o666) & ~umask
 
 
-async def take(place: Place, cap_bytes: int = CAP_BYTES) -> Snapshot:
+async def take(place: Worktree, cap_bytes: int = CAP_BYTES) -> Snapshot:
     """Look at the work tree; the caller holds the lock."""
     place.make_view()
     try:
@@ -98,7 +98,7 @@ async def take(place: Place, cap_bytes: int = CAP_BYTES) -> Snapshot:
     return await _take(place, cap_bytes)
 
 
-async def _take(place: Place, cap_bytes: int) -> Snapshot:
+async def _take(place: Worktree, cap_bytes: int) -> Snapshot:
     seen = cache.load(place.view_dir / "seen.json")
     umask = umask_of()
     signature = cache.signature(place.view_dir / "index")
@@ -165,7 +165,7 @@ async def _compare(look: _Look) -> None:
     look.is_reshaped |= bool(found.files or look.seen.users.outside or inner)
 
 
-async def _inside(look: _Look, repositories: set[str]) -> list[Listing]:
+async def _inside(look: _Look, repositories: set[str]) -> list[FileListing]:
     """The lists of all repositories inside, and of those inside these."""
     found = []
     while repositories:
@@ -308,7 +308,7 @@ async def _emptied(look: _Look, folders: set[str]) -> set[str]:
     return found - set(look.nested)
 
 
-def _owner(path: str, nested: dict[str, Place]) -> str:
+def _owner(path: str, nested: dict[str, Worktree]) -> str:
     return next((parent for parent in listing.parents(path) if parent in nested), "")
 
 

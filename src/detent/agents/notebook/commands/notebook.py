@@ -268,7 +268,7 @@ ELSEWHERE = {
 ALSO = {"start": "run"}  # what earlier programs of the protocol call it
 
 
-class Notebook(click.Group):
+class NotebookCommands(click.Group):
     """The group of commands; those that need more are loaded when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -285,13 +285,13 @@ class Notebook(click.Group):
         return found[cmd_name]
 
 
-def _group() -> Notebook:
+def _group() -> NotebookCommands:
     def home_of(home: str | None) -> None:
         context = click.get_current_context()
         outer = context.parent.params.get("home") if context.parent else None
         context.params["home"] = home or outer
 
-    group = Notebook(
+    group = NotebookCommands(
         "notebook",
         callback=home_of,
         params=[click.Option(["--home"], metavar="FOLDER", help=_("Where the journal is."))],

@@ -20,7 +20,7 @@ STRAY_S = 1.0  # of silence, once one of reply and idle has come: then we go on 
 State = Literal["ok", "error", "timeout", "dead", "interrupted"]
 
 
-class Execution(msgspec.Struct, frozen=True):
+class CellExecution(msgspec.Struct, frozen=True):
     """How a cell went."""
 
     status: State
@@ -36,7 +36,7 @@ class Execution(msgspec.Struct, frozen=True):
     updates: dict[str, dict[str, Any]] = {}  # display id of an earlier cell: its new data and metadata
 
 
-class Cell:
+class CellRequest:
     """A request that has been sent; the kernel's channels feed it until it is over."""
 
     def __init__(self, msg_id: str, outputs: Outputs, is_silent: bool = False) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from detent.agents.notebook.jupyter import spec
-from detent.agents.notebook.jupyter.cell import Cell
+from detent.agents.notebook.jupyter.cell import CellRequest
 from detent.agents.notebook.jupyter.output import Outputs
 from detent.core import EffectFailed
 from detent.core.value import scrub
@@ -34,7 +34,7 @@ POLL_S = 0.02
 RECONNECT_MS = 20
 
 
-class Pipe:
+class KernelPipe:
     """A standard output of the process, read as it comes; close it on the loop it was opened on."""
 
     def __init__(self, take: Callable[[str], None]) -> None:
@@ -88,13 +88,13 @@ class Link:
         self._cwd = cwd
         self._env = spec.environment(env, marks, self._folder)
         self._loop = asyncio.get_running_loop()
-        self._cell: Cell | None = None
+        self._cell: CellRequest | None = None
         self._said = ""
         self._heard_at = 0.0
         self._ready = {"shell": False, "iopub": False}
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._pipes: dict[str, Pipe] = {}
+        self._pipes: dict[str, KernelPipe] = {}
         self._pidfd = -1
         self._is_watched = False
         self._client: Any = None
@@ -117,7 +117,7 @@ class Link:
         self._context.reconnect_ivl = RECONNECT_MS
         self._manager, flags = spec.manager(self._name, self._folder, self._context)
         for stream in ("stdout", "stderr"):
-            self._pipes[stream] = Pipe(functools.partial(self._hear, stream))
+            self._pipes[stream] = KernelPipe(functools.partial(self._hear, stream))
         await self._launch(flags)
         self._watch_exit()
         self._client = self._manager.client()
@@ -180,7 +180,7 @@ class Link:
 
     # Requests
 
-    async def send(self, code: str, outputs: Outputs, expressions: Mapping[str, str], is_silent: bool) -> Cell:
+    async def send(self, code: str, outputs: Outputs, expressions: Mapping[str, str], is_silent: bool) -> CellRequest:
         """Send a cell; from now on it hears what the kernel says about it."""
         for pipe in self._pipes.values():  # what lies there is not this cell's
             pipe.rest()
@@ -193,14 +193,14 @@ class Link:
             "stop_on_error": False,  # we send one request at a time: there is no queue to abort
         }
         message = self._client.session.msg("execute_request", content)
-        self._cell = cell = Cell(message["header"]["msg_id"], outputs, is_silent)
+        self._cell = cell = CellRequest(message["header"]["msg_id"], outputs, is_silent)
         if self.ended.is_set():
             cell.died()
         else:
             await self._send("shell", message)
         return cell
 
-    def release(self, cell: Cell) -> None:
+    def release(self, cell: CellRequest) -> None:
         """The cell is over: take what it wrote to the descriptors, and listen no longer."""
         for pipe in self._pipes.values():
             pipe.rest()

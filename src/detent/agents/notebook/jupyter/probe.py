@@ -63,7 +63,7 @@ FAMILIES = {
 
 _written = json.JSONEncoder(ensure_ascii=False).encode  # made once: with options, json.dumps makes one at every call
 _known: dict[int, tuple[type, str, Any]] = {}  # the class itself keeps its identity from being given away
-_rows: dict[str, Row] = {}  # every name of the namespace without a leading underscore
+_rows: dict[str, VariableRow] = {}  # every name of the namespace without a leading underscore
 _seen: set[Any] = set()  # every key of the namespace
 _hidden: dict[str, Any] = {}  # names that the shell itself put there
 _details: dict[tuple[str, str], tuple[Any, Any]] = {}
@@ -72,7 +72,7 @@ _shell: Any = None
 summary: Callable[..., Any] | None = None  # the second module sent: strategies for single variables
 
 
-class Answer:
+class RawJson:
     """A JSON text that the kernel's display machinery passes on as it is."""
 
     def __init__(self, text: str) -> None:
@@ -223,7 +223,7 @@ def is_imported(value: Any) -> bool:
     return issubclass(kind, type) and type.__getattribute__(value, "__module__") != "__main__"
 
 
-class Row:
+class VariableRow:
     """What was last seen of a name."""
 
     def __init__(self) -> None:
@@ -273,7 +273,7 @@ def track(namespace: dict[str, Any]) -> None:
         _seen.update(fresh)
     for name in reversed(fresh):
         if type(name) is str and name[:1] != "_" and name not in _rows:
-            _rows[name] = Row()
+            _rows[name] = VariableRow()
 
 
 def is_wild(value: Any) -> bool:
@@ -345,7 +345,7 @@ def detailed(name: str, value: Any, strategy: str, is_mentioned: bool) -> Any:
     return found
 
 
-def look(request: str) -> Answer:
+def look(request: str) -> RawJson:
     """Answer one request: changed variables since its `seq`, details asked for, expressions evaluated."""
     global _seq  # noqa: PLW0603
     asked = json.loads(request)
@@ -363,7 +363,7 @@ def look(request: str) -> Answer:
         }
     _seq += 1
     answer["seq"] = _seq
-    return Answer(json.dumps(answer))
+    return RawJson(json.dumps(answer))
 
 
 def install() -> None:

@@ -53,7 +53,7 @@ def installation() -> str:
     return f"exec({_BOOTSTRAP!a}, {{'SOURCES': {sources!a}, 'PROBE': {MODULE!a}}})"
 
 
-class Table:
+class VariableTable:
     """The variables of one kernel process."""
 
     def __init__(self) -> None:
