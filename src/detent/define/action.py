@@ -28,7 +28,7 @@ def actions(
     found: list[Action] = []
     seen: set[str] = set()
     for number, (place, inner) in enumerate(items(plan.page, path, value, "`actions`"), 1):
-        given = _given(plan, place, inner, number)
+        given = _read_fields(plan, place, inner, number)
         if given is None:
             continue
         if only and given.type not in only:
@@ -42,12 +42,12 @@ def actions(
     return tuple(found)
 
 
-def _given(plan: MachinePlan, path: Route, value: Any, number: int) -> Fields | None:
+def _read_fields(plan: MachinePlan, path: Route, value: Any, number: int) -> Fields | None:
     what = f"action {number}"
     if isinstance(value, dict):
         said = value.get("id")
         what = f"action `{said}`" if is_name(said) else what
-        type = value.get("type") if "type" in value else _implied(value)
+        type = value.get("type") if "type" in value else _imply_type(value)
         if type is None:
             before = len(plan.page.problems)
             fields(plan.page, path, value, "action", what)  # a key that is misspelt says more than one that is missing
@@ -61,7 +61,7 @@ def _given(plan: MachinePlan, path: Route, value: Any, number: int) -> Fields | 
     return fields(plan.page, path, value, "action", what)
 
 
-def _implied(value: dict[str, Any]) -> str | None:
+def _imply_type(value: dict[str, Any]) -> str | None:
     for key, type in IMPLIED.items():
         if key in value:
             return type
@@ -255,7 +255,7 @@ def _branch(plan: MachinePlan, path: Route, value: Any, name: str, state: str, d
                 plan.page.say((*path, key), both, "one name is enough")
         value = {key: inner for key, inner in value.items() if key not in NAMING}
         if "states" in value:
-            return _nested(plan, path, value, name)
+            return _compile_nested(plan, path, value, name)
         if set(value) != {"actions"}:
             plan.page.say(path, f"the branch `{name}` must be a list of actions, or have `actions` or `states`")
             return ()
@@ -266,7 +266,7 @@ def _branch(plan: MachinePlan, path: Route, value: Any, name: str, state: str, d
     return found
 
 
-def _nested(plan: MachinePlan, path: Route, value: dict[str, Any], name: str) -> tuple[Action, ...]:
+def _compile_nested(plan: MachinePlan, path: Route, value: dict[str, Any], name: str) -> tuple[Action, ...]:
     """States inside a branch run as a child that begins with our context; what it has changed there comes back."""
     made = plan.nest(plan, path, value, name)
     if made is None:

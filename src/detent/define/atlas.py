@@ -64,7 +64,7 @@ class Atlas:
         self.deeds = deeds
         self.carriers = _carriers(machine)
         self._ways: dict[str, list[Row]] = {}
-        self.reached = self._reached(machine.initial)
+        self.reached = self._find_reachable(machine.initial)
         self._steps = 0
 
     def ways(self, state: str) -> list[Row]:
@@ -74,7 +74,7 @@ class Atlas:
             found = self._ways[state] = _ways(self.places[state])
         return found
 
-    def _reached(self, initial: str) -> dict[str, Place]:
+    def _find_reachable(self, initial: str) -> dict[str, Place]:
         """The states that a run can come to."""
         found, pending = {initial: self.places[initial]}, [initial]
         while pending:
@@ -84,7 +84,7 @@ class Atlas:
                     pending.append(way.row.target)
         return found
 
-    def looked(self) -> None:
+    def count_look(self) -> None:
         """Count a step, so that the proof comes to an end."""
         self._steps += 1
         if self._steps > STEPS_MAX:

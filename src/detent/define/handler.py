@@ -71,7 +71,7 @@ def catch(plan: MachinePlan, found: list[Handler]) -> None:
 
 
 def _handler(plan: MachinePlan, given: Fields) -> Handler | None:
-    state = _watched(plan, given)
+    state = _watched_state(plan, given)
     fallback = ""
     if "fallback_state" in given:
         fallback = plan.target(given.at("fallback_state"), given["fallback_state"])
@@ -92,7 +92,7 @@ def _handler(plan: MachinePlan, given: Fields) -> Handler | None:
     )
 
 
-def _watched(plan: MachinePlan, given: Fields) -> str:
+def _watched_state(plan: MachinePlan, given: Fields) -> str:
     if "on_state" not in given.said:
         return "*"
     state = given.get("on_state", "")

@@ -54,10 +54,10 @@ def _may_fail(action: Action) -> bool:
 def _ways(plan: MachinePlan, state: str, rows: list[Way], everywhere: list[Way]) -> None:
     """Ways behind one that is always taken, and states that may find no way at all."""
     for event in dict.fromkeys(row.on for row, _ in rows if row.on):
-        _hidden(plan, state, [(row, path) for row, path in rows if row.on == event])
+        _warn_hidden(plan, state, [(row, path) for row, path in rows if row.on == event])
     plain = [(row, path) for row, path in rows if not row.error and not row.on]
-    _hidden_after_work(plan, state, plain)
-    _passed_over(plan, state, plain, [row for row, _ in [*rows, *everywhere] if row.error])
+    _warn_hidden_after_work(plan, state, plain)
+    _warn_passed_over(plan, state, plain, [row for row, _ in [*rows, *everywhere] if row.error])
     onward = [row for row, _ in plain if not row.only_failed]
     has_default = any(is_open(row) or _is_for_success(row) for row in onward)
     is_complete = _is_complete(onward) or (len(onward) < len(plain) and _asks_for_success(plan, state, onward))
@@ -80,7 +80,7 @@ def _after_a_no(plan: MachinePlan, state: str, rows: list[Way]) -> None:
         plan.page.warn(onward[0], message, "give it a condition, or add a handler for `approval_rejected`")
 
 
-def _hidden(plan: MachinePlan, state: str, rows: list[Way]) -> None:
+def _warn_hidden(plan: MachinePlan, state: str, rows: list[Way]) -> None:
     """Ways on a signal behind one that every such signal takes."""
     first: Route | None = None
     for row, path in rows:
@@ -96,7 +96,7 @@ def _never(plan: MachinePlan, state: str, row: Transition, path: Route, before: 
     plan.page.warn(path, message, "put it before that one, or leave it out")
 
 
-def _hidden_after_work(plan: MachinePlan, state: str, rows: list[Way]) -> None:
+def _warn_hidden_after_work(plan: MachinePlan, state: str, rows: list[Way]) -> None:
     """Ways behind one that takes whatever they could take: every success, every failure, or both."""
     has_failures = can_fail(plan, state)
     success: Route | None = None
@@ -124,7 +124,7 @@ def _reads(row: Transition) -> set[str]:
     return {name.partition(".")[0] for name in names(row.when)}
 
 
-def _passed_over(plan: MachinePlan, state: str, rows: list[Way], errors: list[Transition]) -> None:
+def _warn_passed_over(plan: MachinePlan, state: str, rows: list[Way], errors: list[Transition]) -> None:
     """A last way without a condition is no default branch any more once the work can fail."""
     is_caught = any(row.error in ("*", "tool_failure") for row in errors)
     takes_failures = any(is_open(row) or row.only_failed for row, _ in rows) or is_caught
@@ -183,10 +183,10 @@ def lint_names(page: Page, plans: list[MachinePlan]) -> None:
             if root not in ROOTS:
                 _unknown(page, path, root)
             elif root in ("result", "approval") and first and first not in actions and not is_fragment:
-                hint = page.meant(first, actions)
+                hint = page.suggest(first, actions)
                 page.warn(path, f"there is no action `{cut(first)}` whose {root} could be read", hint)
             elif root == "variables" and first and first not in variables and not is_fragment:
-                hint = page.meant(first, variables) or "declare it under `variables`"
+                hint = page.suggest(first, variables) or "declare it under `variables`"
                 page.warn(path, f"there is no variable `{cut(first)}`", hint)
     _unread(page, plans)
 
@@ -195,21 +195,21 @@ def _unknown(page: Page, path: Route, root: str) -> None:
     if root in page.variables:
         hint = f"did you mean `variables.{root}`?"
     else:
-        hint = page.meant(root, ROOTS) or f"known: {', '.join(ROOTS)}"
+        hint = page.suggest(root, ROOTS) or f"known: {', '.join(ROOTS)}"
     page.warn(path, f"nothing is called `{cut(root)}`, so this is null", hint)
 
 
 def _unread(page: Page, plans: list[MachinePlan]) -> None:
     reads = {read for _, one in page.readings for read in one}
     for plan in plans:
-        for name, path in _declared(plan):
+        for name, path in _list_declared(plan):
             root = "variables" if path[-2:] == ("variables", name) and len(path) == len(plan.path) + 2 else "state"
             whole = f"{root}.{name}"
             if root not in reads and not any(read == whole or read.startswith(whole + ".") for read in reads):
                 page.warn(path, f"the variable `{cut(name)}` is never read", at_key=True)
 
 
-def _declared(plan: MachinePlan) -> Iterator[tuple[str, Route]]:
+def _list_declared(plan: MachinePlan) -> Iterator[tuple[str, Route]]:
     for name in plan.declared:
         yield name, (*plan.path, "variables", name)
     for state, values in plan.local.items():

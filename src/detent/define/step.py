@@ -43,7 +43,7 @@ def _step(plan: MachinePlan, step: Fields, id: str) -> Action | None:
         return None
     if step.type == "set_variable":
         return assignment(plan, id, name, step.get("value"))
-    return assignment(plan, id, name, _increased(plan, step, name))
+    return assignment(plan, id, name, _increase(plan, step, name))
 
 
 def variable_of(plan: MachinePlan, given: Fields) -> str:
@@ -56,7 +56,7 @@ def variable_of(plan: MachinePlan, given: Fields) -> str:
     return str(name)
 
 
-def _increased(plan: MachinePlan, step: Fields, name: str) -> str:
+def _increase(plan: MachinePlan, step: Fields, name: str) -> str:
     """An expression for one more; what is not there yet counts as 0."""
     first, dot, _ = name.partition(".")
     path = name if dot and first in ("context", "variables", "state") else f"context.{name}"

@@ -38,7 +38,7 @@ def _transition(plan: MachinePlan, given: Fields) -> None:
         given.say("to", "`retry` enters the source again, and `*` is no state", "name the state")
         return
     if event and plan.types.get(source) == "wait" and "duration" not in plan.states[source].said:
-        when = _awaited(plan, source, event, when)
+        when = _await_event(plan, source, event, when)
         event = ""
         is_open = False
     else:
@@ -64,7 +64,7 @@ def _check_error(plan: MachinePlan, given: Fields, source: str) -> None:
         plan.page.warn(given.at("on"), "`on: error` takes failures, not the event `error`", hint)
 
 
-def _awaited(plan: MachinePlan, state: str, event: str, when: str) -> str:
+def _await_event(plan: MachinePlan, state: str, event: str, when: str) -> str:
     """A wait state takes the event itself, so that it is kept as the state's result; the row asks which one it was."""
     if event not in plan.named_events.get(state, ()):  # what `for` says of an event stands
         plan.awaited.setdefault(state, []).append(Await(event, when))

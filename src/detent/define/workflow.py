@@ -25,7 +25,7 @@ from detent.define.proof import MachineProof, prove, together
 from detent.define.shape import Fields, fields
 from detent.define.state import declare, waits, work
 from detent.define.transition import transitions
-from detent.define.value_check import NAME_MAX, mended, seconds
+from detent.define.value_check import NAME_MAX, mend_name, seconds
 from detent.errors import DefinitionError, Part
 
 MAX_TRANSITIONS = 1000
@@ -73,7 +73,7 @@ def compile_document(
     shelf = _shelf(wanted)
     if folder is not None:
         shelf.enter((folder / "document.yaml").resolve())
-    return _compiled(document, shelf, wanted, fragment)
+    return _compile(document, shelf, wanted, fragment)
 
 
 class Wanted(NamedTuple):
@@ -101,12 +101,12 @@ def _from_file(path: Path, shelf: Shelf, wanted: Wanted, *, is_fragment: bool) -
     document = read_document(read_file(path), str(path))
     shelf.enter(path.resolve())
     try:
-        return _compiled(document, shelf, wanted, is_fragment)
+        return _compile(document, shelf, wanted, is_fragment)
     finally:
         shelf.leave()
 
 
-def _compiled(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> Workflow:
+def _compile(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> Workflow:
     page = Page(document, wanted.known_effects)
     try:
         machine, schema, proof = _workflow(page, shelf, wanted, is_fragment)
@@ -164,7 +164,7 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
         return None
     if plan.types[plan.initial] in ("final", "error"):
         plan.work.setdefault(plan.initial, ())
-    name = title if title.isidentifier() and len(title) <= NAME_MAX else mended(title)
+    name = title if title.isidentifier() and len(title) <= NAME_MAX else mend_name(title)
     try:
         machine = Machine(
             name=name,

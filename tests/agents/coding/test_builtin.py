@@ -271,4 +271,4 @@ def test_writing_keeps_modes_and_lets_go_of_hard_links(tree: Path, tmp_path: Pat
 def test_settings_it_cannot_follow_are_refused() -> None:
     for bad in (WorkerSettings("builtin", command="x"), WorkerSettings("builtin", options={"turns": 0})):
         with pytest.raises(DefinitionError):
-            loop.hired(bad)
+            loop.hire(bad)

@@ -126,7 +126,7 @@ def test_what_is_written_is_read_back_equal(given: list[Task], risks: list[str],
 
     numbered = tuple(replace(task, id=f"T-{n:03d}") for n, task in enumerate(given, 1))
     whole = TaskPlan(title=title, goal="One line.", risks=tuple(risks), tasks=numbered)
-    assert reading.read(plan.written(whole, {"run": "r"})) == whole
+    assert reading.read(plan.write_plan(whole, {"run": "r"})) == whole
 
 
 @given(st.text(max_size=400))

@@ -45,7 +45,7 @@ def test_the_checks_of_a_project_are_detected(files: dict[str, str], steps: list
         (tmp_path / name).write_text(text)
     found = detection.detect(tmp_path)
     assert [step.name for step in found] == steps
-    (tmp_path / settings.FILE).write_text(settings.written(settings.Settings(verify=found)))
+    (tmp_path / settings.FILE).write_text(settings.write_settings(settings.Settings(verify=found)))
     again = settings.read(tmp_path)
     assert again is not None
     assert again.verify == found

@@ -11,7 +11,7 @@ import pytest
 
 from detent.define.problem import BrokenDefinition
 from detent.surfaces.server.setting import Hook, ServerSettings, Webhook, read_settings
-from detent.surfaces.server.signature import problem, signed
+from detent.surfaces.server.signature import problem, sign
 from tests.surfaces.server.stage import stage
 
 SECRET = b"a long enough secret"
@@ -36,7 +36,7 @@ async def test_a_signed_message_becomes_a_signal_once(tmp_path: Path) -> None:
         begun = await at.client.post("/api/runs", json={"definition": "count"}, headers=auth)
         run_id = begun.json()["run_id"]
         body = json.dumps({"run": run_id, "sum": 7}).encode()
-        headers = {"Detent-Signature": signed(SECRET, body, time.time())}
+        headers = {"Detent-Signature": sign(SECRET, body, time.time())}
         first = await at.client.post("/api/hooks/pay", content=body, headers=headers)
         assert (first.status_code, first.json()["signal"]) == (200, "TICK")
         again = await at.client.post("/api/hooks/pay", content=body, headers=headers)
@@ -51,7 +51,7 @@ async def test_an_id_of_the_sender_counts_once_however_it_is_signed(tmp_path: Pa
         run_id = await at.start("count")
         for later in (0, 1, 2):
             body = json.dumps({"run": run_id, "what": "TICK", "id": "p1", "try": later}).encode()
-            headers = {"Detent-Signature": signed(SECRET, body, time.time() - later)}
+            headers = {"Detent-Signature": sign(SECRET, body, time.time() - later)}
             assert (await at.client.post("/api/hooks/named", content=body, headers=headers)).status_code == 200
         assert (await at.get(f"/api/runs/{run_id}"))["seq"] == 2
 
@@ -61,18 +61,18 @@ async def test_a_message_that_is_not_signed_old_or_senseless_is_refused(tmp_path
         run_id = await at.start("count")
         body = json.dumps({"run": run_id, "sum": 7}).encode()
         now = time.time()
-        good = signed(SECRET, body, now)
+        good = sign(SECRET, body, now)
         cases: list[tuple[str, bytes, str, int]] = [
             ("pay", body, "", 401),
             ("pay", body, good[:-1] + ("0" if good[-1] != "0" else "1"), 401),
             ("pay", body + b" ", good, 401),
-            ("pay", body, signed(b"another secret, also long", body, now), 401),
-            ("pay", body, signed(SECRET, body, now - 310), 401),
-            ("pay", body, signed(SECRET, body, now + 310), 401),
+            ("pay", body, sign(b"another secret, also long", body, now), 401),
+            ("pay", body, sign(SECRET, body, now - 310), 401),
+            ("pay", body, sign(SECRET, body, now + 310), 401),
             ("nothing", body, good, 401),
-            ("pay", b"{", signed(SECRET, b"{", now), 400),
-            ("pay", b"{}", signed(SECRET, b"{}", now), 422),
-            ("pay", b'{"run": "nobody"}', signed(SECRET, b'{"run": "nobody"}', now), 404),
+            ("pay", b"{", sign(SECRET, b"{", now), 400),
+            ("pay", b"{}", sign(SECRET, b"{}", now), 422),
+            ("pay", b'{"run": "nobody"}', sign(SECRET, b'{"run": "nobody"}', now), 404),
         ]
         for name, content, signature, status in cases:
             answer = await at.client.post(

@@ -135,7 +135,7 @@ class AgentWorker:
 
     def __init__(self, name: str, settings: WorkerSettings) -> None:
         self._agent, self._settings, self._name = AGENTS[name], settings, name
-        self._start = _started(settings.command, self._agent.program)
+        self._start = _split_command(settings.command, self._agent.program)
         unknown = sorted(set(settings.options) - set(self._agent.options))
         if unknown:
             known = ", ".join(self._agent.options)
@@ -190,9 +190,9 @@ class AgentWorker:
             stdin,
             lambda: listener.said.cost_usd,
         )
-        return leash.result_of(assignment.folder, self._told(assignment, report, listener.said))
+        return leash.result_of(assignment.folder, self._read_stream(assignment, report, listener.said))
 
-    def _told(self, assignment: Assignment, report: WorkerReport, said: stream.Said) -> WorkerReport:
+    def _read_stream(self, assignment: Assignment, report: WorkerReport, said: stream.Said) -> WorkerReport:
         """The report with what the agent's own stream says; that a stream is without errors is no success."""
         status: Word = "unknown"
         if report.ended == "exited" and said.data.get("status") in ("done", "question", "blocked"):
@@ -230,7 +230,7 @@ class _Listener:
             self._hear(name, part)
 
 
-def _started(command: list[str] | str, program: str) -> list[str]:
+def _split_command(command: list[str] | str, program: str) -> list[str]:
     try:
         return (shlex.split(command) if isinstance(command, str) else list(command)) or [program]
     except ValueError as error:
@@ -252,6 +252,6 @@ def _price(model: str, tokens: int) -> float | None:
     return cost(name, Reply(input_tokens=0, output_tokens=tokens)) if tokens else 0.0
 
 
-def hired(settings: WorkerSettings) -> AgentWorker:
+def hire(settings: WorkerSettings) -> AgentWorker:
     """The worker that `use: claude` and the like mean."""
     return AgentWorker(settings.use, settings)

@@ -29,7 +29,7 @@ async def write(stage: Stage, job: Job) -> Path:
     folder = home_of(job.root) / month / stage.run_id
     if job.plan is None:
         raise Refused("there is no plan to archive")
-    write_text(folder / "plan.md", plans.written(job.plan.body, {"run": stage.run_id, "digest": job.plan.digest}))
+    write_text(folder / "plan.md", plans.write_plan(job.plan.body, {"run": stage.run_id, "digest": job.plan.digest}))
     evidence = {
         task: msgspec.to_builtins(progress.evidence) for task, progress in job.tasks.items() if progress.evidence
     }

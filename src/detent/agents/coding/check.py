@@ -80,10 +80,10 @@ async def _run(step: CheckStep, root: str, folder: Path, key: str, hear: Hear, s
     if finished.disk:
         return Checked(**facts, exit=-9, seconds=_since(begun), environment=f"it was stopped: {finished.disk}")
     output = f"{finished.stdout}\n{finished.stderr}" if finished.stderr else finished.stdout
-    return _checked(facts, step, finished.exit, _since(begun), output, _text(report), heard.tail)
+    return _judge_step(facts, step, finished.exit, _since(begun), output, _text(report), heard.tail)
 
 
-def _checked(
+def _judge_step(
     facts: dict[str, Any], step: CheckStep, code: int, seconds: float, output: str, report: str, tail: str
 ) -> Checked:
     found = parser.parse(step.parse, report, output)

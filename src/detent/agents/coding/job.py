@@ -154,12 +154,12 @@ def patch(before: Job, after: Job) -> dict[str, Any]:
     return changed
 
 
-def put(job: Job, task_id: str, **facts: Any) -> Job:
+def update_task(job: Job, task_id: str, **facts: Any) -> Job:
     """The job with some facts of a task changed."""
     progress = msgspec.structs.replace(job.progress(task_id), **facts)
     return msgspec.structs.replace(job, tasks={**job.tasks, task_id: progress})
 
 
-def noted(job: Job, at: float, text: str, task: str = "") -> Job:
+def add_note(job: Job, at: float, text: str, task: str = "") -> Job:
     """The job with one more line of history; old lines are in the journal."""
     return msgspec.structs.replace(job, log=(*job.log, HistoryNote(at, text[:500], task))[-LOG_MAX:])

@@ -18,7 +18,7 @@ from detent.agents.coding.settings import WorkerSettings
 from detent.agents.coding.toolbox import Toolbox, cut
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome
-from detent.effects.llm import Tool, chosen, llm
+from detent.effects.llm import Tool, choose_model, llm
 from detent.effects.llm.price import unkept
 from detent.effects.llm.settings import HOW
 from detent.errors import DefinitionError
@@ -77,7 +77,7 @@ class BuiltinWorker:
     @property
     def missing(self) -> str:
         """What must be configured before it can work; empty: nothing."""
-        choice = chosen(self._model)
+        choice = choose_model(self._model)
         if choice.is_builtin or choice.problem:
             return f"the worker `builtin` needs a language model: {choice.problem or HOW}"
         return ""
@@ -93,7 +93,7 @@ class BuiltinWorker:
             talk = _Talk(self._model, assignment, echo)
             try:
                 async with asyncio.timeout(assignment.limits.wall_s or None) as limit:
-                    report = await talk.held(self._turns)
+                    report = await talk.hold(self._turns)
             except TimeoutError:
                 if not limit.expired():
                     raise
@@ -145,17 +145,17 @@ class _Talk:
         self._messages.append({"role": "user", "content": assignment.prompt})
         self.cost_usd, self.tokens, self.unpriced_calls = 0.0, 0, 0
 
-    async def held(self, turns: int) -> WorkerReport:
+    async def hold(self, turns: int) -> WorkerReport:
         """Turn by turn, to the end."""
         bound = self._assignment.limits.cost_usd
         for _ in range(turns):
-            said = await self._asked()
+            said = await self._ask_model()
             text, calls = said["text"], said["tool_calls"]
             self._echo("model", text)
             self._messages.append({"role": "assistant", "content": text, "tool_calls": calls})
             if not calls:
                 return WorkerReport(summary=text[-4000:], plan=text if self._is_plan else "", exit=0)
-            finished = await self._used(calls)
+            finished = await self._use_tools(calls)
             if finished is not None:
                 return finished
             if bound and self.cost_usd > bound:
@@ -165,13 +165,13 @@ class _Talk:
                 return WorkerReport(ended="cost", error=unkept(self.unpriced_calls, bound))
         return WorkerReport(exit=0, error=f"it used all its {turns} turns", summary=f"not finished after {turns} turns")
 
-    async def _used(self, calls: list[dict[str, Any]]) -> WorkerReport | None:
+    async def _use_tools(self, calls: list[dict[str, Any]]) -> WorkerReport | None:
         """Carry out what the model asks for; its report, if it has ended the work."""
         finished = None
         for call in calls:
             name, given = str(call["name"]), call["arguments"]
             if name == FINISH.name and not self._is_plan:
-                finished = _finished(given)
+                finished = _parse_report(given)
                 answer = "noted"
             else:
                 self._echo("tool", cut(f"[{name}] {given.get('path') or given.get('name') or given.get('text') or ''}"))
@@ -179,7 +179,7 @@ class _Talk:
             self._messages.append({"role": "tool", "content": answer, "tool_call_id": call["id"]})
         return finished
 
-    async def _asked(self) -> dict[str, Any]:
+    async def _ask_model(self) -> dict[str, Any]:
         """The model's next words; one that cannot be reached is asked again, a few times."""
         self._shorten()
         tools = self._box.tools if self._is_plan else (*self._box.tools, FINISH)
@@ -234,7 +234,7 @@ def _earlier(session: str) -> list[dict[str, Any]]:
     return found if asked <= answered else []
 
 
-def _finished(given: dict[str, Any]) -> WorkerReport:
+def _parse_report(given: dict[str, Any]) -> WorkerReport:
     known: dict[str, Word] = {"done": "done", "question": "question", "blocked": "blocked"}
     summary, question = given.get("summary"), given.get("question")
     return WorkerReport(
@@ -245,6 +245,6 @@ def _finished(given: dict[str, Any]) -> WorkerReport:
     )
 
 
-def hired(settings: WorkerSettings) -> BuiltinWorker:
+def hire(settings: WorkerSettings) -> BuiltinWorker:
     """The worker that `use: builtin` means."""
     return BuiltinWorker(settings)

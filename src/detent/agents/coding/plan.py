@@ -57,7 +57,7 @@ def digest(plan: TaskPlan, checks: Mapping[str, Any]) -> str:
     return value_digest([msgspec.to_builtins(plan), dict(checks)])[:16]
 
 
-def checked(plan: TaskPlan) -> TaskPlan:
+def check_plan(plan: TaskPlan) -> TaskPlan:
     """The plan, if it can be carried out; refused with what is wrong with it."""
     if not plan.tasks:
         raise Refused("the plan has no tasks; write each as `- [ ] T-001 (P1) title`")
@@ -94,7 +94,7 @@ def natural(text: str) -> tuple[Any, ...]:
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part)
 
 
-def written(plan: TaskPlan, front: Mapping[str, Any]) -> str:
+def write_plan(plan: TaskPlan, front: Mapping[str, Any]) -> str:
     """The one canonical document: front matter, the story for people, and the list that is read back."""
     head = yaml.safe_dump(dict(front), sort_keys=False, allow_unicode=True).strip()
     lines = ["---", head, "---", "", f"# {plan.title}", ""]

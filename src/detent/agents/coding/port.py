@@ -123,7 +123,7 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
     summary: str = ""
 
 
-def used(of: WorkerReport | Draft) -> dict[str, float]:
+def usage_of(of: WorkerReport | Draft) -> dict[str, float]:
     """What an attempt has used, as the run counts it."""
     unpriced = {"unpriced_calls": float(of.unpriced_calls)} if of.unpriced_calls else {}
     return {"cost_usd": of.cost_usd, "tokens": float(of.tokens), **unpriced}

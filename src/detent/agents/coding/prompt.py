@@ -65,13 +65,13 @@ def failures(faults: Sequence[Fault]) -> str:
     lines = []
     for fault in faults[:FAULTS_MAX]:
         where = f" ({fault.file}:{fault.line})" if fault.file else ""
-        lines.append(f"- {fault.step} {fault.test}{where}\n{_indented(cut(fault.message, 1500))}".rstrip())
+        lines.append(f"- {fault.step} {fault.test}{where}\n{_indent(cut(fault.message, 1500))}".rstrip())
     if len(faults) > FAULTS_MAX:
         lines.append(f"- and {len(faults) - FAULTS_MAX} more")
     return "\n".join(lines)
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 

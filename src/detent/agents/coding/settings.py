@@ -137,7 +137,7 @@ def settings(value: Any, where: str) -> Settings:
     try:
         found = msgspec.convert(value, Settings, strict=True)
     except msgspec.ValidationError as error:
-        raise DefinitionError(_told(str(error)), where) from None
+        raise DefinitionError(_explain(str(error)), where) from None
     names = [step.name for step in found.verify]
     for step in found.verify:
         if names.count(step.name) > 1:
@@ -151,7 +151,7 @@ def settings(value: Any, where: str) -> Settings:
     return found
 
 
-def _told(problem: str) -> str:
+def _explain(problem: str) -> str:
     if "unknown field" in problem:
         name = problem.split("`")[1]
         fields = (Settings, CheckStep, WorkerSettings, PlannerSettings, Fix, Budget, Bounds)
@@ -167,7 +167,7 @@ HEADER = """\
 """
 
 
-def written(found: Settings) -> str:
+def write_settings(found: Settings) -> str:
     """The file for these settings."""
     body = msgspec.to_builtins(found)
     body = {"version": 1, **body}

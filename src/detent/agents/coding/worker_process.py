@@ -83,7 +83,7 @@ async def hold(
     try:
         with (folder / OUTPUT).open("wb") as log:
             watch = _Watch(assignment.limits, hear, log.write, cost_usd)
-            report = await _held(argv, env, assignment, stdin, watch)
+            report = await _keep_process(argv, env, assignment, stdin, watch)
     except OSError as error:
         report = WorkerReport(ended="not_started", error=f"cannot keep the worker's output: {error}", environment=True)
     finally:
@@ -94,7 +94,7 @@ async def hold(
     return msgspec.structs.replace(report, swept=swept, output_file=str(folder / OUTPUT), output_tail=tail)
 
 
-async def _held(
+async def _keep_process(
     argv: list[str], env: Mapping[str, str], assignment: Assignment, stdin: str | None, watch: "_Watch"
 ) -> WorkerReport:
     folder, begun = Path(assignment.folder), time.time()

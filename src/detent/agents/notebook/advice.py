@@ -149,7 +149,7 @@ class Advice:
         else:
             self.warnings.append("context_update.section_progress is not an object and was left out")
 
-    def _known(self, value: Any) -> None:
+    def _ignore(self, value: Any) -> None:
         """Handled where more is known."""
 
 
@@ -160,9 +160,9 @@ KINDS = {
     "effects_update": Advice._effects,
     "workflow_update": Advice._workflow,
     "stage_steps_update": Advice._stage_steps,
-    "todo_list_update": Advice._known,
+    "todo_list_update": Advice._ignore,
     "section_progress": Advice._sections,
-    "workflow_progress": Advice._known,
+    "workflow_progress": Advice._ignore,
 }
 
 

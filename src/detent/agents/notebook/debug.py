@@ -95,7 +95,7 @@ class CellProblem(NamedTuple):
     trace: str
 
 
-def repaired(failure: Failure) -> Repair | None:
+def repair(failure: Failure) -> Repair | None:
     """What the first rule that applies makes of a failed cell; pure."""
     error = failure.get("error") or {}
     problem = CellProblem(
@@ -125,7 +125,7 @@ def _encoding(problem: CellProblem) -> Repair | None:
     is_decode = problem.name in ("UnicodeDecodeError", "UnicodeError") or "codec can't decode" in problem.message
     if not is_decode:
         return None
-    tree = _parsed(problem.code)
+    tree = _parse(problem.code)
     call = next((node for node in ast.walk(tree) if _reads(node)), None) if tree is not None else None
     if not isinstance(call, ast.Call):
         return None
@@ -138,9 +138,9 @@ def _encoding(problem: CellProblem) -> Repair | None:
         return None
     wanted = "utf-16" if is_wide and now != "utf-16" else later[0]
     if given is not None:
-        code = _replaced(problem.code, given.value, repr(wanted))
+        code = _replace(problem.code, given.value, repr(wanted))
     else:
-        code = _inserted(problem.code, call, f"encoding={wanted!r}")
+        code = _insert_keyword(problem.code, call, f"encoding={wanted!r}")
     return {"code": code, "why": f"the text is not {now}: read as {wanted}"}
 
 
@@ -156,7 +156,7 @@ def _near_name(problem: CellProblem) -> Repair | None:
     places = [node for node in _names(problem.code) if node.id == found[1]]
     code = problem.code
     for node in sorted(places, key=lambda one: (one.lineno, one.col_offset), reverse=True):
-        code = _replaced(code, node, better)
+        code = _replace(code, node, better)
     return {"code": code, "why": f"`{found[1]}` is not defined; `{better}` is"}
 
 
@@ -178,7 +178,7 @@ def _nearest(name: str, known: Iterable[str]) -> str | None:
     return names[near[0]] if near else None
 
 
-def _parsed(code: str) -> ast.Module | None:
+def _parse(code: str) -> ast.Module | None:
     try:
         return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError):
@@ -186,7 +186,7 @@ def _parsed(code: str) -> ast.Module | None:
 
 
 def _names(code: str) -> list[ast.Name]:
-    tree = _parsed(code)
+    tree = _parse(code)
     return [node for node in ast.walk(tree) if isinstance(node, ast.Name)] if tree is not None else []
 
 
@@ -205,13 +205,13 @@ def _offset(code: str, line: int, column: int) -> int:
     return sum(len(one) + 1 for one in lines[: line - 1]) + len(lines[line - 1].encode()[:column].decode())
 
 
-def _replaced(code: str, node: ast.expr, text: str) -> str:
+def _replace(code: str, node: ast.expr, text: str) -> str:
     start = _offset(code, node.lineno, node.col_offset)
     end = _offset(code, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
     return code[:start] + text + code[end:]
 
 
-def _inserted(code: str, call: ast.Call, text: str) -> str:
+def _insert_keyword(code: str, call: ast.Call, text: str) -> str:
     """A keyword put at the end of a call."""
     end = _offset(code, call.end_lineno or call.lineno, (call.end_col_offset or 1) - 1)
     before = code[:end].rstrip()

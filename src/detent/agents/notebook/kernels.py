@@ -184,7 +184,7 @@ def questions(acceptance: Iterable[str]) -> dict[str, str]:
     return asked
 
 
-def judged(acceptance: Iterable[str], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def judge_acceptance(acceptance: Iterable[str], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Acceptance expressions with what the kernel found: whether each holds, its value or its error."""
     found: dict[str, Any] = {}
     for number, source in enumerate(acceptance):
@@ -199,7 +199,7 @@ def judged(acceptance: Iterable[str], answers: Mapping[str, Mapping[str, Any]]) 
     return found
 
 
-def told(execution: "CellExecution", outputs: tuple[Output, ...]) -> list[str]:
+def describe_effects(execution: "CellExecution", outputs: tuple[Output, ...]) -> list[str]:
     """The effects of a cell: what it really put out."""
     texts = [output.content for output in outputs if output.content.strip()]
     if execution.error is not None and not any(output.output_type == "error" for output in outputs):

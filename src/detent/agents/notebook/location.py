@@ -70,7 +70,7 @@ class Location:
     actions_taken: list[str] = field(default_factory=list)
     artifacts: list[dict[str, Any]] = field(default_factory=list)  # registered in this behaviour
 
-    def moved(self, event: str, plan: WorkflowTemplate | None) -> list[str]:
+    def move(self, event: str, plan: WorkflowTemplate | None) -> list[str]:
         """Follow one transition; what is to be told about it."""
         match event:
             case "START_WORKFLOW":
@@ -96,7 +96,7 @@ class Location:
         if plan is not None and plan.stages:
             self._enter_stage(plan.stages[0].id)
 
-    def planned(self, plan: WorkflowTemplate) -> None:
+    def take_plan(self, plan: WorkflowTemplate) -> None:
         """A first plan has come while the run already stands in its first stage."""
         if self.stage_id is None and plan.stages:
             self._enter_stage(plan.stages[0].id)
@@ -173,7 +173,7 @@ class Location:
         step = plan.step(self.stage_id, self.step_id) if plan else None
         return step.description if step else ""
 
-    def done(self, level: str) -> list[str]:
+    def list_done(self, level: str) -> list[str]:
         """The ids finished on a level."""
         key = {"stages": "stage_id", "steps": "step_id", "behaviors": "behavior_id"}[level]
         return [str(entry[key]) for entry in self.levels[level].completed]
@@ -182,7 +182,7 @@ class Location:
         """The ids of the plan that are neither finished nor current."""
         if plan is None:
             return []
-        done = {*self.done(level), self.stage_id if level == "stages" else self.step_id}
+        done = {*self.list_done(level), self.stage_id if level == "stages" else self.step_id}
         if level == "stages":
             ids = [stage.id for stage in plan.stages if stage.id not in done]
             return sorted(ids, key=lambda one: one != self.next_stage_id) if self.next_stage_id in ids else ids

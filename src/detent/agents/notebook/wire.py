@@ -42,7 +42,7 @@ class Remote:
         if feedback is not None:
             body["behavior_feedback"] = feedback
         lines = bytearray()
-        async for chunk in self._sent("planning", body):
+        async for chunk in self._send("planning", body):
             lines += chunk
         try:
             answer = msgspec.json.decode(bytes(lines))
@@ -56,13 +56,13 @@ class Remote:
         """Ask `/generating`, action by action as the stream brings them."""
         body = payload(observation, is_stream=self._is_stream)
         reader = ActionLines()
-        async for chunk in self._sent("generating", body):
+        async for chunk in self._send("generating", body):
             for action in reader.feed(chunk):
                 yield action
         for action in reader.end():
             yield action
 
-    async def _sent(self, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    async def _send(self, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
         import httpx2  # noqa: PLC0415  # an extra that takes a while to load
 
         headers = {"Content-Type": "application/json", "Accept": "application/x-ndjson, application/json"}

@@ -72,7 +72,7 @@ class _Router:
             net = nets.setdefault(segment.net, _Net((segment.net, 0), set(), set()))
             net.tops.add(self._top_x(segment))
             net.bottoms.add(self._bottom_x(segment))
-        bent = _tracked([net for net in nets.values() if net.low < net.high], self.metric.track)
+        bent = _assign_tracks([net for net in nets.values() if net.low < net.high], self.metric.track)
         for net in sorted(bent, key=lambda one: one.key):
             at = y + self.metric.lead + net.track * self.metric.track
             self.tracks.setdefault((number, net.key[0]), []).append((at, min(net.bottoms)))
@@ -180,10 +180,10 @@ class _Router:
         return WireRoute(points, Rect(x0, y0, x1, y0 + wire.label_height))
 
 
-def _tracked(nets: list[_Net], clear: int) -> list[_Net]:
+def _assign_tracks(nets: list[_Net], clear: int) -> list[_Net]:
     """Give every net a track, such that pieces do not lie on each other and few lines cross."""
     for _ in range(_SPLITS_MAX):
-        ordered = _ordered(nets, clear)
+        ordered = _order(nets, clear)
         clash = _clash(ordered, clear)
         if clash is None:
             break
@@ -224,7 +224,7 @@ def _price(upper: _Net, lower: _Net, clear: int) -> int:
     return crossings + (_HARD if _must(lower, upper, clear) else 0)
 
 
-def _ordered(nets: list[_Net], clear: int) -> list[_Net]:
+def _order(nets: list[_Net], clear: int) -> list[_Net]:
     """From top to bottom: always next the one that loses least by being above all that remain."""
     rest = sorted(nets, key=lambda net: (net.low, net.high, net.key))
     dues = {net.key: 0 for net in rest}

@@ -40,7 +40,7 @@ def ascii(picture: Picture, *, width: int = WIDTH) -> str:
                 return sheet.draw()
             if sheet.width > 2 * width:  # leaving things out does not halve it
                 break
-    return "".join(f"{shorten(line, width) if columns(line) > width else line}\n" for line in _told(picture))
+    return "".join(f"{shorten(line, width) if columns(line) > width else line}\n" for line in _list_states(picture))
 
 
 class Sheet:
@@ -147,7 +147,7 @@ def tag(node: Node) -> str:
     return ", ".join(word for word in said if word != node.name)  # a state `failed` need not say so twice
 
 
-def _told(picture: Picture) -> Iterator[str]:
+def _list_states(picture: Picture) -> Iterator[str]:
     """The machine as a list: each state with its ways out."""
     yield f"{clean(picture.title or picture.name)} · {len(picture.nodes)} states"
     if picture.current is not None:

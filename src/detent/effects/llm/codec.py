@@ -32,7 +32,7 @@ class DecodedAnswer(msgspec.Struct, frozen=True):
     is_object: bool = False
 
 
-def decoded(text: str) -> Any:
+def decode_json(text: str) -> Any:
     """The JSON value of an answer, with or without a fence around it; None when it is no JSON."""
     fenced = _FENCE.fullmatch(text)
     try:
@@ -41,9 +41,9 @@ def decoded(text: str) -> Any:
         return None
 
 
-def spoken(text: str) -> DecodedAnswer:
+def read_answer(text: str) -> DecodedAnswer:
     """Read an answer."""
-    value = decoded(text)
+    value = decode_json(text)
     if not isinstance(value, dict) or not value.keys() & {"response", "tool_call", "ecs_request"}:
         return DecodedAnswer(text)
     response = value.get("response")

@@ -22,7 +22,7 @@ class Completions:
     async def answer(self, request: Request, hear: Hear) -> Reply:
         """Ask once and listen to the stream."""
         sdk, names = exchange.library("openai", "llm"), Names(request)
-        with exchange.trouble(sdk, _refused, sdk.OpenAIError):
+        with exchange.trouble(sdk, _explain_refusal, sdk.OpenAIError):
             key = self._key or "none"  # a local server wants none, the SDK does
             client = exchange.client(sdk.AsyncOpenAI, key, self._base_url)
             async with client, await client.chat.completions.create(**self._body(request, names)) as stream:
@@ -87,7 +87,7 @@ class _Answer(exchange.StreamedAnswer):
                 self.add_arguments(at, function.arguments or "")
 
     def reply(self) -> Reply:
-        calls = self.made_calls()
+        calls = self.collect_calls()
         finish = "refusal" if self.is_refusal else FINISHES.get(self.finish, "stop")
         details = getattr(self.usage, "prompt_tokens_details", None)
         return Reply(
@@ -101,7 +101,7 @@ class _Answer(exchange.StreamedAnswer):
         )
 
 
-def _refused(error: Any) -> EffectFailed:
+def _explain_refusal(error: Any) -> EffectFailed:
     body = error.body
     said = str(body.get("message") or body) if isinstance(body, dict) else str(body or error.message)
     return status_failure(error.status_code, said, str(error.code or ""), error.response.headers.get("retry-after", ""))

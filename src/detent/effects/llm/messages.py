@@ -23,7 +23,7 @@ class Messages:
     async def answer(self, request: Request, hear: Hear) -> Reply:
         """Ask once and listen to the stream."""
         sdk, names = exchange.library("anthropic", "anthropic"), Names(request)
-        with exchange.trouble(sdk, _refused, sdk.AnthropicError):
+        with exchange.trouble(sdk, _explain_refusal, sdk.AnthropicError):
             client = exchange.client(sdk.AsyncAnthropic, self._key, self._base_url)
             async with client, await client.messages.create(**self._body(request, names)) as stream:
                 return await _Answer(names, hear).read(stream)
@@ -81,10 +81,10 @@ class _Answer(exchange.StreamedAnswer):
     def reply(self) -> Reply:
         known = None if self.output is None else self.input
         finish = FINISHES.get(self.finish, "stop")
-        return Reply(self.heard.text, self.made_calls(), self.model, finish, known, self.output, self.cached)
+        return Reply(self.heard.text, self.collect_calls(), self.model, finish, known, self.output, self.cached)
 
 
-def _refused(error: Any) -> EffectFailed:
+def _explain_refusal(error: Any) -> EffectFailed:
     inner = error.body.get("error") if isinstance(error.body, dict) else None
     said = inner.get("message") if isinstance(inner, dict) else error.body
     kind = str(inner.get("type") or "") if isinstance(inner, dict) else ""

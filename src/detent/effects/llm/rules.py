@@ -81,15 +81,15 @@ def _answer(book: Book, request: Request) -> Reply:
     for rule, found in _matches(book, [message.text for message in said]):
         if request.schema is not None:
             if rule.json is not None:
-                return _reply(msgspec.json.encode(_filled(rule.json, found)).decode())
+                return _reply(msgspec.json.encode(_fill(rule.json, found)).decode())
         elif rule.tool:
             name = next((one for one in rule.tool if one in offered), "")
             if name:
                 number = sum(len(message.tool_calls) for message in request.messages) + 1
-                call = ToolCall(f"call_{number}", name, _filled(rule.arguments, found))
-                return _reply(_filled(rule.text, found), call)
+                call = ToolCall(f"call_{number}", name, _fill(rule.arguments, found))
+                return _reply(_fill(rule.text, found), call)
         elif rule.json is None:
-            return _reply(_filled(rule.text, found))
+            return _reply(_fill(rule.text, found))
     if request.schema is not None:
         return _reply(msgspec.json.encode(_smallest(request.schema)).decode())
     return _reply(book.otherwise.get(language, "{how}").replace("{how}", HOW))
@@ -120,12 +120,12 @@ def _after(messages: tuple[Message, ...]) -> tuple[str, str] | None:
     return ("done", last.text) if last.role == "tool" else None
 
 
-def _filled(value: Any, found: dict[str, str]) -> Any:
+def _fill(value: Any, found: dict[str, str]) -> Any:
     if isinstance(value, str):
         return _FIELD.sub(lambda field: found.get(field["name"]) or field["default"] or "", value)
     if isinstance(value, list):
-        return [_filled(one, found) for one in value]
-    return {name: _filled(one, found) for name, one in value.items()} if isinstance(value, dict) else value
+        return [_fill(one, found) for one in value]
+    return {name: _fill(one, found) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def _reply(text: str, *calls: ToolCall) -> Reply:

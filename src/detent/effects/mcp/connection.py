@@ -117,7 +117,7 @@ class Connection:
         try:
             async with self._transport() as line, asyncio.timeout(CONNECT_S) as limit:
                 self._line = line
-                async with self._made(line) as client:
+                async with self._make_client(line) as client:
                     self._client = client
                     self.protocol = client.protocol_version
                     self.tools = {offer.name: offer for offer in await self._list(client)}
@@ -134,14 +134,12 @@ class Connection:
         finally:
             self._client = None
 
-    def _made(self, line: WatchedTransport) -> Any:
+    def _make_client(self, line: WatchedTransport) -> Any:
         from mcp import Client  # noqa: PLC0415  # takes a while to load
         from mcp.types import Implementation  # noqa: PLC0415
 
         about = Implementation(name="detent", version="0")
-        return Client(
-            line, mode=self.server.protocol, client_info=about, elicitation_callback=self._elicited, cache=None
-        )
+        return Client(line, mode=self.server.protocol, client_info=about, elicitation_callback=self._elicit, cache=None)
 
     @contextlib.asynccontextmanager
     async def _transport(self) -> AsyncIterator[WatchedTransport]:
@@ -195,17 +193,17 @@ class Connection:
             )
         if isinstance(error, TimeoutError):
             return EffectFailed(f"server `{name}` did not answer within {CONNECT_S:g} s", "timeout.action")
-        said = self.resolver.hidden(str(error) or type(error).__name__)
+        said = self.resolver.hide(str(error) or type(error).__name__)
         log = "" if self.server.url else f"; what it said itself is in {self._folder / (name + '.log')}"
         return EffectFailed(f"server `{name}` cannot be reached: {said}{log}", "tool_failure.unavailable")
 
-    async def _elicited(self, context: Any, params: Any) -> Any:  # noqa: ARG002
+    async def _elicit(self, context: Any, params: Any) -> Any:  # noqa: ARG002
         """A tool asks a person, and its call is waiting on this line: the only one that is not waiting already."""
         from mcp.types import ElicitResult  # noqa: PLC0415
 
         if self.active is None:
             return ElicitResult(action="cancel")
-        return await self.active.elicited(params)
+        return await self.active.elicit(params)
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from detent.core.effect_type import (
 )
 from detent.effects.mcp import form
 from detent.effects.mcp.call import PendingCall
-from detent.effects.mcp.catalogue import ORDER, Offer, advice, kept, kind_of
+from detent.effects.mcp.catalogue import ORDER, Offer, advice, kind_of, load_tools
 from detent.effects.mcp.config import ServerConfig
 from detent.effects.mcp.connection import MARK, Connection
 from detent.effects.orphan import kill_orphans
@@ -96,7 +96,7 @@ class Servers:
         """Start a server and say what it is."""
         server = self._configs[name]
         try:
-            connection = await self._connected(server)
+            connection = await self._connect(server)
         except EffectFailed as error:
             return ServerStanding(name, server.place, problem=str(error))
         tools = tuple((offer, kind_of(server, offer)) for offer in connection.tools.values())
@@ -104,10 +104,10 @@ class Servers:
         return ServerStanding(name, server.place, connection.protocol, tools, undeclared)
 
     async def _tools(self, server: ServerConfig) -> tuple[Offer, ...]:
-        known = kept(self._folder, server)
-        return known if known is not None else tuple((await self._connected(server)).tools.values())
+        known = load_tools(self._folder, server)
+        return known if known is not None else tuple((await self._connect(server)).tools.values())
 
-    async def _connected(self, server: ServerConfig) -> Connection:
+    async def _connect(self, server: ServerConfig) -> Connection:
         connection = self._connections.get(server.name)
         if connection is None or (connection.ready.done() and not connection.is_open):
             if connection is not None:
@@ -142,14 +142,14 @@ class Servers:
         )
 
     async def _perform(self, server: ServerConfig, tool: str, contract: Contract) -> Outcome:
-        token = form.asked(contract).get("call")
+        token = form.question_of(contract).get("call")
         call = self._open.pop(token, None) if isinstance(token, str) else None
         if form.is_no(contract):
-            return await self._declined(call, contract)
+            return await self._decline(call, contract)
         if call is None and token and contract.is_irreversible:
             raise OutcomeUnknown(f"`{server.name}.{tool}` was at work when it asked, and the line to it is gone")
         if call is None:
-            connection = await self._connected(server)
+            connection = await self._connect(server)
             self._check(connection, tool, contract)
             call = PendingCall(connection, tool, contract)
         if call.connection.is_open and call.connection.is_modern:
@@ -157,7 +157,7 @@ class Servers:
         async with call.connection.turn:
             return await self._in_turn(call, contract)
 
-    async def _declined(self, call: PendingCall | None, contract: Contract) -> Outcome:
+    async def _decline(self, call: PendingCall | None, contract: Contract) -> Outcome:
         """Hand a person's no to the tool that waits for it; the contract is rejected, whatever the tool says to that.
 
         Only a server that refuses the request as such has said that nothing happened.
@@ -185,9 +185,9 @@ class Servers:
             self._give_up(call)
 
     def _give_up(self, call: PendingCall) -> None:
-        self._tasks.create_task(self._ended(call))
+        self._tasks.create_task(self._end(call))
 
-    async def _ended(self, call: PendingCall) -> None:
+    async def _end(self, call: PendingCall) -> None:
         """Let a call that nobody waits for come to its end, alone on its line; one that does not is cut off."""
         async with call.connection.turn:
             call.connection.active = call
@@ -204,7 +204,7 @@ class Servers:
         call.connection.active = call
         try:
             if call.task is None:
-                call.task = self._tasks.create_task(self._kept(call))
+                call.task = self._tasks.create_task(self._keep(call))
             else:
                 call.answer(contract)
             asking = asyncio.ensure_future(call.questions.get())
@@ -222,7 +222,7 @@ class Servers:
         finally:
             call.connection.active = None
 
-    async def _kept(self, call: PendingCall) -> Outcome | Exception:
+    async def _keep(self, call: PendingCall) -> Outcome | Exception:
         """The call as a task that outlives the attempt which began it; its failure is a value, for whoever waits."""
         try:
             return await call.perform()

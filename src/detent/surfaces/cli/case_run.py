@@ -27,7 +27,7 @@ def test(caller: Caller, files: tuple[str, ...], crash: bool) -> int:
     passed = sum(verdict.ok for verdict in verdicts)
     failed = len(verdicts) - passed
     if caller.is_json:
-        told = [_shown(verdict) for verdict in verdicts]
+        told = [_describe_verdict(verdict) for verdict in verdicts]
         emit({"ok": not failed, "passed": passed, "failed": failed, "cases": told})
     else:
         colour = "red" if failed else "green"
@@ -48,7 +48,7 @@ def _read(files: tuple[str, ...]) -> list[Case]:
     return cases
 
 
-def _shown(verdict: CaseVerdict) -> dict[str, object]:
+def _describe_verdict(verdict: CaseVerdict) -> dict[str, object]:
     shown: dict[str, object] = {
         "id": verdict.id,
         "ok": verdict.ok,

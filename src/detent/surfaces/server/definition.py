@@ -14,8 +14,8 @@ from detent.errors import DefinitionError, Unknown
 from detent.kit.http.asked import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import shape
-from detent.surfaces.server.graph import Graph, drawing, laid_out
-from detent.surfaces.server.library import LibraryEntry, shown
+from detent.surfaces.server.graph import Graph, drawing, lay_out
+from detent.surfaces.server.library import LibraryEntry, describe_problem
 from detent.surfaces.server.server_context import HttpServer
 
 
@@ -101,7 +101,7 @@ def _line(entry: LibraryEntry, folder: Path) -> DefinitionLine:
         digest=machine.digest if machine else "",
         states=len(machine.states) if machine else 0,
         ok=machine is not None,
-        problems=[Flaw(**shown(problem, folder)) for problem in entry.problems],
+        problems=[Flaw(**describe_problem(problem, folder)) for problem in entry.problems],
         warnings=list(entry.definition.warnings) if entry.definition else [],
         changed_at=entry.changed_at,
     )
@@ -115,7 +115,7 @@ async def definition(room: HttpServer, call: HttpCall) -> DefinitionView:
         line=_line(entry, room.library.folder),
         source=_source(room.library.folder / entry.name),
         input=dict(made.input) if made else {},
-        graph=laid_out(made.machine, picture(made.machine)) if made else None,
+        graph=lay_out(made.machine, picture(made.machine)) if made else None,
     )
 
 
@@ -141,7 +141,7 @@ async def compare(room: HttpServer, call: HttpCall) -> Comparison:
     """What differs between two machines."""
     left, right = await _machine(room, call.query.left), await _machine(room, call.query.right)
     changes = list(differences(left, right))
-    return Comparison(not changes, changes, laid_out(left, picture(left)), laid_out(right, picture(right)))
+    return Comparison(not changes, changes, lay_out(left, picture(left)), lay_out(right, picture(right)))
 
 
 async def _machine(room: HttpServer, name: str) -> Machine:

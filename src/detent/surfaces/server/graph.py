@@ -90,24 +90,24 @@ def drawing(text: str) -> Response:
 
 def picture_of(reader: Reader, run_id: str, at: int = 0) -> Picture:
     """The picture of a run now, or as it was after event `at`."""
-    return _drawn(reader, _at(reader, run_id, at))
+    return _draw(reader, _at(reader, run_id, at))
 
 
 def graph(reader: Reader, run_id: str, at: int = 0) -> Graph:
     """The same as data."""
     was = _at(reader, run_id, at)
-    return laid_out(was.machine, _drawn(reader, was))
+    return lay_out(was.machine, _draw(reader, was))
 
 
 def _at(reader: Reader, run_id: str, at: int) -> Standing:
     return reader.at(run_id, at) if at else reader.standing(run_id)
 
 
-def _drawn(reader: Reader, was: Standing) -> Picture:
+def _draw(reader: Reader, was: Standing) -> Picture:
     return picture(was.machine, was.run, reader.entries(was.run.id, upto=was.run.seq))
 
 
-def laid_out(machine: Machine, drawn: Picture) -> Graph:
+def lay_out(machine: Machine, drawn: Picture) -> Graph:
     """A picture with its places."""
     places = _layout(picture(machine))  # the same for every run of it
     nodes = [

@@ -39,7 +39,7 @@ def _page(reader: Reader, run_id: str, last: int, after: int, limit: int) -> sha
         return shape.LogPage(run_id, [], None, last)
     found: list[shape.LogEntry] = []
     size = 0
-    for entry in view.told(*_from(reader, run_id, after, after + limit)):
+    for entry in view.view_entries(*_from(reader, run_id, after, after + limit)):
         found.append(entry)
         size += len(msgspec.json.encode(entry))
         if size > PAGE_BYTES:
@@ -60,7 +60,7 @@ async def log_entry(room: HttpServer, call: HttpCall) -> shape.LogEntry:
     seq = _seq(call, found.seq)
 
     def read() -> shape.LogEntry:
-        return next(view.told(*_from(room.reader, found.run_id, seq - 1, seq), is_whole=True))
+        return next(view.view_entries(*_from(room.reader, found.run_id, seq - 1, seq), is_whole=True))
 
     return await room.ask(read)
 
@@ -112,13 +112,13 @@ def _seq(call: HttpCall, last: int) -> int:
     return int(text)
 
 
-async def drawn(room: HttpServer, call: HttpCall) -> Graph:
+async def draw(room: HttpServer, call: HttpCall) -> Graph:
     """The picture as data, laid out."""
     run_id = (await room.find(call.path["run_id"])).run_id
     return await room.ask(graph, room.reader, run_id, call.query.at)
 
 
-async def drawn_svg(room: HttpServer, call: HttpCall) -> Response:
+async def draw_svg(room: HttpServer, call: HttpCall) -> Response:
     """The picture as SVG."""
     run_id = (await room.find(call.path["run_id"])).run_id
     picture = await room.ask(picture_of, room.reader, run_id, call.query.at)
@@ -146,11 +146,11 @@ def lives_of(reader: Reader, run_id: str) -> list[shape.Life]:
             moves.setdefault(taken.subject, []).append(move)
             if taken.subject not in known:
                 known[taken.subject] = Contract(taken.subject, taken.subject.split("/")[-2:][0], "")
-            known[taken.subject] = _ended(known[taken.subject], Status(taken.target), entry)
+            known[taken.subject] = _end_contract(known[taken.subject], Status(taken.target), entry)
     return [shape.Life(view.contract(one), moves.get(one.id, [])) for one in known.values()]
 
 
-def _ended(contract: Contract, status: Status, entry: Entry) -> Contract:
+def _end_contract(contract: Contract, status: Status, entry: Entry) -> Contract:
     """A contract as its last move left it: ended ones are no longer in the run."""
     if not status.is_terminal:
         return contract
@@ -186,9 +186,9 @@ ROUTES = (
     Route("GET", "/api/runs/{run_id}/verify", verify, "Replay a run and check every hash", shape.ProofView,
           errors=SOME),
     Route("GET", "/api/runs/{run_id}/at/{seq}", moment, "The run as it was", shape.RunView, errors=SOME),
-    Route("GET", "/api/runs/{run_id}/graph", drawn, "The picture of a run, laid out", Graph, query=shape.PointQuery,
+    Route("GET", "/api/runs/{run_id}/graph", draw, "The picture of a run, laid out", Graph, query=shape.PointQuery,
           errors=SOME),
-    Route("GET", "/api/runs/{run_id}/graph.svg", drawn_svg, "The picture of a run as SVG", query=GraphQuery,
+    Route("GET", "/api/runs/{run_id}/graph.svg", draw_svg, "The picture of a run as SVG", query=GraphQuery,
           kind="svg", errors=SOME),
     Route("GET", "/api/runs/{run_id}/contracts", contracts, "Every contract of a run, with its moves", shape.LifePage,
           query=shape.LifeQuery, errors=SOME),

@@ -43,13 +43,13 @@ async def receive(room: HttpServer, call: HttpCall) -> Hooked:
     if hook is None or wrong:
         said = wrong if hook is not None else "the signature does not fit"
         raise BadRequest(said, 401)
-    sent = _sent(hook, name, header, body)
-    run_id = await room.known(sent["run"])
+    sent = _send(hook, name, header, body)
+    run_id = await room.find_run_id(sent["run"])
     run = await room.host.signal(run_id, sent["signal"], sent["data"], id=sent["id"], by=f"hook:{name}")
     return Hooked(run.id, sent["signal"], sent["id"], run.state, run.status.value)
 
 
-def _sent(hook: Hook, name: str, header: str, body: bytes) -> dict[str, Any]:
+def _send(hook: Hook, name: str, header: str, body: bytes) -> dict[str, Any]:
     """What the hook makes of a message."""
     try:
         value = plain(msgspec.json.decode(body), "body")

@@ -130,7 +130,7 @@ def _problem(error: DefinitionError) -> Problem:
     return Problem(file, line, column, error.problem)
 
 
-def shown(problem: Problem, folder: Path) -> dict[str, Any]:
+def describe_problem(problem: Problem, folder: Path) -> dict[str, Any]:
     """A problem for the page, with the file as the project calls it."""
     file = problem.file
     if Path(file).is_absolute() and Path(file).is_relative_to(folder):

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from detent.core.effect_type import EffectFailed
-from detent.effects.mcp.catalogue import kept, kind_of
+from detent.effects.mcp.catalogue import kind_of, load_tools
 from detent.effects.mcp.config import NAME, Resolver, ServerConfig
 from detent.effects.mcp.servers import FOLDER
 from detent.errors import Unknown
@@ -82,7 +82,7 @@ async def servers(room: HttpServer, _call: HttpCall) -> ToolServers:
 
 
 def _server(folder: Path, config: ServerConfig) -> ToolServer:
-    offers = kept(folder, config)
+    offers = load_tools(folder, config)
     tools = None
     if offers is not None:
         tools = [
@@ -115,7 +115,7 @@ async def log_tail(room: HttpServer, call: HttpCall) -> LogTail:
             size = file.seek(0, 2)
             file.seek(max(0, size - TAIL_MAX))
             text = file.read(TAIL_MAX).decode(errors="replace")
-        every = _hidden(name, text).split("\n")
+        every = _hide(name, text).split("\n")
         lines = every[:-1] if every[-1] == "" else every
         is_cut = size > TAIL_MAX or len(lines) > call.query.lines
         return LogTail(name, lines[-call.query.lines :], is_cut)
@@ -123,12 +123,12 @@ async def log_tail(room: HttpServer, call: HttpCall) -> LogTail:
     return await asyncio.to_thread(read)
 
 
-def _hidden(name: str, text: str) -> str:
+def _hide(name: str, text: str) -> str:
     config, resolver = configured_servers().get(name), Resolver(name)
     for value in (*config.env.values(), *config.headers.values(), *config.args, config.url) if config else ():
         with contextlib.suppress(EffectFailed):  # a reference to nothing hides nothing
             resolver.text(value)
-    return str(resolver.hidden(text))
+    return str(resolver.hide(text))
 
 
 TAG = "tools"

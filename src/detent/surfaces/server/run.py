@@ -81,7 +81,7 @@ def _check_same(reader: Reader, run_id: str, key: str, digest: str, given: dict[
 
 async def show(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Where a run stands."""
-    return await standing(room, await room.known(call.path["run_id"]))
+    return await standing(room, await room.find_run_id(call.path["run_id"]))
 
 
 async def standing(room: HttpServer, run_id: str) -> shape.RunView:

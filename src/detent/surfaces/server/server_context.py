@@ -60,7 +60,7 @@ class HttpServer:
         """How long a reader may take for one message."""
         return self.settings.limits.stalled_seconds
 
-    async def known(self, name: str) -> str:
+    async def find_run_id(self, name: str) -> str:
         """The id of the run that is meant; one that is in memory is not looked for."""
         return name if self.reader.at_hand(name) else (await self.find(name)).run_id
 

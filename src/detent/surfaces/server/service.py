@@ -88,7 +88,7 @@ async def serving(
     """A server that works while the block does, and lets go within three seconds."""
     if not is_loopback(plan.host) and not plan.token:
         raise Refused(f"on {plan.host} others can reach this server: it needs a token")
-    with bound(plan.host, plan.port) as listener:
+    with bind_socket(plan.host, plan.port) as listener:
         given = [*(effects or {}).values(), sender(settings)]
         library = Library(plan.folder, (*plan.definitions, *settings.definitions))
         async with (
@@ -198,7 +198,7 @@ def _protocol(most: int, head_s: float) -> Any:
 
 
 @contextlib.contextmanager
-def bound(host: str, port: int) -> Iterator[socket.socket]:
+def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
     """A socket at that address, or a sentence that says why not."""
     _want_files()
     try:

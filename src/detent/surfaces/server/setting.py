@@ -132,10 +132,10 @@ def _problem(document: Document, said: str) -> Problem:
     field = re.search(r"(?:unknown|required) field `([^`]+)`", message)
     route = (*path, field[1]) if field and "unknown" in message else path
     # msgspec writes [...] for a key of a mapping: the first one that holds the field is meant.
-    return _at(document, _resolved(document.value, route), message)
+    return _at(document, _resolve(document.value, route), message)
 
 
-def _resolved(value: Any, route: tuple[str, ...]) -> tuple[str | int, ...]:
+def _resolve(value: Any, route: tuple[str, ...]) -> tuple[str | int, ...]:
     found: list[str | int] = []
     for part in route:
         if isinstance(value, dict) and part not in value:

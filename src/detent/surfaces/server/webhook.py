@@ -22,7 +22,7 @@ from detent.core.status import TERMINAL, Status
 from detent.errors import DetentError
 from detent.host.reading import Step, Summary
 from detent.surfaces.server.setting import ServerSettings, Webhook, secret
-from detent.surfaces.server.signature import HEADER, signed
+from detent.surfaces.server.signature import HEADER, sign
 
 if TYPE_CHECKING:
     from detent.surfaces.server.server_context import HttpServer
@@ -74,7 +74,7 @@ async def _post(webhook: Webhook, id: str, told: Any) -> Outcome:
     headers = {
         "Content-Type": "application/json",
         "Detent-Id": id,
-        HEADER: signed(secret(webhook.secret_env), body, time.time()),
+        HEADER: sign(secret(webhook.secret_env), body, time.time()),
     }
     try:
         async with httpx2.AsyncClient(timeout=TIMEOUT_S / 2, follow_redirects=False) as client:

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from detent.agents.assistant import Execution, Ledger, checked_session, from_client, new_session
+from detent.agents.assistant import Execution, Ledger, check_session, from_client, new_session
 from detent.agents.assistant.conversation import begin, history, ledger_of, ledgers, own_effects, settings_of, tools_of
 from detent.agents.assistant.form import DISPLAY
 from detent.agents.assistant.request import answer_of, form_of, problems
-from detent.agents.assistant.routes.legacy_chat_stream import told
+from detent.agents.assistant.routes.legacy_chat_stream import stream_turn
 from detent.agents.assistant.view import snapshot, timeline, topology
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect
@@ -128,7 +128,7 @@ def _image(text: str) -> dict[str, str]:
 
 
 async def _turn(room: ServerContext, call: HttpCall, text: str, session: str, said: Any, **more: Any) -> Response:
-    session = checked_session(session) if session else new_session()
+    session = check_session(session) if session else new_session()
     source = os.environ.get(TOOLS_FILE, "")
     own = _own(source) if source else {}
     past = await room.ask(history, room.reader, session)
@@ -136,7 +136,7 @@ async def _turn(room: ServerContext, call: HttpCall, text: str, session: str, sa
     tools = tools_of(room.host.effects, own, ())
     run = await begin(room.host, session, text, said=before, tools=tools, source=source, by=call.by,
                       facts=past.facts, settings=settings_of(room.home), **more)  # fmt: skip
-    return Stream(room, told(room, run.id, session, "starting"))
+    return Stream(room, stream_turn(room, run.id, session, "starting"))
 
 
 def _own(source: str) -> dict[str, Effect]:
@@ -201,13 +201,13 @@ def _yes_wanted(contract: Contract | None) -> int:
 async def go_on(room: ServerContext, call: HttpCall) -> Response:
     """The stream of a turn from its latest answer on."""
     session = call.body.session_id
-    found = await room.ask(_answered, room.reader, session)
+    found = await room.ask(_find_answered, room.reader, session)
     if found is None:
         raise NotWaiting(f"nothing was answered in session `{session}`")
-    return Stream(room, told(room, found[0], session, "resuming", found[1]))
+    return Stream(room, stream_turn(room, found[0], session, "resuming", found[1]))
 
 
-def _answered(reader: Reader, session: str) -> tuple[str, int] | None:
+def _find_answered(reader: Reader, session: str) -> tuple[str, int] | None:
     """The turn that was answered last, and the event before that answer."""
     best: tuple[float, str, int] | None = None
     for turn in reader.session(session, 20):

@@ -13,7 +13,7 @@ from detent.agents.assistant import concern, recall, setting
 from detent.agents.assistant.conversation import check_model
 from detent.agents.assistant.node import MEMORY_FILE
 from detent.agents.assistant.store import Memory, Store
-from detent.effects.llm import chosen
+from detent.effects.llm import choose_model
 from detent.errors import Refused, Unknown
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
@@ -161,7 +161,7 @@ class SettingView(msgspec.Struct, frozen=True):
     model_problem: str | None
 
 
-async def _stored(room: ServerContext, ask: Callable[[Store], R]) -> R:
+async def _ask_store(room: ServerContext, ask: Callable[[Store], R]) -> R:
     """Ask the memory in a thread."""
 
     def work() -> R:
@@ -179,17 +179,17 @@ async def memories(room: ServerContext, call: HttpCall) -> MemoryPage:
         if not query.text.strip():
             return [_view(memory) for memory in store.memories(query.limit, query.category)]
         found = [one for one in store.candidates(query.text) if query.category in ("", one.category)]
-        best = recall.chosen(found, query.text, store.now())[: query.limit]
+        best = recall.choose_memories(found, query.text, store.now())[: query.limit]
         return [_view(memory, round(score, 4)) for score, memory in best]
 
-    return MemoryPage(await _stored(room, ask))
+    return MemoryPage(await _ask_store(room, ask))
 
 
 def _view(memory: Memory, score: float | None = None) -> MemoryView:
     return MemoryView(**memory._asdict(), score=score)
 
 
-def _known(memory: Memory | None, number: int) -> Memory:
+def _require(memory: Memory | None, number: int) -> Memory:
     if memory is None:
         raise Unknown(f"there is no memory {number}")
     return memory
@@ -202,13 +202,13 @@ async def remember(room: ServerContext, call: HttpCall) -> MemoryView:
     def ask(store: Store) -> Memory | None:
         return store.memory(store.keep([entry])[0]["id"])
 
-    return _view(_known(await _stored(room, ask), 0))
+    return _view(_require(await _ask_store(room, ask), 0))
 
 
 async def forget(room: ServerContext, call: HttpCall) -> Forgotten:
     """Remove one memory."""
     number = _number(call.path["memory_id"])
-    if not await _stored(room, lambda store: store.forget(number)):
+    if not await _ask_store(room, lambda store: store.forget(number)):
         raise Unknown(f"there is no memory {number}")
     return Forgotten(number)
 
@@ -226,7 +226,7 @@ async def plans(room: ServerContext, call: HttpCall) -> Plans:
     def ask(store: Store) -> list[Memory]:
         return [memory for category in wanted for memory in store.memories(call.query.limit, category)]
 
-    found = sorted(await _stored(room, ask), key=lambda memory: -memory.id)
+    found = sorted(await _ask_store(room, ask), key=lambda memory: -memory.id)
     return Plans([_plan(memory) for memory in found[: call.query.limit]])
 
 
@@ -244,7 +244,7 @@ async def plan(room: ServerContext, call: HttpCall) -> Plan:
         store.file_under(number, FILED["open"])  # one of this title that was done is begun again
         return store.memory(number)
 
-    return _plan(_known(await _stored(room, ask), 0))
+    return _plan(_require(await _ask_store(room, ask), 0))
 
 
 async def change_plan(room: ServerContext, call: HttpCall) -> Plan:
@@ -258,7 +258,7 @@ async def change_plan(room: ServerContext, call: HttpCall) -> Plan:
         store.file_under(number, category)
         return store.memory(number)
 
-    changed = await _stored(room, ask)
+    changed = await _ask_store(room, ask)
     if changed is None:
         raise Unknown(f"there is no plan {number}")
     return _plan(changed)
@@ -266,7 +266,7 @@ async def change_plan(room: ServerContext, call: HttpCall) -> Plan:
 
 async def concerns(room: ServerContext, call: HttpCall) -> Concerns:
     """The conversations."""
-    archived = await _stored(room, Store.archived)
+    archived = await _ask_store(room, Store.list_archived)
     query: ConcernQuery = call.query
 
     def read(reader: Reader) -> list[Concern]:
@@ -311,7 +311,7 @@ def _concern(reader: Reader, session: str, turns: list[Summary], archived: dict[
 async def one_concern(room: ServerContext, call: HttpCall) -> Concern:
     """One conversation."""
     session = call.path["session_id"]
-    archived = await _stored(room, Store.archived)
+    archived = await _ask_store(room, Store.list_archived)
 
     def read(reader: Reader) -> Concern:
         turns = list(reader.session(session, TURNS_MAX))
@@ -327,7 +327,7 @@ async def archive(room: ServerContext, call: HttpCall) -> Concern:
     now = await one_concern(room, call)
     if now.state not in ("stable", "blocked", "archived") or now.waiting:
         raise Refused(f"`{now.id}` is {now.state}: answer or cancel {', '.join(now.waiting) or 'its turn'} first")
-    await _stored(room, lambda store: store.archive(now.id))
+    await _ask_store(room, lambda store: store.archive(now.id))
     return await one_concern(room, call)
 
 
@@ -343,7 +343,7 @@ async def settings(room: ServerContext, _call: HttpCall) -> SettingView:
 
 def _settings(home: Path) -> SettingView:
     found = setting.load(home)
-    choice = chosen(found.model)
+    choice = choose_model(found.model)
     return SettingView(**msgspec.structs.asdict(found), model_in_use=choice.spec, model_problem=choice.problem or None)
 
 

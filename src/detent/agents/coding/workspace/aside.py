@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from detent.agents.coding.workspace.command import joined
+from detent.agents.coding.workspace.command import join
 from detent.agents.coding.workspace.listing import parents
 from detent.agents.coding.workspace.place import Worktree
 from detent.agents.coding.workspace.record import RESCUES, Checkpoint, wrap
@@ -138,7 +138,7 @@ async def rescue(place: Worktree, undo: Checkpoint, paths: list[str], number: in
     index = place.home / "rescue.index"
     index.unlink(missing_ok=True)
     env = {"GIT_INDEX_FILE": str(index)}
-    await place.view("update-index", "--add", "-z", "--stdin", stdin=joined(paths), env=env)
+    await place.view("update-index", "--add", "-z", "--stdin", stdin=join(paths), env=env)
     tree = await place.view.line("write-tree", env=env)
     index.unlink(missing_ok=True)
     return await pin(place, undo, tree, number)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from detent.agents.coding.workspace import difference, head
-from detent.agents.coding.workspace.command import Git, GitFailed, environment, joined
+from detent.agents.coding.workspace.command import Git, GitFailed, environment, join
 from detent.agents.coding.workspace.difference import PathStep
 from detent.agents.coding.workspace.place import Worktree
 from detent.agents.coding.workspace.record import CheckpointFacts
@@ -48,13 +48,13 @@ async def on_branch(
     ref = f"{BRANCHES}/{run}"
     tip = await head.commit_of(place, ref)
     base = tip or (await head.read_head(place)).commit
-    steps, skipped = await _wanted(place, *trees, paths)
+    steps, skipped = await _choose_paths(place, *trees, paths)
     found = await _clean(place, steps)
     with _index(place) as env:
         before = await _tree(place, base, {path: old for path, (old, _) in found.items()}, env)
         after = await _tree(place, base, {path: new for path, (_, new) in found.items()}, env)
         ours = await _tree(place, base, {}, env)
-    tree = await _merged(place, before, ours, after, ref)
+    tree = await _merge(place, before, ours, after, ref)
     if tree == ours:
         return Committed("", ref, skipped=skipped)
     made = await _commit(place, tree, base, message)
@@ -70,7 +70,7 @@ async def in_place(
     present = await head.read_head(place)
     if present.operations:
         raise Refused(f"nothing was committed: git is in the middle of something ({', '.join(present.operations)})")
-    steps, skipped = await _wanted(place, before.checkpoint.tree, after, paths)
+    steps, skipped = await _choose_paths(place, before.checkpoint.tree, after, paths)
     found = await _clean(place, steps)
     then = await _blobs(place, before.head.commit, found)
     staged = await _blobs(place, before.index_tree, found)
@@ -97,7 +97,7 @@ def _check(place: Worktree) -> None:
         raise Refused("there is no git repository to commit to; `git init` makes one")
 
 
-async def _wanted(
+async def _choose_paths(
     place: Worktree, before: str, after: str, paths: Collection[str] | None
 ) -> tuple[dict[str, PathStep], tuple[str, ...]]:
     """The differing paths that are asked for; those inside another repository are its own business."""
@@ -159,7 +159,7 @@ def _index(place: Worktree) -> Iterator[dict[str, str]]:
 def _lines(place: Worktree, changes: dict[str, Blob]) -> bytes:
     zero = "0" * (40 if place.object_format == "sha1" else 64)
     gone = [f"0 {zero}\t{path}" for path, (mode, _) in changes.items() if mode == GONE]
-    return joined([*gone, *(f"{mode} {name}\t{path}" for path, (mode, name) in changes.items() if mode != GONE)])
+    return join([*gone, *(f"{mode} {name}\t{path}" for path, (mode, name) in changes.items() if mode != GONE)])
 
 
 async def _tree(place: Worktree, base: str | None, changes: dict[str, Blob], env: dict[str, str]) -> str:
@@ -170,7 +170,7 @@ async def _tree(place: Worktree, base: str | None, changes: dict[str, Blob], env
     return await place.users.line("write-tree", env=env)
 
 
-async def _merged(place: Worktree, before: str, ours: str, after: str, ref: str) -> str:
+async def _merge(place: Worktree, before: str, ours: str, after: str, ref: str) -> str:
     """The difference of two trees on top of a third; made of commits that nobody keeps, for an older git's sake."""
     if before == ours:
         return after

@@ -38,12 +38,12 @@ class Head:
     commit: str | None
     operations: dict[str, str]
 
-    def packed(self) -> dict[str, Any]:
+    def pack(self) -> dict[str, Any]:
         """As JSON."""
         return {"ref": self.ref, "commit": self.commit, "operations": self.operations}
 
     @classmethod
-    def unpacked(cls, packed: dict[str, Any]) -> "Head":
+    def unpack(cls, packed: dict[str, Any]) -> "Head":
         """From JSON."""
         return cls(packed["ref"], packed["commit"], packed["operations"])
 
@@ -106,7 +106,7 @@ async def _restore_branch(place: Worktree, target: Head, keep_ref: str, who: str
     now = await commit_of(place, ref)
     if now == target.commit:
         return ""
-    elsewhere = await _checked_out_elsewhere(place, ref)
+    elsewhere = await _find_other_checkout(place, ref)
     if elsewhere:
         return f"{who}: HEAD was left as it is, because its branch is now checked out in {elsewhere}"
     if now is not None:
@@ -128,7 +128,7 @@ async def _point(place: Worktree, ref: str, commit: str, before: str | None, *, 
         await write_ref(place, "update-ref", *flags, *TOLD, ref, commit, was, ref=ref)
 
 
-async def _checked_out_elsewhere(place: Worktree, ref: str) -> str:
+async def _find_other_checkout(place: Worktree, ref: str) -> str:
     """The git dir of another work tree of this repository that has the branch checked out."""
     for git_dir in (place.common_dir, *(place.common_dir / "worktrees").glob("*")):
         if git_dir == place.git_dir or text_of(git_dir / "HEAD").strip() != f"ref: {ref}":

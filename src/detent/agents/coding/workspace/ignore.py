@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from detent.agents.coding.workspace.command import Git, split
-from detent.agents.coding.workspace.listing import ignored, parents
+from detent.agents.coding.workspace.listing import find_ignored, parents
 from detent.agents.coding.workspace.place import OWN_FOLDER, Worktree, make_git_dir
 from detent.agents.coding.workspace.record import CheckpointFacts
 
 
-async def hidden_from(
+async def find_hidden(
     place: Worktree, target: CheckpointFacts, files: Iterable[str], folders: Iterable[str]
 ) -> set[str]:
     """Those of the files and folders that the checkpoint's rules hid from it."""
@@ -34,7 +34,7 @@ async def hidden_from(
         for number, (owner, (inner_files, inner_folders)) in enumerate(owned.items()):
             git = _lay_out(place, target, owner, texts, scratch / str(number), inner_folders)
             start = len(owner) + 1 if owner else 0
-            hidden = await ignored(git, [path[start:] for path in (*inner_files, *inner_folders)])
+            hidden = await find_ignored(git, [path[start:] for path in (*inner_files, *inner_folders)])
             if hidden:
                 hidden -= await _index_paths(place, target, owner, scratch)
             found |= {f"{owner}/{path}" if owner else path for path in hidden}

@@ -172,7 +172,7 @@ async def find(path: str | os.PathLike[str]) -> Worktree:
     return Worktree(root, git_dir, Path(os.path.realpath(common)), object_format, True, await _excludes_file(ask))
 
 
-async def nested(outer: Worktree, root: str) -> Worktree | None:
+async def find_nested(outer: Worktree, root: str) -> Worktree | None:
     """A repository inside the work tree, asked without any trust in it; nothing if git does not see one there."""
     git_dir = git_dir_of(root)
     if git_dir is None:

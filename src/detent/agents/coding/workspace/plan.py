@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from detent.agents.coding.workspace import difference
-from detent.agents.coding.workspace.command import joined
+from detent.agents.coding.workspace.command import join
 from detent.agents.coding.workspace.difference import PathStep
-from detent.agents.coding.workspace.ignore import hidden_from
+from detent.agents.coding.workspace.ignore import find_hidden
 from detent.agents.coding.workspace.listing import Ground, folders_of, is_below, parents
 from detent.agents.coding.workspace.place import Worktree
 from detent.agents.coding.workspace.record import CheckpointFacts
@@ -48,7 +48,7 @@ async def make(place: Worktree, found: Snapshot, target: CheckpointFacts) -> Rol
     deleted = {path for path, step in steps.items() if step.status == "D"}
     folders = set(found.bare) - set(target.bare)
     repositories = set(found.nested) - set(target.nested)
-    hidden = await hidden_from(place, target, deleted, folders | repositories)
+    hidden = await find_hidden(place, target, deleted, folders | repositories)
     unseen = {item.path for item in target.checkpoint.uncaptured}
     kept = {path for path in deleted if path in hidden or is_below(path, unseen)}
     needed = {path for path, step in steps.items() if step.status != "D"}
@@ -56,7 +56,7 @@ async def make(place: Worktree, found: Snapshot, target: CheckpointFacts) -> Rol
     kept = {path for path in kept if path not in wanted and not any(parent in needed for parent in parents(path))}
     tree = target.checkpoint.tree
     if kept or settled:
-        tree = await _adjusted(place, tree, {path: steps[path] for path in kept}, settled)
+        tree = await _adjust(place, tree, {path: steps[path] for path in kept}, settled)
         steps = {path: step for path, step in steps.items() if path not in kept and path not in settled}
     missing = {folder for folder in target.bare if not ground.is_folder(folder)}
     return RollbackPlan(steps, tree, kept, settled, repositories - hidden, folders - hidden, folders & hidden, missing)
@@ -84,7 +84,7 @@ def blob_id(place: Worktree, body: bytes) -> str:
     return hashlib.new(place.hash_name, b"blob %d\0" % len(body) + body).hexdigest()
 
 
-async def _adjusted(place: Worktree, tree: str, kept: dict[str, PathStep], settled: set[str]) -> str:
+async def _adjust(place: Worktree, tree: str, kept: dict[str, PathStep], settled: set[str]) -> str:
     """A tree with some files put in and some taken out."""
     index = place.home / "plan.index"
     index.unlink(missing_ok=True)
@@ -92,7 +92,7 @@ async def _adjusted(place: Worktree, tree: str, kept: dict[str, PathStep], settl
     await place.view("read-tree", tree, env=env)
     lines = [f"{step.old_mode} {step.old}\t{path}" for path, step in kept.items()]
     lines += [f"0 {'0' * len(tree)}\t{path}" for path in settled]
-    await place.view("update-index", "-z", "--add", "--index-info", stdin=joined(lines), env=env)
+    await place.view("update-index", "-z", "--add", "--index-info", stdin=join(lines), env=env)
     adjusted = await place.view.line("write-tree", env=env)
     index.unlink(missing_ok=True)
     return adjusted

@@ -96,7 +96,7 @@ async def write(place: Worktree, run: str, label: str, found: Snapshot) -> Check
         "at": at,
         "worktree": place.root,
         "home": place.name,
-        "head": present.packed(),
+        "head": present.pack(),
         "umask": found.umask,
         "permissions": found.permissions,
         "bare": found.bare,
@@ -104,7 +104,7 @@ async def write(place: Worktree, run: str, label: str, found: Snapshot) -> Check
         "nested": [
             {
                 "path": path,
-                "head": item.head.packed(),
+                "head": item.head.pack(),
                 "index": item.raw_index,
                 "excludes": item.excludes,
                 "pinned": item.is_pinned,
@@ -216,14 +216,14 @@ def _facts(commit: str, about: dict[str, Any]) -> CheckpointFacts:
         about["id"], about["run"], about["seq"], about["label"], about["at"], ref, commit, about["tree"], uncaptured
     )
     nested = {
-        item["path"]: Inner(Head.unpacked(item["head"]), item["index"], item["excludes"], item["pinned"])
+        item["path"]: Inner(Head.unpack(item["head"]), item["index"], item["excludes"], item["pinned"])
         for item in about["nested"]
     }
     return CheckpointFacts(
         checkpoint,
         about["worktree"],
         about["home"],
-        Head.unpacked(about["head"]),
+        Head.unpack(about["head"]),
         about["umask"],
         about["permissions"],
         tuple(about["bare"]),

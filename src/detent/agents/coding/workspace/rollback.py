@@ -14,7 +14,7 @@ from detent.agents.coding.workspace.aside import Aside, bring_back, pin, rescue,
 from detent.agents.coding.workspace.command import GitFailed
 from detent.agents.coding.workspace.difference import Change
 from detent.agents.coding.workspace.listing import Ground, parents
-from detent.agents.coding.workspace.place import Worktree, git_dir_of, nested
+from detent.agents.coding.workspace.place import Worktree, find_nested, git_dir_of
 from detent.agents.coding.workspace.plan import RollbackPlan
 from detent.agents.coding.workspace.record import HEADS, Checkpoint, CheckpointFacts
 from detent.agents.coding.workspace.snapshot import Snapshot
@@ -157,7 +157,7 @@ async def _restore_heads(way: _Way) -> None:
         is_free = all(ground.is_folder(up) or ground.stat(up) is None for up in (path, *parents(path)))
         if is_free and git_dir_of(full) is None:
             bring_back(place, f"{path}/.git", target.checkpoint)
-        found = await nested(place, full) if Ground(place.root).is_folder(path) else None
+        found = await find_nested(place, full) if Ground(place.root).is_folder(path) else None
         if found is None:
             way.notes.append(f"`{path}` was a repository and its git dir is gone: only files were put back")
             continue

@@ -39,7 +39,7 @@ def planner_app(advisers: Advisers, names: tuple[str, ...] = HERE) -> Starlette:
         try:
             answer = await advisers.planner.plan(whole(body["observation"]), feedback)
         except PlannerFailed as error:
-            return _refused(503 if error.is_passing else 422, str(error))
+            return _refuse(503 if error.is_passing else 422, str(error))
         return JSONResponse(answer)
 
     async def generating(request: Request) -> Response:
@@ -54,7 +54,7 @@ def planner_app(advisers: Advisers, names: tuple[str, ...] = HERE) -> Starlette:
                 rest = [one async for one in actions]
                 return JSONResponse({"actions": [one for one in [first, *rest] if one is not None]})
         except PlannerFailed as error:
-            return _refused(503 if error.is_passing else 422, str(error))
+            return _refuse(503 if error.is_passing else 422, str(error))
         return StreamingResponse(_lines(first, actions), media_type="application/x-ndjson")
 
     async def health(_: Request) -> Response:
@@ -62,7 +62,7 @@ def planner_app(advisers: Advisers, names: tuple[str, ...] = HERE) -> Starlette:
         return JSONResponse({"ok": True})
 
     async def bad(_: Request, error: Exception) -> Response:
-        return _refused(getattr(error, "status", 400), str(error))
+        return _refuse(getattr(error, "status", 400), str(error))
 
     routes = [
         Route("/planning", planning, methods=["POST"]),
@@ -107,5 +107,5 @@ async def _body(request: Request, names: tuple[str, ...]) -> dict[str, Any]:
     return body
 
 
-def _refused(status: int, message: str) -> Response:
+def _refuse(status: int, message: str) -> Response:
     return JSONResponse({"error": {"message": message}}, status_code=status)

@@ -70,7 +70,7 @@ class Kernel:
     async def start(self, within_s: float = START_S) -> None:
         """Start the process; nothing happens if it already runs."""
         async with self._turn:
-            await self._renewed()
+            await self._wait_renewed()
             if not self.is_alive:
                 await self._replace(within_s)
 
@@ -96,7 +96,7 @@ class Kernel:
             if self._turn.locked() and self._link is not None:
                 self._link.kill_group()
             async with self._turn:
-                await self._renewed()
+                await self._wait_renewed()
                 yield
         finally:
             self._endings -= 1
@@ -123,7 +123,7 @@ class Kernel:
         `strategies` asks for details of single variables: {name: shape_only | describe_only | head_only | last_N_only}.
         """
         async with self._turn:
-            await self._renewed()
+            await self._wait_renewed()
             self._is_interrupted = False
             outputs = Outputs(on_output)
             link = self._link
@@ -135,11 +135,11 @@ class Kernel:
             )
             cell = await link.send(code, outputs, question, silent)
             try:
-                status = await self._ended(link, cell, timeout_s, grace_s)
+                status = await self._wait_ended(link, cell, timeout_s, grace_s)
                 link.release(cell)
                 if status == "dead":
                     return _dead(outputs, f"the kernel {link.farewell()}", cell)
-                return await self._told(link, cell, status, (timeout_s, question))
+                return await self._complete(link, cell, status, (timeout_s, question))
             except asyncio.CancelledError:
                 await self._abandon(link, cell, grace_s)
                 raise
@@ -154,7 +154,7 @@ class Kernel:
 
     # How a cell ends
 
-    async def _ended(self, link: Link, cell: CellRequest, timeout_s: float, grace_s: float) -> State:
+    async def _wait_ended(self, link: Link, cell: CellRequest, timeout_s: float, grace_s: float) -> State:
         """Climb the ladder: wait, interrupt, kill."""
         if not await cell.over(timeout_s):
             with contextlib.suppress(TimeoutError):  # all of it within the grace: a kernel may be slow to begin
@@ -172,7 +172,7 @@ class Kernel:
             return "ok"
         return "interrupted" if self._is_interrupted else "error"
 
-    async def _told(
+    async def _complete(
         self, link: Link, cell: CellRequest, status: State, asked: tuple[float, dict[str, str]]
     ) -> CellExecution:
         """The finished cell with what is known of the variables."""
@@ -180,7 +180,7 @@ class Kernel:
         duration_s = cell.duration_s
         is_killed = link is not self._link or link.ended.is_set()
         error = _overdue(cell, timeout_s, is_killed) if status == "timeout" else cell.error
-        found = self._table.answered(cell.reply) if question else {}
+        found = self._table.take_reply(cell.reply) if question else {}
         if found is None and self._renewal is None:
             found = await self._look_again(link, question)
         if found is None and self._renewal is None:
@@ -215,10 +215,10 @@ class Kernel:
 
     async def _look_again(self, link: Link, question: dict[str, str]) -> dict[str, Any] | None:
         """A look of its own: the cell failed, or its reply was lost, or somebody removed the probe."""
-        found = self._table.answered(await self._quietly(link, "", question))
+        found = self._table.take_reply(await self._quietly(link, "", question))
         if found is None and self._renewal is None and not link.ended.is_set():
             await self._quietly(link, installation(), {})
-            found = self._table.answered(await self._quietly(link, "", question))
+            found = self._table.take_reply(await self._quietly(link, "", question))
         return found
 
     async def _quietly(self, link: Link, code: str, question: dict[str, str]) -> dict[str, Any] | None:
@@ -242,7 +242,7 @@ class Kernel:
         if self._renewal is None:
             self._renewal = asyncio.get_running_loop().create_task(self._replace(START_S))
 
-    async def _renewed(self) -> None:
+    async def _wait_renewed(self) -> None:
         """Wait for a restart that is under way; what went wrong with it goes to whoever needs the kernel next."""
         renewal = self._renewal
         if renewal is not None:
