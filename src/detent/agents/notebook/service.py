@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 SOURCES = {
     "builtin:analysis": "detent.agents.notebook.analysis:analyst",
-    "builtin:script": "detent.agents.notebook.script:scripted",
+    "builtin:script": "detent.agents.notebook.script:advise_by_script",
     "http": "detent.agents.notebook.wire:remote",
-    "llm": "detent.agents.notebook.model:modelled",
+    "llm": "detent.agents.notebook.model:advise_by_model",
 }
 SWEEP_S = 2.0
 Source = Callable[[dict[str, Any]], Advisers]

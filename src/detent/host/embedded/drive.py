@@ -433,10 +433,8 @@ class _Deeds:
 
     def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run, self.machine = (
-            live.run,
-            live.machine,
-        )  # a later migration may change the machine before this is on disk
+        self.run = live.run
+        self.machine = live.machine  # a later migration may change it before this is on disk
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[Contract, ...] = ()
         self.entries: tuple[Entry, ...] = ()
