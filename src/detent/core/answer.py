@@ -34,7 +34,7 @@ def suspend(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor:
         actor,
         question=question,
         rule=_rule(question) if is_policy else contract.rule,
-        deed=DEEDS.get(event.deed, contract.deed),
+        effect_state=DEEDS.get(event.deed, contract.effect_state),
         call_hash=contract.call_hash or digest([contract.effect, contract.input]),
         expires_at=expires_at,
         answered=len(contract.answers),
@@ -208,7 +208,7 @@ def _agree(draft: WorkingCopy, contract: Contract, question: Question, said: Ans
     if contract.effect == "ask":
         running = draft.move(contract, "resume", actor, answers=answers)
         result = {"approved": True, "by": said.by, "comment": said.comment, "data": said.data}
-        attempt.finish(draft, draft.move(running, "succeed", actor, result=result, deed="done"))
+        attempt.finish(draft, draft.move(running, "succeed", actor, result=result, effect_state="done"))
     else:
         judges = question.approvers or contract.judges
         again = _name_earlier(question.earlier) or contract.again
@@ -298,12 +298,12 @@ def _settle(draft: WorkingCopy, contract: Contract, said: Answer, event: Contrac
         running = draft.move(contract, "resume", actor)
         attempt.succeed(draft, running, replace(event, result=said.result), actor)
     elif said.outcome == "not_happened" and contract.is_adrift:
-        draft.move(contract, "cancel", actor, error=Failure("cancelled", "it did not happen"), deed="none")
+        draft.move(contract, "cancel", actor, error=Failure("cancelled", "it did not happen"), effect_state="none")
     elif said.outcome == "not_happened" and event.error is not None:  # the probe, or late evidence: it failed
-        running = draft.move(contract, "resume", actor, deed="none")
+        running = draft.move(contract, "resume", actor, effect_state="none")
         attempt.finish(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
     elif said.outcome == "not_happened":
-        attempt.perform(draft, contract, "resume", actor, deed="none")
+        attempt.perform(draft, contract, "resume", actor, effect_state="none")
     elif said.outcome == "give_up":
         unknown = f"{said.by or 'somebody'} gave up: it may or may not have happened"
         error = event.error or Failure("tool_failure.unknown_outcome", unknown)
@@ -333,7 +333,7 @@ def expire(draft: WorkingCopy, contract: Contract) -> None:
     reason = contract.question.reason if contract.question else "approval"
     if reason == "timer":
         attempt.wake(draft, contract)
-    elif reason != "outcome_unknown" and contract.is_irreversible and contract.deed == "possible":
+    elif reason != "outcome_unknown" and contract.is_irreversible and contract.effect_state == "possible":
         if contract.question is not None and contract.question.hears_no:
             draft.aborted.append(contract.id)
         in_doubt(draft, contract, "timer")

@@ -1,7 +1,7 @@
 """Contracts from their first to their last move: opened, started, performed, ended, tried again.
 
 RUNNING is written down together with the deed "possible" before the host is told to perform, so a crash can never
-hide a call that has left. Whoever ends a contract calls `finish`, and its lane goes on from there.
+hide a call that has left. Whoever ends a contract calls `finish`, and its branch goes on from there.
 """
 
 import hashlib
@@ -75,7 +75,7 @@ def open_contract(
         action=action.id,
         effect=effect,
         status=Status.RUNNING if is_free else Status.PENDING,
-        deed="possible" if is_free else "none",
+        effect_state="possible" if is_free else "none",
         kind=kind,
         input=given,
         # Not by the call hash: a harmless call has one only once it was in doubt, and keeps its key all the same.
@@ -189,8 +189,8 @@ def perform(draft: WorkingCopy, contract: Contract, trigger: str, actor: str, **
         return
     if draft.chart.has_budget and _stop_over_budget(draft, contract.action, contract.effect):
         return
-    draft.performing[contract.id] = fields.get("deed", contract.deed)
-    fields.update(deed="possible", question=None)
+    draft.performing[contract.id] = fields.get("effect_state", contract.effect_state)
+    fields.update(effect_state="possible", question=None)
     draft.move(contract, trigger, actor, **fields)
 
 
@@ -206,7 +206,7 @@ def _stop_over_budget(draft: WorkingCopy, action: str, effect: str) -> bool:
 def _holder(draft: WorkingCopy, contract: Contract) -> str:
     """The other open contract of this run that may be doing the same deed."""
     for other in draft.contracts.values():
-        if other.key == contract.key and other.deed == "possible" and other.id != contract.id:
+        if other.key == contract.key and other.effect_state == "possible" and other.id != contract.id:
             return other.id
     return ""
 
@@ -256,18 +256,18 @@ def take_signal(draft: WorkingCopy, contract: Contract, signal: Signalled) -> No
     running = draft.move(contract, "resume", signal.by or "signal")
     told_as = describe_signal(signal)
     result = {"event": told_as.pop("name"), **told_as}
-    finish(draft, draft.move(running, "succeed", "engine", result=result, deed="done"))
+    finish(draft, draft.move(running, "succeed", "engine", result=result, effect_state="done"))
 
 
 def wake(draft: WorkingCopy, contract: Contract) -> None:
     """The time of a sleep is over."""
     running = draft.move(contract, "resume", "timer")
-    finish(draft, draft.move(running, "succeed", "timer", result={"slept": True}, deed="done"))
+    finish(draft, draft.move(running, "succeed", "timer", result={"slept": True}, effect_state="done"))
 
 
 def succeed(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
     """RUNNING → COMPLETED, with what the effect wants to follow; one adrift has only its own end."""
-    done = draft.move(contract, "succeed", actor, result=event.result, deed="done")
+    done = draft.move(contract, "succeed", actor, result=event.result, effect_state="done")
     if contract.is_adrift:
         return
     if event.raises:
@@ -278,7 +278,7 @@ def succeed(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor:
 
 
 def finish(draft: WorkingCopy, contract: Contract) -> None:
-    """A contract has ended: keep what it gave and let its lane go on, try again, or fail."""
+    """A contract has ended: keep what it gave and let its branch go on, try again, or fail."""
     path = contract.lane
     lane = draft.lanes.get(path)
     if contract.is_adrift or lane is None:
@@ -310,7 +310,9 @@ def _describe_failure(draft: WorkingCopy, contract: Contract, failure: Failure) 
 
 
 def _may_retry(contract: Contract, failure: Failure) -> bool:
-    is_in_doubt = contract.is_irreversible and contract.deed == "possible" and contract.status is Status.CANCELLED
+    is_in_doubt = (
+        contract.is_irreversible and contract.effect_state == "possible" and contract.status is Status.CANCELLED
+    )
     return not is_in_doubt and not any(failure.matches(kind) for kind in NEVER_RETRIED)
 
 

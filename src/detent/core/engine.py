@@ -6,7 +6,7 @@ An event that is not accepted raises `Refused` and changes nothing.
 
 from msgspec.structs import replace
 
-from detent.core import answer, attempt, budget, lane, route
+from detent.core import answer, attempt, budget, route, state_work
 from detent.core import fork_migrate as graft
 from detent.core import retry as again
 from detent.core import shortcut as straight
@@ -207,7 +207,7 @@ def _wake(draft: WorkingCopy) -> None:
             draft.contracts[contract.id] = replace(contract, due_at=0.0)
         else:
             attempt.start(draft, contract, draft.work(contract))
-    lane.go_on(draft)
+    state_work.go_on(draft)
     if 0 < run.deadline <= at:
         draft.changes["deadline"] = 0.0
         longest = draft.machine.limits.max_duration_s

@@ -1,6 +1,6 @@
 """Going on elsewhere: a fork begins as another run was, a migration goes on under another machine.
 
-Neither repeats what is done: lanes keep their places, and only what was open is opened again.
+Neither repeats what is done: branches keep their places, and only what was open is opened again.
 """
 
 from typing import Any
@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.core import lane
+from detent.core import state_work
 from detent.core.chart import Work
 from detent.core.contract import Contract
 from detent.core.effect_type import Declared
 from detent.core.events import RULES, Signalled, Started
 from detent.core.route import enter
-from detent.core.run import Lane, Run
+from detent.core.run import BranchState, Run
 from detent.core.status import Status
 from detent.core.working_copy import WorkingCopy
 from detent.errors import EventRefused, Refused
@@ -52,7 +52,7 @@ def fork(draft: WorkingCopy, event: Started) -> None:
         return
     draft.changes["state_deadline"] = event.at + timeout_s if timeout_s else 0.0
     if was.machine != event.machine:
-        _resume_idle(draft) if not was.lanes else lane.begin(draft)
+        _resume_idle(draft) if not was.lanes else state_work.begin(draft)
         return
     draft.lanes = {one.path: one for one in was.lanes}
     opened = {c.lane: c for c in was.contracts if not c.is_adrift and c.lane in draft.lanes}
@@ -62,7 +62,7 @@ def fork(draft: WorkingCopy, event: Started) -> None:
     for path, contract in opened.items():
         # What had not begun begins by its timer: there may be a signal in the inbox that came before it.
         is_pending = contract.status is Status.PENDING
-        lane.reopen(draft, path, event.at + max(0.0, contract.due_at - was.at) if is_pending else 0.0)
+        state_work.reopen(draft, path, event.at + max(0.0, contract.due_at - was.at) if is_pending else 0.0)
 
 
 def migrate(draft: WorkingCopy, event: Signalled) -> None:
@@ -126,8 +126,8 @@ def _map_actions(draft: WorkingCopy, event: Signalled, former: str) -> dict[str,
     return renamed
 
 
-def _standing(draft: WorkingCopy, former: str, renamed: dict[str, str]) -> dict[str, Lane]:
-    """The lanes with their positions in the new machine, found by the ids of the actions they stand on."""
+def _standing(draft: WorkingCopy, former: str, renamed: dict[str, str]) -> dict[str, BranchState]:
+    """The branches with their positions in the new machine, found by the ids of the actions they stand on."""
     stands: dict[str, Contract | str] = {c.lane: c for c in draft.contracts.values() if not c.is_adrift}
     for path in draft.lanes:
         above, _, part = path.rpartition("/")
@@ -146,7 +146,7 @@ def _standing(draft: WorkingCopy, former: str, renamed: dict[str, str]) -> dict[
 
 
 def _works(draft: WorkingCopy, path: str) -> tuple[Work, ...] | None:
-    """Like `draft.works`, but a lane may have no counterpart."""
+    """Like `draft.works`, but a branch may have no counterpart."""
     try:
         return draft.works(path)
     except (StopIteration, IndexError):

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core import lane
+from detent.core import state_work
 from detent.core.attempt import NEVER_RETRIED
 from detent.core.branch import fold_branches, leave
 from detent.core.budget import EXCEEDED
@@ -15,7 +15,7 @@ from detent.core.chart import Row, flat, ids
 from detent.core.consequence import Consequence
 from detent.core.contract import Failure
 from detent.core.events import Signalled
-from detent.core.run import Lane, Wreck
+from detent.core.run import BranchState, Wreck
 from detent.core.status import Status
 from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
@@ -33,7 +33,7 @@ def rest(draft: WorkingCopy) -> None:
     """Work and take transitions until the run needs something from outside."""
     for _ in range(CHAIN_MAX):
         if draft.ready:
-            lane.go_on(draft)
+            state_work.go_on(draft)
         if draft.ended is None and draft.ending is not None:
             _close(draft)
             return
@@ -113,7 +113,7 @@ def _settle(draft: WorkingCopy) -> None:
         draft.lanes.clear()  # the state waits for a signal
 
 
-def _remember(draft: WorkingCopy, lane: Lane | None, is_no: bool = False) -> None:
+def _remember(draft: WorkingCopy, lane: BranchState | None, is_no: bool = False) -> None:
     """Keep how the work stood that has failed, for whoever tries it again."""
     draft.wreck = None if lane is None else Wreck(draft.state, lane, draft.get("local"), is_no)
     draft.changes["wreck"] = draft.wreck
@@ -198,7 +198,7 @@ def _after_no(draft: WorkingCopy, no: Failure) -> Row | None:
     return way
 
 
-def _find_undone(draft: WorkingCopy) -> Lane | None:
+def _find_undone(draft: WorkingCopy) -> BranchState | None:
     """The work of a state from the first action that said no, without what succeeded; None: nobody knows which did."""
     results, works = draft.get("results"), draft.place.work
     said = {name: results[name].get("success") for name in ids(works) if isinstance(results.get(name), dict)}
@@ -207,7 +207,7 @@ def _find_undone(draft: WorkingCopy) -> Lane | None:
     first = next((at for at, one in enumerate(works) if one.action.id in again), None)
     if first is None:
         return None
-    return Lane(position=first, skips=tuple(name for name in said if said[name] is True and name not in again))
+    return BranchState(position=first, skips=tuple(name for name in said if said[name] is True and name not in again))
 
 
 def _list_passed_over(draft: WorkingCopy) -> list[str]:
@@ -263,7 +263,7 @@ def _take(draft: WorkingCopy, way: Row, event: str, failure: Failure | None = No
     draft.taken.append(Consequence("transition", draft.state, event, row.target))
     try:
         for work in way.then:
-            lane.act(draft, "", work)
+            state_work.act(draft, "", work)
     except (ExpressionError, Refused) as error:
         _fail(draft, Failure("expression_error", f"{draft.state} → {row.target}: {error}"))
         return
@@ -294,7 +294,7 @@ def enter(draft: WorkingCopy, state: str, is_limited: bool = True) -> None:
     if over is not None and is_limited:
         draft.settled, draft.failure = True, over
     else:
-        lane.begin(draft)
+        state_work.begin(draft)
 
 
 def _arrive(draft: WorkingCopy, status: Status) -> None:
@@ -303,7 +303,7 @@ def _arrive(draft: WorkingCopy, status: Status) -> None:
         draft.changes["error"] = draft.cause or _reason(draft)
     try:
         for work in draft.place.work:
-            lane.act(draft, "", work)
+            state_work.act(draft, "", work)
     except (ExpressionError, Refused) as error:
         draft.say("note", subject=draft.state, value=f"skipped: {error}")
     end(draft, status, None if status is Status.COMPLETED else draft.get("error") or draft.cause)

@@ -340,7 +340,7 @@ async def _under_way(host: MortalHost) -> set[tuple[str, str]]:
         (run.id, contract.id)
         for run in await _runs(host)
         for contract in run.contracts
-        if contract.status is Status.RUNNING and contract.is_irreversible and contract.deed == "possible"
+        if contract.status is Status.RUNNING and contract.is_irreversible and contract.effect_state == "possible"
     }
 
 

@@ -172,7 +172,7 @@ def judge_fate(contract: Contract, event: Event) -> Fate | None:
     if type(event) is not ContractMoved or event.contract_id != contract.id:
         return None
     fate = _find_callback(contract, event) or _fate(event)
-    is_possible = fate.status == POSSIBLE and contract.deed == "possible"
+    is_possible = fate.status == POSSIBLE and contract.effect_state == "possible"
     return fate if is_possible or (fate.status == DONE and not contract.is_lenient) else None
 
 

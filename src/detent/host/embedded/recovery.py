@@ -74,7 +74,7 @@ def recover_run(host: RecoveringHost, live: LoadedRun) -> bool:
         if contract.id in live.dispatched:
             continue  # this process has just begun it
         found = True
-        if contract.is_irreversible and contract.deed == "possible":
+        if contract.is_irreversible and contract.effect_state == "possible":
             host.spawn(live, contract.id, host.attempts.doubts.settle(live, contract.id, None, is_crash=True))
         else:
             again = [replace(moved, at=now) for moved in run_again(contract, "recovery")]

@@ -74,7 +74,7 @@ def deeds(journal: Journal, run_id: str, after: int = 0) -> list[Deed]:
             contract = known.get(taken.subject)
             if taken.kind != "contract" or contract is None or contract.kind == "pure" or contract.effect in NO_DEEDS:
                 continue
-            deed: str = "done" if taken.target == Status.COMPLETED else contract.deed
+            deed: str = "done" if taken.target == Status.COMPLETED else contract.effect_state
             event = entry.event
             if isinstance(event, ContractMoved) and event.contract_id == contract.id and event.deed:
                 deed = event.deed

@@ -240,7 +240,9 @@ async def recover(caller: Caller, host: "OpenHost", run_id: str = "") -> list[st
     found = list(await host.recover(run_id))
     for one in found if host.is_holder else ():
         for contract in caller.reader.standing(one).run.contracts:
-            is_cut_off = contract.status is Status.RUNNING and contract.deed == "possible" and contract.is_irreversible
+            is_cut_off = (
+                contract.status is Status.RUNNING and contract.effect_state == "possible" and contract.is_irreversible
+            )
             left = settle_time(contract, time.time()) - time.time() if is_cut_off else 0.0
             if 1 < left <= ASK_WITHIN_S:
                 what = {"name": visible(contract.effect), "time": duration(left)}

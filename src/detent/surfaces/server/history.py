@@ -158,9 +158,16 @@ def _end_contract(contract: Contract, status: Status, entry: Entry) -> Contract:
     is_own = isinstance(event, ContractMoved) and event.contract_id == contract.id
     result = event.result if is_own and isinstance(event, ContractMoved) and event.trigger != "resume" else None
     error = event.error if is_own and isinstance(event, ContractMoved) else None
-    deed: Any = "done" if status is Status.COMPLETED else contract.deed
+    deed: Any = "done" if status is Status.COMPLETED else contract.effect_state
     return replace(
-        contract, status=status, moved_at=event.at, result=result, error=error, deed=deed, expires_at=0.0, due_at=0.0
+        contract,
+        status=status,
+        moved_at=event.at,
+        result=result,
+        error=error,
+        effect_state=deed,
+        expires_at=0.0,
+        due_at=0.0,
     )
 
 

@@ -58,7 +58,7 @@ def contract(one: core.Contract) -> shape.ContractView:
         action=one.action,
         effect=one.effect,
         status=one.status.value,
-        deed=one.deed,
+        deed=one.effect_state,
         kind=one.kind,
         attempt=one.attempt,
         input=one.input,

@@ -1,6 +1,6 @@
-"""Doing a state's work: each lane does its actions in order until one takes time.
+"""Doing a state's work: each branch does its actions in order until one takes time.
 
-Lanes that can go on stand in the draft's `ready` queue, so that ten thousand branches need no deep stack.
+Branches that can go on stand in the draft's `ready` queue, so that ten thousand branches need no deep stack.
 """
 
 from typing import Any
@@ -13,12 +13,12 @@ from detent.core.branch import end, record
 from detent.core.chart import INSTANT, Work
 from detent.core.check import is_variable
 from detent.core.contract import Contract, Failure
-from detent.core.run import Lane
+from detent.core.run import BranchState
 from detent.core.value import plain
 from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
 
-WHOLE = Lane()  # the state itself
+WHOLE = BranchState()  # the state itself
 ROOTS = {"context": "context", "variables": "variables", "state": "local"}
 
 
@@ -29,7 +29,7 @@ def begin(draft: WorkingCopy) -> None:
 
 
 def go_on(draft: WorkingCopy) -> None:
-    """Let every lane that can go on do so, until all of them wait or have ended."""
+    """Let every branch that can go on do so, until all of them wait or have ended."""
     while draft.ready:
         path, position = draft.ready.popleft()
         if path in draft.lanes:
@@ -37,10 +37,10 @@ def go_on(draft: WorkingCopy) -> None:
 
 
 def reopen(draft: WorkingCopy, path: str, due_at: float = 0.0, before: Contract | None = None) -> None:
-    """Open what a lane stands on once more, whatever its condition says by now, to be begun at `due_at` or at once."""
+    """Open what a branch stands on once more, whatever its condition says now, to be begun at `due_at` or at once."""
     lane = draft.lanes.get(path)
     if lane is None:
-        return  # another lane, opened before, has ended the state
+        return  # another branch, opened before, has ended the state
     try:
         open_contract(draft, path, draft.works(path)[lane.position], before, due_at)
     except (ExpressionError, Refused) as error:
