@@ -75,19 +75,19 @@ async def look(contract: Contract) -> Outcome | None:
 @effect("files.write", kind="idempotent", settle_s=1.0, reconcile=look, facts=file_facts)
 async def write(contract: Contract) -> Outcome:
     """Replace a file's content, all of it or nothing."""
-    return await _done(_write, Arguments("files.write", contract.input, WHAT))
+    return await _perform(_write, Arguments("files.write", contract.input, WHAT))
 
 
 @effect("files.read", kind="pure", settle_s=0.0, facts=file_facts)
 async def read(contract: Contract) -> Outcome:
     """Read a file."""
-    return await _done(_read, Arguments("files.read", contract.input, f"{WHERE} encoding as"))
+    return await _perform(_read, Arguments("files.read", contract.input, f"{WHERE} encoding as"))
 
 
 @effect("files.append", kind="irreversible", settle_s=1.0, reconcile=look, facts=file_facts)
 async def append(contract: Contract) -> Outcome:
     """Add to the end of a file."""
-    return await _done(_append, Arguments("files.append", contract.input, WHAT))
+    return await _perform(_append, Arguments("files.append", contract.input, WHAT))
 
 
 async def _files(contract: Contract) -> Outcome:
@@ -95,7 +95,7 @@ async def _files(contract: Contract) -> Outcome:
     op = Arguments("files", contract.input, f"op {WHAT} as").choice("op", ("write", "read", "append"))
     known = f"op {WHERE} encoding as" if op == "read" else f"op {WHAT}"
     work = {"write": _write, "read": _read, "append": _append}[op]
-    return await _done(work, Arguments(f"files {op}", contract.input, known))
+    return await _perform(work, Arguments(f"files {op}", contract.input, known))
 
 
 files = Effect(
@@ -108,11 +108,11 @@ files = Effect(
 )
 
 
-async def _done(work: Callable[[Arguments], dict[str, Any]], given: Arguments) -> Outcome:
-    return Outcome(await perform_in_thread(given.effect, functools.partial(_told, work, given), Outcome))
+async def _perform(work: Callable[[Arguments], dict[str, Any]], given: Arguments) -> Outcome:
+    return Outcome(await perform_in_thread(given.effect, functools.partial(_do, work, given), Outcome))
 
 
-def _told(work: Callable[[Arguments], dict[str, Any]], given: Arguments) -> dict[str, Any]:
+def _do(work: Callable[[Arguments], dict[str, Any]], given: Arguments) -> dict[str, Any]:
     """Do it; a refusal of the system is a failure, and each that comes this far means that the file is as it was."""
     try:
         return work(given)

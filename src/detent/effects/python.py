@@ -42,7 +42,7 @@ KNOWN = f"function args {sandbox.KNOWN}"
 @effect("python", kind="irreversible", timeout_s=TIMEOUT_S, is_lenient=True, facts=python_facts)
 async def python(contract: Contract) -> Outcome:
     """Call a Python function."""
-    name, positional, named = _given(contract.input)
+    name, positional, named = _parse_call(contract.input)
     wish = sandbox.read_wish(Arguments("python", contract.input, KNOWN)) if len(contract.input) > 2 else sandbox.NO_WISH
     if (wish.level or sandbox.demanded()) not in ("", "off"):
         _parts(name)
@@ -73,7 +73,7 @@ def _late(contract: Contract, name: str, result: Any) -> Outcome:
     return _outcome(contract, name, result)
 
 
-def _given(input: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
+def _parse_call(input: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
     """The function's name, and its arguments by place or by name."""
     name, args = input.get("function"), input.get("args")
     if type(name) is str and type(args) is dict and len(input) == 2:
@@ -84,7 +84,7 @@ def _given(input: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
         return name, [], args
     if isinstance(args, list):
         return name, args, {}
-    raise given.mistyped("args", args, "a mapping of keyword arguments or a list of positional ones")
+    raise given.refuse_type("args", args, "a mapping of keyword arguments or a list of positional ones")
 
 
 def _find(name: str) -> Callable[..., Any]:

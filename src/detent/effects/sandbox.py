@@ -113,10 +113,10 @@ def _declared(given: Arguments, paths: object) -> tuple[tuple[str, ...], tuple[s
     named = {"write": paths} if isinstance(paths, list) else paths
     wanted = "a list of paths, or a mapping with `read` and `write`"
     if not isinstance(named, dict) or not set(named) <= {"read", "write"}:
-        raise given.mistyped("paths", paths, wanted)
+        raise given.refuse_type("paths", paths, wanted)
     for places in named.values():
         if not isinstance(places, list) or not all(isinstance(one, str) and one and "\0" not in one for one in places):
-            raise given.mistyped("paths", places, wanted)
+            raise given.refuse_type("paths", places, wanted)
     return tuple(named.get("read", ())), tuple(named.get("write", ()))
 
 

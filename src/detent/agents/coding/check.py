@@ -17,7 +17,7 @@ import msgspec
 from detent.agents.coding import parser
 from detent.agents.coding.evidence import FAILURES_MAX, IDS_MAX, Checked
 from detent.agents.coding.port import Hear
-from detent.agents.coding.settings import Step
+from detent.agents.coding.settings import CheckStep
 from detent.core.effect_type import EffectFailed
 from detent.effects import containment, process, sandbox
 from detent.effects.containment import ANY, Space
@@ -38,7 +38,7 @@ def environment(report: Path) -> dict[str, str]:
 
 
 async def run_steps(
-    steps: Sequence[Step],
+    steps: Sequence[CheckStep],
     root: str,
     folder: Path,
     key: str,
@@ -61,7 +61,9 @@ async def run_steps(
     return tuple(done)
 
 
-async def _run(step: Step, root: str, folder: Path, key: str, hear: Hear, space: Space, wish: SandboxWish) -> Checked:
+async def _run(
+    step: CheckStep, root: str, folder: Path, key: str, hear: Hear, space: Space, wish: SandboxWish
+) -> Checked:
     report = folder / f"{step.name.replace(' ', '-')}.report"
     report.unlink(missing_ok=True)
     argv = [argument.replace("{report}", str(report)) for argument in step.argv]
@@ -93,11 +95,11 @@ async def _run(step: Step, root: str, folder: Path, key: str, hear: Hear, space:
     if finished.disk:
         return Checked(**facts, exit=-9, seconds=_since(begun), environment=f"it was stopped: {finished.disk}")
     output = f"{finished.stdout}\n{finished.stderr}" if finished.stderr else finished.stdout
-    return _checked(facts, step, finished.exit, _since(begun), output, _text(report), heard.tail)
+    return _judge_step(facts, step, finished.exit, _since(begun), output, _text(report), heard.tail)
 
 
-def _checked(
-    facts: dict[str, Any], step: Step, code: int, seconds: float, output: str, report: str, tail: str
+def _judge_step(
+    facts: dict[str, Any], step: CheckStep, code: int, seconds: float, output: str, report: str, tail: str
 ) -> Checked:
     found = parser.parse(step.parse, report, output)
     failures = found.failures if code != 0 or found.counted else ()
