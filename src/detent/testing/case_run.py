@@ -306,7 +306,7 @@ def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effec
         found = known.get(name)
         made = world.effect(name, kind="pure", answers=tools.get(name) or ({},), timeout_s=60)
         if found is not None:
-            made = replace(made, declared=replace(found.declared, timeout_s=60.0, settle_s=0.0))
+            made = replace(made, declared=replace(found.declared, timeout_s=60.0, settle_s=0.0), facts=found.facts)
         world.effects[name] = judge_answers(made)
 
 

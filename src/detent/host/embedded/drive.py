@@ -24,16 +24,17 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
 from detent.host.embedded.attempt import Attempts
-from detent.host.embedded.claim import Claims, Wish
+from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, seal
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load
 from detent.host.embedded.lock import Lock, holder
-from detent.host.embedded.marker import Marking, check_missing
+from detent.host.embedded.marker import Marking, find_journal
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
 from detent.host.embedded.policy_check import Rulings
+from detent.host.embedded.precaution import Precautions, describe_ground
 from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flush
@@ -43,7 +44,7 @@ T = TypeVar("T")
 LIVE_MAX = 2000
 
 
-class Drive:
+class Drive(Precautions):
     """Every run of one journal, and what each of them has under way."""
 
     attempts: Attempts  # set by the host, whose verbs child runs need
@@ -66,8 +67,7 @@ class Drive:
         guarded: Sequence[Path] = (),
     ) -> None:
         self.home = home
-        # What effects must keep off: the home, and files elsewhere that say what they may do.
-        self.ground = str(home.absolute()), tuple(str(path.absolute()) for path in guarded)
+        self.ground = describe_ground(home, guarded)
         self.outbox = Outbox(self, notify)
         self._rulings = Rulings(policy) if policy is not None else None
         self._lock = lock  # one that is held already; without it the host takes its own
@@ -92,9 +92,8 @@ class Drive:
             if not self._lock.take():
                 self._lock = None
                 raise JournalError(f"process {holder(self.home).pid or '?'} is writing the journal in {self.home}")
-        path = self.home / "journal.db"
         try:
-            check_missing(self.home)
+            path = find_journal(self.home)
             self._written = Journal(path, is_writer=True, sync=self._sync)
             try:
                 self.journal = Journal(path)
@@ -133,9 +132,10 @@ class Drive:
         self.timers.close()
         if self._is_reader_ours:
             self.reader.close()
+        grace_s = self._grace_s if grace_s is None else grace_s
         try:
-            await self.attempts.close(self._grace_s if grace_s is None else grace_s)
-            await self.outbox.close(self._grace_s if grace_s is None else grace_s)
+            await self.attempts.close(grace_s)
+            await self.outbox.close(grace_s)
             await self.tasks.__aexit__(None, None, None)
         finally:
             await self._writer.close()
@@ -250,23 +250,6 @@ class Drive:
         taken = self.claims.take(deeds.batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
         todo.extend(taken.events)
         return taken.may_go_on
-
-    def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
-        effect = self.effect(live, contract.effect)
-        facts = partial(self.facts, live)
-        wanted = "" if self._rulings is None else self._rulings.on_repeat(run, live.machine, contract, facts)
-        return Wish(wanted, "" if effect is None else effect.advice)
-
-    def least_sandbox(self, live: LoadedRun, contract: Contract) -> str:
-        """The weakest sandbox that the policy allows a call."""
-        if self._rulings is None:
-            return ""
-        return self._rulings.least_sandbox(live.run, live.machine, contract, partial(self.facts, live))
-
-    def facts(self, live: LoadedRun, contract: Contract) -> Mapping[str, Any]:
-        """What can be found out about a call before it is made, for the policy."""
-        effect = self.effect(live, contract.effect)
-        return {} if effect is None or effect.facts is None else effect.facts(contract.input)
 
     def _hand_over(self, live: LoadedRun, batch: Batch, deeds: "_Deeds") -> None:
         run, done = live.run, deeds.done
@@ -453,8 +436,7 @@ class _Deeds:
 
     def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run = live.run
-        self.machine = live.machine  # a later migration may change it before this is on disk
+        self.run, self.machine = live.run, live.machine  # a migration may change it before this is on disk
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[Contract, ...] = ()
         self.entries: tuple[Entry, ...] = ()
