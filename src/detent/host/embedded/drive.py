@@ -66,8 +66,7 @@ class Drive(Precautions):
         reader: JournalReader | None = None,
         guarded: Sequence[Path] = (),
     ) -> None:
-        self.home = home
-        self.ground = describe_ground(home, guarded)
+        self.home, self.ground = home, describe_ground(home, guarded)
         self.outbox = Outbox(self, notify)
         self._rulings = Rulings(policy) if policy is not None else None
         self._lock = lock  # one that is held already; without it the host takes its own
@@ -143,9 +142,8 @@ class Drive(Precautions):
     def let_go(self) -> None:
         """Close the files and let others write."""
         self.reader.memory, self.reader.tail.is_fed = None, False
-        self._marking.close()
-        self.journal.close()
-        self._written.close()
+        for part in (self._marking, self.journal, self._written):
+            part.close()
         if self._lock is not None:
             self._lock.free()
 
