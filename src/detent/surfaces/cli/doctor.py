@@ -60,7 +60,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
         *_agents(),
         *_servers(),
         *_policy(caller.home),
-        *_sandboxes(),
+        _sandbox(),
         *_permissions(caller.home),
         _lock(caller.home),
         *(_forget(caller.home) if is_forget else ()),
@@ -269,16 +269,15 @@ def _open_to_others(home: Path) -> Iterator[str]:
             )
 
 
-def _sandboxes() -> Iterator[Finding]:
+def _sandbox() -> Finding:
     """What this machine can keep from programs; without the first level the home is open to every step."""
     found = abilities()
     able = [level for level, problem in found.items() if not problem]
-    if able:
-        yield Finding("sandbox", "ok", _("levels that can be had: {levels}", levels=", ".join(able)))
+    said = [_("levels that can be had: {levels}", levels=", ".join(able))] if able else []
     for level, problem in found.items():
         if problem:
-            kind = "risk" if level == "home" else "note"
-            yield Finding("sandbox", kind, _("{level} cannot be had: {problem}", level=level, problem=visible(problem)))
+            said.append(_("{level} cannot be had: {problem}", level=level, problem=visible(problem)))
+    return Finding("sandbox", "risk" if found["home"] else "ok", "; ".join(said))
 
 
 def _lock(home: Path) -> Finding:
