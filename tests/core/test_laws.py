@@ -552,8 +552,8 @@ def test_a_plain_step_takes_the_straight_road() -> None:
     }
     machine = Machine("m", "a", rows, work=work, ends={"done": Status.COMPLETED})
     run = advance(machine, Run(id="r1"), begun(machine))[0]
-    assert straight.taken(machine, run, ContractMoved("a/p/1", "succeed", at=101.0)) is not None
-    assert straight.taken(machine, run, ContractMoved("a/p/1", "fail", at=101.0)) is None
+    assert straight.take_shortcut(machine, run, ContractMoved("a/p/1", "succeed", at=101.0)) is not None
+    assert straight.take_shortcut(machine, run, ContractMoved("a/p/1", "fail", at=101.0)) is None
 
 
 @law

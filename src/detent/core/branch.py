@@ -41,8 +41,8 @@ def begin(draft: WorkingCopy, path: str, work: Work) -> bool:
             raise ExpressionError(f"`each` of `{work.action.id}` must be a list of at most {ITEMS_MAX:,} items")
         items = tuple(found)
         total = len(items)
-    if _needed(work, total) > total:
-        raise Refused(f"`{work.action.id}` needs {_needed(work, total)} branches to succeed and has {total}")
+    if _count_needed(work, total) > total:
+        raise Refused(f"`{work.action.id}` needs {_count_needed(work, total)} branches to succeed and has {total}")
     if not total:
         record(draft, path, work.action.id, {"items": [], "failed": []})
         return True
@@ -51,7 +51,7 @@ def begin(draft: WorkingCopy, path: str, work: Work) -> bool:
     return False
 
 
-def _needed(work: Work, total: int) -> int:
+def _count_needed(work: Work, total: int) -> int:
     """How many branches must end well."""
     join = work.action.join
     if join == "all":
@@ -78,7 +78,7 @@ def _spawn(draft: WorkingCopy, path: str, work: Work) -> None:
     draft.lanes[path] = replace(lane, spawned=upto)
 
 
-def ended(draft: WorkingCopy, path: str, failure: Failure | None) -> None:
+def end(draft: WorkingCopy, path: str, failure: Failure | None) -> None:
     """A lane has come to its end; the state settles, or the branches may join."""
     if not path:
         draft.settled, draft.failure = True, failure
@@ -96,7 +96,7 @@ def _join(draft: WorkingCopy, path: str, parent: Lane) -> None:
     """Look whether enough branches have ended, and go on if so."""
     work = draft.works(path)[parent.position]
     total = _total(parent, work)
-    need = _needed(work, total)
+    need = _count_needed(work, total)
     if work.action.join == "all":
         is_over = parent.done + parent.lost == total
         is_hopeless = parent.lost > work.action.tolerate and (is_over or work.action.fail_fast)
@@ -109,22 +109,22 @@ def _join(draft: WorkingCopy, path: str, parent: Lane) -> None:
     first = f"{path}/{work.action.id}."
     children = [draft.lanes[f"{first}{index}"] for index in range(parent.spawned)]
     if is_hopeless and draft.get("rules") >= 2:
-        draft.lanes[path] = folded(draft, path)
+        draft.lanes[path] = fold_branches(draft, path)
     leave(draft, path + "/")
     if is_hopeless:
         if draft.get("rules") >= 2:
             _keep_results(draft, path, work, children, total, is_failed=True)
-        ended(draft, path, _branch_failure(work, next(c for c in children if c.is_failed)))
+        end(draft, path, _branch_failure(work, next(c for c in children if c.is_failed)))
     else:
         _merge(draft, path, work, children, total)
 
 
-def folded(draft: WorkingCopy, path: str) -> Lane:
+def fold_branches(draft: WorkingCopy, path: str) -> Lane:
     """A lane with its branches inside it, as they stand."""
     lane = draft.lanes[path]
     first = f"{path}/{draft.works(path)[lane.position].action.id}." if lane.spawned else ""
     paths = [f"{first}{index}" for index in range(lane.spawned)]
-    left = tuple(folded(draft, one) for one in paths if one in draft.lanes)
+    left = tuple(fold_branches(draft, one) for one in paths if one in draft.lanes)
     return replace(lane, left=left) if left else lane
 
 
@@ -155,7 +155,7 @@ def _merge(draft: WorkingCopy, path: str, work: Work, children: list[Lane], tota
         for name, value in child.writes.items():
             if name in written and written[name] != value:
                 problem = f"two branches of `{work.action.id}` set `{name}` to different values"
-                return ended(draft, path, Failure("validation_error", problem))
+                return end(draft, path, Failure("validation_error", problem))
             written[name] = value
     for name, value in written.items():
         draft.write(path, name, value)

@@ -72,7 +72,7 @@ def migrate(draft: WorkingCopy, event: Signalled) -> None:
     former, draft.state = draft.state, state
     draft.say("note", subject="migrate", value=f"{draft.run.machine[:12]} → {draft.machine.digest[:12]}")
     place, limits, run = draft.place, draft.machine.limits, draft.run
-    renamed = _renamed(draft, event, former)
+    renamed = _map_actions(draft, event, former)
     draft.lanes = _standing(draft, former, renamed)
     for contract in draft.contracts.values():
         if contract.action in renamed:  # its result is found under the new name; its id stays, for it was asked about
@@ -80,7 +80,7 @@ def migrate(draft: WorkingCopy, event: Signalled) -> None:
     draft.changes.update(
         machine=draft.machine.digest,
         rules=_rules(draft, event.data.get("rules", run.rules)),
-        effects={**run.effects, **_declared(event.data.get("effects"))},
+        effects={**run.effects, **_parse_declared(event.data.get("effects"))},
         variables={**draft.machine.variables, **run.variables},
         local={**place.local, **run.local},
         state_deadline=run.entered_at + place.timeout_s if place.timeout_s else 0.0,
@@ -110,7 +110,7 @@ def _rules(draft: WorkingCopy, wanted: Any) -> int:
     return wanted
 
 
-def _renamed(draft: WorkingCopy, event: Signalled, former: str) -> dict[str, str]:
+def _map_actions(draft: WorkingCopy, event: Signalled, former: str) -> dict[str, str]:
     """Actions that have another name now: those the caller maps, and a state's own when the state is mapped."""
     try:
         renamed = msgspec.convert(event.data.get("actions") or {}, dict[str, str])
@@ -165,7 +165,7 @@ def _position(draft: WorkingCopy, works: tuple[Work, ...], stands: Contract | st
     raise Refused(f"{problem}; map it to one of {there}")
 
 
-def _declared(given: Any) -> dict[str, Declared]:
+def _parse_declared(given: Any) -> dict[str, Declared]:
     try:
         return msgspec.convert(given or {}, dict[str, Declared])
     except msgspec.ValidationError as error:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from detent.core import lane
 from detent.core.attempt import NEVER_RETRIED
-from detent.core.branch import folded, leave
+from detent.core.branch import fold_branches, leave
 from detent.core.budget import EXCEEDED
 from detent.core.chart import Row, flat, ids
 from detent.core.consequence import Consequence
@@ -66,7 +66,7 @@ def take_signal(draft: WorkingCopy, event: Signalled) -> bool:
 def settle(draft: WorkingCopy, failure: Failure) -> None:
     """Break off the work of the state with this failure; the rows decide what follows."""
     if draft.run.rules >= 2 and "" in draft.lanes:
-        _remember(draft, folded(draft, ""), draft.get("is_business_failure"))
+        _remember(draft, fold_branches(draft, ""), draft.get("is_business_failure"))
     leave(draft)
     draft.settled, draft.failure = True, failure
 
@@ -105,7 +105,7 @@ def _settle(draft: WorkingCopy) -> None:
         if later and failure is None:
             _pass(draft, later)
     elif reason is not None:
-        _fail(draft, _named(draft, reason))
+        _fail(draft, _name_passed_over(draft, reason))
     elif 0 < draft.get("state_deadline") <= draft.at:
         draft.changes["state_deadline"] = 0.0
         settle(draft, Failure("timeout.state", f"`{draft.state}` took too long"))
@@ -151,7 +151,7 @@ def _choose(draft: WorkingCopy, failure: Failure | None, raised: str) -> tuple[R
         way = _first(draft, place.onward) if no is None else _after_no(draft, no)
         if way is not None:
             return way, "", None
-        passed = _passed_over(draft) if no is not None else []
+        passed = _list_passed_over(draft) if no is not None else []
         if not passed and (place.signals or (draft.get("state_deadline") and not place.settled)):
             return None, "", None
         broken = [t.event for t in draft.taken[said:] if t.kind == "condition" and t.value is None]
@@ -190,7 +190,7 @@ def _after_no(draft: WorkingCopy, no: Failure) -> Row | None:
     rows = draft.place.settled
     if draft.get("rules") >= 2:
         draft.cause = no
-        _remember(draft, _undone(draft))
+        _remember(draft, _find_undone(draft))
         rows = [way for way in rows if way.when is not None or way.row.even_failed]
     way = _first(draft, rows)
     if way is not None and way.row.only_failed:
@@ -198,7 +198,7 @@ def _after_no(draft: WorkingCopy, no: Failure) -> Row | None:
     return way
 
 
-def _undone(draft: WorkingCopy) -> Lane | None:
+def _find_undone(draft: WorkingCopy) -> Lane | None:
     """The work of a state from the first action that said no, without what succeeded; None: nobody knows which did."""
     results, works = draft.get("results"), draft.place.work
     said = {name: results[name].get("success") for name in ids(works) if isinstance(results.get(name), dict)}
@@ -210,7 +210,7 @@ def _undone(draft: WorkingCopy) -> Lane | None:
     return Lane(position=first, skips=tuple(name for name in said if said[name] is True and name not in again))
 
 
-def _passed_over(draft: WorkingCopy) -> list[str]:
+def _list_passed_over(draft: WorkingCopy) -> list[str]:
     """The rows that only success takes, and that a failure has passed over."""
     if draft.get("rules") < 2:
         return []
@@ -218,9 +218,9 @@ def _passed_over(draft: WorkingCopy) -> list[str]:
     return [f"{draft.state} → {row.target}" for row in rows]
 
 
-def _named(draft: WorkingCopy, failure: Failure) -> Failure:
+def _name_passed_over(draft: WorkingCopy, failure: Failure) -> Failure:
     """The failure that ends the run, with the rows it has passed over."""
-    passed = [] if failure.type in UNNAMED else _passed_over(draft)
+    passed = [] if failure.type in UNNAMED else _list_passed_over(draft)
     return replace(failure, data={**failure.data, "passed_over": passed}) if passed else failure
 
 

@@ -17,7 +17,7 @@ from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
 
 
-def taken(machine: Machine, run: Run, event: ContractMoved) -> WorkingCopy | None:
+def take_shortcut(machine: Machine, run: Run, event: ContractMoved) -> WorkingCopy | None:
     """The run moved on by that event; None when the straight road does not lead there."""
     if event.trigger != "succeed" or not run.state or not _is_open(run, event):
         return None

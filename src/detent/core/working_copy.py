@@ -131,7 +131,7 @@ class WorkingCopy:
             "result": self.get("results"),
             "attempt": self.get("failures").get(self.state, 0),
             "approval": self.get("answers"),
-            "event": None if event is None else told(event),
+            "event": None if event is None else describe_signal(event),
             "error": None if error is None else {**error.data, "type": error.type, "message": error.message},
             "run": {
                 "id": run.id,
@@ -163,9 +163,9 @@ class WorkingCopy:
         try:
             value = bool(condition.evaluate(scope))
         except ExpressionError as error:
-            self.say("condition", subject=condition.source, event=str(error), values=condition.seen(scope))
+            self.say("condition", subject=condition.source, event=str(error), values=condition.list_values(scope))
             return False
-        self.say("condition", subject=condition.source, value=value, values=condition.seen(scope))
+        self.say("condition", subject=condition.source, value=value, values=condition.list_values(scope))
         return value
 
     def write(self, path: str, name: str, value: Any) -> None:
@@ -191,11 +191,11 @@ class WorkingCopy:
                 self.asking[contract.id] = None
         return moved
 
-    def frozen(self) -> tuple[Run, tuple[Command, ...], tuple[Consequence, ...]]:
+    def freeze(self) -> tuple[Run, tuple[Command, ...], tuple[Consequence, ...]]:
         """The run after the event, what to do, and what happened."""
         old = self.run
         if self.event_id:
-            self.changes["recent"] = remembered(old.recent, self.event_id)
+            self.changes["recent"] = remember(old.recent, self.event_id)
         run = replace(
             old,
             seq=old.seq + 1,
@@ -225,11 +225,11 @@ class WorkingCopy:
         return tuple(commands)
 
 
-def told(signal: Signalled) -> dict[str, Any]:
+def describe_signal(signal: Signalled) -> dict[str, Any]:
     """A signal as expressions see it."""
     return {"name": signal.name, "id": signal.id, "data": signal.data, "by": signal.by}
 
 
-def remembered(recent: tuple[str, ...], event_id: str) -> tuple[str, ...]:
+def remember(recent: tuple[str, ...], event_id: str) -> tuple[str, ...]:
     """The latest event ids, with one more."""
     return (*recent[1 - RECENT_MAX :], event_id)

@@ -11,10 +11,10 @@ from detent.core.chart import flat
 from detent.core.effect_type import Declared, Effect
 from detent.core.expression import names
 from detent.core.machine import Action, Machine
-from detent.define.irreversible import declared, is_irreversible
+from detent.define.irreversible import find_declared, is_irreversible
 
 if TYPE_CHECKING:
-    from detent.define.plan import Plan
+    from detent.define.plan import MachinePlan
 
 SAME = ("attempt", "variables")  # what an expression can read that is the same in every run, unless something sets it
 ADVICE = 'if it recurs, name what differs, such as `key: "{{ context.date }}"`; or say `on_repeat`'
@@ -32,7 +32,7 @@ def constant_calls(machine: Machine, effects: Mapping[str, Effect]) -> Iterator[
     for action in actions:
         if action.on_repeat or action.repeat or action.effect == "child" or not is_irreversible(action, effects):
             continue
-        known = declared(action, effects) or Declared()
+        known = find_declared(action, effects) or Declared()
         is_lenient = known.is_lenient and not (action.kind or action.key or action.ask)
         if is_lenient or (action.scope or known.scope) != "global":
             continue  # its key is for its own run
@@ -42,7 +42,7 @@ def constant_calls(machine: Machine, effects: Mapping[str, Effect]) -> Iterator[
             yield action
 
 
-def advise(plan: "Plan", machine: Machine, effects: Mapping[str, Effect]) -> None:
+def advise(plan: "MachinePlan", machine: Machine, effects: Mapping[str, Effect]) -> None:
     """Say where a file has such a call."""
     for action in constant_calls(machine, effects):
         plan.page.advise(plan.actions.get(action.id, plan.path), describe(action), ADVICE)

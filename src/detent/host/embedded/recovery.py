@@ -42,7 +42,7 @@ def take_up(host: RecoveringHost, run_id: str) -> tuple[str, ...]:
         left = [one.run_id for one in kin if not one.has_ended]
         apart = [(one.run_id, one.parent, one.has_ended) for one in kin if one.parent]
     else:
-        left, apart = host.journal.unattended(), children(host.journal)
+        left, apart = host.journal.list_unattended(), children(host.journal)
     taken_up = []
     for one in left:
         try:
