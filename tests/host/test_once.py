@@ -155,6 +155,7 @@ async def test_a_failure_the_tool_reported_frees_the_key(tmp_path: Path) -> None
         ValueError("the answer cannot be parsed"),
         KeyError("id"),
         SystemExit(1),
+        GeneratorExit(),
     ],
     ids=repr,
 )

@@ -240,9 +240,11 @@ class Attempts:
             if self._may_begin:  # a host that closes does not wait for what cannot be stopped
                 self.doubts.linger(live, contract, secrets, error)
             return _judge_cut_off(contract, limit, clock.now())
-        except (KeyboardInterrupt, GeneratorExit):
-            raise  # the user's, or the loop's own end
+        except KeyboardInterrupt:
+            raise  # the user's
         except BaseException as error:  # effects may fail in any way; the machine decides what that means
+            if isinstance(error, GeneratorExit) and limit.is_abandoned:
+                raise  # the loop's own end
             if contract.effect == "child" and isinstance(error, JournalError):
                 raise  # not the child's failure but ours; `recover` starts it again
             return judge_exception(contract, error, clock.now())

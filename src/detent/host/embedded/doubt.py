@@ -137,7 +137,7 @@ class DoubtRegister:
             if contract is None or contract.status is not Status.RUNNING:
                 return
             effect = effect or self._host.effect(live, contract.effect)
-            lands_until = settle_time(contract, clock.now())
+            lands_until = settle_time(live.run, contract, clock.now())
             if lands_until - clock.now() <= ASK_WITHIN_S:
                 await clock.sleep_until(lands_until)
                 lands_until = 0.0
@@ -218,9 +218,11 @@ class DoubtRegister:
             if limit.is_from_outside:
                 raise
             return None
-        except (KeyboardInterrupt, GeneratorExit):
+        except KeyboardInterrupt:
             raise
-        except BaseException:  # noqa: BLE001
+        except BaseException as error:
+            if isinstance(error, GeneratorExit) and limit.is_abandoned:
+                raise
             return None  # a probe that breaks cannot tell
         finally:
             limit.cancel()

@@ -111,6 +111,7 @@ def validate(caller: Caller, file: str) -> int:
                 "effects": sorted(definition.effects),
                 "source": definition.source,
                 "warnings": [str(warning) for warning in definition.warnings],
+                "advice": list(definition.advice),
                 "proof": _proof(definition.proof),
                 "error": None,
             }
@@ -118,6 +119,8 @@ def validate(caller: Caller, file: str) -> int:
     else:
         for warning in definition.warnings:
             caller.note(visible(near(str(warning))), "yellow")
+        for advice in definition.advice:
+            caller.note(visible(near(advice)))
         count = len(machine.states)
         caller.say(_("ok: machine `{name}`, {count} states", name=visible(machine.name), count=count), "green")
         _say_proof(caller, definition.proof)
