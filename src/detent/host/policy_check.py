@@ -21,6 +21,13 @@ from detent.core.status import Status
 OWN = ("ask", "wait")  # what the engine does itself; a question of its own is only for people
 
 
+def call_of(run: Run, machine: Machine, contract: Contract) -> Call:
+    """The call of a contract as rules see it, with the facts of its run at this moment."""
+    about = {"id": run.id, "machine": machine.name, "state": run.state, "by": run.by, "session": run.session}
+    cost = float(run.usage.get("cost_usd", 0.0)) if run.usage else 0.0
+    return Call(contract.effect, contract.input, contract.kind, machine.name, run.by, cost, about)
+
+
 class Rulings:
     """Asks one policy about every contract before it acts."""
 
@@ -45,10 +52,7 @@ class Rulings:
         return "" if verdict is None else verdict.on_repeat
 
     def _verdict(self, run: Run, machine: Machine, contract: Contract) -> Verdict | None:
-        about = {"id": run.id, "machine": machine.name, "state": run.state, "by": run.by, "session": run.session}
-        cost = float(run.usage.get("cost_usd", 0.0)) if run.usage else 0.0
-        call = Call(contract.effect, contract.input, contract.kind, machine.name, run.by, cost, about)
-        return self.policy.decide(call)
+        return self.policy.decide(call_of(run, machine, contract))
 
     def _on_deed(self, run: Run, machine: Machine, contract: Contract) -> Event | None:
         verdict = self._verdict(run, machine, contract)
