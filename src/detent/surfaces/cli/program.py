@@ -38,6 +38,8 @@ COMMANDS = {
     "log": "reading",
     "list": "reading",
     "watch": "reading",
+    "audit": "audit",
+    "policy": "policy",
     "serve": "serving",
     "schema": "beginning",
     "mcp": "protocol",

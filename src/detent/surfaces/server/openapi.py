@@ -35,6 +35,7 @@ MEDIA = {
     "stream": "text/event-stream",
     "svg": "image/svg+xml",
     "lines": "application/x-ndjson",
+    "csv": "text/csv",
 }
 
 
