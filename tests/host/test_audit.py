@@ -10,8 +10,24 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detent.core import Action, Branch, EffectFailed, Machine, Outcome, Question, Retry, Run, Status
+from detent.core import (
+    Action,
+    Branch,
+    ContractMoved,
+    Declared,
+    EffectFailed,
+    Machine,
+    Outcome,
+    Question,
+    Retry,
+    Run,
+    Signalled,
+    Started,
+    Status,
+    advance,
+)
 from detent.core.effect_type import Kind
+from detent.core.history import Entry
 from detent.core.policy import Call, Policy, Rule
 from detent.define.document import read_document
 from detent.define.policy import compile_policy
@@ -19,7 +35,7 @@ from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
 from detent.host.port import Reader
 from detent.kit.audit.backtest import Period, find_unknown, past_calls, run_backtest
-from detent.kit.audit.decision import Decision
+from detent.kit.audit.decision import Decision, DecisionFold
 from detent.kit.audit.past_call import PastCall
 from detent.kit.audit.suggestion import SuggestReport, suggest_rules
 from detent.kit.audit.trail import AuditFilter, read_decisions
@@ -292,3 +308,19 @@ def test_what_the_journal_does_not_have_is_said_by_rule() -> None:
 
 def decisions(reader: Reader) -> list[Decision]:
     return list(read_decisions(reader, AuditFilter()))
+
+
+def test_a_refused_attempt_is_a_decision_and_names_what_vouches_for_it() -> None:
+    machine = one(Action("pay", "pay", {"amount": 1}, ask=Question("Pay?")))
+    run, _, taken = advance(machine, Run(id="r"), Started(machine.digest, effects={"pay": Declared()}, at=1.0))
+    fold = DecisionFold("r", lambda _: "story")
+    assert list(fold.take(Entry(1, Started(machine.digest, at=1.0), taken, run))) == []
+    data = {"contract_id": run.waiting[0].id, "verb": "answer", "why": "`eve` may not answer"}
+    (tried,) = fold.take(Entry(2, Signalled("@attempt", data, "eve", 2.0), (), run))
+    assert (tried.decision, tried.answer, tried.by, tried.outcome) == ("attempt", "answer", "eve", "refused")
+    assert (tried.arguments, tried.reason, tried.question) == ({"amount": 1}, "`eve` may not answer", "Pay?")
+    said = {"approved": True, "by": "ann", "known_by": "token"}
+    event = ContractMoved(run.waiting[0].id, "resume", said, actor="human", at=3.0)
+    after, _, taken = advance(machine, run, event)
+    list(fold.take(Entry(3, event, taken, after)))
+    assert [(made.by, made.known_by, made.outcome) for made in fold.close()] == [("ann", "token", "not_yet")]

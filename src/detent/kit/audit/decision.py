@@ -21,12 +21,19 @@ from detent.core.status import Status
 from detent.core.value import digest
 
 DecisionKind = Literal[
-    "answer", "policy", "settle", "repeat", "evidence", "expiry", "retry", "cancel", "fork", "migrate", "attempt"
-]
+    "answer", "policy", "settle", "repeat", "evidence", "expiry", "retry", "cancel", "fork", "migrate", "attempt",
+    "people",
+]  # fmt: skip
 DecisionOutcome = Literal["done", "failed", "refused", "cancelled", "reused", "doubt", "not_yet"]
 CLAIMED = "claimed"  # a name that nobody has checked
 WITNESSES = ("evidence", "probe")  # what answers a doubt by itself
 OWN_HANDS = ("parent",)  # who moves a run because another run was moved; that one has the decision
+ATTEMPT = "@attempt"  # somebody tried to answer who may not
+PEOPLE_RUN = "detent_people"  # the run that keeps who may do what, and its events
+PEOPLE_EVENTS: dict[str, tuple[DecisionKind, DecisionOutcome]] = {
+    "CHANGED": ("people", "done"),
+    "ATTEMPTED": ("attempt", "refused"),
+}
 VERBS: dict[str, DecisionKind] = {CANCEL: "cancel", RETRY: "retry", MIGRATE: "migrate"}
 ENDED: dict[Status, DecisionOutcome] = {
     Status.COMPLETED: "done",
@@ -58,6 +65,7 @@ class Decision(msgspec.Struct, frozen=True):
     answer: str  # approve, reject, edit, fill, use · allow, ask, deny · happened, not_happened, give_up · the verb
     by: str
     known_by: str  # how it is known that it was them: claimed, … ; for what is no person, what it is
+    spoken_by: str = ""  # who said it in that name, where that is somebody else
     channel: str = ""
     question: str = ""
     arguments: dict[str, Any] | None = None  # of the call as it was shown
@@ -91,6 +99,9 @@ class DecisionFold:
         """Take the next entry; gives the decisions whose outcome is known now."""
         yield from self._hear_evidence(entry)
         for made in self._decide(entry):
+            if made.outcome_at:
+                yield made
+                continue
             (self._open.setdefault(made.contract_id, []) if made.contract_id else self._of_run).append(made)
         for taken in entry.taken:
             if taken.kind == "contract" and taken.target == Status.WAITING:
@@ -130,15 +141,30 @@ class DecisionFold:
             yield self._about(entry, contract, "expiry", "expire", "timer", "timer")
 
     def _signalled(self, entry: Entry, event: Signalled) -> Decision | None:
+        if self.run_id == PEOPLE_RUN and event.name in PEOPLE_EVENTS:
+            kind, outcome = PEOPLE_EVENTS[event.name]
+            reason = "; ".join(str(event.data[key]) for key in ("change", "why") if event.data.get(key))
+            made = self._about_run(entry, kind, event.by, reason, event)
+            return replace(made, outcome=outcome, outcome_at=event.at)
         if event.name in VERBS:
             if event.by in OWN_HANDS:
                 return None
             reason = str(event.data.get("reason", "") or event.data.get("machine", ""))
             return self._about_run(entry, VERBS[event.name], event.by, reason, event)
         contract = self._find(entry, str(event.data.get("contract_id", "")))
+        if event.name == ATTEMPT:
+            return self._attempted(entry, event, contract)
         if event.name == RULED and contract is not None:
             return self._ruled(entry, contract, event.data.get(POLICY), event.by)
         return None
+
+    def _attempted(self, entry: Entry, event: Signalled, contract: Contract | None) -> Decision:
+        """Somebody tried what they may not: it was refused, and changed nothing."""
+        verb, known = str(event.data.get("verb", "")), read_identity(event)
+        tried = contract or Contract(str(event.data.get("contract_id", "")), "", "")
+        made = self._about(entry, tried, "attempt", verb, event.by, known, reason=str(event.data.get("why", "")))
+        made = replace(made, arguments=made.arguments if contract else None, spoken_by=getattr(event, "spoken_by", ""))
+        return replace(made, outcome="refused", outcome_at=event.at)
 
     def _moved(self, entry: Entry, event: ContractMoved, contract: Contract) -> Decision | None:
         if event.actor == POLICY and event.trigger in ("suspend", "reject"):
@@ -167,11 +193,12 @@ class DecisionFold:
         else:
             known = read_identity(event)
         is_edited = said.args is not None and said.args != contract.input and said.approved is True
-        agreed = len(contract.answers) - contract.answered + 1
+        agreed = 1 + sum(bool(_vouched(one)) or not _vouched(said) for one in contract.answers[contract.answered :])
         is_count = question.quorum > 1 and said.approved is True and not is_edited
         return self._about(
             entry, contract, kind, word_of(said, question, is_edited), said.by, known,
             channel=said.channel,
+            spoken_by=getattr(said, "spoken_by", ""),
             quorum=f"{agreed} of {question.quorum}" if is_count else "",
             edits=list(list_edits(contract.input, said.args or {})) if is_edited else [],
             given=said.data if said.data is not None else said.result,
@@ -215,6 +242,7 @@ class DecisionFold:
         return Decision(
             at=event.at, run_id=self.run_id, seq=entry.seq, workflow=self._name(entry), contract_id="",
             effect="", effect_kind="", decision=kind, answer=kind, by=by, known_by=read_identity(event), reason=reason,
+            spoken_by=getattr(event, "spoken_by", ""),
         )  # fmt: skip
 
     def _name(self, entry: Entry) -> str:
@@ -276,6 +304,11 @@ def read_identity(event: ContractMoved | Signalled | Started) -> str:
     if not known and type(event) is ContractMoved and isinstance(event.result, dict):
         known = event.result.get("known_by", "")
     return known if isinstance(known, str) and known else CLAIMED
+
+
+def _vouched(said: Answer) -> str:
+    """What vouches for the name of an answer; beside one that is vouched for, only such count for a quorum."""
+    return str(getattr(said, "known_by", ""))
 
 
 def word_of(said: Answer, question: Question, is_edited: bool) -> str:

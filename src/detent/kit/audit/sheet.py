@@ -16,8 +16,8 @@ from detent.kit.text import as_json, visible
 
 COLUMNS = (
     "time", "run", "seq", "workflow", "contract", "effect", "effect_kind", "decision", "answer", "by", "known_by",
-    "channel", "question", "arguments", "call_hash", "approvers", "quorum", "edits", "given", "reason", "rule",
-    "policy", "outcome", "outcome_time",
+    "spoken_by", "channel", "question", "arguments", "call_hash", "approvers", "quorum", "edits", "given", "reason",
+    "rule", "policy", "outcome", "outcome_time",
 )  # fmt: skip
 FORMULA = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # also the wide forms, which some spreadsheets take for them
 CELL_MAX = 32_000  # characters; spreadsheets cut what is longer without a word
@@ -48,7 +48,8 @@ def cells_of(one: Decision) -> list[str]:
     """The cells of a row, in the order of the columns."""
     return [
         stamp(one.at), one.run_id, str(one.seq), visible(one.workflow), visible(one.contract_id), visible(one.effect),
-        one.effect_kind, one.decision, one.answer, visible(one.by), visible(one.known_by), visible(one.channel),
+        one.effect_kind, one.decision, one.answer, visible(one.by), visible(one.known_by), visible(one.spoken_by),
+        visible(one.channel),
         visible(one.question), "" if one.arguments is None else as_json(one.arguments), one.call_hash,
         visible(", ".join(one.approvers)), one.quorum,
         as_json(msgspec.to_builtins(one.edits)) if one.edits else "", "" if one.given is None else as_json(one.given),

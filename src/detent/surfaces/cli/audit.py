@@ -74,11 +74,12 @@ def _tell(caller: Caller, found: Iterator[Decision]) -> None:
 
 def _row(one: Decision) -> list[str]:
     """A decision in one line: what was shown in brief, and everything else with --csv or --json."""
+    who = f"{visible(one.spoken_by)} for {visible(one.by)}" if one.spoken_by else visible(one.by)
     known = "" if one.known_by in (one.by, "policy") else f" ({visible(one.known_by)})"
     why = f"“{brief(one.reason, 40)}”" if one.reason else ""
     answer = " ".join(part for part in (one.answer, one.quorum, why) if part)
     call = f"{visible(one.effect)} {brief(one.arguments, 60)}" if one.effect else ""
-    return [clock(one.at), one.run_id, f"{visible(one.by) or '?'}{known}", answer, call, _outcome_word(one.outcome)]
+    return [clock(one.at), one.run_id, f"{who or '?'}{known}", answer, call, _outcome_word(one.outcome)]
 
 
 def _outcome_word(outcome: str) -> str:
