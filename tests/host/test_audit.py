@@ -34,8 +34,8 @@ from detent.define.policy import compile_policy
 from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
 from detent.host.port import Reader
-from detent.kit.audit.backtest import Period, find_unknown, past_calls, run_backtest
-from detent.kit.audit.decision import Decision, DecisionFold
+from detent.kit.audit.backtest import KNOWN_KEYS, Period, find_unknown, past_calls, run_backtest
+from detent.kit.audit.decision import AuditDecision, DecisionFold
 from detent.kit.audit.past_call import PastCall
 from detent.kit.audit.suggestion import SuggestReport, suggest_rules
 from detent.kit.audit.trail import AuditFilter, read_decisions
@@ -43,6 +43,7 @@ from detent.testing import World
 from detent.testing.conformance import HandClock, one
 
 OPS: dict[str, tuple[str, ...]] = {"ops": ("ann", "bob")}
+FOUND_OUT = {"sandbox", "programs", "paths", "hosts"}  # keys for what only the process that makes a call can know
 RULES = (
     Rule("huge", "deny", tools=("pay",), when="args.amount > 7"),
     Rule("dear", "deny", tools=("look",), cost_over=0.5),
@@ -116,7 +117,7 @@ async def journal(home: Path, policy: Policy, stories: list[tuple[Machine, list[
                 run = await host.settled((await say(host, run, word, clock)).id)
 
 
-async def read(home: Path, policy: Policy) -> tuple[list[PastCall], list[Decision], SuggestReport]:
+async def read(home: Path, policy: Policy) -> tuple[list[PastCall], list[AuditDecision], SuggestReport]:
     async with EmbeddedHost(home, {}, sync="off") as host:
         damaged: list[str] = []
         calls = list(past_calls(host.reader, policy, Period(), damaged))
@@ -304,9 +305,10 @@ def test_what_the_journal_does_not_have_is_said_by_rule() -> None:
         rules=(Rule("known", "deny", when="args.a == cost"), Rule("new", "deny", when="program.path == '/bin/rm'"))
     )
     assert [(one.rule, one.reads) for one in find_unknown(law)] == [("new", ["program"])]
+    assert {field for field in Rule.__struct_fields__ if field not in KNOWN_KEYS} <= FOUND_OUT, "say what it needs"
 
 
-def decisions(reader: Reader) -> list[Decision]:
+def decisions(reader: Reader) -> list[AuditDecision]:
     return list(read_decisions(reader, AuditFilter()))
 
 

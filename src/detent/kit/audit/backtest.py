@@ -20,7 +20,10 @@ from detent.kit.audit.trail import list_runs
 
 LISTED_MAX = 100
 KNOWN = frozenset({"args", "tool", "kind", "workflow", "initiator", "cost", "run"})  # what the journal has of a call
-NO_RULE = ""  # calls that no rule and no default has a word about
+KNOWN_KEYS = frozenset(
+    {"name", "decision", "tools", "workflows", "initiators", "kinds", "when", "cost_over", "approvers", "quorum",
+     "separate", "expires_s", "message", "is_for_named", "on_repeat"}
+)  # fmt: skip
 
 
 class RuleCount(msgspec.Struct, frozen=True):
@@ -131,7 +134,7 @@ class Backtest:
             self.policy.digest,
             self._count, runs, _by_decision(self._was), _by_decision(self._now),
             _rule_counts(self._old), _rule_counts(self._new),
-            _listed(self._dangerous), self._dangers, _listed(self._changes), self._changed,
+            _list_changes(self._dangerous), self._dangers, _list_changes(self._changes), self._changed,
             find_unknown(self.policy), damaged,
         )  # fmt: skip
 
@@ -172,7 +175,7 @@ def find_unknown(policy: Policy) -> list[Unknowable]:
     """The rules that read what the journal does not have, with what that is."""
     found = []
     for rule in policy.rules:
-        reads = sorted(root for root in _roots(rule) if root not in KNOWN)
+        reads = [*sorted(_roots(rule) - KNOWN), *_strange_keys(rule)]
         if reads:
             found.append(Unknowable(rule.name, reads))
     return found
@@ -180,6 +183,13 @@ def find_unknown(policy: Policy) -> list[Unknowable]:
 
 def _roots(rule: Rule) -> set[str]:
     return {read.partition(".")[0] for read in names(rule.when)} if rule.when else set()
+
+
+def _strange_keys(rule: Rule) -> list[str]:
+    """The keys of a rule that are for facts which only the process that makes a call can find out."""
+    bare = Rule(rule.name, rule.decision)
+    names = [name for name in rule.__struct_fields__ if name not in KNOWN_KEYS]
+    return [name for name in names if getattr(rule, name) != getattr(bare, name)]
 
 
 def _by_decision(counts: Counter[str]) -> dict[str, int]:
@@ -193,7 +203,7 @@ def _rule_counts(counts: dict[str, Counter[str]]) -> list[RuleCount]:
     ]
 
 
-def _listed(kept: list[tuple[float, int, PastCall]]) -> list[BacktestChange]:
+def _list_changes(kept: list[tuple[float, int, PastCall]]) -> list[BacktestChange]:
     """Newest first."""
     return [
         BacktestChange(

@@ -51,7 +51,7 @@ class Edit(msgspec.Struct, frozen=True):
     now: Any
 
 
-class Decision(msgspec.Struct, frozen=True):
+class AuditDecision(msgspec.Struct, frozen=True):
     """One decision: about which call, by whom, and what came of it."""
 
     at: float
@@ -91,11 +91,13 @@ class DecisionFold:
         self._find_name = find_name  # a machine's name by its digest
         self._before = Run(id=run_id)
         self._askers: dict[str, str] = {}  # who has put the question of a waiting contract
-        self._open: dict[str, list[Decision]] = {}  # by contract: decisions about what has not ended
-        self._of_run: list[Decision] = []
-        self._doubts: dict[str, tuple[Contract, list[Decision]]] = {}  # of contracts that ended with nobody knowing
+        self._open: dict[str, list[AuditDecision]] = {}  # by contract: decisions about what has not ended
+        self._of_run: list[AuditDecision] = []
+        self._doubts: dict[
+            str, tuple[Contract, list[AuditDecision]]
+        ] = {}  # of contracts that ended with nobody knowing
 
-    def take(self, entry: Entry) -> Iterator[Decision]:
+    def take(self, entry: Entry) -> Iterator[AuditDecision]:
         """Take the next entry; gives the decisions whose outcome is known now."""
         yield from self._hear_evidence(entry)
         for made in self._decide(entry):
@@ -114,7 +116,7 @@ class DecisionFold:
             self._of_run.clear()
         self._before = entry.run
 
-    def close(self) -> Iterator[Decision]:
+    def close(self) -> Iterator[AuditDecision]:
         """There are no more entries: the decisions of which nothing has come yet."""
         for contract_id, decisions in self._open.items():
             contract = self._before.contract(contract_id)
@@ -125,22 +127,22 @@ class DecisionFold:
             yield from decisions
         yield from self._of_run
 
-    def _decide(self, entry: Entry) -> Iterator[Decision]:
+    def _decide(self, entry: Entry) -> Iterator[AuditDecision]:
         event, made = entry.event, None
         if type(event) is ContractMoved:
             contract = self._find(entry, event.contract_id)
-            made = None if contract is None else self._moved(entry, event, contract)
+            made = None if contract is None else self._judge_move(entry, event, contract)
         elif type(event) is Signalled:
-            made = self._signalled(entry, event)
+            made = self._judge_signal(entry, event)
         elif type(event) is Started and event.fork is not None:
             source = f"{event.fork.get('run_id', '')}@{event.fork.get('seq', '')}"
             made = self._about_run(entry, "fork", event.by, source, event)
         if made is not None:
             yield made
-        for contract in self._expired(entry):
+        for contract in self._find_expired(entry):
             yield self._about(entry, contract, "expiry", "expire", "timer", "timer")
 
-    def _signalled(self, entry: Entry, event: Signalled) -> Decision | None:
+    def _judge_signal(self, entry: Entry, event: Signalled) -> AuditDecision | None:
         if self.run_id == PEOPLE_RUN and event.name in PEOPLE_EVENTS:
             kind, outcome = PEOPLE_EVENTS[event.name]
             reason = "; ".join(str(event.data[key]) for key in ("change", "why") if event.data.get(key))
@@ -153,12 +155,12 @@ class DecisionFold:
             return self._about_run(entry, VERBS[event.name], event.by, reason, event)
         contract = self._find(entry, str(event.data.get("contract_id", "")))
         if event.name == ATTEMPT:
-            return self._attempted(entry, event, contract)
+            return self._describe_attempt(entry, event, contract)
         if event.name == RULED and contract is not None:
-            return self._ruled(entry, contract, event.data.get(POLICY), event.by)
+            return self._describe_rule(entry, contract, event.data.get(POLICY), event.by)
         return None
 
-    def _attempted(self, entry: Entry, event: Signalled, contract: Contract | None) -> Decision:
+    def _describe_attempt(self, entry: Entry, event: Signalled, contract: Contract | None) -> AuditDecision:
         """Somebody tried what they may not: it was refused, and changed nothing."""
         verb, known = str(event.data.get("verb", "")), read_identity(event)
         tried = contract or Contract(str(event.data.get("contract_id", "")), "", "")
@@ -166,10 +168,10 @@ class DecisionFold:
         made = replace(made, arguments=made.arguments if contract else None, spoken_by=getattr(event, "spoken_by", ""))
         return replace(made, outcome="refused", outcome_at=event.at)
 
-    def _moved(self, entry: Entry, event: ContractMoved, contract: Contract) -> Decision | None:
+    def _judge_move(self, entry: Entry, event: ContractMoved, contract: Contract) -> AuditDecision | None:
         if event.actor == POLICY and event.trigger in ("suspend", "reject"):
             said = (event.question.data if event.question else event.error.data if event.error else {}).get(POLICY)
-            return self._ruled(entry, contract, said, POLICY)
+            return self._describe_rule(entry, contract, said, POLICY)
         if event.trigger == "reject" and event.actor == JOURNAL:
             reason = event.error.message if event.error else ""
             return self._about(entry, contract, "repeat", "reject", JOURNAL, JOURNAL, reason=reason)
@@ -178,12 +180,12 @@ class DecisionFold:
             return None
         said = answer_of(event.result)
         if event.actor == POLICY:
-            return self._ruled(entry, contract, said.data, POLICY)
-        return self._answered(entry, event, contract, question, said)
+            return self._describe_rule(entry, contract, said.data, POLICY)
+        return self._describe_answer(entry, event, contract, question, said)
 
-    def _answered(
+    def _describe_answer(
         self, entry: Entry, event: ContractMoved, contract: Contract, question: Question, said: Answer
-    ) -> Decision:
+    ) -> AuditDecision:
         is_doubt = question.reason == "outcome_unknown"
         kind: DecisionKind = "settle" if is_doubt else "repeat" if question.earlier else "answer"
         if event.actor in WITNESSES:
@@ -193,10 +195,12 @@ class DecisionFold:
         else:
             known = read_identity(event)
         is_edited = said.args is not None and said.args != contract.input and said.approved is True
-        agreed = 1 + sum(bool(_vouched(one)) or not _vouched(said) for one in contract.answers[contract.answered :])
+        agreed = 1 + sum(
+            bool(_read_voucher(one)) or not _read_voucher(said) for one in contract.answers[contract.answered :]
+        )
         is_count = question.quorum > 1 and said.approved is True and not is_edited
         return self._about(
-            entry, contract, kind, word_of(said, question, is_edited), said.by, known,
+            entry, contract, kind, name_answer(said, question, is_edited), said.by, known,
             channel=said.channel,
             spoken_by=getattr(said, "spoken_by", ""),
             quorum=f"{agreed} of {question.quorum}" if is_count else "",
@@ -205,7 +209,7 @@ class DecisionFold:
             reason=said.comment,
         )  # fmt: skip
 
-    def _ruled(self, entry: Entry, contract: Contract, said: Any, by: str) -> Decision | None:
+    def _describe_rule(self, entry: Entry, contract: Contract, said: Any, by: str) -> AuditDecision | None:
         """What a rule decided; one that is the journal's own is about a repeat."""
         if not isinstance(said, dict) or not said.get("rule"):
             return None
@@ -220,10 +224,10 @@ class DecisionFold:
 
     def _about(
         self, entry: Entry, contract: Contract, kind: DecisionKind, answer: str, by: str, known_by: str, **more: Any
-    ) -> Decision:
+    ) -> AuditDecision:
         question = contract.question if contract.status is Status.WAITING else None
         asking = question or (entry.event.question if type(entry.event) is ContractMoved else None)
-        return Decision(
+        return AuditDecision(
             at=entry.event.at, run_id=self.run_id, seq=entry.seq, workflow=self._name(entry),
             contract_id=contract.id, effect=contract.effect, effect_kind=contract.kind,
             decision=kind, answer=answer, by=by, known_by=known_by,
@@ -238,8 +242,8 @@ class DecisionFold:
 
     def _about_run(
         self, entry: Entry, kind: DecisionKind, by: str, reason: str, event: Signalled | Started
-    ) -> Decision:
-        return Decision(
+    ) -> AuditDecision:
+        return AuditDecision(
             at=event.at, run_id=self.run_id, seq=entry.seq, workflow=self._name(entry), contract_id="",
             effect="", effect_kind="", decision=kind, answer=kind, by=by, known_by=read_identity(event), reason=reason,
             spoken_by=getattr(event, "spoken_by", ""),
@@ -251,14 +255,14 @@ class DecisionFold:
     def _find(self, entry: Entry, contract_id: str) -> Contract | None:
         return self._before.contract(contract_id) or entry.run.contract(contract_id)
 
-    def _expired(self, entry: Entry) -> Iterator[Contract]:
+    def _find_expired(self, entry: Entry) -> Iterator[Contract]:
         """The contracts whose questions nobody has answered in time."""
         for taken in entry.taken:
             contract = self._before.contract(taken.subject) if taken.kind == "contract" else None
             if contract is not None and contract.is_asking and (taken.event, taken.actor) == ("timeout", "timer"):
                 yield contract
 
-    def _end(self, entry: Entry, contract_id: str, status: Status, trigger: str) -> Iterator[Decision]:
+    def _end(self, entry: Entry, contract_id: str, status: Status, trigger: str) -> Iterator[AuditDecision]:
         """A contract has ended: so it is known what came of the decisions about it, unless another carries them on."""
         self._askers.pop(contract_id, None)
         decisions = self._open.pop(contract_id, [])
@@ -284,7 +288,7 @@ class DecisionFold:
                 return new.id
         return ""
 
-    def _hear_evidence(self, entry: Entry) -> Iterator[Decision]:
+    def _hear_evidence(self, entry: Entry) -> Iterator[AuditDecision]:
         """What came late of a call that had been given up: a decision of its own, and the outcome of earlier ones."""
         event = entry.event
         if type(event) is not Signalled or event.name != EVIDENCE:
@@ -306,12 +310,12 @@ def read_identity(event: ContractMoved | Signalled | Started) -> str:
     return known if isinstance(known, str) and known else CLAIMED
 
 
-def _vouched(said: Answer) -> str:
+def _read_voucher(said: Answer) -> str:
     """What vouches for the name of an answer; beside one that is vouched for, only such count for a quorum."""
     return str(getattr(said, "known_by", ""))
 
 
-def word_of(said: Answer, question: Question, is_edited: bool) -> str:
+def name_answer(said: Answer, question: Question, is_edited: bool) -> str:
     """An answer in one word."""
     if said.outcome:
         return said.outcome

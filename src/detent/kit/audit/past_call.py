@@ -175,18 +175,18 @@ def read_ruling(event: Event | None, contract: Contract) -> Ruled:
     """What an event of the policy means for the call of a contract; without one it goes on as its author wrote it."""
     if type(event) is Signalled:
         decision: Decision = "ask" if contract.status is Status.WAITING else "allow"
-        return _ruled(decision, event.data.get(POLICY))
+        return _read_said(decision, event.data.get(POLICY))
     if type(event) is not ContractMoved:
         return Ruled("ask" if contract.status is Status.WAITING else "allow")
     if event.trigger == "suspend":
-        return _ruled("ask", event.question.data.get(POLICY) if event.question else None)
+        return _read_said("ask", event.question.data.get(POLICY) if event.question else None)
     if event.trigger == "reject":
-        return _ruled("deny", event.error.data.get(POLICY) if event.error else None)
+        return _read_said("deny", event.error.data.get(POLICY) if event.error else None)
     said = answer_of(event.result)
-    return _ruled("allow" if said.approved else "deny", said.data)
+    return _read_said("allow" if said.approved else "deny", said.data)
 
 
-def _ruled(decision: Decision, said: Any) -> Ruled:
+def _read_said(decision: Decision, said: Any) -> Ruled:
     known = said if isinstance(said, dict) else {}
     return Ruled(decision, str(known.get("rule", "")), str(known.get("digest", "")))
 

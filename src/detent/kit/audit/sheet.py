@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from detent.kit.audit.decision import Decision
+from detent.kit.audit.decision import AuditDecision
 from detent.kit.text import as_json, visible
 
 COLUMNS = (
@@ -23,7 +23,7 @@ FORMULA = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # also the wide forms
 CELL_MAX = 32_000  # characters; spreadsheets cut what is longer without a word
 
 
-def write_csv(decisions: Iterable[Decision]) -> Iterator[str]:
+def write_csv(decisions: Iterable[AuditDecision]) -> Iterator[str]:
     """The lines of a CSV file, the header first."""
     yield write_row(COLUMNS)
     for one in decisions:
@@ -44,7 +44,7 @@ def protect(cell: str) -> str:
     return f"'{cell}" if cell[:1] in FORMULA else cell
 
 
-def cells_of(one: Decision) -> list[str]:
+def cells_of(one: AuditDecision) -> list[str]:
     """The cells of a row, in the order of the columns."""
     return [
         stamp(one.at), one.run_id, str(one.seq), visible(one.workflow), visible(one.contract_id), visible(one.effect),

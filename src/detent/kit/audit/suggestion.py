@@ -24,7 +24,7 @@ from detent.errors import DetentError
 from detent.host.policy_check import OWN
 from detent.host.port import Reader
 from detent.kit.audit.backtest import Period, run_backtest
-from detent.kit.audit.decision import Decision
+from detent.kit.audit.decision import AuditDecision
 from detent.kit.audit.pin import pin_exactly, pin_pattern
 from detent.kit.audit.trail import AuditFilter, read_decisions
 from detent.kit.text import visible
@@ -93,7 +93,7 @@ def suggest_rules(
     return SuggestReport(tested, "rules:\n" + "".join(one.yaml for one in tested) if tested else "")
 
 
-def _keep(db: sqlite3.Connection, one: Decision, since: float | None) -> None:
+def _keep(db: sqlite3.Connection, one: AuditDecision, since: float | None) -> None:
     if one.arguments is None or one.effect in OWN or not one.effect:
         return
     args = json.dumps(one.arguments, sort_keys=True, ensure_ascii=False)

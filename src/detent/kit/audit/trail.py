@@ -14,14 +14,14 @@ from detent.core.duration import seconds_of
 from detent.errors import DetentError, JournalError, Refused, Unknown
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
-from detent.kit.audit.decision import Decision, DecisionFold
+from detent.kit.audit.decision import AuditDecision, DecisionFold
 from detent.kit.audit.spill import SpillOrder, spilling
 
 PAGE = 500
 WAYS = "give a length of time like 30d, or a date like 2026-01-31 or 2026-01-31T12:00"
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Decision).decode
+_decode = msgspec.json.Decoder(AuditDecision).decode
 
 
 class AuditFilter(NamedTuple):
@@ -33,7 +33,7 @@ class AuditFilter(NamedTuple):
     effect: str = ""  # a pattern with `*`, `?` and `[…]`
     run_id: str = ""
 
-    def matches(self, one: Decision) -> bool:
+    def matches(self, one: AuditDecision) -> bool:
         """Whether this one is wanted."""
         return (
             (self.since is None or one.at >= self.since)
@@ -72,7 +72,7 @@ def list_runs(reader: Reader, since: float | None = None, run_id: str = "") -> I
         raise JournalError(problems[0])
 
 
-def read_decisions(reader: Reader, wanted: AuditFilter) -> Generator[Decision, None, None]:
+def read_decisions(reader: Reader, wanted: AuditFilter) -> Generator[AuditDecision, None, None]:
     """The decisions that are wanted, oldest first; runs that cannot be read are told at the end, by a JournalError."""
     problems: list[str] = []
     find_name = NameFinder(reader)
@@ -95,7 +95,7 @@ def read_decisions(reader: Reader, wanted: AuditFilter) -> Generator[Decision, N
         raise JournalError(f"{len(problems)} runs cannot be read; the first: {problems[0]}")
 
 
-def decisions_of(reader: Reader, run_id: str, find_name: "NameFinder") -> Iterator[Decision]:
+def decisions_of(reader: Reader, run_id: str, find_name: "NameFinder") -> Iterator[AuditDecision]:
     """The decisions of one run, in the order in which their outcomes became known."""
     fold = DecisionFold(run_id, find_name)
     for entry in reader.entries(run_id):

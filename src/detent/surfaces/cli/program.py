@@ -38,7 +38,7 @@ COMMANDS = {
     "log": "reading",
     "list": "reading",
     "watch": "reading",
-    "audit": "audit",
+    "audit": "auditing",
     "policy": "policy",
     "serve": "serving",
     "schema": "beginning",

@@ -18,7 +18,7 @@ from detent.define.document import read_document
 from detent.define.policy import compile_policy
 from detent.errors import JournalError, Refused
 from detent.kit.audit.backtest import LISTED_MAX, BacktestReport, Period, run_backtest
-from detent.kit.audit.decision import Decision
+from detent.kit.audit.decision import AuditDecision
 from detent.kit.audit.sheet import COLUMNS, write_csv, write_row
 from detent.kit.audit.suggestion import AT_LEAST, SuggestReport, suggest_rules
 from detent.kit.audit.trail import AuditFilter, parse_time, read_decisions
@@ -63,13 +63,13 @@ class SuggestQuery(Asked, frozen=True):
 async def audit(room: HttpServer, call: Call) -> StreamingResponse:
     """Every decision as a line of JSON; the last line says how many there were, or what could not be read."""
     found = read_decisions(room.reader, await _filter(room, call.query))
-    return await _streamed(room, _json_lines(found), found, "application/x-ndjson", "audit.jsonl")
+    return await _stream(room, _json_lines(found), found, "application/x-ndjson", "audit.jsonl")
 
 
 async def audit_csv(room: HttpServer, call: Call) -> StreamingResponse:
     """Every decision as a row of CSV."""
     found = read_decisions(room.reader, await _filter(room, call.query))
-    return await _streamed(room, _csv_lines(found), found, "text/csv", "audit.csv")
+    return await _stream(room, _csv_lines(found), found, "text/csv", "audit.csv")
 
 
 async def backtest(room: HttpServer, call: Call) -> BacktestReport:
@@ -108,8 +108,8 @@ async def _ask_alone(room: HttpServer, read: Callable[[], R]) -> R:
         return await room.ask(read)
 
 
-async def _streamed(
-    room: HttpServer, lines: Iterator[str], found: Generator[Decision, None, None], media: str, name: str
+async def _stream(
+    room: HttpServer, lines: Iterator[str], found: Generator[AuditDecision, None, None], media: str, name: str
 ) -> StreamingResponse:
     def read() -> bytes:
         return "".join(islice(lines, AT_ONCE)).encode()
@@ -130,7 +130,7 @@ async def _streamed(
     return StreamingResponse(chunks(), media_type=media, headers=headers)
 
 
-def _json_lines(found: Iterator[Decision]) -> Iterator[str]:
+def _json_lines(found: Iterator[AuditDecision]) -> Iterator[str]:
     count, error = 0, None
     try:
         for one in found:
@@ -141,7 +141,7 @@ def _json_lines(found: Iterator[Decision]) -> Iterator[str]:
     yield msgspec.json.encode({"ok": error is None, "decisions": count, "error": error}).decode() + "\n"
 
 
-def _csv_lines(found: Iterator[Decision]) -> Iterator[str]:
+def _csv_lines(found: Iterator[AuditDecision]) -> Iterator[str]:
     """The rows; a last one with the decision `error` says what could not be read."""
     try:
         yield from write_csv(found)

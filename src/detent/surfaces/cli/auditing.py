@@ -7,7 +7,7 @@ from itertools import islice
 import click
 import msgspec
 
-from detent.kit.audit.decision import Decision
+from detent.kit.audit.decision import AuditDecision
 from detent.kit.audit.sheet import write_csv
 from detent.kit.audit.trail import AuditFilter, parse_time, read_decisions
 from detent.kit.language import _
@@ -53,12 +53,12 @@ def audit(caller: Caller, since: str, until: str, who: str, effect: str, run: st
     return 0
 
 
-def as_line(one: Decision) -> str:
+def as_line(one: AuditDecision) -> str:
     """One decision as a line of JSON."""
     return msgspec.json.encode(one).decode() + "\n"
 
 
-def _tell(caller: Caller, found: Iterator[Decision]) -> None:
+def _tell(caller: Caller, found: Iterator[AuditDecision]) -> None:
     head = [_("time"), _("run"), _("by whom"), _("answer"), _("call"), _("outcome")]
     count = 0
     while some := list(islice(found, AT_ONCE)):
@@ -72,7 +72,7 @@ def _tell(caller: Caller, found: Iterator[Decision]) -> None:
         caller.say(_("no decisions"))
 
 
-def _row(one: Decision) -> list[str]:
+def _row(one: AuditDecision) -> list[str]:
     """A decision in one line: what was shown in brief, and everything else with --csv or --json."""
     who = f"{visible(one.spoken_by)} for {visible(one.by)}" if one.spoken_by else visible(one.by)
     known = "" if one.known_by in (one.by, "policy") else f" ({visible(one.known_by)})"
