@@ -75,7 +75,7 @@ class Query(NamedTuple):
     moved_since: float | None = None  # whose latest event is not older
 
 
-class Page(NamedTuple):
+class SummaryPage(NamedTuple):
     """What a query found, newest first, and where the next one goes on; 0: there is no more."""
 
     runs: list[Summary]

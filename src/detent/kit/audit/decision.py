@@ -349,6 +349,6 @@ def _outcome(entry: Entry, contract: Contract, status: Status, trigger: str) -> 
             return "reused"
         return "failed" if trigger == "succeed" and given.get("success") is False else "done"
     if status is Status.CANCELLED:
-        is_possible = contract.is_irreversible and contract.deed == "possible" and deed != "none"
+        is_possible = contract.is_irreversible and contract.effect_state == "possible" and deed != "none"
         return "doubt" if is_possible and given.get("outcome") != "not_happened" else "cancelled"
     return "doubt" if deed == "possible" and contract.is_irreversible else ENDED[status]

@@ -23,7 +23,7 @@ from detent.kit.audit.sheet import COLUMNS, write_csv, write_row
 from detent.kit.audit.suggestion import AT_LEAST, SuggestReport, suggest_rules
 from detent.kit.audit.trail import AuditFilter, parse_time, read_decisions
 from detent.kit.http.asked import Asked, Count
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
 from detent.kit.text import visible
 from detent.surfaces.server import shape
@@ -60,19 +60,19 @@ class SuggestQuery(Asked, frozen=True):
     at_least: Annotated[int, Meta(ge=2, le=1_000_000)] = AT_LEAST
 
 
-async def audit(room: HttpServer, call: Call) -> StreamingResponse:
+async def audit(room: HttpServer, call: HttpCall) -> StreamingResponse:
     """Every decision as a line of JSON; the last line says how many there were, or what could not be read."""
     found = read_decisions(room.reader, await _filter(room, call.query))
     return await _stream(room, _json_lines(found), found, "application/x-ndjson", "audit.jsonl")
 
 
-async def audit_csv(room: HttpServer, call: Call) -> StreamingResponse:
+async def audit_csv(room: HttpServer, call: HttpCall) -> StreamingResponse:
     """Every decision as a row of CSV."""
     found = read_decisions(room.reader, await _filter(room, call.query))
     return await _stream(room, _csv_lines(found), found, "text/csv", "audit.csv")
 
 
-async def backtest(room: HttpServer, call: Call) -> BacktestReport:
+async def backtest(room: HttpServer, call: HttpCall) -> BacktestReport:
     """What a policy would have done with past calls."""
     period = Period(_moment(call.body.since, "since"), _moment(call.body.until, "until"))
 
@@ -83,7 +83,7 @@ async def backtest(room: HttpServer, call: Call) -> BacktestReport:
     return await _ask_alone(room, read)
 
 
-async def suggest(room: HttpServer, call: Call) -> SuggestReport:
+async def suggest(room: HttpServer, call: HttpCall) -> SuggestReport:
     """Rules that people's answers suggest; nothing is adopted."""
     since, at_least = _moment(call.query.since, "since"), call.query.at_least
     return await _ask_alone(room, lambda: suggest_rules(room.reader, room.host.policy, since, at_least))
