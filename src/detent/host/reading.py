@@ -72,6 +72,7 @@ class Query(NamedTuple):
     without: tuple[str, ...] = ()  # names of machines to leave out
     before: int = 0
     limit: int = 50
+    moved_since: float | None = None  # whose latest event is not older
 
 
 class SummaryPage(NamedTuple):

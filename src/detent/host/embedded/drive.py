@@ -32,10 +32,10 @@ from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
-from detent.host.embedded.policy_check import Rulings
 from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flush
+from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
 
 T = TypeVar("T")

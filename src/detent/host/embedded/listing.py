@@ -32,7 +32,8 @@ class Listing(Journal):
         before = min(wanted.before or 2**62, int(newest[0]) + 1)
         where, values = _conditions(wanted)
         is_filtered = bool(wanted.name or wanted.agent or wanted.text)
-        is_scan = is_filtered or wanted.since is not None or wanted.until is not None
+        is_timed = any(at is not None for at in (wanted.since, wanted.until, wanted.moved_since))
+        is_scan = is_filtered or is_timed
         floor = before - SCAN_MAX if is_scan else 0
         rows = []
         # One question per status: asked for several at once, SQLite would sort all of them for one page.
@@ -104,6 +105,9 @@ def _conditions(wanted: Query) -> tuple[list[str], list[object]]:
     if wanted.until is not None:
         where.append("started_at < ?")
         values.append(wanted.until)
+    if wanted.moved_since is not None:
+        where.append("updated_at >= ?")
+        values.append(wanted.moved_since)
     if wanted.is_top:
         where.append("parent = ''")
     if wanted.without:

@@ -26,6 +26,8 @@ def summaries() -> dict[str, str]:
         "log": _("Show what happened in a run, event by event."),
         "list": _("List the runs, newest first."),
         "watch": _("Follow a run's events until it ends."),
+        "audit": _("Show who allowed what, and what came of it."),
+        "policy": _("Test a policy on past calls, or propose rules from past answers."),
         "serve": _("Serve the web page and the API."),
         "schema": _("Print the JSON Schema of workflow files, or of policies."),
         "mcp": _("Serve runs to MCP clients, or list MCP servers and their tools."),

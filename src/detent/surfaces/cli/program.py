@@ -38,6 +38,8 @@ COMMANDS = {
     "log": "reading",
     "list": "reading",
     "watch": "reading",
+    "audit": "auditing",
+    "policy": "policy",
     "serve": "serving",
     "schema": "beginning",
     "mcp": "protocol",

@@ -4,6 +4,7 @@ A verdict becomes an event of the run, in the same transaction as the event that
 what was decided and never asks the policy again.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,14 +19,32 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 
+Roles = dict[str, tuple[str, ...]]
 OWN = ("ask", "wait")  # what the engine does itself; a question of its own is only for people
+
+
+def call_of(run: Run, machine: Machine, contract: Contract) -> Call:
+    """The call of a contract as rules see it, with the facts of its run at this moment."""
+    about = {"id": run.id, "machine": machine.name, "state": run.state, "by": run.by, "session": run.session}
+    cost = float(run.usage.get("cost_usd", 0.0)) if run.usage else 0.0
+    return Call(contract.effect, contract.input, contract.kind, machine.name, run.by, cost, about)
 
 
 class Rulings:
     """Asks one policy about every contract before it acts."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, find_roles: Callable[[], Roles | None] = lambda: None) -> None:
         self.policy = policy
+        self._find_roles = find_roles  # who holds which role, where that is not the policy's to say
+        self._law: tuple[Roles | None, Policy] = None, policy
+
+    @property
+    def law(self) -> Policy:
+        """The policy with the roles that hold now."""
+        roles = self._find_roles()
+        if roles is not self._law[0]:
+            self._law = roles, self.policy if roles is None else replace(self.policy, roles=roles)
+        return self._law[1]
 
     def on(self, before: Run, run: Run, machine: Machine, contract_id: str) -> Event | None:
         """What follows for a contract that is about to act or to ask; a ContractMoved means: it does not go on now."""
@@ -45,10 +64,7 @@ class Rulings:
         return "" if verdict is None else verdict.on_repeat
 
     def _verdict(self, run: Run, machine: Machine, contract: Contract) -> Verdict | None:
-        about = {"id": run.id, "machine": machine.name, "state": run.state, "by": run.by, "session": run.session}
-        cost = float(run.usage.get("cost_usd", 0.0)) if run.usage else 0.0
-        call = Call(contract.effect, contract.input, contract.kind, machine.name, run.by, cost, about)
-        return self.policy.decide(call)
+        return self.law.decide(call_of(run, machine, contract))
 
     def _on_deed(self, run: Run, machine: Machine, contract: Contract) -> Event | None:
         verdict = self._verdict(run, machine, contract)
@@ -89,7 +105,7 @@ class Rulings:
 
     def _with_people(self, asked: Question) -> Question | None:
         """The question with its roles replaced by who holds them; None when there is nothing to replace."""
-        people = self.policy.people(asked.approvers)
+        people = self.law.people(asked.approvers)
         if people == asked.approvers:
             return None
         roles = [name.removeprefix(ROLE) for name in asked.approvers if name.startswith(ROLE)]
