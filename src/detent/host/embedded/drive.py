@@ -74,6 +74,7 @@ class Drive:
         self._find_effects = find_effects
         self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
         self._live: OrderedDict[str, LoadedRun] = OrderedDict()
+        self._ended: LoadedRun | None = None  # the latest that has ended
         self.onlookers = Onlookers()
         self.reader = reader or JournalReader(home, is_inline=is_inline)
         self._is_reader_ours = reader is None
@@ -298,9 +299,17 @@ class Drive:
                     waiter.set_result(None)
             live.waiters.clear()
         if live.run.ended is not None and not (live.unwritten or live.waiters or live.tasks):
-            self._live.pop(live.run.id, None)
+            self._drop_ended(live)
         if len(self._live) > self._live_max:
             self._evict()
+
+    def _drop_ended(self, live: LoadedRun) -> None:
+        """Keep of the ended runs only the latest: whoever waited for its end looks at it next."""
+        before, self._ended = self._ended, live
+        if before is None or before is live or before.unwritten or before.waiters or before.tasks:
+            return
+        if before.run.ended is not None and self._live.get(before.run.id) is before:
+            del self._live[before.run.id]
 
     def _stop(self, live: LoadedRun, error: JournalError) -> None:
         """The journal could not take an event of this run: forget what is only in memory; disk is the truth."""
@@ -433,7 +442,7 @@ class _Deeds:
 
     def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run, self.machine = live.run, live.machine  # a later migration may change the machine before this is on disk
+        self.run, self.machine = live.run, live.machine  # a migration may change it before this is on disk
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[Contract, ...] = ()
         self.entries: tuple[Entry, ...] = ()
