@@ -28,7 +28,7 @@ from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.loaded_run import Kept, LoadedRun, load
+from detent.host.embedded.loaded_run import Kept, LoadedRun, drop_ended, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
@@ -299,17 +299,9 @@ class Drive:
                     waiter.set_result(None)
             live.waiters.clear()
         if live.run.ended is not None and not (live.unwritten or live.waiters or live.tasks):
-            self._drop_ended(live)
+            self._ended = drop_ended(self._live, self._ended, live)
         if len(self._live) > self._live_max:
             self._evict()
-
-    def _drop_ended(self, live: LoadedRun) -> None:
-        """Keep of the ended runs only the latest: whoever waited for its end looks at it next."""
-        before, self._ended = self._ended, live
-        if before is None or before is live or before.unwritten or before.waiters or before.tasks:
-            return
-        if before.run.ended is not None and self._live.get(before.run.id) is before:
-            del self._live[before.run.id]
 
     def _stop(self, live: LoadedRun, error: JournalError) -> None:
         """The journal could not take an event of this run: forget what is only in memory; disk is the truth."""
