@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from detent.agents.notebook.service import Notebooks
 
 REPAIRS_MAX = 3
-ON_CELL_ERROR = ("feedback", "continue", "fail")
 
 
 class CellFailed(Exception):
