@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from detent.agents.notebook.action import code_cell
 from detent.agents.notebook.caution import risks
 from detent.agents.notebook.cell import Cell, Output, metadata_of
-from detent.agents.notebook.content import action_of, code_of
+from detent.agents.notebook.cell_text import action_of, code_of
 from detent.agents.notebook.debug import repaired
 from detent.agents.notebook.kernels import limits, outputs_of, told, variable_changes
 from detent.agents.notebook.notebook_state import NotebookState
