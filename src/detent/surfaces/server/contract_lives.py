@@ -22,7 +22,7 @@ class ContractLives:
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.contracts: dict[str, Contract] = {}
-        self._moves: dict[str, list[shape.Move]] = {}
+        self._moves: dict[str, list[shape.MoveView]] = {}
 
     def take(self, entry: Entry) -> None:
         """Take in what one event did to contracts."""
@@ -31,11 +31,11 @@ class ContractLives:
         for taken in entry.taken:
             if taken.kind != "contract":
                 continue
-            move = shape.Move(entry.seq, entry.event.at, taken.event, Status(taken.target).value, taken.actor)
+            move = shape.MoveView(entry.seq, entry.event.at, taken.event, Status(taken.target).value, taken.actor)
             self._moves.setdefault(taken.subject, []).append(move)
             if taken.subject not in known:
                 known[taken.subject] = Contract(taken.subject, taken.subject.split("/")[-2:][0], "")
-            known[taken.subject] = _end(known[taken.subject], Status(taken.target), entry)
+            known[taken.subject] = _end_contract(known[taken.subject], Status(taken.target), entry)
 
     def page(self, after: int, upto: int) -> list[shape.Life]:
         """Some of them, with all their moves."""
@@ -50,12 +50,12 @@ class ContractLives:
     def load(cls, run_id: str, body: bytes) -> "ContractLives":
         """What another process has dumped."""
         lives = cls(run_id)
-        found, lives._moves = msgspec.json.decode(body, type=tuple[list[Contract], dict[str, list[shape.Move]]])
+        found, lives._moves = msgspec.json.decode(body, type=tuple[list[Contract], dict[str, list[shape.MoveView]]])
         lives.contracts = {one.id: one for one in found}
         return lives
 
 
-def _end(contract: Contract, status: Status, entry: Entry) -> Contract:
+def _end_contract(contract: Contract, status: Status, entry: Entry) -> Contract:
     """A contract as its last move left it: ended ones are no longer in the run."""
     if not status.is_terminal:
         return contract
@@ -63,7 +63,14 @@ def _end(contract: Contract, status: Status, entry: Entry) -> Contract:
     is_own = isinstance(event, ContractMoved) and event.contract_id == contract.id
     result = event.result if is_own and isinstance(event, ContractMoved) and event.trigger != "resume" else None
     error = event.error if is_own and isinstance(event, ContractMoved) else None
-    deed: Any = "done" if status is Status.COMPLETED else contract.deed
+    deed: Any = "done" if status is Status.COMPLETED else contract.effect_state
     return replace(
-        contract, status=status, moved_at=event.at, result=result, error=error, deed=deed, expires_at=0.0, due_at=0.0
+        contract,
+        status=status,
+        moved_at=event.at,
+        result=result,
+        error=error,
+        effect_state=deed,
+        expires_at=0.0,
+        due_at=0.0,
     )
