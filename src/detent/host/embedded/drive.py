@@ -28,7 +28,7 @@ from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.journal import Batch, Journal, seal
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load
+from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, drop_ended, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
@@ -74,6 +74,7 @@ class Drive:
         self._find_effects = find_effects
         self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
         self._live: OrderedDict[str, LoadedRun] = OrderedDict()
+        self._ended: LoadedRun | None = None  # the latest that has ended
         self.onlookers = Onlookers()
         self.reader = reader or JournalReader(home, is_inline=is_inline)
         self._is_reader_ours = reader is None
@@ -298,7 +299,7 @@ class Drive:
                     waiter.set_result(None)
             live.waiters.clear()
         if live.run.ended is not None and not (live.unwritten or live.waiters or live.tasks):
-            self._live.pop(live.run.id, None)
+            self._ended = drop_ended(self._live, self._ended, live)
         if len(self._live) > self._live_max:
             self._evict()
 
@@ -433,8 +434,7 @@ class _Deeds:
 
     def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run = live.run
-        self.machine = live.machine  # a later migration may change it before this is on disk
+        self.run, self.machine = live.run, live.machine  # a migration may change it before this is on disk
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[Contract, ...] = ()
         self.entries: tuple[Entry, ...] = ()

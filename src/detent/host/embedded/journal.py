@@ -1,4 +1,4 @@
-"""The journal: all events of all runs in one SQLite file. More SQL: `file`, `listing`, `claim`, `family`, `retention`.
+"""The journal: events of all runs in one SQLite file. More SQL: `schema`, `listing`, `claim`, `family`, `retention`.
 
 Events are the truth; each carries the hash of the one before it. The `runs` table and the snapshots are only
 caches of the fold, written in the same transaction. What `commit` has returned from survives a power cut.
