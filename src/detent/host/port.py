@@ -100,6 +100,12 @@ class Host(Protocol):
     async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
         """Forget runs that ended before a time and hold no key."""
 
+    async def mark_restored(self, since: float, until: float = 0.0, *, by: str = "") -> int:
+        """Say that this journal knows nothing of what was done from a time on, until now by default; the new epoch."""
+
+    async def close_gap(self, *, by: str = "", comment: str = "") -> tuple[str, ...]:
+        """Ask no more about calls that may have been made before a restore; the records that this closes."""
+
     async def show(self, run_id: str) -> Run:
         """Where a run stands, when that is on disk."""
 

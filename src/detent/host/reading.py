@@ -165,6 +165,32 @@ class StoreCheck(NamedTuple):
     size: int  # in bytes
 
 
+class BackupReport(NamedTuple):
+    """A backup that was written and checked."""
+
+    file: str
+    at: float  # everything done before this moment is in it
+    runs: int
+    events: int
+    size: int  # in bytes
+    left_out: tuple[str, ...]  # files of the home that are not in it
+    dropped: tuple[str, ...]  # older backups that were removed
+    took_s: float
+
+
+class RestoreReport(NamedTuple):
+    """A journal that was put in place, and what it does not know."""
+
+    home: str
+    since: float  # the moment of the backup
+    until: float  # the moment of the restore
+    epoch: int
+    runs: int
+    live: int  # runs that were not over in the backup
+    aside: str  # where what was here before is kept; empty: there was nothing
+    twins: tuple[str, ...]  # other homes on this machine with the same journal
+
+
 class JournalHolder(NamedTuple):
     """The process that writes a journal, or says so; all empty if nobody ever did."""
 

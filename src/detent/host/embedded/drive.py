@@ -26,6 +26,7 @@ from detent.errors import JournalError, Refused
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
+from detent.host.embedded.gap import open_gap
 from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.loaded_run import Kept, LoadedRun, load
@@ -96,6 +97,7 @@ class Drive:
             try:
                 self.journal = Journal(path)
                 self._next_no = self.journal.next_no()
+                gap = open_gap(self.journal)
                 self._marking = Marking(self.home, self.journal.connection, is_durable=self._sync == "full")
             except BaseException:
                 self._written.close()
@@ -105,6 +107,7 @@ class Drive:
             raise
         self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
         self.claims = Claims(lambda: self._written if self._writer.is_at_rest else self.journal)
+        self.claims.gap = gap
         self.timers = Timers(self)
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.tasks = asyncio.TaskGroup()
@@ -161,6 +164,10 @@ class Drive:
     async def all_written(self) -> None:
         """Return when everything handed to the writer so far is on disk, or has failed to get there."""
         await flushed(self._writer)
+
+    async def tell(self, live: LoadedRun, event: Event) -> Run:
+        """Fold an event; returns the run when that is on disk."""
+        return await self._tell(live, event)
 
     async def _tell(self, live: LoadedRun, event: Event, machine: Machine | None = None) -> Run:
         done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()

@@ -48,6 +48,7 @@ VERBS = frozenset(
         "prune",
         "probe",
         "repair_claims",
+        "close_gap",
     }
 )
 PONG, READY, LEAVING = (msgspec.json.encode({word: PROTOCOL}) for word in ("pong", "ready", "leaving"))

@@ -18,7 +18,7 @@ from detent.core.events import Event
 from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
-from detent.host.embedded.schema import MIGRATIONS, lacking, open_reading, open_writing, roll_back
+from detent.host.embedded.schema import MIGRATIONS, close_writing, lacking, open_reading, open_writing, roll_back
 from detent.host.embedded.wal_preallocation import WalPreallocation
 from detent.host.reading import Note, OpenQuestion, Summary
 
@@ -54,6 +54,7 @@ PRUNE = (
     "delete from projections where run = ?",
     "delete from runs where no = ?",
 )
+KEEP_META = "insert or replace into meta (name, value) values (?, ?)"
 FREE_CLAIM = "delete from claims where scope = ? and key = ? and run_id = ? and contract_id = ?"
 PUT_NOTE = "insert or ignore into outbox (key, run_id, message, at) values (?, ?, ?, ?)"
 KEEP_NOTE = "update outbox set delivered_at = ?, tries = ?, problem = ? where key = ?"
@@ -106,6 +107,7 @@ class Batch:
     notes: tuple[Note, ...] = ()  # messages to send
     posted: tuple[Note, ...] = ()  # messages sent, or not, just now
     pruned: tuple[tuple[int], ...] = ()  # numbers of runs to forget
+    meta: tuple[tuple[str, str], ...] = ()  # what the journal says of itself
     projection: tuple[Any, ...] | None = None  # the row of a projection: only a cache
 
     def __init__(self, owner: Owner) -> None:
@@ -144,7 +146,7 @@ class Journal:
     def __init__(
         self, path: Path, *, is_writer: bool = False, sync: str = "full", migrations: Mapping[int, str] = MIGRATIONS
     ) -> None:
-        self.path = path
+        self.path, self._is_writer = path, is_writer
         self.events_read = 0
         self.bytes_read = 0
         self.damaged: dict[str, str] = {}  # rows of the list that make no sense, by run id
@@ -168,7 +170,10 @@ class Journal:
         """Let go of the file."""
         if self._runway is not None:
             self._runway.close()
-        self._db.close()
+        if self._is_writer:
+            close_writing(self._db)
+        else:
+            self._db.close()
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
@@ -221,7 +226,7 @@ class Journal:
         for batch in batches:
             if batch.update is not None:
                 db.execute(UPDATE_RUN, batch.update)
-            if batch.notes or batch.posted or batch.pruned:
+            if batch.notes or batch.posted or batch.pruned or batch.meta:
                 self._post(batch)
             if batch.snapshot is not None:
                 db.execute(KEEP_SNAPSHOT, batch.snapshot)
@@ -231,6 +236,7 @@ class Journal:
     def _post(self, batch: Batch) -> None:
         for statement in PRUNE if batch.pruned else ():
             self._db.executemany(statement, batch.pruned)
+        self._db.executemany(KEEP_META, batch.meta)
         self._db.executemany(PUT_NOTE, [(n.key, n.run_id, encode(n.message), n.at) for n in batch.notes])
         self._db.executemany(KEEP_NOTE, [(n.delivered_at, n.tries, n.problem, n.key) for n in batch.posted])
 
