@@ -17,8 +17,11 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.projection import P
 from detent.host.reading import (
+    AnchorLine,
+    AnchorProof,
     Deed,
     Family,
+    JournalHead,
     KeyTrouble,
     Member,
     Note,
@@ -99,6 +102,9 @@ class Host(Protocol):
 
     async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
         """Forget runs that ended before a time and hold no key."""
+
+    async def anchor(self, *, by: str = "") -> dict[str, Any]:
+        """Put on record what the journal holds; the line to publish, not yet signed."""
 
     async def mark_restored(self, since: float, until: float = 0.0, *, by: str = "") -> int:
         """Say that this journal knows nothing of what was done from a time on, until now by default; the new epoch."""
@@ -277,6 +283,12 @@ class Reader(Protocol):
 
     def claim_differences(self) -> Sequence[KeyTrouble]:
         """The keys about which the claims and the events do not agree."""
+
+    def head(self) -> JournalHead:
+        """One digest over every run, every claim and the people, with what it is of."""
+
+    def check_anchor(self, line: AnchorLine) -> AnchorProof:
+        """Whether everything is still there that was when the journal was anchored."""
 
     def check(self) -> StoreCheck:
         """Whether the store itself is sound."""

@@ -191,6 +191,42 @@ class RestoreReport(NamedTuple):
     twins: tuple[str, ...]  # other homes on this machine with the same journal
 
 
+class AnchorProof(NamedTuple):
+    """Whether a journal still has what it had when it was anchored."""
+
+    runs: int  # that the anchor knows
+    pruned: tuple[str, ...]  # those of them that were forgotten since, on record
+    problems: tuple[str, ...]
+
+
+class JournalHead(NamedTuple):
+    """Everything a journal holds at one moment, as one digest."""
+
+    journal: str  # its id
+    epoch: int
+    runs: int
+    events: int
+    claims: int
+    people: str  # the digest of the people file; empty: there is none
+    head: str
+
+
+class AnchorLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A journal's head as it is published; `record` is the run that lists what the journal held, with its hash."""
+
+    journal: str
+    epoch: int
+    at: float
+    runs: int
+    events: int
+    claims: int
+    head: str
+    record: str
+    checkpoint: str
+    people: str = ""
+    signature: str = ""  # made by ssh-keygen, over the same line without it
+
+
 class JournalHolder(NamedTuple):
     """The process that writes a journal, or says so; all empty if nobody ever did."""
 

@@ -1,7 +1,7 @@
 """Backups: the whole home in one SQLite file, made while runs go on and checked before it counts.
 
-The journal is copied by SQLite's online backup, as of one moment. What else lies in the home (the assistant's memory, its
-settings, the people file) is kept in a table of the same file. A backup is a journal that can be read as it is.
+The journal is copied by SQLite's online backup, as of one moment. What else lies in the home (the assistant's memory
+and settings, the people file) is kept in a table of the same file. A backup is a journal that can be read as it is.
 """
 
 import contextlib
@@ -22,7 +22,14 @@ from detent.host.embedded.schema import open_reading
 from detent.host.reading import BackupReport
 
 JOURNAL = "journal.db"
-OWN = {JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm", "lock", "door", HOME_MARKER}  # made anew wherever a journal is opened
+OWN = {
+    JOURNAL,
+    f"{JOURNAL}-wal",
+    f"{JOURNAL}-shm",
+    "lock",
+    "door",
+    HOME_MARKER,
+}  # made anew wherever a journal is opened
 LEFT_OUT = {"mcp", "store"}  # logs of MCP servers, snapshots of work trees: large, and no run needs them to go on
 FILE_MAX = 256 * 1024 * 1024
 SQLITE = b"SQLite format 3\0"
@@ -69,7 +76,7 @@ def _copy(home: Path, draft: Path) -> tuple[float, list[str]]:
             copy.execute("pragma journal_mode = delete")  # one file, without a log beside it
             copy.execute("begin immediate")
             copy.execute(FILES)
-            left_out = [path for path in _add_files(home, copy)]
+            left_out = list(_add_files(home, copy))
             said = {"backed_up_at": repr(at), "log": "closed"}
             if read_identity(copy) is not None:
                 copy.executemany("insert or replace into meta (name, value) values (?, ?)", said.items())
@@ -192,5 +199,3 @@ def moment_of(path: Path) -> float:
             pass  # a journal of a version that had no such table
         (last,) = db.execute("select max(updated_at) from runs").fetchone()
         return float(last or 0.0)
-
-

@@ -168,11 +168,11 @@ class RestoringHost(Protocol):
         """Write what is no event of a run."""
 
 
-async def mark_restored(host: RestoringHost, since: float, until: float, by: str) -> Gap:
+async def mark_restored(host: RestoringHost, since: float, until: float, by: str, after_epoch: int = 0) -> Gap:
     """Begin a new epoch: the restore goes on record, and every run that was live is told that it may be behind."""
     if not since <= until:
         raise Refused("a journal cannot be restored to a time that is still to come")
-    epoch = read_epoch(host.journal) + 1
+    epoch = max(read_epoch(host.journal), after_epoch) + 1
     record = await host.start(RECORDED, {"since": since, "until": until, "epoch": epoch}, by=by)
     gap = Gap(record.id, epoch, since, until)
     for (run_id,) in host.journal.rows(LIVE, ()):
@@ -210,9 +210,7 @@ async def close_gap(host: RestoringHost, by: str, comment: str, at: float) -> tu
 def check_not_record(live: LoadedRun) -> None:
     """Refuse to move the record of a restore in any way but one."""
     if live.machine.name == RECORD and "epoch" in live.run.context:
-        raise Refused(
-            f"run {live.run.id} is the record of a restore; `detent restore --close-gap` closes it"
-        )
+        raise Refused(f"run {live.run.id} is the record of a restore; `detent restore --close-gap` closes it")
 
 
 def read_epoch(journal: Journal) -> int:

@@ -49,6 +49,7 @@ VERBS = frozenset(
         "probe",
         "repair_claims",
         "close_gap",
+        "anchor",
     }
 )
 PONG, READY, LEAVING = (msgspec.json.encode({word: PROTOCOL}) for word in ("pong", "ready", "leaving"))

@@ -5,6 +5,8 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
+import msgspec
+
 from detent.core.answer import answer_of, misfit
 from detent.core.contract import Contract
 from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, RETRY, RULES, ContractMoved, Signalled, Started
@@ -15,6 +17,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NotWaiting, Refused
+from detent.host.embedded.anchor import anchor
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import CHILD, declarations
 from detent.host.embedded.claim_check import differences, repair, right_holders
@@ -245,6 +248,12 @@ class EmbeddedHost(Drive):
     async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
         """Forget runs that ended before a time and hold no key; what went is named in a run of its own."""
         return await prune(self, before, by)
+
+    async def anchor(self, *, by: str = "") -> dict[str, Any]:
+        """Put on record what the journal holds; the line to publish, not yet signed."""
+        await self.all_written()
+        line = await anchor(self, self.clock.now(), by)
+        return dict(msgspec.to_builtins(line))
 
     async def mark_restored(self, since: float, until: float = 0.0, *, by: str = "") -> int:
         """Say that this journal knows nothing of what was done since a time; the new epoch."""

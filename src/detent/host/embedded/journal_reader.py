@@ -14,6 +14,7 @@ from detent.core.status import Status
 from detent.errors import DetentError, JournalError, Unknown
 from detent.host.embedded import family, retention
 from detent.host.embedded import replay as reader
+from detent.host.embedded.anchor import check_anchor, read_head
 from detent.host.embedded.claim_check import differences
 from detent.host.embedded.following import Following, Watching
 from detent.host.embedded.journal import Record
@@ -26,8 +27,11 @@ from detent.host.embedded.tail import Tail
 from detent.host.embedded.transcript import transcript
 from detent.host.projection import P, Why
 from detent.host.reading import (
+    AnchorLine,
+    AnchorProof,
     Deed,
     Family,
+    JournalHead,
     KeyTrouble,
     Member,
     Note,
@@ -278,6 +282,16 @@ class JournalReader:
         """The keys about which the claims and the events do not agree."""
         with self.journal() as journal:
             return [KeyTrouble(one.kind, *one.claim[:4], one.problem) for one in differences(journal)]
+
+    def head(self) -> JournalHead:
+        """One digest over every run, every claim and the people, with what it is of."""
+        with self.journal() as journal:
+            return read_head(journal, self.home)
+
+    def check_anchor(self, line: AnchorLine) -> AnchorProof:
+        """Whether everything is still there that was when the journal was anchored."""
+        with self.journal() as journal:
+            return check_anchor(journal, line)
 
     def check(self) -> StoreCheck:
         """Whether the file itself is sound."""

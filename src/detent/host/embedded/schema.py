@@ -201,8 +201,8 @@ _EMPTY = "{} is empty: it was cut off, for a journal is never made empty; put ba
 
 
 _CUT_OFF = (
-    "{0} was in use when it was copied, and its log ({0}-wal) is missing: what was written last is not there. Copy it with"
-    " `detent backup`; `detent restore` takes this file as what it is, an older journal"
+    "{0} was in use when it was copied, and its log ({0}-wal) is missing: what was written last is not there. Copy it"
+    " with `detent backup`; `detent restore` takes this file as what it is, an older journal"
 )
 
 

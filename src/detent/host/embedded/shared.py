@@ -303,6 +303,10 @@ class SharedHost:
         """Rebuild the claims on irreversible calls from the events; returns what was wrong, as sentences."""
         return tuple(await self._do("repair_claims"))
 
+    async def anchor(self, *, by: str = "") -> dict[str, Any]:
+        """Put on record what the journal holds. Returns the line to publish; `detent anchor` signs and keeps it."""
+        return dict(await self._do("anchor", by=by))
+
     async def mark_restored(self, since: float, until: float = 0.0, *, by: str = "") -> int:
         """Say that this journal knows nothing of what was done since a time (seconds since 1970); the new epoch.
 
