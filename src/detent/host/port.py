@@ -25,6 +25,7 @@ from detent.host.reading import (
     KeyTrouble,
     Member,
     Note,
+    OpenGap,
     OpenQuestion,
     Page,
     Proof,
@@ -283,6 +284,9 @@ class Reader(Protocol):
 
     def claim_differences(self) -> Sequence[KeyTrouble]:
         """The keys about which the claims and the events do not agree."""
+
+    def gap(self) -> OpenGap | None:
+        """What the journal knows nothing of, because it was restored and nobody has looked into that yet."""
 
     def head(self) -> JournalHead:
         """One digest over every run, every claim and the people, with what it is of."""

@@ -199,6 +199,15 @@ class AnchorProof(NamedTuple):
     problems: tuple[str, ...]
 
 
+class OpenGap(NamedTuple):
+    """What a restored journal knows nothing of; `run_id` is the record of the restore."""
+
+    run_id: str
+    epoch: int
+    since: float
+    until: float
+
+
 class JournalHead(NamedTuple):
     """Everything a journal holds at one moment, as one digest."""
 

@@ -17,6 +17,7 @@ from detent.host.embedded import replay as reader
 from detent.host.embedded.anchor import check_anchor, read_head
 from detent.host.embedded.claim_check import differences
 from detent.host.embedded.following import Following, Watching
+from detent.host.embedded.gap import open_gap
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.loaded_run import Kept, LoadedRun, load, seq_at
@@ -35,6 +36,7 @@ from detent.host.reading import (
     KeyTrouble,
     Member,
     Note,
+    OpenGap,
     OpenQuestion,
     Page,
     Proof,
@@ -282,6 +284,12 @@ class JournalReader:
         """The keys about which the claims and the events do not agree."""
         with self.journal() as journal:
             return [KeyTrouble(one.kind, *one.claim[:4], one.problem) for one in differences(journal)]
+
+    def gap(self) -> OpenGap | None:
+        """What the journal knows nothing of, because it was restored and nobody has looked into that yet."""
+        with self.journal() as journal:
+            found = open_gap(journal)
+        return None if found is None else OpenGap(*found)
 
     def head(self) -> JournalHead:
         """One digest over every run, every claim and the people, with what it is of."""

@@ -28,9 +28,7 @@ def backup(caller: Caller, file: Path, is_forced: bool, keep: int | None) -> int
         emit({"ok": True, **done._asdict(), "error": None})
         return 0
     known = {"file": visible(done.file), "runs": done.runs, "events": done.events, "size": done.size // 1000}
-    caller.say(
-        _("{file}: {runs} runs, {events} events, {size} kB; every hash and every claim checked", **known), "green"
-    )
+    caller.say(_("{file}: {runs} runs, {events} events, {size} kB; hashes and claims checked", **known), "green")
     if done.left_out:
         caller.note(_("not in it: {names}", names=visible(", ".join(done.left_out[:10]))), "dim")
     for name in done.dropped:

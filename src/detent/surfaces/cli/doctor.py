@@ -22,14 +22,14 @@ import click
 from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
 from detent.errors import DetentError
-from detent.host.opening import checkup, forget_journal, is_held
+from detent.host.opening import checkup, find_twins, forget_journal, is_held
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.kit.language import _
 from detent.kit.policy import find_policy, policy_file
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
-from detent.kit.text import process_name, silence, status_word, visible
+from detent.kit.text import clock, process_name, silence, status_word, visible
 from detent.surfaces.cli.claim import difference
 
 DISK_MIN = 64 * 1024 * 1024
@@ -295,8 +295,10 @@ def _journal(caller: Caller, is_deep: bool, is_repair: bool) -> Iterator[Finding
     except DetentError as error:
         yield Finding("journal", "problem", visible(str(error)))
         return
+    for twin in find_twins(caller.home):
+        yield Finding("journal", "problem", _("the same journal is also in {home}; use only one of them", home=twin))
     claims = partial(_claims, caller, is_repair)
-    looks: list[Callable[[Reader], Iterator[Finding]]] = [_sound, _runs, claims, *([_chains] if is_deep else [])]
+    looks: list[Callable[[Reader], Iterator[Finding]]] = [_sound, _gap, _runs, claims, *([_chains] if is_deep else [])]
     for look in looks:
         try:
             yield from look(reader)
@@ -311,6 +313,19 @@ def _sound(reader: Reader) -> Iterator[Finding]:
     if not found.problems:
         size = {"version": found.schema, "count": found.size // 1000}
         yield Finding("journal", "ok", _("sound, schema {version}, {count} kB", **size))
+
+
+def _gap(reader: Reader) -> Iterator[Finding]:
+    """Whether the journal was restored, and what that left open."""
+    found = reader.gap()
+    if found is not None:
+        known = {"since": clock(found.since), "until": clock(found.until), "epoch": found.epoch}
+        about = _(
+            "restored (epoch {epoch}): what was done between {since} and {until} is not in it, and calls are asked "
+            "about; `detent restore --close-gap` ends that",
+            **known,
+        )
+        yield Finding("restored", "risk", about)
 
 
 def _every(reader: Reader) -> list[Summary]:
