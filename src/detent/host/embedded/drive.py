@@ -23,6 +23,7 @@ from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
+from detent.host.embedded.aftermath import Aftermath
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
@@ -191,7 +192,7 @@ class Drive:
             self.check_agent(live)
         batch = Batch(live)
         batch.machine = machine
-        deeds = _Deeds(self, live, batch, done)
+        deeds = Aftermath(self, live, batch, done)
         try:
             self._fold_all(live, batch, deque((event, *follow)), deeds)
         except BaseException as error:
@@ -200,7 +201,7 @@ class Drive:
             raise
         self._hand_over(live, batch, deeds)
 
-    def _fold_all(self, live: LoadedRun, batch: Batch, todo: deque[Event], deeds: "_Deeds") -> None:
+    def _fold_all(self, live: LoadedRun, batch: Batch, todo: deque[Event], deeds: Aftermath) -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
         has_notes, is_followed = live.machine.chart.has_notes, self._tail.is_attentive or live.run.id in self._tail.runs
         while todo:
@@ -224,7 +225,7 @@ class Drive:
             for command in commands:
                 self._plan(command, before, todo, deeds)
 
-    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: "_Deeds") -> None:
+    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: Aftermath) -> None:
         """Keep a command for when its event is on disk; what policy and keys say to it is still to be folded."""
         match command:
             case Perform():
@@ -242,7 +243,7 @@ class Drive:
             case _:
                 assert_never(command)
 
-    def _may_go_on(self, deeds: "_Deeds", before: Run, contract_id: str, todo: deque[Event]) -> bool:
+    def _may_go_on(self, deeds: Aftermath, before: Run, contract_id: str, todo: deque[Event]) -> bool:
         """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
         live, run = deeds.live, deeds.live.run
         if self._rulings is not None:
@@ -260,7 +261,7 @@ class Drive:
         wanted = "" if self._rulings is None else self._rulings.on_repeat(run, live.machine, contract)
         return Wish(wanted, "" if effect is None else effect.advice)
 
-    def _hand_over(self, live: LoadedRun, batch: Batch, deeds: "_Deeds") -> None:
+    def _hand_over(self, live: LoadedRun, batch: Batch, deeds: Aftermath) -> None:
         run, done = live.run, deeds.done
         if batch.events:
             live.dispatched.update(deeds.performs)
@@ -273,7 +274,7 @@ class Drive:
         elif done is not None:
             done.set_result(run)
 
-    def written(self, deeds: "_Deeds", error: JournalError | None) -> None:
+    def written(self, deeds: Aftermath, error: JournalError | None) -> None:
         """A batch is on disk, or failed to get there: act, and tell whoever waits for it."""
         live, batch, done = deeds.live, deeds.batch, deeds.done
         live.unwritten -= 1
@@ -436,25 +437,6 @@ class Drive:
             raise
         except Exception:  # noqa: BLE001  # told when one of these effects is called for
             return
-
-
-class _Deeds:
-    """What to do when a batch is on disk."""
-
-    __slots__ = ("aborts", "batch", "done", "entries", "host", "live", "machine", "performs", "run")
-
-    def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
-        self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run, self.machine = (
-            live.run,
-            live.machine,
-        )  # a later migration may change the machine before this is on disk
-        self.performs: tuple[str, ...] = ()
-        self.aborts: tuple[Contract, ...] = ()
-        self.entries: tuple[Entry, ...] = ()
-
-    def __call__(self, error: JournalError | None) -> None:
-        self.host.written(self, error)
 
 
 def _settle(done: "asyncio.Future[T]", result: T, error: JournalError | None) -> None:

@@ -18,7 +18,15 @@ from detent.core.events import Event
 from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
-from detent.host.embedded.schema import MIGRATIONS, close_writing, lacking, open_reading, open_writing, roll_back
+from detent.host.embedded.schema import (
+    MIGRATIONS,
+    close_writing,
+    explain,
+    lacking,
+    open_reading,
+    open_writing,
+    roll_back,
+)
 from detent.host.embedded.wal_preallocation import WalPreallocation
 from detent.host.reading import Note, OpenQuestion, Summary
 
@@ -199,7 +207,7 @@ class Journal:
             raise
         except sqlite3.Error as error:
             roll_back(db)
-            raise JournalError(_explained(error, self.path)) from None
+            raise JournalError(explain(error, self.path)) from None
         except Exception as error:  # a value SQLite cannot take must not end the thread that writes for everybody
             roll_back(db)
             raise JournalError(f"{self.path}: {type(error).__name__}: {error}") from error
@@ -285,7 +293,7 @@ class Journal:
         """The runs whose id begins like this, newest first; at most ten."""
         like = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         query = f"{self.summary} where run_id like ? escape '\\' order by parent <> '', no desc limit 10"
-        return [record_of_row(row) for row in self._all(query, (like,))]
+        return [record_of_row(row) for row in self.rows(query, (like,))]
 
     def newest(self) -> Record | None:
         """The run started last that is nobody's child."""
@@ -307,7 +315,7 @@ class Journal:
             values.append(before)
         clause = f" where {' and '.join(where)}" if where else ""
         found = []
-        for row in self._all(f"{self.summary}{clause} order by no desc limit ?", (*values, limit)):
+        for row in self.rows(f"{self.summary}{clause} order by no desc limit ?", (*values, limit)):
             try:
                 found.append(record_of_row(row))
             except JournalError as error:
@@ -317,11 +325,11 @@ class Journal:
     def session(self, session: str, limit: int = 100) -> list[Record]:
         """The runs of a session whose ids begin with its name, newest first."""
         query = f"{self.summary} where run_id > ? and run_id < ? and session = ? order by run_id desc limit ?"
-        return [record_of_row(row) for row in self._all(query, (f"{session}-", f"{session}-~", session, limit))]
+        return [record_of_row(row) for row in self.rows(query, (f"{session}-", f"{session}-~", session, limit))]
 
     def timers(self) -> list[tuple[float, str]]:
         """Every run that wants to be woken, soonest first."""
-        return self._all("select wake_at, run_id from runs where wake_at is not null order by wake_at", ())
+        return self.rows("select wake_at, run_id from runs where wake_at is not null order by wake_at", ())
 
     def unattended(self) -> list[str]:
         """The runs that were at work, or paused by their host, when the last writer stopped, oldest first."""
@@ -329,7 +337,7 @@ class Journal:
             "select run_id, no from runs where status in ('running', 'pending')"
             " union select run_id, no from runs where held_by = 'host' order by no"
         )
-        return [row[0] for row in self._all(query, ())]
+        return [row[0] for row in self.rows(query, ())]
 
     def notes(self, run_id: str = "") -> list[Note]:
         """The messages of a run, or those of all runs that are not delivered, oldest first."""
@@ -339,7 +347,7 @@ class Journal:
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):
                 return []  # an older file that nobody has written to since
-            raise JournalError(_explained(error, self.path)) from None
+            raise JournalError(explain(error, self.path)) from None
         return [Note(*row)._replace(message=msgspec.json.decode(row[2])) for row in rows]
 
     def next_no(self) -> int:
@@ -415,17 +423,14 @@ class Journal:
         try:
             return self._db.execute(query, values).fetchone()
         except sqlite3.Error as error:
-            raise JournalError(_explained(error, self.path)) from None
+            raise JournalError(explain(error, self.path)) from None
 
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
-        """For `listing`, `claim`, `family` and `retention`, which have questions of their own."""
-        return self._all(query, values)
-
-    def _all(self, query: str, values: Sequence[Any]) -> list[Any]:
+        """What a query finds; `listing`, `claim`, `family`, `retention`, `gap`, `anchor` have queries of their own."""
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            raise JournalError(_explained(error, self.path)) from None
+            raise JournalError(explain(error, self.path)) from None
 
 
 _questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode
@@ -444,12 +449,3 @@ def record_of_row(row: Any) -> Record:
     except (ValueError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         raise JournalError(f"run {row[0]} is damaged: its entry in the list makes no sense ({error})") from None
     return Record(row[16], summary, row[14])
-
-
-def _explained(error: sqlite3.Error, path: Path) -> str:
-    text = str(error)
-    if "full" in text:
-        return f"no space left for {path}; free some and resume: what was acknowledged is whole"
-    if "malformed" in text or "not a database" in text:
-        return f"{path} is damaged ({text}); `detent doctor` says more, other runs may still be readable"
-    return f"{path}: {text}"

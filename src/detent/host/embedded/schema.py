@@ -247,3 +247,13 @@ def roll_back(db: sqlite3.Connection) -> None:
             db.execute("rollback")
     except sqlite3.Error:
         return  # SQLite has rolled back by itself, or will when the file is next opened
+
+
+def explain(error: sqlite3.Error, path: Path) -> str:
+    """What SQLite complains of, with what can be done about it."""
+    text = str(error)
+    if "full" in text:
+        return f"no space left for {path}; free some and resume: what was acknowledged is whole"
+    if "malformed" in text or "not a database" in text:
+        return f"{path} is damaged ({text}); `detent doctor` says more, other runs may still be readable"
+    return f"{path}: {text}"
