@@ -178,10 +178,7 @@ class Journal:
         """Let go of the file."""
         if self._runway is not None:
             self._runway.close()
-        if self._is_writer:
-            close_writing(self._db)
-        else:
-            self._db.close()
+        close_writing(self._db) if self._is_writer else self._db.close()
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
