@@ -14,7 +14,7 @@ from detent.host.embedded.loaded_run import LoadedRun
 class WritingHost(Protocol):
     """Who goes on when a batch is on disk."""
 
-    def written(self, deeds: "Aftermath", error: JournalError | None) -> None:
+    def act_on_written(self, deeds: "Aftermath", error: JournalError | None) -> None:
         """A batch is on disk, or failed to get there."""
 
 
@@ -34,4 +34,4 @@ class Aftermath:
         self.entries: tuple[Entry, ...] = ()
 
     def __call__(self, error: JournalError | None) -> None:
-        self.host.written(self, error)
+        self.host.act_on_written(self, error)

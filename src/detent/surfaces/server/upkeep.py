@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from detent.core.duration import seconds_of
-from detent.surfaces.server.setting import AnchorPlan, BackupPlan, Settings
+from detent.surfaces.server.setting import AnchorPlan, BackupPlan, ServerSettings
 
 PROGRAM = "from detent.surfaces.entry import main; main()"
 SAID_MAX = 2000
 
 
-def upkeep(settings: Settings, home: Path) -> list[Coroutine[Any, Any, None]]:
+def upkeep(settings: ServerSettings, home: Path) -> list[Coroutine[Any, Any, None]]:
     """What is to be done from now on, as far as somebody wants it."""
     tasks = []
     if settings.backup is not None:

@@ -19,7 +19,7 @@ from detent.core import (
     effect,
 )
 from detent.errors import Refused
-from detent.testing.conformance.stage import HandClock, OpenHost, Outside, one, refusal
+from detent.testing.conformance.stage import HandClock, HostOpener, Outside, one, refusal
 
 PAY = one(Action("pay", "do", {"to": "bob"}))
 ASKED = one(Action("pay", "do", {"to": "bob"}, ask=Question("Pay?")), name="asked")
@@ -50,7 +50,7 @@ def probed(outside: Outside, has_happened: bool) -> Effect:
     return effect("do", timeout_s=1.0, settle_s=0.0, reconcile=reconcile)(perform)
 
 
-async def check_a_restored_journal_asks_before_a_call_it_does_not_know(open_host: OpenHost, home: Path) -> None:
+async def check_a_restored_journal_asks_before_a_call_it_does_not_know(open_host: HostOpener, home: Path) -> None:
     outside, clock = Outside(), HandClock()
     async with open_host(home, [outside.effect()], clock) as host:
         assert await host.mark_restored(clock.now() - HOUR_S, by="kim") == 2
@@ -64,7 +64,7 @@ async def check_a_restored_journal_asks_before_a_call_it_does_not_know(open_host
     assert len(outside.deeds) == 1
 
 
-async def check_what_was_done_in_the_gap_can_be_said(open_host: OpenHost, home: Path) -> None:
+async def check_what_was_done_in_the_gap_can_be_said(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()], HandClock()) as host:
         await host.mark_restored(0.0)
@@ -77,7 +77,7 @@ async def check_what_was_done_in_the_gap_can_be_said(open_host: OpenHost, home: 
     assert outside.deeds == []
 
 
-async def check_a_no_to_a_call_in_the_gap_leaves_its_key_free(open_host: OpenHost, home: Path) -> None:
+async def check_a_no_to_a_call_in_the_gap_leaves_its_key_free(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()], HandClock()) as host:
         await host.mark_restored(0.0)
@@ -89,7 +89,7 @@ async def check_a_no_to_a_call_in_the_gap_leaves_its_key_free(open_host: OpenHos
     assert outside.deeds == []
 
 
-async def check_an_approval_says_what_may_have_been_done(open_host: OpenHost, home: Path) -> None:
+async def check_an_approval_says_what_may_have_been_done(open_host: HostOpener, home: Path) -> None:
     outside, clock = Outside(), HandClock()
     async with open_host(home, [outside.effect()], clock) as host:
         before = await host.start(ASKED)
@@ -102,7 +102,7 @@ async def check_an_approval_says_what_may_have_been_done(open_host: OpenHost, ho
     assert len(outside.deeds) == 2
 
 
-async def check_a_call_that_was_under_way_in_a_backup_is_in_doubt(open_host: OpenHost, home: Path) -> None:
+async def check_a_call_that_was_under_way_in_a_backup_is_in_doubt(open_host: HostOpener, home: Path) -> None:
     outside, clock = Outside(), HandClock()
     async with open_host(home, [outside.hanging("do", settle_s=0.0)], clock) as host:
         run = await host.start(PAY)
@@ -120,7 +120,7 @@ async def check_a_call_that_was_under_way_in_a_backup_is_in_doubt(open_host: Ope
     assert len(outside.deeds) == 2
 
 
-async def check_a_probe_looks_into_the_gap(open_host: OpenHost, home: Path) -> None:
+async def check_a_probe_looks_into_the_gap(open_host: HostOpener, home: Path) -> None:
     for has_happened in (False, True):
         outside, clock = Outside(), HandClock()
         place = home.with_name(f"{home.name}-{has_happened}")
@@ -132,7 +132,7 @@ async def check_a_probe_looks_into_the_gap(open_host: OpenHost, home: Path) -> N
             assert len(outside.deeds) == (0 if has_happened else 1)
 
 
-async def check_a_probe_may_not_deny_what_can_still_land(open_host: OpenHost, home: Path) -> None:
+async def check_a_probe_may_not_deny_what_can_still_land(open_host: HostOpener, home: Path) -> None:
     outside, clock = Outside(), HandClock()
     slow = probed(outside, False)
     slow = effect("do", timeout_s=HOUR_S, reconcile=slow.reconcile)(slow.perform)
@@ -143,7 +143,7 @@ async def check_a_probe_may_not_deny_what_can_still_land(open_host: OpenHost, ho
     assert outside.deeds == []
 
 
-async def check_what_was_planned_for_later_is_not_asked_about(open_host: OpenHost, home: Path) -> None:
+async def check_what_was_planned_for_later_is_not_asked_about(open_host: HostOpener, home: Path) -> None:
     machine = Machine(
         "later",
         "work",
@@ -166,7 +166,7 @@ async def check_what_was_planned_for_later_is_not_asked_about(open_host: OpenHos
     assert len(outside.deeds) == 1
 
 
-async def check_a_closed_gap_asks_nothing(open_host: OpenHost, home: Path) -> None:
+async def check_a_closed_gap_asks_nothing(open_host: HostOpener, home: Path) -> None:
     outside, clock = Outside(), HandClock()
     async with open_host(home, [outside.effect()], clock) as host:
         await host.mark_restored(clock.now() - HOUR_S, by="kim")
@@ -182,7 +182,7 @@ async def check_a_closed_gap_asks_nothing(open_host: OpenHost, home: Path) -> No
     assert len(outside.deeds) == 2
 
 
-async def check_forgetting_frees_no_key(open_host: OpenHost, home: Path) -> None:
+async def check_forgetting_frees_no_key(open_host: HostOpener, home: Path) -> None:
     """Neither `prune` nor time gives back the key of a deed that was done, or may have been."""
 
     async def lose(contract: Contract) -> Outcome:
