@@ -20,6 +20,7 @@ from detent.core.events import (
     MIGRATE,
     RELEASE,
     REPEATED,
+    RESTORED,
     RETRY,
     RULED,
     RULES,
@@ -167,6 +168,8 @@ def _own(draft: WorkingCopy, event: Signalled) -> None:
         answer.take_ruling(draft, event)
     elif event.name == REPEATED:
         answer.take_repetition(draft, event)
+    elif event.name == RESTORED:
+        _note_restore(draft, event)
     else:
         raise EventRefused(draft.state, event.name, draft.machine.accepts(draft.state))
 
@@ -180,6 +183,13 @@ def _note_evidence(draft: WorkingCopy, event: Signalled) -> None:
             *draft.run.alarms[-ALARMS_MAX + 1 :],
             f"`{contract_id}` may have been done twice: {said}",
         )
+
+
+def _note_restore(draft: WorkingCopy, event: Signalled) -> None:
+    """The journal is older than the world: this run may have gone on where nobody has kept it."""
+    said = "restored from a backup: what it did after that backup was made is not in this journal"
+    draft.say("note", subject=event.name, value=said)
+    draft.changes["alarms"] = (*draft.run.alarms[-ALARMS_MAX + 1 :], said)
 
 
 def _release(draft: WorkingCopy) -> None:

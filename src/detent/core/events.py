@@ -4,7 +4,8 @@ Time, answers, results and their order enter a run only through these. Signals w
 host's own: `@wake` (a timer is due), `@cancel`, `@hold` and `@release` (pause), `@migrate`, `@policy` (what a rule
 said about a contract that goes on as it is, or about who may answer its question), `@repeat` (what a contract asks
 about was done before), `@evidence` (what came of a call after its contract had gone on without it), `@retry` (a run
-that has failed goes on from what failed).
+that has failed goes on from what failed), `@restored` (the journal was restored from a backup, and the run may have
+gone on since).
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ from detent.core.question import Question
 # was done in another run is asked about.
 RULES = 2
 WAKE, CANCEL, HOLD, RELEASE, MIGRATE, RULED = "@wake", "@cancel", "@hold", "@release", "@migrate", "@policy"
-REPEATED, EVIDENCE, RETRY = "@repeat", "@evidence", "@retry"
+REPEATED, EVIDENCE, RETRY, RESTORED = "@repeat", "@evidence", "@retry", "@restored"
 
 
 class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="started"):

@@ -225,6 +225,10 @@ class Attempts:
         if effect is None:
             missing = f"there is no effect `{contract.effect}` here"
             return make_failure(contract, "tool_failure.not_found", missing, clock.now())
+        if self._host.claims.gap is not None:
+            met = await self.doubts.meet_gap(live, effect, contract)
+            if met is not None:
+                return met
         limit = Limit(clock, contract.timeout_s)
         try:
             given = contract

@@ -23,13 +23,16 @@ from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
+from detent.host.embedded.aftermath import Aftermath
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
+from detent.host.embedded.gap import open_gap
 from detent.host.embedded.journal import Batch, Journal, seal
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, drop_ended, load
 from detent.host.embedded.lock import Lock, holder
+from detent.host.embedded.marker import Marking, check_missing
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
 from detent.host.embedded.projector import ProjectionRow
@@ -91,10 +94,13 @@ class Drive:
                 raise JournalError(f"process {holder(self.home).pid or '?'} is writing the journal in {self.home}")
         path = self.home / "journal.db"
         try:
+            check_missing(self.home)
             self._written = Journal(path, is_writer=True, sync=self._sync)
             try:
                 self.journal = Journal(path)
                 self._next_no = self.journal.next_no()
+                gap = open_gap(self.journal)
+                self._marking = Marking(self.home, self.journal.connection, is_durable=self._sync == "full")
             except BaseException:
                 self._written.close()
                 raise
@@ -103,6 +109,7 @@ class Drive:
             raise
         self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
         self.claims = Claims(lambda: self._written if self._writer.is_at_rest else self.journal)
+        self.claims.gap = gap
         self.timers = Timers(self)
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.tasks = asyncio.TaskGroup()
@@ -138,6 +145,7 @@ class Drive:
     def let_go(self) -> None:
         """Close the files and let others write."""
         self.reader.memory, self.reader.tail.is_fed = None, False
+        self._marking.close()
         self.journal.close()
         self._written.close()
         if self._lock is not None:
@@ -158,6 +166,10 @@ class Drive:
     async def all_written(self) -> None:
         """Return when everything handed to the writer so far is on disk, or has failed to get there."""
         await flush(self._writer)
+
+    async def tell(self, live: LoadedRun, event: Event) -> Run:
+        """Fold an event; returns the run when that is on disk."""
+        return await self._tell(live, event)
 
     async def _tell(self, live: LoadedRun, event: Event, machine: Machine | None = None) -> Run:
         done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
@@ -181,7 +193,7 @@ class Drive:
             self.check_agent(live)
         batch = Batch(live)
         batch.machine = machine
-        deeds = _Deeds(self, live, batch, done)
+        deeds = Aftermath(self, live, batch, done)
         try:
             self._fold_all(live, batch, deque((event, *follow)), deeds)
         except BaseException as error:
@@ -190,7 +202,7 @@ class Drive:
             raise
         self._hand_over(live, batch, deeds)
 
-    def _fold_all(self, live: LoadedRun, batch: Batch, todo: deque[Event], deeds: "_Deeds") -> None:
+    def _fold_all(self, live: LoadedRun, batch: Batch, todo: deque[Event], deeds: Aftermath) -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
         has_notes, is_followed = live.machine.chart.has_notes, self._tail.is_attentive or live.run.id in self._tail.runs
         while todo:
@@ -214,7 +226,7 @@ class Drive:
             for command in commands:
                 self._plan(command, before, todo, deeds)
 
-    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: "_Deeds") -> None:
+    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: Aftermath) -> None:
         """Keep a command for when its event is on disk; what policy and keys say to it is still to be folded."""
         match command:
             case Perform():
@@ -232,7 +244,7 @@ class Drive:
             case _:
                 assert_never(command)
 
-    def _may_go_on(self, deeds: "_Deeds", before: Run, contract_id: str, todo: deque[Event]) -> bool:
+    def _may_go_on(self, deeds: Aftermath, before: Run, contract_id: str, todo: deque[Event]) -> bool:
         """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
         live, run = deeds.live, deeds.live.run
         if self._rulings is not None:
@@ -250,7 +262,7 @@ class Drive:
         wanted = "" if self._rulings is None else self._rulings.on_repeat(run, live.machine, contract)
         return Wish(wanted, "" if effect is None else effect.advice)
 
-    def _hand_over(self, live: LoadedRun, batch: Batch, deeds: "_Deeds") -> None:
+    def _hand_over(self, live: LoadedRun, batch: Batch, deeds: Aftermath) -> None:
         run, done = live.run, deeds.done
         if batch.events:
             live.dispatched.update(deeds.performs)
@@ -263,10 +275,11 @@ class Drive:
         elif done is not None:
             done.set_result(run)
 
-    def act_on_written(self, deeds: "_Deeds", error: JournalError | None) -> None:
+    def act_on_written(self, deeds: Aftermath, error: JournalError | None) -> None:
         """A batch is on disk, or failed to get there: act, and tell whoever waits for it."""
         live, batch, done = deeds.live, deeds.batch, deeds.done
         live.unwritten -= 1
+        self._marking.count()
         if live.ids:
             live.ids.difference_update([row[2] for row in batch.events if row[2]])
         if error is not None:
@@ -425,22 +438,6 @@ class Drive:
             raise
         except Exception:  # noqa: BLE001  # told when one of these effects is called for
             return
-
-
-class _Deeds:
-    """What to do when a batch is on disk."""
-
-    __slots__ = ("aborts", "batch", "done", "entries", "host", "live", "machine", "performs", "run")
-
-    def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
-        self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run, self.machine = live.run, live.machine  # a migration may change it before this is on disk
-        self.performs: tuple[str, ...] = ()
-        self.aborts: tuple[Contract, ...] = ()
-        self.entries: tuple[Entry, ...] = ()
-
-    def __call__(self, error: JournalError | None) -> None:
-        self.host.act_on_written(self, error)
 
 
 def _settle(done: "asyncio.Future[T]", result: T, error: JournalError | None) -> None:

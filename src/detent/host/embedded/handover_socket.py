@@ -48,6 +48,8 @@ VERBS = frozenset(
         "prune",
         "probe",
         "repair_claims",
+        "close_gap",
+        "anchor",
     }
 )
 PONG, READY, LEAVING = (msgspec.json.encode({word: PROTOCOL}) for word in ("pong", "ready", "leaving"))

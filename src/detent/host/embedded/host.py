@@ -5,6 +5,8 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
+import msgspec
+
 from detent.core.answer import answer_of, misfit
 from detent.core.contract import Contract
 from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, RETRY, RULES, ContractMoved, Signalled, Started
@@ -15,10 +17,12 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NotWaiting, Refused
+from detent.host.embedded.anchor import anchor
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import CHILD, declarations
 from detent.host.embedded.claim_check import differences, repair, right_holders
 from detent.host.embedded.drive import Drive
+from detent.host.embedded.gap import check_not_record, close_gap, mark_restored, open_gap
 from detent.host.embedded.journal import Batch, genesis
 from detent.host.embedded.loaded_run import LoadedRun, load, origin, seq_at
 from detent.host.embedded.recovery import take_up
@@ -89,6 +93,7 @@ class EmbeddedHost(Drive):
         if name.startswith("@"):
             raise Refused(f"`{name}`: names that begin with @ are detent's own")
         live = self.load(run_id)
+        check_not_record(live)
         if id and self._has(live, id):
             return await self._on_disk(live)
         self.timers.ring_first(live.run)
@@ -135,6 +140,7 @@ class EmbeddedHost(Drive):
     async def cancel(self, run_id: str, *, by: str = "", reason: str = "", id: str = "") -> Run:
         """Stop a run and everything it has under way."""
         data = {"reason": reason} if reason else {}
+        check_not_record(self.load(run_id))
         return await self._once(self.load(run_id), Signalled(CANCEL, data, by, self.clock.now(), id))
 
     async def show(self, run_id: str) -> Run:
@@ -214,6 +220,7 @@ class EmbeddedHost(Drive):
     ) -> Run:
         """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
         live = self.load(run_id)
+        check_not_record(live)
         if id and self._has(live, id):
             return await self._on_disk(live)
         data: dict[str, Any] = {"machine": machine.digest, "rules": RULES} | ({"state": state} if state else {})
@@ -241,6 +248,23 @@ class EmbeddedHost(Drive):
     async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
         """Forget runs that ended before a time and hold no key; what went is named in a run of its own."""
         return await prune(self, before, by)
+
+    async def anchor(self, *, by: str = "") -> dict[str, Any]:
+        """Put on record what the journal holds; the line to publish, not yet signed."""
+        await self.all_written()
+        line = await anchor(self, self.clock.now(), by)
+        return dict(msgspec.to_builtins(line))
+
+    async def mark_restored(self, since: float, until: float = 0.0, *, by: str = "") -> int:
+        """Say that this journal knows nothing of what was done since a time; the new epoch."""
+        self.claims.gap = await mark_restored(self, since, until or self.clock.now(), by)
+        return self.claims.gap.epoch
+
+    async def close_gap(self, *, by: str = "", comment: str = "") -> tuple[str, ...]:
+        """Ask no more about calls that may have been made in the gap; the records that are closed by that."""
+        closed = await close_gap(self, by, comment, self.clock.now())
+        self.claims.gap = open_gap(self.journal)
+        return closed
 
     async def probe(self, run_id: str, contract_id: str) -> bool:
         """Ask the effect itself whether a deed in doubt happened; whether that settled it."""

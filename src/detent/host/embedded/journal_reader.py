@@ -11,25 +11,32 @@ from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.errors import DetentError, Unknown
+from detent.errors import DetentError, JournalError, Unknown
 from detent.host.embedded import family, retention
 from detent.host.embedded import replay as reader
+from detent.host.embedded.anchor import check_anchor, read_head
 from detent.host.embedded.claim_check import differences
 from detent.host.embedded.following import Following, Watching
+from detent.host.embedded.gap import open_gap
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load, seq_at
+from detent.host.embedded.marker import check, check_missing
 from detent.host.embedded.projector import Projector, RunMemory
 from detent.host.embedded.schema import VERSION
 from detent.host.embedded.tail import Tail
 from detent.host.embedded.transcript import transcript
 from detent.host.projection import P, Why
 from detent.host.reading import (
+    AnchorLine,
+    AnchorProof,
     Deed,
     Family,
+    JournalHead,
     KeyTrouble,
     Member,
     Note,
+    OpenGap,
     OpenQuestion,
     Proof,
     Query,
@@ -96,7 +103,10 @@ class JournalReader:
 
     def has_runs(self) -> bool:
         """Whether anything was ever written here."""
-        return (self.home / "journal.db").exists()
+        if (self.home / "journal.db").exists():
+            return True
+        check_missing(self.home)
+        return False
 
     # one run
 
@@ -277,10 +287,32 @@ class JournalReader:
         with self.journal() as journal:
             return [KeyTrouble(one.kind, *one.claim[:4], one.problem) for one in differences(journal)]
 
+    def gap(self) -> OpenGap | None:
+        """What the journal knows nothing of, because it was restored and nobody has looked into that yet."""
+        with self.journal() as journal:
+            found = open_gap(journal)
+        return None if found is None else OpenGap(*found)
+
+    def head(self) -> JournalHead:
+        """One digest over every run, every claim and the people, with what it is of."""
+        with self.journal() as journal:
+            return read_head(journal, self.home)
+
+    def check_anchor(self, line: AnchorLine) -> AnchorProof:
+        """Whether everything is still there that was when the journal was anchored."""
+        with self.journal() as journal:
+            return check_anchor(journal, line)
+
     def check(self) -> StoreCheck:
         """Whether the file itself is sound."""
         with self.journal() as journal:
-            return StoreCheck(tuple(journal.check()), VERSION, journal.path.stat().st_size)
+            problems = list(journal.check())
+            if not problems:
+                try:
+                    check(self.home, journal.connection)
+                except JournalError as error:
+                    problems.append(str(error))
+            return StoreCheck(tuple(problems), VERSION, journal.path.stat().st_size)
 
     # as it happens
 
@@ -369,6 +401,7 @@ class JournalReader:
 def _open(home: Path) -> Listing:
     path = home / "journal.db"
     if not path.exists():
+        check_missing(home)
         raise Unknown(f"there is no journal in {home} yet; `detent run FILE` makes one")
     return Listing(path)
 

@@ -303,6 +303,21 @@ class SharedHost:
         """Rebuild the claims on irreversible calls from the events; returns what was wrong, as sentences."""
         return tuple(await self._do("repair_claims"))
 
+    async def anchor(self, *, by: str = "") -> dict[str, Any]:
+        """Put on record what the journal holds. Returns the line to publish; `detent anchor` signs and keeps it."""
+        return dict(await self._do("anchor", by=by))
+
+    async def mark_restored(self, since: float, until: float = 0.0, *, by: str = "") -> int:
+        """Say that this journal knows nothing of what was done since a time (seconds since 1970); the new epoch.
+
+        `detent restore` does this. From then on an irreversible call that the journal does not know is asked about.
+        """
+        return int(await self._do("mark_restored", since=since, until=until, by=by))
+
+    async def close_gap(self, *, by: str = "", comment: str = "") -> tuple[str, ...]:
+        """Ask no more about calls that may have been made before a restore; returns the records that this closes."""
+        return tuple(await self._do("close_gap", by=by, comment=comment))
+
     async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
         """Delete runs that ended before a time (seconds since 1970), except those that protect an irreversible call.
 

@@ -66,7 +66,7 @@ def _ways(caller: Caller, question: dict[str, Any]) -> list[str]:
         return [caller.command(*yes), caller.command("reject", *words)]
     given = () if "result" in question["earlier"] or question["earlier"].get("is_shortened") else ("--result", "JSON")
     ways = [
-        (_("do it again:"), caller.command(*yes)),
+        (_("do it:") if "until" in question["earlier"] else _("do it again:"), caller.command(*yes)),
         (_("use that result:"), caller.command("answer", *words, "--outcome", "use", *given)),
         (_("stop:"), caller.command("reject", *words)),
     ]

@@ -22,14 +22,14 @@ import click
 from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
 from detent.errors import DetentError
-from detent.host.opening import checkup
+from detent.host.opening import checkup, find_twins, forget_journal, is_held
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.kit.language import _
 from detent.kit.policy import find_policy, policy_file
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
-from detent.kit.text import process_name, silence, status_word, visible
+from detent.kit.text import clock, process_name, silence, status_word, visible
 from detent.surfaces.cli.claim import difference
 
 DISK_MIN = 64 * 1024 * 1024
@@ -50,7 +50,8 @@ class Finding(NamedTuple):
 @verb("doctor")
 @click.option("--deep", is_flag=True, help=_("Also replay every run and verify every hash."))
 @click.option("--repair", "is_repair", is_flag=True, help=_("Rebuild claims that do not match the events."))
-def doctor(caller: Caller, deep: bool, is_repair: bool) -> int:
+@click.option("--forget", "is_forget", is_flag=True, help=_("Forget the journal that was here, and go on without it."))
+def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
     """Check everything and say what was found."""
     found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
     found += [
@@ -60,6 +61,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool) -> int:
         *_policy(caller.home),
         *_permissions(caller.home),
         _lock(caller.home),
+        *(_forget(caller.home) if is_forget else ()),
         *_journal(caller, deep, is_repair),
     ]
     code = 1 if any(finding.level == "problem" for finding in found) else 0
@@ -274,6 +276,16 @@ def _lock(home: Path) -> Finding:
     return Finding("lock", "problem", " ".join(silence(*found.holder)).rstrip())
 
 
+def _forget(home: Path) -> Iterator[Finding]:
+    """Take what is here as it is, though another journal was known: a person's word, never done by itself."""
+    if is_held(home):
+        yield Finding("marker", "problem", _("the journal is in use, so it is here and nothing is forgotten"))
+    elif known := forget_journal(home):
+        yield Finding("marker", "note", _("forgotten: {journal}", journal=visible(known)))
+    else:
+        yield Finding("marker", "ok", _("nothing is known of an earlier journal"))
+
+
 def _journal(caller: Caller, is_deep: bool, is_repair: bool) -> Iterator[Finding]:
     try:
         if not caller.has_journal():
@@ -283,8 +295,10 @@ def _journal(caller: Caller, is_deep: bool, is_repair: bool) -> Iterator[Finding
     except DetentError as error:
         yield Finding("journal", "problem", visible(str(error)))
         return
+    for twin in find_twins(caller.home):
+        yield Finding("journal", "problem", _("the same journal is also in {home}; use only one of them", home=twin))
     claims = partial(_claims, caller, is_repair)
-    looks: list[Callable[[Reader], Iterator[Finding]]] = [_sound, _runs, claims, *([_chains] if is_deep else [])]
+    looks: list[Callable[[Reader], Iterator[Finding]]] = [_sound, _gap, _runs, claims, *([_chains] if is_deep else [])]
     for look in looks:
         try:
             yield from look(reader)
@@ -299,6 +313,19 @@ def _sound(reader: Reader) -> Iterator[Finding]:
     if not found.problems:
         size = {"version": found.schema, "count": found.size // 1000}
         yield Finding("journal", "ok", _("sound, schema {version}, {count} kB", **size))
+
+
+def _gap(reader: Reader) -> Iterator[Finding]:
+    """Whether the journal was restored, and what that left open."""
+    found = reader.gap()
+    if found is not None:
+        known = {"since": clock(found.since), "until": clock(found.until), "epoch": found.epoch}
+        about = _(
+            "restored (epoch {epoch}): what was done between {since} and {until} is not in it, and calls are asked "
+            "about; `detent restore --close-gap` ends that",
+            **known,
+        )
+        yield Finding("restored", "risk", about)
 
 
 def _every(reader: Reader) -> list[Summary]:
