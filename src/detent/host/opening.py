@@ -54,6 +54,13 @@ def forget_journal(home: Path) -> str:
     return "" if known is None else describe(known)
 
 
+def forget_claims(home: Path) -> None:
+    """Forget how many claims a home's journal had, before they are rebuilt."""
+    from detent.host.embedded.marker import forget_claims as forget  # noqa: PLC0415
+
+    forget(home)
+
+
 def back_up(home: Path, file: Path, *, is_forced: bool = False, keep: int = 0) -> "BackupReport":
     """Write a checked backup of a home, whoever uses it meanwhile."""
     from detent.host.embedded.backup import back_up as write_backup  # noqa: PLC0415

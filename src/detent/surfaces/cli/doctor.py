@@ -22,7 +22,7 @@ import click
 from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
 from detent.errors import DetentError
-from detent.host.opening import checkup, find_twins, forget_journal, is_held
+from detent.host.opening import checkup, find_twins, forget_claims, forget_journal, is_held
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.kit.language import _
@@ -53,6 +53,8 @@ class Finding(NamedTuple):
 @click.option("--forget", "is_forget", is_flag=True, help=_("Forget the journal that was here, and go on without it."))
 def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
     """Check everything and say what was found."""
+    if is_repair:
+        forget_claims(caller.home)  # that they are not what they were is about to be mended
     found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
     found += [
         *_plugins(),
