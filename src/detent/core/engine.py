@@ -14,6 +14,7 @@ from detent.core.commands import Command
 from detent.core.consequence import Consequence
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.events import (
+    ATTEMPT,
     CANCEL,
     EVIDENCE,
     HOLD,
@@ -105,6 +106,7 @@ def _started(draft: WorkingCopy, event: Started) -> None:
         variables=draft.machine.variables,
         effects=event.effects,
         by=event.by,
+        spoken_by=event.spoken_by,
         session=event.session,
         source=event.source,
         parent=event.parent,
@@ -167,6 +169,9 @@ def _own(draft: WorkingCopy, event: Signalled) -> None:
         answer.ruled(draft, event)
     elif event.name == REPEATED:
         answer.repeated(draft, event)
+    elif event.name == ATTEMPT:
+        about = {name: str(event.data.get(name, "")) for name in ("contract_id", "verb", "why")}
+        draft.say("attempt", subject=about["contract_id"], event=about["verb"], value=about["why"])
     else:
         raise EventRefused(draft.state, event.name, draft.machine.accepts(draft.state))
 

@@ -14,6 +14,7 @@ from detent.core import progress
 from detent.core.contract import Contract, Failure
 from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
 from detent.core.events import HOLD, ContractMoved, Signalled
+from detent.core.identity import Identity
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
@@ -264,7 +265,7 @@ class Attempts:
             machine,
             given if isinstance(given, dict) else {},
             run_id=run_id,
-            by=live.run.by,
+            by=Identity(live.run.by, "detent", live.run.spoken_by),
             session=live.run.session,
             source=live.run.source,
             parent=f"{live.run.id} {contract.id}",
@@ -281,7 +282,7 @@ class Attempts:
     @owned
     async def _cancel_child(self, live: LoadedRun, mark: str, run_id: str) -> None:
         try:
-            await self._host.cancel(run_id, by="parent")
+            await self._host.cancel(run_id, by=Identity("parent", "detent"))
         except Refused:
             return  # it has ended already
         finally:

@@ -23,6 +23,7 @@ from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
+from detent.host.embedded.admission import Admission
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
@@ -36,6 +37,7 @@ from detent.host.embedded.policy_check import Rulings
 from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
+from detent.host.people import PeopleSource
 from detent.host.port import FindEffects
 
 T = TypeVar("T")
@@ -62,10 +64,13 @@ class Drive:
         policy: Policy | None = None,
         notify: str = "notify",
         reader: JournalReader | None = None,
+        people: PeopleSource | None = None,
+        token: str = "",
     ) -> None:
         self.home = home
+        self.admission = Admission(people, token)
         self.outbox = Outbox(self, notify)
-        self._rulings = Rulings(policy) if policy is not None else None
+        self._rulings = Rulings(policy, self.admission) if policy is not None else None
         self._lock = lock  # one that is held already; without it the host takes its own
         self.clock: Clock = clock or SystemClock()
         self.effects: Mapping[str, Effect] = (
@@ -94,6 +99,7 @@ class Drive:
             try:
                 self.journal = Journal(path)
                 self._next_no = self.journal.next_no()
+                self.admission.look(self.journal)
             except BaseException:
                 self._written.close()
                 raise
@@ -234,8 +240,9 @@ class Drive:
     def _may_go_on(self, deeds: "_Deeds", before: Run, contract_id: str, todo: deque[Event]) -> bool:
         """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
         live, run = deeds.live, deeds.live.run
-        if self._rulings is not None:
-            ruling = self._rulings.on(before, run, live.machine, contract_id)
+        rulings = self._rulings or self._group_rulings(run, contract_id)
+        if rulings is not None:
+            ruling = rulings.on(before, run, live.machine, contract_id)
             if ruling is not None:
                 todo.append(ruling)
             if type(ruling) is ContractMoved:
@@ -243,6 +250,13 @@ class Drive:
         taken = self.claims.take(deeds.batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
         todo.extend(taken.events)
         return taken.may_go_on
+
+    def _group_rulings(self, run: Run, contract_id: str) -> Rulings | None:
+        """Without a policy only the groups of the people have to be put in place of their names."""
+        contract = run.contract(contract_id)
+        if contract is None or contract.question is None or not contract.question.approvers:
+            return None
+        return Rulings(Policy(), self.admission)
 
     def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
         effect = self.effect(live, contract.effect)
@@ -433,7 +447,10 @@ class _Deeds:
 
     def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run, self.machine = live.run, live.machine  # a later migration may change the machine before this is on disk
+        self.run, self.machine = (
+            live.run,
+            live.machine,
+        )  # a later migration may change the machine before this is on disk
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[Contract, ...] = ()
         self.entries: tuple[Entry, ...] = ()

@@ -17,6 +17,7 @@ from detent.core.policy import ROLE, SPEAKER, Call, Policy, Verdict, stricter
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
+from detent.host.embedded.admission import Admission
 
 OWN = ("ask", "wait")  # what the engine does itself; a question of its own is only for people
 
@@ -24,8 +25,19 @@ OWN = ("ask", "wait")  # what the engine does itself; a question of its own is o
 class Rulings:
     """Asks one policy about every contract before it acts."""
 
-    def __init__(self, policy: Policy) -> None:
-        self.policy = policy
+    def __init__(self, policy: Policy, admission: Admission) -> None:
+        self.policy, self._admission = policy, admission
+        self._with_groups: tuple[str, Policy] = ("", policy)
+
+    @property
+    def _law(self) -> Policy:
+        """The policy, whose roles are the groups of the people where there are any."""
+        people = self._admission.people()
+        if people is None:
+            return self.policy
+        if self._with_groups[0] != people.digest:
+            self._with_groups = people.digest, replace(self.policy, roles=people.groups)
+        return self._with_groups[1]
 
     def on(self, before: Run, run: Run, machine: Machine, contract_id: str) -> Event | None:
         """What follows for a contract that is about to act or to ask; a ContractMoved means: it does not go on now."""
@@ -48,7 +60,7 @@ class Rulings:
         about = {"id": run.id, "machine": machine.name, "state": run.state, "by": run.by, "session": run.session}
         cost = float(run.usage.get("cost_usd", 0.0)) if run.usage else 0.0
         call = Call(contract.effect, contract.input, contract.kind, machine.name, run.by, cost, about)
-        return self.policy.decide(call)
+        return self._law.decide(call)
 
     def _on_deed(self, run: Run, machine: Machine, contract: Contract) -> Event | None:
         verdict = self._verdict(run, machine, contract)
@@ -89,7 +101,7 @@ class Rulings:
 
     def _with_people(self, asked: Question) -> Question | None:
         """The question with its roles replaced by who holds them; None when there is nothing to replace."""
-        people = self.policy.people(asked.approvers)
+        people = self._law.people(asked.approvers)
         if people == asked.approvers:
             return None
         roles = [name.removeprefix(ROLE) for name in asked.approvers if name.startswith(ROLE)]

@@ -41,6 +41,7 @@ COMMANDS = {
     "serve": "serving",
     "schema": "beginning",
     "mcp": "protocol",
+    "people": "people",
     "prune": "pruning",
     "doctor": "doctor",
     "completion": "about",

@@ -43,7 +43,7 @@ async def settle_doubts(room: HttpServer, call: Call) -> Settlement:
     _check(given)
     runs = [(await room.find(name)).run_id for name in given.runs]
     meant, idle = await room.ask(chosen, room.reader, runs, given.effect)
-    found = await settle(room.host, meant, None if given.probe else _said(given, call.by))
+    found = await settle(room.host, meant, None if given.probe else _said(given), call.by)
     found += [Settled(run_id, "", given.effect, False, f"run {run_id} has no open doubt") for run_id in idle]
     now = await room.ask(_statuses, room.reader, [one.run_id for one in found])
     found = [replace(one, status=now.get(one.run_id, "")) for one in found]
@@ -60,8 +60,8 @@ def _check(given: shape.Settle) -> None:
         raise BadRequest("`result` goes with `outcome: happened`")
 
 
-def _said(given: shape.Settle, by: str) -> dict[str, Any]:
-    said: dict[str, Any] = {"outcome": given.outcome, "by": by, "channel": "http"}
+def _said(given: shape.Settle) -> dict[str, Any]:
+    said: dict[str, Any] = {"outcome": given.outcome, "channel": "http"}
     if given.comment:
         said["comment"] = given.comment
     return said if given.result is None else {**said, "result": given.result}
@@ -79,7 +79,7 @@ TAG = "inbox"
 ROUTES = (
     Route("GET", "/api/doubts", doubts, "Every deed nobody is sure about", Doubts, tag=TAG),
     Route("POST", "/api/settle", settle_doubts, "Settle many doubts at once", Settlement, takes=shape.Settle,
-          errors=(404,), tag=TAG,
+          errors=(404,), tag=TAG, is_guarded=True,
           about="Each is answered on its own, and recorded so. What is refused says why and does not stop the others: "
                 "look at `left`."),
 )  # fmt: skip
