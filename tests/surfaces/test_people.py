@@ -3,6 +3,8 @@
 import json
 import os
 import pwd
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,7 +52,12 @@ import os, subprocess, sys
 way, run = sys.argv[1:]
 argv = ["SCRIPT", "approve", run, "--by", "ann", "--no-wait"]
 bare = {"PATH": os.environ["PATH"], "HOME": "/"}
-if way == "plain":
+if way == "curl":
+    address, contract = run.split()
+    argv = ["curl", "-s", "-H", "Content-Type: application/json", "-d", '{"approved": true, "by": "ann"}']
+    argv.append(f"{address}/contracts/{contract}/answer")
+    print(subprocess.run(argv, capture_output=True, text=True, env=bare).stdout)
+elif way == "plain":
     done = subprocess.run(argv, capture_output=True, text=True)
     print(done.returncode, done.stderr)
 elif way == "bare":
@@ -177,3 +184,42 @@ def test_a_step_cannot_approve_another_run(detent: Detent, way: str, has_people:
     assert not standing["waiting"][0].get("approved_by")
     tried = events(detent, run_id)
     assert [one["data"]["verb"] for one in tried if one.get("name") == "@attempt"] == ["answer"]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+@pytest.mark.parametrize("has_people", [False, True])
+def test_a_step_cannot_approve_through_a_server_of_this_machine(detent: Detent, has_people: bool) -> None:
+    if has_people:
+        detent("people", "add", "ann", "--role", "admin", "--role", "approver", "--os-user", USER)
+        detent("people", "add", "opal", "--role", "operator")
+    run_id = detent("run", "pay.yaml", code=3).run_id
+    with detent.going("serve", "--port", "0", "--json") as server:
+        assert server.stdout is not None
+        address = json.loads(server.stdout.readline())["address"]
+        where = f"{address}/api/runs/{run_id} pay/pay/1"
+        said = detent("run", "step.yaml", "--set", f"run={where}", "--set", "way=curl", "--json").json
+        refused = json.loads(said["output"])["error"]
+        assert refused["type"] == "not_permitted"
+        assert "nothing that a step has started may answer" in refused["message"]
+        assert not detent("show", run_id, "--json").json["waiting"][0].get("approved_by")
+        body = json.dumps({"approved": True, "by": "ann"})
+        argv = [
+            "curl",
+            "-s",
+            "-d",
+            body,
+            "-H",
+            "Content-Type: application/json",
+            where.replace(" ", "/contracts/") + "/answer",
+        ]
+        done = subprocess.run(argv, capture_output=True, text=True, check=True)
+        if has_people:
+            assert "started this run" in json.loads(done.stdout)["error"]["message"]
+        else:
+            assert json.loads(done.stdout)["waiting"][0]["approved_by"] == ["ann"]
+    assert "@attempt" in [one.get("name") for one in events(detent, run_id)]
+
+
+def test_a_server_for_others_wants_people(detent: Detent) -> None:
+    said = detent("serve", "--host", "::", "--port", "0", code=2)
+    assert "detent people add" in said.err

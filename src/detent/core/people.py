@@ -73,12 +73,12 @@ class People(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
 
     @cached_property
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """Who is in which group; a role is a group too, unless a group has its name."""
+        """Who is in which group; a role is a group too, unless a group has its name. None of them is empty."""
         found: dict[str, list[str]] = {}
         for person in self.persons:
             for group in dict.fromkeys(person.groups):
                 found.setdefault(group, []).append(person.name)
-        named: dict[str, tuple[str, ...]] = {role: self.holders(role) for role in ROLES}
+        named: dict[str, tuple[str, ...]] = {role: self.holders(role) for role in ROLES if self.holders(role)}
         return {**named, **{group: tuple(names) for group, names in found.items()}}
 
     def holders(self, role: str) -> tuple[str, ...]:

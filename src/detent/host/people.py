@@ -48,7 +48,8 @@ TOKENS_MAX = 1_000
 NAMED_MAX = 10
 LONGEST = 200  # of a name that somebody gives, in a sentence
 
-# Changes of the people are events of a run of its own, so they are in a hash chain like everything else.
+# Changes of the people are events of a run of its own, so they are in a hash chain like everything else: CHANGED, then
+# the file is written, then WRITTEN. A file that was never written may be missing; one that was may not.
 RECORD_ID = "detent_people"
 RECORD = Machine(
     name=RECORD_ID,
@@ -62,6 +63,12 @@ RECORD = Machine(
                 Action("digest", "set", {"name": "context.digest", "value": "{{ event.data.digest }}"}),
                 Action("before", "set", {"name": "context.before", "value": "{{ event.data.before }}"}),
             ),
+        ),
+        Transition(
+            "kept",
+            "kept",
+            on="WRITTEN",
+            then=(Action("written", "set", {"name": "context.written", "value": "{{ event.data.digest }}"}),),
         ),
         Transition("kept", "kept", on="ATTEMPTED"),
     ],

@@ -42,7 +42,7 @@ class Admission:
         """Find out whether the journal knows of people: their file must then not just vanish."""
         if self._source is None or journal.record(RECORD_ID) is None:
             return
-        self.was_known = bool(load(journal, RECORD_ID).run.context.get("digest"))
+        self.was_known = bool(load(journal, RECORD_ID).run.context.get("written"))
 
     def people(self, *, is_lenient: bool = False) -> People | None:
         """The people; None where names are only claimed. `is_lenient`: also where their file has vanished."""

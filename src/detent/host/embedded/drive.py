@@ -70,7 +70,8 @@ class Drive:
         self.home = home
         self.admission = Admission(people, token)
         self.outbox = Outbox(self, notify)
-        self._rulings = Rulings(policy, self.admission) if policy is not None else None
+        self.rulings = Rulings(policy or Policy(), self.admission)
+        self._rulings = self.rulings if policy is not None else None  # without a policy hardly anything is asked of it
         self._lock = lock  # one that is held already; without it the host takes its own
         self.clock: Clock = clock or SystemClock()
         self.effects: Mapping[str, Effect] = (
@@ -256,7 +257,7 @@ class Drive:
         contract = run.contract(contract_id)
         if contract is None or contract.question is None or not contract.question.approvers:
             return None
-        return Rulings(Policy(), self.admission)
+        return self.rulings
 
     def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
         effect = self.effect(live, contract.effect)

@@ -153,6 +153,8 @@ class EmbeddedHost(Drive):
             self._check_stopped(run_id, contract, said)
             if problem := misfit(contract, answer_of(said)):
                 raise Refused(problem)
+            if ruling := self.rulings.refresh(live.run, contract, self.clock.now()):
+                await self._tell(live, ruling)
         is_open = contract is not None and contract.is_asking
         if self.timers.ring_first(live.run) and is_open and live.run.contract(contract_id) is None:
             raise NotWaiting(f"the time for an answer to `{contract_id}` is over")

@@ -40,6 +40,7 @@ async def change_people(host: "EmbeddedHost", given: Any, by: By) -> dict[str, A
     await _note(host, change, who, after.digest if is_kept else "", before)
     if is_kept and change.do != "adopt":
         source.write(after)
+    await host.tell_record("WRITTEN", {"digest": after.digest if is_kept else ""}, Identity("", "detent"))
     host.admission.was_known = is_kept
     return {"digest": after.digest if is_kept else "", "people": [one.about for one in after.persons]}
 
@@ -68,7 +69,9 @@ async def note_attempt(host: "EmbeddedHost", who: Identity, data: dict[str, Any]
 
 async def open_record(host: "EmbeddedHost") -> Run:
     """The run that keeps the changes; begun with the first."""
-    return await host.start(RECORD, {"digest": "", "before": ""}, run_id=RECORD_ID, by=Identity("", "detent"))
+    return await host.start(
+        RECORD, {"digest": "", "before": "", "written": ""}, run_id=RECORD_ID, by=Identity("", "detent")
+    )
 
 
 def _first(people: People, uid: int) -> People:

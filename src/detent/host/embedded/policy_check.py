@@ -19,6 +19,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.embedded.admission import Admission
 
+NAMED = "approvers"  # where a question keeps whom it was for, with the groups by their names
 OWN = ("ask", "wait")  # what the engine does itself; a question of its own is only for people
 
 
@@ -73,7 +74,8 @@ class Rulings:
         if verdict.decision == "ask":
             if is_approved and (not verdict.is_rule or contract.rule == verdict.rule):
                 return None
-            question = replace(verdict.question or Question(), data={POLICY: self._said(verdict)})
+            data = {POLICY: self._said(verdict)} | self._named((self._rule_approvers(verdict),))
+            question = replace(verdict.question or Question(), data=data)
             return ContractMoved(contract.id, "suspend", question=question, deed="none", actor=POLICY, at=run.at)
         if is_approved or not verdict.is_rule:
             return None
@@ -95,6 +97,8 @@ class Rulings:
             if verdict.decision == "ask" and contract.rule != verdict.rule:
                 known = self._with_people(asked) or asked
                 wanted = stricter(known, verdict.question or Question(), verdict.message)
+                named = self._named((asked.approvers, self._rule_approvers(verdict)))
+                wanted = replace(wanted, data={**wanted.data, **named}) if named else wanted
                 return self._ruled(run, contract, verdict, wanted)
         resolved = self._with_people(asked)
         return self._ruled(run, contract, None, resolved) if resolved is not None else None
@@ -105,7 +109,32 @@ class Rulings:
         if people == asked.approvers:
             return None
         roles = [name.removeprefix(ROLE) for name in asked.approvers if name.startswith(ROLE)]
-        return replace(asked, approvers=people, data={**asked.data, "roles": roles})
+        data = {**asked.data, "roles": roles, **self._named((asked.approvers,))}
+        return replace(asked, approvers=people, data=data)
+
+    def _rule_approvers(self, verdict: Verdict) -> tuple[str, ...]:
+        return next((rule.approvers for rule in self.policy.rules if rule.name == verdict.rule), ())
+
+    def _named(self, lists: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+        """Whom a question was for before groups became people: who is in them is looked up again at the answer."""
+        has_groups = any(name.startswith(ROLE) for names in lists for name in names)
+        if not has_groups or self._admission.people() is None:
+            return {}
+        return {NAMED: [list(names) for names in lists if names]}
+
+    def refresh(self, run: Run, contract: Contract, at: float) -> Signalled | None:
+        """The question with the people who are in its groups now; None where that has not changed."""
+        asked, people = contract.question, self._admission.people()
+        if asked is None or people is None or not isinstance(lists := asked.data.get(NAMED), list):
+            return None
+        found = [people.resolve(str(name) for name in names) for names in lists if names]
+        now = found[0] if found else ()
+        if len(found) > 1:
+            now = tuple(name for name in found[0] if name in found[1]) or found[1]
+        if not now or now == asked.approvers:
+            return None
+        left_s = max(0.001, contract.expires_at - at) if contract.expires_at else 0.0  # its time goes on as before
+        return replace(self._ruled(run, contract, None, replace(asked, approvers=now, expires_s=left_s)), at=at)
 
     def _ruled(
         self, run: Run, contract: Contract, verdict: Verdict | None, question: Question | None = None

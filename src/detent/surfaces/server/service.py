@@ -18,7 +18,7 @@ from detent.core.effect_type import Effect
 from detent.errors import Refused
 from detent.host import open_host
 from detent.host.port import FindEffects
-from detent.kit.people import has_people
+from detent.kit.people import PeopleFile, has_people
 from detent.surfaces.server.application import application
 from detent.surfaces.server.gate import HEAD_BYTES, Gate
 from detent.surfaces.server.identity import people_of
@@ -95,6 +95,7 @@ async def serving(
         )
     if not is_loopback(plan.host) and not plan.token:
         raise Refused(f"on {plan.host} others can reach this server: it needs a token")
+    driving.setdefault("people", PeopleFile(plan.home))
     with bound(plan.host, plan.port) as listener:
         given = [*(effects or {}).values(), sender(settings)]
         library = Library(plan.folder, (*plan.definitions, *settings.definitions))

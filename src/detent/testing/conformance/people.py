@@ -88,6 +88,23 @@ async def check_a_group_is_asked_by_its_name(open_host: OpenHost, home: Path) ->
         assert (await host.settled(run.id)).status is Status.COMPLETED
 
 
+async def check_who_is_in_a_group_is_looked_up_when_somebody_answers(open_host: OpenHost, home: Path) -> None:
+    outside = Outside()
+    async with open_host(home, [outside.effect()]) as host:
+        await settle_in(host)
+        run, contract_id = await _asking(host, Question("Finance?", approvers=("role:finance",)))
+        await host.change_people({"do": "change", "name": "kim", "drop_groups": ["finance"]}, by=ADA)
+        await host.change_people({"do": "change", "name": "bob", "groups": ["finance"]}, by=ADA)
+        await refusal(NotPermitted, host.answer(run.id, contract_id, YES, by=KIM))
+        await host.answer(run.id, contract_id, YES, by=BOB)
+        assert (await host.settled(run.id)).status is Status.COMPLETED
+        run, contract_id = await _asking(host, Question("Finance?", approvers=("role:finance",)))
+        for name in ("ann", "bob"):
+            await host.change_people({"do": "change", "name": name, "drop_groups": ["finance"]}, by=ADA)
+        for who in (ANN, BOB, KIM):  # a group without anybody is nobody, and not anybody
+            await refusal(NotPermitted, host.answer(run.id, contract_id, YES, by=who))
+
+
 async def check_a_role_that_is_missing_is_named(open_host: OpenHost, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
@@ -130,7 +147,7 @@ async def check_who_changed_the_people_is_kept(open_host: OpenHost, home: Path) 
         await refusal(NotPermitted, host.start(DOOR, by=BOB))
     async with open_host(home) as host:
         assert (await host.start(DOOR, by=OPAL)).by == "opal"
-        last = list(host.reader.entries("detent_people"))[-1].event
+        last = list(host.reader.entries("detent_people"))[-2].event
         assert getattr(last, "by", "") == "ada"
         assert getattr(last, "data", {})["change"] == {"do": "remove", "name": "bob"}
         assert not host.reader.verify("detent_people").problem
