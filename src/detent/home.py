@@ -61,8 +61,7 @@ def open(
         _policy(folder, policy),
         notify,
         "a Python program",
-        people=PeopleFile(folder),
-        token=os.environ.get(TOKEN_VARIABLE, ""),
+        people=PeopleFile(folder, os.environ.get(TOKEN_VARIABLE, "")),
     )
     host.closing.push_async_callback(sources.close)
     return host

@@ -77,7 +77,9 @@ RECORD = Machine(
 
 
 class PeopleSource(Protocol):
-    """Where the people of a home are kept."""
+    """Where the people of a home are kept, and the token that this process brings, if any."""
+
+    token: str
 
     def current(self) -> People | None:
         """The people as they are kept now; None where names are only claimed."""

@@ -37,10 +37,10 @@ def has_people(home: Path) -> bool:
 
 
 class PeopleFile:
-    """The people of one home, as the file says now."""
+    """The people of one home, as the file says now; with the token that this process brings, if any."""
 
-    def __init__(self, home: Path) -> None:
-        self.path = people_file(home)
+    def __init__(self, home: Path, token: str = "") -> None:
+        self.path, self.token = people_file(home), token
         self._place = str(self.path)
         self._stamp: tuple[int, int, int] | None = None
         self._read: People | None = None

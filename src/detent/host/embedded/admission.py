@@ -32,8 +32,8 @@ PROGRAMS = frozenset({"mcp", "hook"})  # who has a name of its own, and the righ
 class Admission:
     """Lets people in; one for each host."""
 
-    def __init__(self, source: PeopleSource | None, token: str = "") -> None:
-        self._source, self._token = source, token
+    def __init__(self, source: PeopleSource | None) -> None:
+        self._source, self._token = source, "" if source is None else source.token
         self._tokens = Tokens()
         self._own: Origin | None = None
         self.was_known = False  # whether the journal knows of people

@@ -7,6 +7,7 @@ import asyncio
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar, assert_never
@@ -65,25 +66,21 @@ class Drive:
         notify: str = "notify",
         reader: JournalReader | None = None,
         people: PeopleSource | None = None,
-        token: str = "",
     ) -> None:
-        self.home = home
-        self.admission = Admission(people, token)
+        self.home, self.admission = home, Admission(people)
         self.outbox = Outbox(self, notify)
-        self.rulings = Rulings(policy or Policy(), self.admission)
-        self._rulings = self.rulings if policy is not None else None  # without a policy hardly anything is asked of it
+        self.rulings = Rulings(policy, self.admission)
         self._lock = lock  # one that is held already; without it the host takes its own
         self.clock: Clock = clock or SystemClock()
         self.effects: Mapping[str, Effect] = (
             effects if isinstance(effects, Mapping) else {effect.name: effect for effect in effects}
         )
-        self._find_effects = find_effects
-        self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
+        self._find_effects, self._sync, self._is_inline = find_effects, sync, is_inline
+        self._live_max, self._grace_s = live_max, grace_s
         self._live: OrderedDict[str, LoadedRun] = OrderedDict()
         self.onlookers = Onlookers()
         self.reader = reader or JournalReader(home, is_inline=is_inline)
-        self._is_reader_ours = reader is None
-        self._tail = self.reader.tail
+        self._is_reader_ours, self._tail = reader is None, self.reader.tail
         self.problems: dict[str, str] = {}
         self.stopped: dict[str, str] = {}  # runs whose journal broke off, and why; until they are recovered
         self.is_closing = False
@@ -95,18 +92,14 @@ class Drive:
                 self._lock = None
                 raise JournalError(f"process {holder(self.home).pid or '?'} is writing the journal in {self.home}")
         path = self.home / "journal.db"
-        try:
+        with ExitStack() as undone:
+            undone.callback(self._lock.free)
             self._written = Journal(path, is_writer=True, sync=self._sync)
-            try:
-                self.journal = Journal(path)
-                self._next_no = self.journal.next_no()
-                self.admission.look(self.journal)
-            except BaseException:
-                self._written.close()
-                raise
-        except BaseException:
-            self._lock.free()
-            raise
+            undone.callback(self._written.close)
+            self.journal = Journal(path)
+            self._next_no = self.journal.next_no()
+            self.admission.look(self.journal)
+            undone.pop_all()
         self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
         self.claims = Claims(lambda: self._written if self._writer.is_at_rest else self.journal)
         self.timers = Timers(self)
@@ -158,7 +151,7 @@ class Drive:
         if live.unwritten:
             done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
             self._writer.submit(Batch(live), lambda error: _settle(done, run, error))
-            await done
+            return await done
         return run
 
     async def all_written(self) -> None:
@@ -241,27 +234,18 @@ class Drive:
     def _may_go_on(self, deeds: "_Deeds", before: Run, contract_id: str, todo: deque[Event]) -> bool:
         """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
         live, run = deeds.live, deeds.live.run
-        rulings = self._rulings or self._group_rulings(run, contract_id)
-        if rulings is not None:
-            ruling = rulings.on(before, run, live.machine, contract_id)
-            if ruling is not None:
-                todo.append(ruling)
+        ruling = self.rulings.on(before, run, live.machine, contract_id)
+        if ruling is not None:
+            todo.append(ruling)
             if type(ruling) is ContractMoved:
                 return False  # it waits, is rejected, or begins with that move
         taken = self.claims.take(deeds.batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
         todo.extend(taken.events)
         return taken.may_go_on
 
-    def _group_rulings(self, run: Run, contract_id: str) -> Rulings | None:
-        """Without a policy only the groups of the people have to be put in place of their names."""
-        contract = run.contract(contract_id)
-        if contract is None or contract.question is None or not contract.question.approvers:
-            return None
-        return self.rulings
-
     def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
         effect = self.effect(live, contract.effect)
-        wanted = "" if self._rulings is None else self._rulings.on_repeat(run, live.machine, contract)
+        wanted = self.rulings.on_repeat(run, live.machine, contract)
         return Wish(wanted, "" if effect is None else effect.advice)
 
     def _hand_over(self, live: LoadedRun, batch: Batch, deeds: "_Deeds") -> None:
@@ -281,8 +265,7 @@ class Drive:
         """A batch is on disk, or failed to get there: act, and tell whoever waits for it."""
         live, batch, done = deeds.live, deeds.batch, deeds.done
         live.unwritten -= 1
-        if live.ids:
-            live.ids.difference_update([row[2] for row in batch.events if row[2]])
+        live.ids.difference_update([row[2] for row in batch.events if row[2]] if live.ids else ())
         if error is not None:
             self._stop(live, error)
             if done is not None and not done.done():

@@ -4,21 +4,35 @@ What is journalled is who changed what, and the digest the file then has: `diffe
 """
 
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
 
 from detent.core.identity import By, Identity
+from detent.core.machine import Machine
 from detent.core.people import People
 from detent.core.people_change import PeopleChange, change_of, changed
 from detent.core.run import Run
 from detent.core.value import digest
 from detent.errors import NotPermitted
+from detent.host.embedded.admission import Admission
 from detent.host.people import RECORD, RECORD_ID, user_name
 
-if TYPE_CHECKING:
-    from detent.host.embedded.host import EmbeddedHost
+
+class PeopleHost(Protocol):
+    """What changing the people needs of a host."""
+
+    admission: Admission
+
+    async def start(
+        self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", by: By = ""
+    ) -> Run:
+        """Begin a run."""
+
+    async def tell_record(self, name: str, data: dict[str, Any], who: Identity, id: str = "") -> Run:
+        """Write an event about people into the run that keeps them."""
 
 
-async def change_people(host: "EmbeddedHost", given: Any, by: By) -> dict[str, Any]:
+async def change_people(host: PeopleHost, given: Any, by: By) -> dict[str, Any]:
     """Do a change: who did it and what it was is in the journal before it holds."""
     change = change_of(given)
     source = host.admission.source
@@ -45,7 +59,7 @@ async def change_people(host: "EmbeddedHost", given: Any, by: By) -> dict[str, A
     return {"digest": after.digest if is_kept else "", "people": [one.about for one in after.persons]}
 
 
-async def _admit(host: "EmbeddedHost", change: PeopleChange, by: By) -> Identity:
+async def _admit(host: PeopleHost, change: PeopleChange, by: By) -> Identity:
     try:
         return host.admission.admit("people", by)
     except NotPermitted as error:
@@ -54,20 +68,20 @@ async def _admit(host: "EmbeddedHost", change: PeopleChange, by: By) -> Identity
         raise
 
 
-async def _note(host: "EmbeddedHost", change: PeopleChange, who: Identity, digest: str, before: str) -> None:
+async def _note(host: PeopleHost, change: PeopleChange, who: Identity, digest: str, before: str) -> None:
     await open_record(host)
     data = {"digest": digest, "before": before, "change": change.about}
     await host.tell_record("CHANGED", data, who)
 
 
-async def note_attempt(host: "EmbeddedHost", who: Identity, data: dict[str, Any]) -> None:
+async def note_attempt(host: PeopleHost, who: Identity, data: dict[str, Any]) -> None:
     """Write down that somebody tried what they may not; the same from the same person once."""
     await open_record(host)
     mark = digest([who.name, who.known, who.spoken_by, data])[:16]
     await host.tell_record("ATTEMPTED", data, who, f"attempt {mark}")
 
 
-async def open_record(host: "EmbeddedHost") -> Run:
+async def open_record(host: PeopleHost) -> Run:
     """The run that keeps the changes; begun with the first."""
     return await host.start(
         RECORD, {"digest": "", "before": "", "written": ""}, run_id=RECORD_ID, by=Identity("", "detent")

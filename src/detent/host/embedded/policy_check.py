@@ -26,9 +26,10 @@ OWN = ("ask", "wait")  # what the engine does itself; a question of its own is o
 class Rulings:
     """Asks one policy about every contract before it acts."""
 
-    def __init__(self, policy: Policy, admission: Admission) -> None:
-        self.policy, self._admission = policy, admission
-        self._with_groups: tuple[str, Policy] = ("", policy)
+    def __init__(self, policy: Policy | None, admission: Admission) -> None:
+        self._has_policy = policy is not None
+        self.policy, self._admission = policy or Policy(), admission
+        self._with_groups: tuple[str, Policy] = ("", self.policy)
 
     @property
     def _law(self) -> Policy:
@@ -45,6 +46,8 @@ class Rulings:
         contract = run.contract(contract_id)
         if contract is None:
             return None
+        if not self._has_policy and (contract.question is None or not contract.question.approvers):
+            return None  # only groups of people could be put in place of their names
         earlier = before.contract(contract_id)
         if contract.status is Status.WAITING:
             is_first = earlier is None or earlier.status is Status.PENDING  # else the effect asks, a doubt, or a rule

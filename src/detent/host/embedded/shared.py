@@ -6,7 +6,6 @@ named; what it has not begun is withdrawn.
 """
 
 import asyncio
-import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -25,7 +24,8 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer, Refused
-from detent.host.ancestry import PROGRAM, adopt_orphans, dead_children
+from detent.host.ancestry import PROGRAM, adopt_orphans
+from detent.host.embedded.adoption import bury_orphans
 from detent.host.embedded.handover_client import (
     ANSWER_S,
     PAUSE_S,
@@ -49,7 +49,6 @@ from detent.host.reading import Query, Summary
 from detent.host.run_id import new_run_id
 
 SUCCESSION_S = 0.25
-BURIAL_S = 30.0
 
 # What a caller may get wrong most easily, and how to say what was expected.
 EXPECTED: dict[str, tuple[type, str]] = {
@@ -82,7 +81,7 @@ class SharedHost:
         **settings: Any,
     ) -> None:
         self._home, self._effects, self._find_effects, self._settings = home, effects, find_effects, settings
-        self._lock, self._token = Lock(home, command), str(settings.get("token") or "")
+        self._lock, self._token = Lock(home, command), getattr(settings.get("people"), "token", "")
         self._is_program = bool(command) and command.split(maxsplit=1)[0] == PROGRAM
         self.reader = reader or JournalReader(home)
         self._is_reader_ours = reader is None
@@ -440,18 +439,6 @@ def _check(given: dict[str, Any]) -> None:
             raise Refused(f"{name} is {value!r}; it must be {expected}")
         if isinstance(value, Mapping):
             given[name] = dict(value)
-
-
-async def bury_orphans() -> None:
-    """Take leave of adopted processes that have ended; whoever started one itself has done so long before."""
-    seen = set[int]()
-    while True:
-        await asyncio.sleep(BURIAL_S)
-        dead = dead_children()
-        for pid in dead & seen:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222  # it does not wait
-        seen = dead - seen
 
 
 def _mark() -> str:

@@ -184,8 +184,7 @@ class Caller:
                 "policy": policy,
                 "notify": notify,
                 "command": self.name,
-                "people": PeopleFile(self.home),
-                "token": os.environ.get(TOKEN_VARIABLE, ""),
+                "people": PeopleFile(self.home, os.environ.get(TOKEN_VARIABLE, "")),
             }
 
     def policy(self) -> "Policy | None":

@@ -197,8 +197,14 @@ def _claimed(caller: Caller, machine: Machine) -> list[str]:
     if has_people(caller.home):
         return []
     command = caller.command("people", "add", "NAME", "--role", "approver", "--token")
-    text = "`{action}` asks certain people, and this home has none: their names are only claimed ({command})"
-    return [_(text, action=visible(action.id), command=command) for action in _asking(machine)]
+    return [
+        _(
+            "`{action}` asks certain people, and this home has none: their names are only claimed ({command})",
+            action=visible(action.id),
+            command=command,
+        )
+        for action in _asking(machine)
+    ]
 
 
 def _asking(machine: Machine) -> Iterator[Action]:
