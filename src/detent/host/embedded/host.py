@@ -332,6 +332,5 @@ def _kept(who: Identity) -> str:
 
 def _signed(answer: Mapping[str, Any], who: Identity) -> dict[str, Any]:
     """An answer with who gave it, in place of whatever it says about that itself."""
-    said = {name: value for name, value in answer.items() if name not in ("by", "known_by", "spoken_by")}
     about = {"by": who.name, "known_by": _kept(who), "spoken_by": who.spoken_by}
-    return said | {name: value for name, value in about.items() if value}
+    return {name: value for name, value in {**answer, **about}.items() if value or name not in about}

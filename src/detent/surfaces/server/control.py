@@ -7,7 +7,7 @@ import msgspec
 
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
-from detent.core.identity import By
+from detent.core.identity import By, identity_of
 from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.port import Reader
@@ -37,7 +37,7 @@ async def answer(room: HttpServer, call: Call) -> shape.RunView:
     said = {name: value for name, value in msgspec.to_builtins(given).items() if value not in ("", None, {})}
     if given.data is not None:
         said["data"] = given.data
-    said |= {"channel": "http"}
+    said |= {"by": identity_of(call.by).name, "channel": "http"}
     try:
         await room.host.answer(run_id, contract_id, said, by=call.by)
     except Refused:

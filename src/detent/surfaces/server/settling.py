@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from detent.core.identity import identity_of
 from detent.host.port import Reader
 from detent.kit.http.route import Call, Route
 from detent.kit.http.trouble import BadRequest
@@ -43,7 +44,7 @@ async def settle_doubts(room: HttpServer, call: Call) -> Settlement:
     _check(given)
     runs = [(await room.find(name)).run_id for name in given.runs]
     meant, idle = await room.ask(chosen, room.reader, runs, given.effect)
-    found = await settle(room.host, meant, None if given.probe else _said(given), call.by)
+    found = await settle(room.host, meant, None if given.probe else _said(given, identity_of(call.by).name), call.by)
     found += [Settled(run_id, "", given.effect, False, f"run {run_id} has no open doubt") for run_id in idle]
     now = await room.ask(_statuses, room.reader, [one.run_id for one in found])
     found = [replace(one, status=now.get(one.run_id, "")) for one in found]
@@ -60,8 +61,8 @@ def _check(given: shape.Settle) -> None:
         raise BadRequest("`result` goes with `outcome: happened`")
 
 
-def _said(given: shape.Settle) -> dict[str, Any]:
-    said: dict[str, Any] = {"outcome": given.outcome, "channel": "http"}
+def _said(given: shape.Settle, by: str) -> dict[str, Any]:
+    said: dict[str, Any] = {"outcome": given.outcome, "by": by, "channel": "http"}
     if given.comment:
         said["comment"] = given.comment
     return said if given.result is None else {**said, "result": given.result}

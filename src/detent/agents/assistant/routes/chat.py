@@ -19,6 +19,7 @@ from detent.agents.assistant.view import snapshot, timeline, topology
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.events import ContractMoved
+from detent.core.identity import identity_of
 from detent.core.status import Status
 from detent.errors import DefinitionError, NotPermitted, NotWaiting, Refused, Unknown
 from detent.host.port import Reader
@@ -175,7 +176,7 @@ async def respond(room: ServerContext, call: Call) -> RespondResult:
     data = given.data or {}
     if wrong := problems(execution, given.action, data):
         return RespondResult(False, "continue", error="; ".join(wrong))
-    said = answer_of(execution, given.action, data) | {"channel": "http"}
+    said = answer_of(execution, given.action, data) | {"by": identity_of(call.by).name, "channel": "http"}
     try:
         run = await room.host.answer(run_id, execution.contract_id, said, by=call.by)
     except NotPermitted:
