@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from detent.core.identity import Identity
 from detent.core.machine import Machine
@@ -139,7 +140,8 @@ class HandoverSocket:
         admission = self._host.admission
         if "voucher" in proof:
             who = check_voucher(self._home, proof["voucher"], peer.pid)
-            return Identity(who.name, "step") if is_guarded and origin_of(peer.pid) == "step" else who
+            is_step = is_guarded and origin_of(peer.pid) == "step"
+            return Identity(who.name, "step") if is_step else replace(who, is_checked=True)
         return admission.of_peer(
             wish,
             str(proof.get("token") or ""),

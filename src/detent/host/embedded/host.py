@@ -125,7 +125,7 @@ class EmbeddedHost(Drive):
         tried = identity_of(by)
         if tried.known == "claimed":
             if self.admission.people() is None:
-                tried = self.admission.identify(by, is_guarded=True)
+                tried = self.admission.identify(by, None, is_guarded=True)
                 if tried.known != "step":
                     return  # only claimed: anybody could fill the journal with names
             else:
