@@ -135,7 +135,7 @@ class Tokens:
             if len(self._known) >= TOKENS_MAX:
                 self._known.clear()
             self._known[mark] = name
-        return speak(people, Identity(name, "token"), wish)
+        return speak(Identity(name, "token"), wish)
 
 
 def identify_user(people: People, uid: int, wish: str = "") -> Identity:
@@ -148,18 +148,22 @@ def identify_user(people: People, uid: int, wish: str = "") -> Identity:
             f" `detent people add NAME --os-user {user} --role …`, or use a token (`DETENT_TOKEN`)"
             f"{who_is('admin', people)}"
         )
-    return speak(people, Identity(person.name, "os_user"), "" if wish == user else wish)
+    return speak(Identity(person.name, "os_user"), "" if wish == user else wish)
 
 
-def speak(people: People, who: Identity, wish: str) -> Identity:
-    """Somebody in their own name, or in the one they wish if they may speak for it."""
-    if wish in ("", who.name):
-        return who
-    person = people.by_name[who.name]
-    if wish in person.speaks_for:
-        return Identity(wish, who.known, who.name)
-    allowed = f", and for {', '.join(person.speaks_for)}" if person.speaks_for else ""
-    raise NotPermitted(f"you are `{who.name}` and may speak for yourself{allowed}, not for `{wish[:LONGEST]}`")
+def speak(who: Identity, wish: str) -> Identity:
+    """Somebody in their own name, or in the one they wish; whether they may is asked where every verb is let in."""
+    return who if wish in ("", who.name) else Identity(wish[:LONGEST], who.known, who.name)
+
+
+def check_speaker(people: People, who: Identity) -> None:
+    """Refuse whoever is not there, or speaks for somebody they may not speak for."""
+    person = people.by_name.get(who.speaker)
+    if person is None:
+        raise NotPermitted(f"`{who.speaker}` is not among the people of this home{who_is('admin', people)}")
+    if who.spoken_by and who.name not in person.speaks_for:
+        allowed = f", and for {', '.join(person.speaks_for)}" if person.speaks_for else ""
+        raise NotPermitted(f"you are `{person.name}` and may speak for yourself{allowed}, not for `{who.name}`")
 
 
 def user_name(uid: int) -> str:

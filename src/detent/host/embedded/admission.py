@@ -23,6 +23,7 @@ from detent.host.people import (
     WORDS,
     PeopleSource,
     Tokens,
+    check_speaker,
     identify_user,
     user_name,
     who_is,
@@ -134,9 +135,8 @@ class Admission:
             if who.known == "hook" and role == "operator":
                 return  # its signature was checked: whoever configured it may send signals
         else:
+            check_speaker(people, who)
             person = people.by_name.get(who.name)
-            if person is None or (who.spoken_by and who.spoken_by not in people.by_name):
-                raise NotPermitted(f"`{who}` is not among the people of this home{who_is('admin', people)}")
         if person is None or not person.is_a(role):
             has = ", ".join(person.roles) if person is not None and person.roles else "nothing"
             raise NotPermitted(f"`{who}` is {has}; to {WORDS[verb]} takes the role {role}{who_is(role, people)}")

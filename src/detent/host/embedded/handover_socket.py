@@ -25,9 +25,10 @@ from msgspec.structs import replace
 
 from detent.core.identity import Identity
 from detent.core.machine import Machine
-from detent.errors import DetentError, EventRefused, Refused, Unknown
+from detent.errors import DetentError, EventRefused, NotPermitted, Refused, Unknown
 from detent.host.ancestry import Peer, origin_of, peer_of
 from detent.host.embedded.voucher import check_voucher
+from detent.host.people import user_name
 
 if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost
@@ -156,7 +157,13 @@ class HandoverSocket:
             if verb in SIGNED:
                 inside = given.get("answer")
                 wish = given.get("by") or (inside.get("by") if isinstance(inside, dict) else "")
-                given["by"] = identify(verb, str(wish or ""))
+                try:
+                    given["by"] = identify(verb, str(wish or ""))
+                except NotPermitted as error:
+                    if verb == "answer":  # nobody that we know: the user is
+                        user = Identity(user_name(os.getuid()), "os_user")
+                        await self._host.note_attempt(given["run_id"], given["contract_id"], verb, user, str(error))
+                    raise
             if "machine" in given:
                 given["machine"] = msgspec.convert(given["machine"], Machine)
             result = await getattr(self._host, verb)(**given)

@@ -117,10 +117,10 @@ class EmbeddedHost(Drive):
             who = self.admission.admit(verb, given, run_id)
             return await self._answer(run_id, contract_id, _sign(answer, who), id)
         except NotPermitted as error:
-            await self._note_attempt(run_id, contract_id, verb, given, str(error))
+            await self.note_attempt(run_id, contract_id, verb, given, str(error))
             raise
 
-    async def _note_attempt(self, run_id: str, contract_id: str, verb: str, by: By, why: str) -> None:
+    async def note_attempt(self, run_id: str, contract_id: str, verb: str, by: By, why: str) -> None:
         """Write down who tried to answer and may not: once for each person and reason, and nothing else changes."""
         tried = identity_of(by)
         if tried.known == "claimed":
