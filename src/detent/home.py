@@ -46,6 +46,7 @@ def open(
         DefinitionError: An effect or the policy file is wrong.
     """
     from detent.host.embedded.shared import open_host
+    from detent.kit.people import TOKEN_VARIABLE, PeopleFile
     from detent.kit.source import Sources
 
     folder = _folder(home)
@@ -53,7 +54,15 @@ def open(
     if notify not in known:
         raise DefinitionError(f"there is no effect `{notify}` to notify with")
     sources = Sources(folder, lambda _: None)
-    host = open_host(folder, known, sources.find, _policy(folder, policy), notify, "a Python program")
+    host = open_host(
+        folder,
+        known,
+        sources.find,
+        _policy(folder, policy),
+        notify,
+        "a Python program",
+        people=PeopleFile(folder, os.environ.get(TOKEN_VARIABLE, "")),
+    )
     host.closing.push_async_callback(sources.close)
     return host
 

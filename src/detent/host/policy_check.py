@@ -14,12 +14,13 @@ from detent.core.answer import POLICY
 from detent.core.contract import Contract, Failure
 from detent.core.events import RULED, ContractMoved, Event, Signalled
 from detent.core.machine import Machine
+from detent.core.people import People
 from detent.core.policy import ROLE, SPEAKER, Call, Policy, Verdict, stricter
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 
-Roles = dict[str, tuple[str, ...]]
+NAMED = "approvers"  # where a question keeps whom it was for, with the groups by their names
 OWN = ("ask", "wait")  # what the engine does itself; a question of its own is only for people
 
 
@@ -33,24 +34,28 @@ def call_of(run: Run, machine: Machine, contract: Contract) -> Call:
 class Rulings:
     """Asks one policy about every contract before it acts."""
 
-    def __init__(self, policy: Policy, find_roles: Callable[[], Roles | None] = lambda: None) -> None:
-        self.policy = policy
-        self._find_roles = find_roles  # who holds which role, where that is not the policy's to say
-        self._law: tuple[Roles | None, Policy] = None, policy
+    def __init__(self, policy: Policy | None, find_people: Callable[[], People | None] = lambda: None) -> None:
+        self._has_policy = policy is not None
+        self.policy, self._find_people = policy or Policy(), find_people
+        self._with_groups: tuple[str, Policy] = ("", self.policy)
 
     @property
-    def law(self) -> Policy:
-        """The policy with the roles that hold now."""
-        roles = self._find_roles()
-        if roles is not self._law[0]:
-            self._law = roles, self.policy if roles is None else replace(self.policy, roles=roles)
-        return self._law[1]
+    def _law(self) -> Policy:
+        """The policy, whose roles are the groups of the people where there are any."""
+        people = self._find_people()
+        if people is None:
+            return self.policy
+        if self._with_groups[0] != people.digest:
+            self._with_groups = people.digest, replace(self.policy, roles=people.groups)
+        return self._with_groups[1]
 
     def on(self, before: Run, run: Run, machine: Machine, contract_id: str) -> Event | None:
         """What follows for a contract that is about to act or to ask; a ContractMoved means: it does not go on now."""
         contract = run.contract(contract_id)
         if contract is None:
             return None
+        if not self._has_policy and (contract.question is None or not contract.question.approvers):
+            return None  # only groups of people could be put in place of their names
         earlier = before.contract(contract_id)
         if contract.status is Status.WAITING:
             is_first = earlier is None or earlier.status is Status.PENDING  # else the effect asks, a doubt, or a rule
@@ -64,7 +69,7 @@ class Rulings:
         return "" if verdict is None else verdict.on_repeat
 
     def _verdict(self, run: Run, machine: Machine, contract: Contract) -> Verdict | None:
-        return self.law.decide(call_of(run, machine, contract))
+        return self._law.decide(call_of(run, machine, contract))
 
     def _on_deed(self, run: Run, machine: Machine, contract: Contract) -> Event | None:
         verdict = self._verdict(run, machine, contract)
@@ -77,7 +82,8 @@ class Rulings:
         if verdict.decision == "ask":
             if is_approved and (not verdict.is_rule or contract.rule == verdict.rule):
                 return None
-            question = replace(verdict.question or Question(), data={POLICY: self._describe_verdict(verdict)})
+            data = {POLICY: self._describe_verdict(verdict)} | self._keep_names((self._rule_approvers(verdict),))
+            question = replace(verdict.question or Question(), data=data)
             return ContractMoved(contract.id, "suspend", question=question, deed="none", actor=POLICY, at=run.at)
         if is_approved or not verdict.is_rule:
             return None
@@ -99,17 +105,44 @@ class Rulings:
             if verdict.decision == "ask" and contract.rule != verdict.rule:
                 known = self._with_people(asked) or asked
                 wanted = stricter(known, verdict.question or Question(), verdict.message)
+                named = self._keep_names((asked.approvers, self._rule_approvers(verdict)))
+                wanted = replace(wanted, data={**wanted.data, **named}) if named else wanted
                 return self._make_signal(run, contract, verdict, wanted)
         resolved = self._with_people(asked)
         return self._make_signal(run, contract, None, resolved) if resolved is not None else None
 
     def _with_people(self, asked: Question) -> Question | None:
         """The question with its roles replaced by who holds them; None when there is nothing to replace."""
-        people = self.law.people(asked.approvers)
+        people = self._law.people(asked.approvers)
         if people == asked.approvers:
             return None
         roles = [name.removeprefix(ROLE) for name in asked.approvers if name.startswith(ROLE)]
-        return replace(asked, approvers=people, data={**asked.data, "roles": roles})
+        data = {**asked.data, "roles": roles, **self._keep_names((asked.approvers,))}
+        return replace(asked, approvers=people, data=data)
+
+    def _rule_approvers(self, verdict: Verdict) -> tuple[str, ...]:
+        return next((rule.approvers for rule in self.policy.rules if rule.name == verdict.rule), ())
+
+    def _keep_names(self, lists: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+        """Whom a question was for before groups became people: who is in them is looked up again at the answer."""
+        has_groups = any(name.startswith(ROLE) for names in lists for name in names)
+        if not has_groups or self._find_people() is None:
+            return {}
+        return {NAMED: [list(names) for names in lists if names]}
+
+    def refresh(self, run: Run, contract: Contract, at: float) -> Signalled | None:
+        """The question with the people who are in its groups now; None where that has not changed."""
+        asked, people = contract.question, self._find_people()
+        if asked is None or people is None or not isinstance(lists := asked.data.get(NAMED), list):
+            return None
+        found = [people.resolve(str(name) for name in names) for names in lists if names]
+        now = found[0] if found else ()
+        if len(found) > 1:
+            now = tuple(name for name in found[0] if name in found[1]) or found[1]
+        if not now or now == asked.approvers:
+            return None
+        left_s = max(0.001, contract.expires_at - at) if contract.expires_at else 0.0  # its time goes on as before
+        return replace(self._make_signal(run, contract, None, replace(asked, approvers=now, expires_s=left_s)), at=at)
 
     def _make_signal(
         self, run: Run, contract: Contract, verdict: Verdict | None, question: Question | None = None

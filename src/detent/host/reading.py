@@ -29,6 +29,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     approvers: list[str] = []
     quorum: int = 1
     approved_by: list[str] = []
+    claimed: bool = False  # it is for certain people, and nobody here says who is who
     schema: dict[str, Any] = {}
     data: dict[str, Any] = {}  # of a doubt: cause, result, lands_until
     earlier: dict[str, Any] = {}  # the same deed, done before: run_id, contract_id, status, at, by, result, error

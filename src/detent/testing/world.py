@@ -30,6 +30,7 @@ from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal import Batch, Journal
 from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.embedded.writer import Done, InlineWriter
+from detent.kit.people import PeopleFile
 
 T = TypeVar("T")
 EPOCH = 1_700_000_000.0
@@ -360,7 +361,13 @@ class MortalHost(EmbeddedHost):
 
     def __init__(self, world: World) -> None:
         super().__init__(
-            world.home, world.effects, clock=VirtualClock(), sync="off", is_inline=True, policy=world.policy
+            world.home,
+            world.effects,
+            clock=VirtualClock(),
+            sync="off",
+            is_inline=True,
+            policy=world.policy,
+            people=PeopleFile(world.home),
         )
         self._world = world
 

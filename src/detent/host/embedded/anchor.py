@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from detent.core.events import Started
+from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.errors import JournalError, ReplayError
@@ -82,11 +83,11 @@ class AnchoringHost(Protocol):
     def journal(self) -> Journal:
         """The journal, for reading."""
 
-    async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, by: str = "") -> Run:
+    async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, by: By = "") -> Run:
         """Begin a run."""
 
 
-async def anchor(host: AnchoringHost, at: float, by: str) -> AnchorLine:
+async def anchor(host: AnchoringHost, at: float, by: By) -> AnchorLine:
     """Put on record what has changed since the last anchor; the line that stands for all of it."""
     journal = host.journal
     before = _newest(journal)

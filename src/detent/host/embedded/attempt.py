@@ -14,6 +14,7 @@ from detent.core import progress
 from detent.core.contract import Contract, Failure
 from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
 from detent.core.events import HOLD, ContractMoved, Signalled
+from detent.core.identity import Identity
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
@@ -247,10 +248,10 @@ class Attempts:
         except KeyboardInterrupt:
             raise  # the user's
         except BaseException as error:  # effects may fail in any way; the machine decides what that means
-            if isinstance(error, GeneratorExit) and limit.is_abandoned:
-                raise  # the loop's own end
-            if contract.effect == "child" and isinstance(error, JournalError):
-                raise  # not the child's failure but ours; `recover` starts it again
+            is_loops_end = isinstance(error, GeneratorExit) and limit.is_abandoned
+            is_ours = contract.effect == "child" and isinstance(error, JournalError)  # `recover` starts it again
+            if is_loops_end or is_ours:
+                raise
             return judge_exception(contract, error, clock.now())
         finally:
             limit.cancel()
@@ -270,7 +271,7 @@ class Attempts:
             machine,
             given if isinstance(given, dict) else {},
             run_id=run_id,
-            by=live.run.by,
+            by=Identity(live.run.by, "detent", live.run.spoken_by),
             session=live.run.session,
             source=live.run.source,
             parent=f"{live.run.id} {contract.id}",
@@ -287,7 +288,7 @@ class Attempts:
     @guard_work
     async def _cancel_child(self, live: LoadedRun, mark: str, run_id: str) -> None:
         try:
-            await self._host.cancel(run_id, by="parent")
+            await self._host.cancel(run_id, by=Identity("parent", "detent"))
         except Refused:
             return  # it has ended already
         finally:

@@ -7,6 +7,7 @@ import asyncio
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar, assert_never
@@ -23,6 +24,7 @@ from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
+from detent.host.embedded.admission import Admission
 from detent.host.embedded.aftermath import Aftermath
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims, Wish
@@ -38,6 +40,7 @@ from detent.host.embedded.outbox import Outbox
 from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flush
+from detent.host.people import PeopleSource
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
 
@@ -65,23 +68,23 @@ class Drive:
         policy: Policy | None = None,
         notify: str = "notify",
         reader: JournalReader | None = None,
+        people: PeopleSource | None = None,
     ) -> None:
-        self.home = home
+        self.home, self.admission = home, Admission(people)
         self.outbox = Outbox(self, notify)
-        self._rulings = Rulings(policy) if policy is not None else None
+        self.rulings = Rulings(policy, self.admission.people)
         self._lock = lock  # one that is held already; without it the host takes its own
         self.clock: Clock = clock or SystemClock()
         self.effects: Mapping[str, Effect] = (
             effects if isinstance(effects, Mapping) else {effect.name: effect for effect in effects}
         )
-        self._find_effects = find_effects
-        self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
+        self._find_effects, self._sync, self._is_inline = find_effects, sync, is_inline
+        self._live_max, self._grace_s = live_max, grace_s
         self._live: OrderedDict[str, LoadedRun] = OrderedDict()
         self._ended: LoadedRun | None = None  # the latest that has ended
         self.onlookers = Onlookers()
         self.reader = reader or JournalReader(home, is_inline=is_inline)
-        self._is_reader_ours = reader is None
-        self._tail = self.reader.tail
+        self._is_reader_ours, self._tail = reader is None, self.reader.tail
         self.problems: dict[str, str] = {}
         self.stopped: dict[str, str] = {}  # runs whose journal broke off, and why; until they are recovered
         self.is_closing = False
@@ -93,20 +96,17 @@ class Drive:
                 self._lock = None
                 raise JournalError(f"process {holder(self.home).pid or '?'} is writing the journal in {self.home}")
         path = self.home / "journal.db"
-        try:
+        with ExitStack() as undone:
+            undone.callback(self._lock.free)
             check_missing(self.home)
             self._written = Journal(path, is_writer=True, sync=self._sync)
-            try:
-                self.journal = Journal(path)
-                self._next_no = self.journal.next_no()
-                gap = open_gap(self.journal)
-                self._marking = Marking(self.home, self.journal.connection, is_durable=self._sync == "full")
-            except BaseException:
-                self._written.close()
-                raise
-        except BaseException:
-            self._lock.free()
-            raise
+            undone.callback(self._written.close)
+            self.journal = Journal(path)
+            self._next_no = self.journal.next_no()
+            gap = open_gap(self.journal)
+            self._marking = Marking(self.home, self.journal.connection, is_durable=self._sync == "full")
+            self.admission.look(self.journal)
+            undone.pop_all()
         self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
         self.claims = Claims(lambda: self._written if self._writer.is_at_rest else self.journal)
         self.claims.gap = gap
@@ -160,7 +160,7 @@ class Drive:
         if live.unwritten:
             done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
             self._writer.submit(Batch(live), lambda error: _settle(done, run, error))
-            await done
+            return await done
         return run
 
     async def all_written(self) -> None:
@@ -247,10 +247,9 @@ class Drive:
     def _may_go_on(self, deeds: Aftermath, before: Run, contract_id: str, todo: deque[Event]) -> bool:
         """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
         live, run = deeds.live, deeds.live.run
-        if self._rulings is not None:
-            ruling = self._rulings.on(before, run, live.machine, contract_id)
-            if ruling is not None:
-                todo.append(ruling)
+        ruling = self.rulings.on(before, run, live.machine, contract_id)
+        if ruling is not None:
+            todo.append(ruling)
             if type(ruling) is ContractMoved:
                 return False  # it waits, is rejected, or begins with that move
         taken = self.claims.take(deeds.batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
@@ -259,7 +258,7 @@ class Drive:
 
     def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
         effect = self.effect(live, contract.effect)
-        wanted = "" if self._rulings is None else self._rulings.on_repeat(run, live.machine, contract)
+        wanted = self.rulings.on_repeat(run, live.machine, contract)
         return Wish(wanted, "" if effect is None else effect.advice)
 
     def _hand_over(self, live: LoadedRun, batch: Batch, deeds: Aftermath) -> None:
@@ -280,8 +279,7 @@ class Drive:
         live, batch, done = deeds.live, deeds.batch, deeds.done
         live.unwritten -= 1
         self._marking.count()
-        if live.ids:
-            live.ids.difference_update([row[2] for row in batch.events if row[2]])
+        live.ids.difference_update([row[2] for row in batch.events if row[2]] if live.ids else ())
         if error is not None:
             self._stop(live, error)
             if done is not None and not done.done():

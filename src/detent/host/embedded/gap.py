@@ -6,11 +6,12 @@ probe says so, a person has said so since, or it was not to be made before the g
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from detent.core.contract import Contract
 from detent.core.events import REPEATED, RESTORED, RULED, ContractMoved, Signalled
+from detent.core.identity import By
 from detent.core.machine import Machine, table
 from detent.core.question import Question
 from detent.core.run import Run
@@ -158,7 +159,7 @@ class RestoringHost(Protocol):
     def load(self, run_id: str) -> LoadedRun:
         """The run, read from the journal if it is not in memory."""
 
-    async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, by: str = "") -> Run:
+    async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, by: By = "") -> Run:
         """Begin a run."""
 
     async def tell(self, live: LoadedRun, event: Signalled) -> Run:
@@ -168,7 +169,7 @@ class RestoringHost(Protocol):
         """Write what is no event of a run."""
 
 
-async def mark_restored(host: RestoringHost, since: float, until: float, by: str, after_epoch: int = 0) -> Gap:
+async def mark_restored(host: RestoringHost, since: float, until: float, by: By, after_epoch: int = 0) -> Gap:
     """Begin a new epoch: the restore goes on record, and every run that was live is told that it may be behind."""
     if not since <= until:
         raise Refused("a journal cannot be restored to a time that is still to come")
@@ -197,12 +198,14 @@ async def _tell_run(host: RestoringHost, live: LoadedRun, gap: Gap) -> None:
             await host.tell(live, note)
 
 
-async def close_gap(host: RestoringHost, by: str, comment: str, at: float) -> tuple[str, ...]:
+async def close_gap(
+    host: RestoringHost, make_signal: Callable[[dict[str, Any]], Signalled], comment: str
+) -> tuple[str, ...]:
     """Somebody has looked: what the journal does not know was not done, or does not matter. The records it closes."""
     closed = []
     for (run_id,) in host.journal.rows(OPEN_RECORDS, ()):
         data = {"comment": comment} if comment else {}
-        await host.tell(host.load(run_id), Signalled(CLOSE, data, by, at))
+        await host.tell(host.load(run_id), make_signal(data))
         closed.append(run_id)
     return tuple(closed)
 

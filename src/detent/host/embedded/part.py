@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from detent.core.effect_type import Effect
 from detent.core.events import ContractMoved, Event
+from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.host.embedded.claim import Claims
@@ -74,14 +75,14 @@ class ChildHost(Performer, Protocol):
         input: Mapping[str, Any] | None = None,
         *,
         run_id: str = "",
-        by: str = "",
+        by: By = "",
         session: str = "",
         source: str = "",
         parent: str = "",
     ) -> Run:
         """Begin a run."""
 
-    async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
+    async def cancel(self, run_id: str, *, by: By = "", reason: str = "") -> Run:
         """Stop a run and everything it has under way."""
 
     async def retry_child(self, run_id: str, id: str) -> bool:

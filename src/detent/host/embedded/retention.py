@@ -7,6 +7,7 @@ that stay can be verified as before; what went is named, with the last hash of i
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.host.embedded.journal import Journal
@@ -70,14 +71,14 @@ class PruningHost(Protocol):
     def journal(self) -> Journal:
         """The journal, for reading."""
 
-    async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, by: str = "") -> Run:
+    async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, by: By = "") -> Run:
         """Begin a run."""
 
     async def forget(self, runs: Mapping[str, int]) -> None:
         """Remove ended runs, by id and number, from the journal and from memory."""
 
 
-async def prune(host: PruningHost, before: float, by: str) -> dict[str, Any]:
+async def prune(host: PruningHost, before: float, by: By) -> dict[str, Any]:
     """Forget them: first the record is on disk, then they go; a crash between the two forgets nothing."""
     found, kept = old_runs(host.journal, before)
     records = []

@@ -15,6 +15,7 @@ import click
 from detent.errors import Refused
 from detent.host.opening import find_twins, holder_of, open_host, open_reader
 from detent.kit.language import _
+from detent.kit.people import TOKEN_VARIABLE, PeopleFile
 from detent.kit.policy import HOME, HOME_VARIABLE, find_policy
 from detent.kit.text import silence, visible
 
@@ -183,6 +184,7 @@ class Caller:
                 "policy": policy,
                 "notify": notify,
                 "command": self.name,
+                "people": PeopleFile(self.home, os.environ.get(TOKEN_VARIABLE, "")),
             }
 
     def policy(self) -> "Policy | None":

@@ -44,6 +44,8 @@ def _rows(caller: Caller, question: dict[str, Any], is_filled_in: bool) -> Rows:
     if question.get("quorum"):
         done = len(question.get("approved_by", ()))
         yield _("needed"), _("{done} of {count} have approved", done=done, count=question["quorum"])
+    if question.get("claimed"):
+        yield _("CAREFUL"), _("Only claimed: this home has no people, so nobody checks these names.")
     rule = question.get("data", {}).get("policy")
     if isinstance(rule, dict) and rule.get("rule"):
         yield _("rule"), visible(str(rule["rule"]))

@@ -23,9 +23,11 @@ from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
 from detent.errors import DetentError
 from detent.host.opening import checkup, find_twins, forget_claims, forget_journal, is_held
+from detent.host.people import RECORD_ID, difference_of
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.kit.language import _
+from detent.kit.people import PEOPLE_FILE, PeopleFile, people_file
 from detent.kit.policy import find_policy, policy_file
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
@@ -61,6 +63,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
         *_agents(),
         *_servers(),
         *_policy(caller.home),
+        *_people(caller),
         *_permissions(caller.home),
         _lock(caller.home),
         *(_forget(caller.home) if is_forget else ()),
@@ -213,6 +216,26 @@ def _policy(home: Path) -> Iterator[Finding]:
     yield Finding("policy", "ok", _("{path}, {count} rules", path=visible(str(path)), count=count))
 
 
+def _people(caller: Caller) -> Iterator[Finding]:
+    """Whether the people's file can be read, and is what the journal says of it."""
+    try:
+        people = PeopleFile(caller.home).current()
+        has_record = caller.has_journal() and caller.reader.summary(RECORD_ID) is not None
+        record = caller.reader.standing(RECORD_ID).run if has_record else None
+    except BrokenDefinition as error:
+        for problem in error.problems:
+            yield Finding("people", "problem", visible(str(problem)))
+        return
+    except DetentError as error:
+        yield Finding("people", "problem", visible(str(error)))
+        return
+    if difference := difference_of(people, record):
+        yield Finding("people", "problem", difference)
+    elif people is not None:
+        place = visible(str(people_file(caller.home)))
+        yield Finding("people", "ok", _("{path}, {count} people", path=place, count=len(people.persons)))
+
+
 def _existing(path: Path) -> Path:
     path = path.absolute()
     while not path.exists() and path != path.parent:
@@ -251,7 +274,10 @@ def _permissions(home: Path) -> Iterator[Finding]:
 
 def _open_to_others(home: Path) -> Iterator[str]:
     """A private home keeps everything in it private; where it is open, each file must look after itself."""
-    places = [home, *(home / name for name in ("journal.db", "journal.db-wal", "journal.db-shm", "door", "lock"))]
+    places = [
+        home,
+        *(home / name for name in ("journal.db", "journal.db-wal", "journal.db-shm", "door", "lock", PEOPLE_FILE)),
+    ]
     for path in places:
         try:
             mode = stat.S_IMODE(path.lstat().st_mode)

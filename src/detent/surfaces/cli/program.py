@@ -43,6 +43,7 @@ COMMANDS = {
     "serve": "serving",
     "schema": "beginning",
     "mcp": "protocol",
+    "people": "people",
     "prune": "pruning",
     "backup": "backing_up",
     "restore": "backing_up",

@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as Path
 from starlette.types import ASGIApp
 
+from detent.core.identity import By
 from detent.core.value import plain
 from detent.define.problem import BrokenDefinition
 from detent.errors import (
@@ -25,6 +26,7 @@ from detent.errors import (
     JournalError,
     MaybeDone,
     NoAnswer,
+    NotPermitted,
     NotWaiting,
     Refused,
     ReplayError,
@@ -36,6 +38,7 @@ from detent.kit.http.trouble import AlreadyDecided, BadRequest
 from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page, table
 from detent.surfaces.server.gate import Gate
+from detent.surfaces.server.requester import identify_request
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Detail, Trouble
 
@@ -44,6 +47,7 @@ TYPES: list[tuple[type[DetentError], int, str]] = [
     (AlreadyDecided, 409, "already_decided"),
     (EventRefused, 409, "event_refused"),
     (NotWaiting, 409, "not_waiting"),
+    (NotPermitted, 403, "not_permitted"),
     (Unknown, 404, "unknown"),
     (Refused, 409, "refused"),
     (DefinitionError, 422, "definition_error"),
@@ -93,7 +97,9 @@ def _path(room: HttpServer, route: Route) -> Path:
 async def _work(room: HttpServer, route: Route, request: Request) -> Response:
     query = _query(route, request.query_params)
     body = bare(route.takes) if route.is_raw else await _body(room, route, request)
-    by = getattr(body, "by", "") or room.extras["user"]
+    by: By = getattr(body, "by", "") or room.extras["user"]
+    if route.method != "GET":
+        by = identify_request(room, request, str(by), is_guarded=route.is_guarded)
     call = HttpCall({k: str(v) for k, v in request.path_params.items()}, query, body, by, request)
     result = await route.handle(room, call)
     return result if isinstance(result, Response) else respond(result, route.status)

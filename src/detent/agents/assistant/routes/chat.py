@@ -20,8 +20,9 @@ from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
+from detent.core.identity import identity_of
 from detent.core.status import Status
-from detent.errors import DefinitionError, NotWaiting, Refused, Unknown
+from detent.errors import DefinitionError, NotPermitted, NotWaiting, Refused, Unknown
 from detent.host.port import Reader
 from detent.kit.agent import owner
 from detent.kit.http.asked import Asked
@@ -176,9 +177,11 @@ async def respond(room: ServerContext, call: HttpCall) -> RespondResult:
     data = given.data or {}
     if wrong := problems(execution, given.action, data):
         return RespondResult(False, "continue", error="; ".join(wrong))
-    said = answer_of(execution, given.action, data) | {"by": call.by, "channel": "http"}
+    said = answer_of(execution, given.action, data) | {"by": identity_of(call.by).name, "channel": "http"}
     try:
-        run = await room.host.answer(run_id, execution.contract_id, said)
+        run = await room.host.answer(run_id, execution.contract_id, said, by=call.by)
+    except NotPermitted:
+        raise
     except NotWaiting as error:
         return RespondResult(False, "complete", error=str(error))
     except Refused as error:
@@ -278,7 +281,7 @@ ROUTES = (
     Route("POST", "/chat/image", image, "Ask the assistant about an image", takes=ImageRequest, kind="stream", tag=TAG,
           errors=(409,)),
     Route("POST", "/ecs/respond", respond, "Answer a form or a confirmation", RespondResult, takes=RespondRequest,
-          tag=TAG),
+          tag=TAG, is_guarded=True),
     Route("POST", "/ecs/continue", go_on, "Follow a turn after an answer", takes=ContinueRequest, kind="stream",
           tag=TAG, errors=(409,)),
     Route("GET", "/ecs/status/{request_id:path}", status, "Whether a form still waits", RequestStatus, tag=TAG),
