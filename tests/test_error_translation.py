@@ -79,6 +79,8 @@ def test_whatever_is_not_ours_comes_out_whole(text: str) -> None:
 def test_a_place_and_a_sentence_in_a_sentence() -> None:
     assert error_in_chinese("flow.yaml:3:5: the action id `a` is used twice") == "flow.yaml:3:5: 动作 id `a` 用了两次"
     assert error_in_chinese("the answer does not fit: division by zero") == "答复不合要求：除以零"
+    assert error_in_chinese("`sh` ended with exit code 3") == "`sh` 以退出码 3 结束"
+    assert error_in_chinese("`sh` ended with exit code 3: no disk") == "`sh` 以退出码 3 结束: no disk"
     assert error_in_chinese("an effect's own words") == "an effect's own words"
 
 

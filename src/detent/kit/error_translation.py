@@ -64,12 +64,17 @@ def _match(parts: list[str], text: str) -> list[str] | None:
         return None
     values = []
     for part in parts[1:-1]:
-        found = text.find(part, at, end)
+        found = text.find(part, at, end) if part else _end_of_word(text, at, end)
         if found < 0:
             return None
         values.append(text[at:found])
         at = found + len(part)
     return [*values, text[at:end]]
+
+
+def _end_of_word(text: str, at: int, end: int) -> int:
+    """Where the first of two values that stand together ends: the second begins with a mark, or is empty."""
+    return min((place for mark in ":;, (" if (place := text.find(mark, at, end)) >= 0), default=end)
 
 
 def _fill(chinese: str, values: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 CHINESE = {
     "`{}` is not accepted in state `{}`; accepted now: {}": "状态 `{1}` 不接受 `{0}`；现在接受：{2}",
-    "nothing: it has ended or is at work": "什么都不接受：它已结束，或正在工作",
+    "nothing: it has ended or is at work": "无（它已结束，或正在工作）",
     # answers
     "`{}` waits for {}, not for an answer": "`{0}` 在等 {1}，不是在等答复",
     "contract `{}` of run {} is not open": "运行 {1} 的合约 `{0}` 已不再开放",
