@@ -25,7 +25,7 @@ def message_of(line: AnchorLine) -> bytes:
     return _encode(msgspec.structs.replace(line, signature=""))
 
 
-def signed(line: AnchorLine, key: Path) -> AnchorLine:
+def sign_line(line: AnchorLine, key: Path) -> AnchorLine:
     """A line with the signature of a key."""
     return msgspec.structs.replace(line, signature=sign(key, message_of(line)))
 
