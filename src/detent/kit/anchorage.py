@@ -11,7 +11,7 @@ import msgspec
 
 from detent.errors import Refused
 from detent.host.reading import AnchorLine
-from detent.kit.signature import check_signature, find_signer, sign
+from detent.kit.ssh_signature import check_signature, find_signer, sign
 
 REF = "refs/detent/anchors"
 NAME = "anchors.jsonl"
