@@ -11,7 +11,7 @@ import msgspec
 
 from detent.errors import Refused
 from detent.host.reading import AnchorLine
-from detent.kit.signature import check_signature, find_signer, sign
+from detent.kit.ssh_signature import check_signature, find_signer, sign
 
 REF = "refs/detent/anchors"
 NAME = "anchors.jsonl"
@@ -25,7 +25,7 @@ def message_of(line: AnchorLine) -> bytes:
     return _encode(msgspec.structs.replace(line, signature=""))
 
 
-def signed(line: AnchorLine, key: Path) -> AnchorLine:
+def sign_line(line: AnchorLine, key: Path) -> AnchorLine:
     """A line with the signature of a key."""
     return msgspec.structs.replace(line, signature=sign(key, message_of(line)))
 

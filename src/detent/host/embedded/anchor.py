@@ -164,7 +164,7 @@ def check_anchor(journal: Journal, line: AnchorLine) -> AnchorProof:
             problems = [*_check_records(journal, line, anchored)]
         except (JournalError, ReplayError) as error:
             problems = [str(error)]
-        pruned = _pruned(journal)
+        pruned = _list_pruned(journal)
         forgotten = [run_id for run_id in anchored if run_id in pruned and journal.record(run_id) is None]
         problems += [] if problems else _check_runs(journal, anchored, pruned)
         return AnchorProof(len(anchored), tuple(forgotten), tuple(problems))
@@ -211,7 +211,7 @@ def _check_runs(journal: Journal, anchored: Mapping[str, Listed], pruned: Mappin
         yield difference.problem
 
 
-def _pruned(journal: Journal) -> dict[str, Listed]:
+def _list_pruned(journal: Journal) -> dict[str, Listed]:
     """What the records of `prune` say they removed."""
     found: dict[str, Listed] = {}
     for (run_id,) in journal.rows(PRUNED, ()):

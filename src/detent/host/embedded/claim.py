@@ -178,7 +178,7 @@ def judge_fate(contract: Contract, event: Event) -> Fate | None:
     """What came of a contract that this event has ended, if it keeps its key: it was done, or nobody knows."""
     if type(event) is not ContractMoved or event.contract_id != contract.id:
         return None
-    fate = _find_callback(contract, event) or _used_from_gap(contract, event) or _fate(event)
+    fate = _find_callback(contract, event) or _find_use_from_gap(contract, event) or _fate(event)
     is_possible = fate.status == POSSIBLE and contract.effect_state == "possible"
     return fate if is_possible or (fate.status == DONE and not contract.is_lenient) else None
 
@@ -193,7 +193,7 @@ def fate_of(journal: Journal, held: Claim) -> Fate:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             continue  # its own run will say that it is damaged; here the key just stays taken
         if type(event) is ContractMoved and event.contract_id == held.contract_id:
-            return _used(event) or _fate(event)
+            return _find_use(event) or _fate(event)
         if type(event) is Signalled and event.name == EVIDENCE and event.data.get("contract_id") == held.contract_id:
             return Fate(DONE, event.data.get("result"), at=event.at)
     return Fate()
@@ -240,13 +240,13 @@ def _find_callback(contract: Contract, moved: ContractMoved) -> Fate | None:
     return Fate(DONE, moved.result, at=moved.at) if is_done else None
 
 
-def _used_from_gap(contract: Contract, moved: ContractMoved) -> Fate | None:
+def _find_use_from_gap(contract: Contract, moved: ContractMoved) -> Fate | None:
     """Somebody knows that the deed was done before the journal was restored, and with what result."""
     is_asked = contract.question is not None and is_gap(contract.question.earlier)
-    return _used(moved) if is_asked else None
+    return _find_use(moved) if is_asked else None
 
 
-def _used(moved: ContractMoved) -> Fate | None:
+def _find_use(moved: ContractMoved) -> Fate | None:
     """A result that stands for a deed; of one who holds a key, that of a deed in the gap."""
     given = moved.result if isinstance(moved.result, dict) and moved.trigger == "resume" else {}
     return Fate(DONE, given.get("result"), at=moved.at) if given.get("outcome") == "use" else None

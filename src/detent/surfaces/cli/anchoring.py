@@ -7,7 +7,7 @@ import msgspec
 
 from detent.errors import Refused
 from detent.host.reading import AnchorLine
-from detent.kit.anchorage import find_author, publish, read_lines, signed
+from detent.kit.anchorage import find_author, publish, read_lines, sign_line
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
@@ -26,7 +26,7 @@ async def anchor(caller: Caller, target: str, key: Path | None, by: str) -> int:
         raise Refused(f"there is no journal in {caller.home} yet, so there is nothing to anchor")
     async with caller.host() as host:
         line = msgspec.convert(await host.anchor(by=by), AnchorLine)
-    line = signed(line, key) if key is not None else line
+    line = sign_line(line, key) if key is not None else line
     place = publish(line, target)
     if caller.is_json:
         emit({"ok": True, "anchor": msgspec.to_builtins(line), "kept": place, "error": None})

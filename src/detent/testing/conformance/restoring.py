@@ -35,7 +35,7 @@ def gap_of(run: Run) -> dict[str, Any]:
     return contract.question.earlier
 
 
-def probed(outside: Outside, has_happened: bool) -> Effect:
+def make_probed(outside: Outside, has_happened: bool) -> Effect:
     """An effect with a probe that knows what happened."""
 
     async def perform(contract: Contract) -> Outcome:
@@ -124,7 +124,7 @@ async def check_a_probe_looks_into_the_gap(open_host: HostOpener, home: Path) ->
     for has_happened in (False, True):
         outside, clock = Outside(), HandClock()
         place = home.with_name(f"{home.name}-{has_happened}")
-        async with open_host(place, [probed(outside, has_happened)], clock) as host:
+        async with open_host(place, [make_probed(outside, has_happened)], clock) as host:
             await host.mark_restored(clock.now() - HOUR_S)
             clock.move(HOUR_S)
             run = await host.settled((await host.start(PAY)).id)
@@ -134,7 +134,7 @@ async def check_a_probe_looks_into_the_gap(open_host: HostOpener, home: Path) ->
 
 async def check_a_probe_may_not_deny_what_can_still_land(open_host: HostOpener, home: Path) -> None:
     outside, clock = Outside(), HandClock()
-    slow = probed(outside, False)
+    slow = make_probed(outside, False)
     slow = effect("do", timeout_s=HOUR_S, reconcile=slow.reconcile)(slow.perform)
     async with open_host(home, [slow], clock) as host:
         await host.mark_restored(clock.now() - HOUR_S)

@@ -19,7 +19,7 @@ def sign(key: Path, message: bytes) -> str:
 
 def find_signer(message: bytes, signature: str, signers: Path) -> str:
     """Whose signature of a message this is, by an `allowed_signers` file; refused when it is nobody's."""
-    with _kept(signature) as file:
+    with _keep_signature(signature) as file:
         named = _call(["-Y", "find-principals", "-s", file, "-f", str(signers)], b"").split("\n")[0]
         whose = ["-I", named, "-f", str(signers)]
         _call(["-Y", "verify", "-n", NAMESPACE, "-s", file, *whose], message)
@@ -28,12 +28,12 @@ def find_signer(message: bytes, signature: str, signers: Path) -> str:
 
 def check_signature(message: bytes, signature: str) -> str:
     """The key that made a signature of a message, whoever has it; refused when the signature is not of this message."""
-    with _kept(signature) as file:
+    with _keep_signature(signature) as file:
         return _call(["-Y", "check-novalidate", "-n", NAMESPACE, "-s", file], message)
 
 
 @contextmanager
-def _kept(signature: str) -> Iterator[str]:
+def _keep_signature(signature: str) -> Iterator[str]:
     """The name of a file that holds a signature."""
     with tempfile.NamedTemporaryFile("w", suffix=".sig", encoding="ascii", errors="replace") as file:
         file.write(signature)
