@@ -24,7 +24,7 @@ from detent.effects.arguments import invalid
 from detent.effects.llm.codec import decoded
 from detent.effects.llm.model import BAD_ANSWER, Reply, Request
 from detent.effects.llm.price import OWN_TABLE, cost
-from detent.effects.llm.settings import Choice, chosen, hidden
+from detent.effects.llm.settings import Choice, chosen, hide_keys
 
 TIMEOUT_S = 180.0
 
@@ -36,12 +36,12 @@ async def _llm(contract: Contract) -> Outcome:
     choice = chosen(request.model)
 
     def hear(piece: str) -> None:
-        say(contract, {"text": hidden(piece)})
+        say(contract, {"text": piece})  # the host looks at the pieces as one text
 
     try:
         reply = await choice.open().answer(request, hear)
     except EffectFailed as error:
-        raise EffectFailed(hidden(str(error)), error.type, error.result) from None  # the cause may hold headers
+        raise EffectFailed(hide_keys(str(error)), error.type, error.result) from None  # the cause may hold headers
     return _outcome(request, choice, reply)
 
 
@@ -65,7 +65,7 @@ def _request(contract: Contract) -> Request:
 
 
 def _outcome(request: Request, choice: Choice, reply: Reply) -> Outcome:
-    text = hidden(reply.text)
+    text = hide_keys(reply.text)
     tokens = (reply.input_tokens or 0) + (reply.output_tokens or 0)
     dollars = 0.0 if choice.is_builtin else cost(choice.name, reply, is_elsewhere=bool(choice.server))
     spent = {"cost_usd": dollars} if dollars is not None else {"unpriced_calls": 1.0}
@@ -74,7 +74,7 @@ def _outcome(request: Request, choice: Choice, reply: Reply) -> Outcome:
     result: dict[str, Any] = {
         "success": reply.finish != "refusal",
         "text": text,
-        "tool_calls": list(msgspec.json.decode(hidden(msgspec.json.encode(calls).decode()))),
+        "tool_calls": hide_keys(list(calls), is_free=False),
         "model": choice.spec,
         "finish": reply.finish,
         "usage": {"input_tokens": reply.input_tokens or 0, "output_tokens": reply.output_tokens or 0},

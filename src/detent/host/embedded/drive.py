@@ -34,9 +34,11 @@ from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
 from detent.host.embedded.policy_check import Rulings
 from detent.host.embedded.projector import ProjectionRow
+from detent.host.embedded.spoken import SpokenWords
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
 from detent.host.port import FindEffects
+from detent.redaction import ambient_redactor
 
 T = TypeVar("T")
 LIVE_MAX = 2000
@@ -75,6 +77,7 @@ class Drive:
         self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
         self._live: OrderedDict[str, LoadedRun] = OrderedDict()
         self.onlookers = Onlookers()
+        self._spoken = SpokenWords()
         self.reader = reader or JournalReader(home, is_inline=is_inline)
         self._is_reader_ours = reader is None
         self._tail = self.reader.tail
@@ -384,12 +387,24 @@ class Drive:
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.overheard, run_id, contract_id, data)
             return
-        for problem in self.onlookers.tell(run_id, contract_id, data):
-            self.report(run_id, problem)
+        words = self._spoken.take(run_id, contract_id, data)
+        if not self.attempts.is_under_way(run_id, contract_id):  # said by a thread, and heard after the end
+            words += self._spoken.finish(run_id, contract_id)
+        self._pass_on(run_id, contract_id, words)
+
+    def fell_silent(self, run_id: str, contract_id: str) -> None:
+        """A contract's effect has ended: pass on what was held back of its words."""
+        if self.onlookers:
+            self._pass_on(run_id, contract_id, self._spoken.finish(run_id, contract_id))
+
+    def _pass_on(self, run_id: str, contract_id: str, words: Sequence[Mapping[str, Any]]) -> None:
+        for word in words:
+            for problem in self.onlookers.tell(run_id, contract_id, word):
+                self.report(run_id, problem)
 
     def report(self, run_id: str, error: Exception) -> None:
         """Something went wrong with one run while nobody was asking; the others go on."""
-        self.problems[run_id] = str(error)
+        self.problems[run_id] = ambient_redactor().hide_free(str(error))
 
     def spawn(self, live: LoadedRun, contract_id: str, work: Any) -> None:
         """Give a coroutine an owner."""
@@ -433,7 +448,10 @@ class _Deeds:
 
     def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run, self.machine = live.run, live.machine  # a later migration may change the machine before this is on disk
+        self.run, self.machine = (
+            live.run,
+            live.machine,
+        )  # a later migration may change the machine before this is on disk
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[Contract, ...] = ()
         self.entries: tuple[Entry, ...] = ()

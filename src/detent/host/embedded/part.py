@@ -68,6 +68,9 @@ class ChildHost(Performer, Protocol):
     def overheard(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something: pass it on."""
 
+    def fell_silent(self, run_id: str, contract_id: str) -> None:
+        """A contract's effect has ended: pass on what was held back of its words."""
+
     async def start(
         self,
         machine: Machine,
