@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detent.core import Action, Contract, EffectFailed, Outcome, OutcomeUnknown, PartialFailure, Question, effect
+from detent.core.events import ContractMoved
 from detent.core.progress import say
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
@@ -127,7 +128,7 @@ async def test_data_for_later_steps_stays_and_text_for_people_does_not(
 
     async with EmbeddedHost(tmp_path, [tell], sync="off") as host:
         run = await host.settled((await host.start(one(Action("a", "tell", DECLARED)))).id)
-        (moved,) = (e.event for e in entries(host.journal, run.id) if getattr(e.event, "trigger", "") == "succeed")
+        (moved,) = (e.event for e in entries(host.journal, run.id) if isinstance(e.event, ContractMoved))
         assert moved.result == {
             "part": FREE[:12],
             "token": token,

@@ -1,12 +1,13 @@
 """No address of the server shows a secret, not even one that the journal had to keep."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from detent.redaction import HIDDEN
 from tests.redaction.encodings import ENCODINGS, is_leaked
-from tests.surfaces.server.stage import stage
+from tests.surfaces.server.stage import Event, Stage, stage
 
 VALUE = "tK9-server+secret.0123456789="
 TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
@@ -35,7 +36,7 @@ async def test_the_page_and_the_api_show_no_secret(form: str, tmp_path: Path, mo
         assert TOKEN in (tmp_path / "sent").read_text(), "the deed itself had what it was given"
 
 
-async def _first(at, run_id):  # type: ignore[no-untyped-def]
+async def _first(at: Stage, run_id: str) -> AsyncIterator[Event]:
     async for event in at.events(f"/api/runs/{run_id}/events"):
         yield event
         if event.kind == "entry" and event.data["status"] == "waiting":

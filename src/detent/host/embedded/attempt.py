@@ -196,7 +196,7 @@ class Attempts:
                 moved = Doubt(f"`{contract.effect}` was stopped", "cancelled")
             finally:
                 progress.attempt.reset(speaking)
-                self._host.fell_silent(*mark)
+                self._host.onlookers.finish(*mark)
                 self._under_way.pop(mark, None)
                 self._aborted.discard(mark)
                 live.dispatched.discard(contract.id)

@@ -34,7 +34,6 @@ from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
 from detent.host.embedded.policy_check import Rulings
 from detent.host.embedded.projector import ProjectionRow
-from detent.host.embedded.spoken import SpokenWords
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
 from detent.host.port import FindEffects
@@ -76,8 +75,7 @@ class Drive:
         self._find_effects = find_effects
         self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
         self._live: OrderedDict[str, LoadedRun] = OrderedDict()
-        self.onlookers = Onlookers()
-        self._spoken = SpokenWords()
+        self.onlookers = Onlookers(self.report)
         self.reader = reader or JournalReader(home, is_inline=is_inline)
         self._is_reader_ours = reader is None
         self._tail = self.reader.tail
@@ -360,10 +358,7 @@ class Drive:
         await done
 
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
-        """Hear what the run's effects say while they are at work, until the returned function is called.
-
-        `hear` is called in the loop and must not wait.
-        """
+        """Hear what the run's effects say, until the returned function is called; `hear` must not wait."""
         return self.onlookers.add(run_id, hear)
 
     def kept(self, run_id: str) -> Kept | None:
@@ -387,20 +382,7 @@ class Drive:
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.overheard, run_id, contract_id, data)
             return
-        words = self._spoken.take(run_id, contract_id, data)
-        if not self.attempts.is_under_way(run_id, contract_id):  # said by a thread, and heard after the end
-            words += self._spoken.finish(run_id, contract_id)
-        self._pass_on(run_id, contract_id, words)
-
-    def fell_silent(self, run_id: str, contract_id: str) -> None:
-        """A contract's effect has ended: pass on what was held back of its words."""
-        if self.onlookers:
-            self._pass_on(run_id, contract_id, self._spoken.finish(run_id, contract_id))
-
-    def _pass_on(self, run_id: str, contract_id: str, words: Sequence[Mapping[str, Any]]) -> None:
-        for word in words:
-            for problem in self.onlookers.tell(run_id, contract_id, word):
-                self.report(run_id, problem)
+        self.onlookers.tell(run_id, contract_id, data, is_last=not self.attempts.is_under_way(run_id, contract_id))
 
     def report(self, run_id: str, error: Exception) -> None:
         """Something went wrong with one run while nobody was asking; the others go on."""

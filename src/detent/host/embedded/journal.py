@@ -18,7 +18,15 @@ from detent.core.events import Event
 from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
-from detent.host.embedded.schema import MIGRATIONS, lacking, open_reading, open_writing, roll_back
+from detent.host.embedded.schema import (
+    MIGRATIONS,
+    explain_trouble,
+    find_disk_fault,
+    lacking,
+    open_reading,
+    open_writing,
+    roll_back,
+)
 from detent.host.embedded.wal_preallocation import WalPreallocation
 from detent.host.reading import Note, OpenQuestion, Summary
 
@@ -145,6 +153,7 @@ class Journal:
         self, path: Path, *, is_writer: bool = False, sync: str = "full", migrations: Mapping[int, str] = MIGRATIONS
     ) -> None:
         self.path = path
+        self._fault = ""  # why nothing more may be written
         self.events_read = 0
         self.bytes_read = 0
         self.damaged: dict[str, str] = {}  # rows of the list that make no sense, by run id
@@ -180,6 +189,8 @@ class Journal:
     def commit(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction; all or nothing."""
         db = self._db
+        if self._fault:
+            raise JournalError(self._fault)
         try:
             db.execute("begin immediate")
             self._write(batches)
@@ -189,7 +200,8 @@ class Journal:
             raise
         except sqlite3.Error as error:
             roll_back(db)
-            raise JournalError(_explained(error, self.path)) from None
+            self._fault = find_disk_fault(error, self.path)
+            raise JournalError(self._fault or explain_trouble(error, self.path)) from None
         except Exception as error:  # a value SQLite cannot take must not end the thread that writes for everybody
             roll_back(db)
             raise JournalError(f"{self.path}: {type(error).__name__}: {error}") from error
@@ -328,7 +340,7 @@ class Journal:
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):
                 return []  # an older file that nobody has written to since
-            raise JournalError(_explained(error, self.path)) from None
+            raise JournalError(explain_trouble(error, self.path)) from None
         return [Note(*row)._replace(message=msgspec.json.decode(row[2])) for row in rows]
 
     def next_no(self) -> int:
@@ -404,7 +416,7 @@ class Journal:
         try:
             return self._db.execute(query, values).fetchone()
         except sqlite3.Error as error:
-            raise JournalError(_explained(error, self.path)) from None
+            raise JournalError(explain_trouble(error, self.path)) from None
 
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
         """For `listing`, `claim`, `family` and `retention`, which have questions of their own."""
@@ -414,7 +426,7 @@ class Journal:
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            raise JournalError(_explained(error, self.path)) from None
+            raise JournalError(explain_trouble(error, self.path)) from None
 
 
 _questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode
@@ -433,12 +445,3 @@ def record_of_row(row: Any) -> Record:
     except (ValueError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         raise JournalError(f"run {row[0]} is damaged: its entry in the list makes no sense ({error})") from None
     return Record(row[16], summary, row[14])
-
-
-def _explained(error: sqlite3.Error, path: Path) -> str:
-    text = str(error)
-    if "full" in text:
-        return f"no space left for {path}; free some and resume: what was acknowledged is whole"
-    if "malformed" in text or "not a database" in text:
-        return f"{path} is damaged ({text}); `detent doctor` says more, other runs may still be readable"
-    return f"{path}: {text}"
