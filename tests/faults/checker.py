@@ -31,6 +31,16 @@ def look(journal: Path, run_id: str, key: str) -> dict[str, Any]:
     return {"seq": seq, "head": bytes(head).hex(), "claimed_by": " ".join(claim) if claim else ""}
 
 
+def head_at(journal: Path, run_id: str, seq: int) -> str:
+    """The hash of an event as it stands on disk now."""
+    db = sqlite3.connect(f"file:{journal}?mode=ro", uri=True)
+    try:
+        asked = "select hash from events join runs on runs.no = events.run where run_id = ? and events.seq = ?"
+        return bytes(db.execute(asked, (run_id, seq)).fetchone()[0]).hex()
+    finally:
+        db.close()
+
+
 def check(journal: Path, ledger: Path, acknowledged: Path) -> list[str]:
     """Everything that is wrong; nothing when all is well."""
     db = sqlite3.connect(f"file:{journal}?mode=ro", uri=True)

@@ -1,7 +1,7 @@
 /* A disk that fails when it is told to: built by the tests and preloaded into a process.
  *
  * Counts the calls that change files under DISK_FOLDER and lets the n-th of them fail; with `lasting`, all later ones
- * too. Python arms it by ctypes. Only the calls of this process and its forks are touched. */
+ * too. `clock_shift` sets this process's wall clock apart from the others'. Python arms it by ctypes. Only the calls of this process and its forks are touched. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 static long count, fail_at;
@@ -90,3 +91,13 @@ PLAIN(ftruncate64, (int fd, off64_t size), (fd, size))
     }
 OPENS(open)
 OPENS(open64)
+
+static long shift;
+void clock_shift(long seconds) { shift = seconds; }
+
+int clock_gettime(clockid_t clock, struct timespec *at) {
+    REAL(clock_gettime);
+    int code = real(clock, at);
+    if (!code && clock == CLOCK_REALTIME) at->tv_sec += shift;
+    return code;
+}

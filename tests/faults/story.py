@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from detent import Action, Contract, Effect, Machine, Outcome, Question, Run, Status, effect, table
-from detent.errors import DetentError
+from detent.errors import DetentError, JournalError
 from detent.host.embedded import EmbeddedHost
-from tests.faults.checker import check, look
+from tests.faults.checker import check, head_at, look
 
 FAULTS = {"full": errno.ENOSPC, "io": errno.EIO, "short": 0}
 RUN = "r1"
@@ -59,9 +59,10 @@ def append(file: Path, line: dict[str, Any]) -> None:
     os.close(code)
 
 
-def acknowledge(world: Path, run_id: str, seq: int, head: str) -> None:
-    """What a caller was told."""
-    append(world / "acknowledged", {"run_id": run_id, "seq": seq, "head": head})
+def acknowledge(home: Path, world: Path, run: Run) -> None:
+    """A verb came back: what it said must last."""
+    head = head_at(home / "journal.db", run.id, run.seq)
+    append(world / "acknowledged", {"run_id": run.id, "seq": run.seq, "head": head})
 
 
 def answer_honestly(world: Path, run: Run) -> tuple[str, dict[str, Any]]:
@@ -79,21 +80,33 @@ def answer_honestly(world: Path, run: Run) -> tuple[str, dict[str, Any]]:
 async def live(home: Path, world: Path, disk: Any) -> None:
     """Start a run if it is not there, and see everything to its end."""
     async with EmbeddedHost(home, [ledger_effect(home, world)], grace_s=0.0) as host:
-        await host.recover()
-        if not await host.list():
-            await told(host, world, await host.start(MACHINE, run_id=RUN))
-        for summary in await host.list():
-            while (run := await host.settled(summary.run_id)).ended is None:
-                await told(host, world, await host.answer(run.id, *answer_honestly(world, run)))
+        try:
+            await drive(host, home, world)
+        except JournalError:
+            if disk.disk_failed() in (b"fsync", b"fdatasync"):
+                await assert_refused(host)
+            raise
         if not disk.disk_failed():
             (world / "closing").touch()  # whatever fails now, everything that counts is on disk
 
 
-async def told(host: EmbeddedHost, world: Path, run: Run) -> None:
-    """A verb came back: what it said must last."""
-    for at in host.reader.entries(run.id, run.seq - 1, run.seq):
-        checkpoint = host.reader.at(run.id, at.seq).checkpoint
-        acknowledge(world, run.id, at.seq, checkpoint)
+async def assert_refused(host: EmbeddedHost) -> None:
+    """A disk that could not keep what it had is not believed when it says yes the next time."""
+    try:
+        await host.start(MACHINE, run_id="later")
+    except JournalError:
+        return
+    raise AssertionError("the journal was written to after it could not be synced")
+
+
+async def drive(host: EmbeddedHost, home: Path, world: Path) -> None:
+    """The story: one run from its start to its end."""
+    await host.recover()
+    if not await host.list():
+        acknowledge(home, world, await host.start(MACHINE, run_id=RUN))
+    for summary in await host.list():
+        while (run := await host.settled(summary.run_id)).ended is None:
+            acknowledge(home, world, await host.answer(run.id, *answer_honestly(world, run)))
 
 
 def lived(life: Coroutine[Any, Any, None], log: Path) -> int:
