@@ -2,9 +2,10 @@
 
     python checker.py JOURNAL LEDGER ACKNOWLEDGED
 
-The ledger is written by the outside world, one JSON line for each deed: what it was told (`key`, `run_id`, `contract_id`)
-and what it saw in the journal at that moment with its own eyes (`seq` and `head` of the run, `claimed_by` of the key).
-Acknowledged are JSON lines too: the `run_id`, `seq` and `head` that a caller was told. Only the standard library is used.
+The ledger is written by the outside world, one JSON line for each deed: what it was told (`key`, `run_id`,
+`contract_id`) and what it saw in the journal at that moment with its own eyes (`seq` and `head` of the run,
+`claimed_by` of the key). Acknowledged are JSON lines too: the `run_id`, `seq` and `head` that a caller was told.
+Only the standard library is used.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ import sqlite3
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +98,10 @@ def _repeated(deeds: list[dict[str, Any]], events: dict[str, list[Any]]) -> Iter
     for deed in deeds:
         by_key[deed["key"]].append(deed)
     for key, same in by_key.items():
-        for first, second in zip(same, same[1:], strict=False):
-            between = events[second["run_id"]][first["seq"] : second["seq"]] if first["run_id"] == second["run_id"] else []
+        for first, second in pairwise(same):
+            between = (
+                events[second["run_id"]][first["seq"] : second["seq"]] if first["run_id"] == second["run_id"] else []
+            )
             if not any(_denies(json.loads(bytes(body)), second["contract_id"]) for _, body, _ in between):
                 yield f"done twice without a word: {key}: {first} {second}"
 

@@ -75,10 +75,8 @@ async def _steps(home: Path, world: Path, draw: random.Random, heard: int, said:
     async with open_host(home, [ledger_effect(home, world)], grace_s=0.0) as host:
         os.write(said, b"+")
         while await loop.run_in_executor(None, os.read, heard, 1):
-            try:
+            with suppress(DetentError):  # refused, or whoever had the journal is gone: the caller was told
                 await _step(host, home, world, draw)
-            except DetentError:
-                pass  # refused, or whoever had the journal is gone: the caller was told
             with suppress(BrokenPipeError):  # the conductor has left
                 os.write(said, b"+")
 
@@ -161,7 +159,12 @@ def play(seed: int, library: str, folder: Path) -> dict[str, Any]:
     asyncio.run(finish(home, world))
     ledger = world / "ledger"
     wrong = check(home / "journal.db", ledger, world / "acknowledged")
-    return {"seed": seed, **told, "deeds": len(ledger.read_text().splitlines()) if ledger.exists() else 0, "wrong": wrong}
+    return {
+        "seed": seed,
+        **told,
+        "deeds": len(ledger.read_text().splitlines()) if ledger.exists() else 0,
+        "wrong": wrong,
+    }
 
 
 if __name__ == "__main__":

@@ -26,16 +26,21 @@ FAULTS = {"full": errno.ENOSPC, "io": errno.EIO, "short": 0}
 RUN = "r1"
 DEEDS = ("one", "two", "three")
 STOPPED, BROKEN = 3, 4  # exit codes of a life: it stopped with a sentence; it raised something else
+
+
+def _deed(name: str) -> Action:
+    """One irreversible deed; the second of them is asked about first."""
+    ask = Question("Do it?") if name == "two" else None
+    return Action("do", "do", {"deed": f"{{{{ run.id }}}} {name}"}, ask=ask)
+
+
 MACHINE = Machine(
     name="deeds",
     initial="one",
     transitions=table("one - two\ntwo - three\nthree - done"),
-    work={
-        deed: (Action("do", "do", {"deed": f"{{{{ run.id }}}} {deed}"}, ask=Question("Do it?") if deed == "two" else None),)
-        for deed in DEEDS
-    },
+    work={deed: (_deed(deed),) for deed in DEEDS},
     ends={"done": Status.COMPLETED},
-)  # fmt: skip
+)
 
 
 def ledger_effect(home: Path, world: Path) -> Effect:
@@ -45,7 +50,13 @@ def ledger_effect(home: Path, world: Path) -> Effect:
     async def do(contract: Contract) -> Outcome:
         run_id = contract.input["deed"].partition(" ")[0]
         seen = look(home / "journal.db", run_id, contract.key)
-        line = {"key": contract.key, "run_id": run_id, "contract_id": contract.id, "deed": contract.input["deed"], **seen}
+        line = {
+            "key": contract.key,
+            "run_id": run_id,
+            "contract_id": contract.id,
+            "deed": contract.input["deed"],
+            **seen,
+        }
         append(world / "ledger", line)
         return Outcome({"deed": contract.input["deed"]})
 
@@ -71,7 +82,9 @@ def answer_honestly(world: Path, run: Run) -> tuple[str, dict[str, Any]]:
     assert contract.question is not None
     if contract.question.reason == "approval":
         return contract.id, {"approved": True, "by": "kim"}
-    done = f'"deed": "{contract.input["deed"]}"' in ((world / "ledger").read_text() if (world / "ledger").exists() else "")
+    done = f'"deed": "{contract.input["deed"]}"' in (
+        (world / "ledger").read_text() if (world / "ledger").exists() else ""
+    )
     result = {"deed": contract.input["deed"]}
     said = {"outcome": "happened", "result": result} if done else {"outcome": "not_happened"}
     return contract.id, {**said, "by": "kim"}
@@ -171,7 +184,9 @@ def verdict(home: Path, world: Path) -> list[str]:
     """What the checker says, and whether everything was done."""
     done = (world / "ledger").read_text() if (world / "ledger").exists() else ""
     missing = [deed for deed in DEEDS if f'"{RUN} {deed}"' not in done]
-    return check(home / "journal.db", world / "ledger", world / "acknowledged") + [f"never done: {one}" for one in missing]
+    return check(home / "journal.db", world / "ledger", world / "acknowledged") + [
+        f"never done: {one}" for one in missing
+    ]
 
 
 if __name__ == "__main__":

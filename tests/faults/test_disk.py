@@ -85,6 +85,8 @@ def test_the_checker_finds_what_it_is_for(library: str, tmp_path: Path) -> None:
 
 
 def test_the_checker_knows_nothing_of_detent() -> None:
-    code = f"import sys; sys.path.insert(0, {str(Path(checker.__file__).parent)!r}); import checker; print(*sys.modules)"
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(checker.__file__).parent)!r}); import checker; print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     assert not [name for name in done.stdout.split() if name.partition(".")[0] in ("detent", "msgspec")]

@@ -66,7 +66,11 @@ def _functions(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield child, ".".join((*names, child.name))
-            inner = (*names, child.name) if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) else names
+            inner = (
+                (*names, child.name)
+                if isinstance(child, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+                else names
+            )
             yield from walk(child, inner)
 
     yield from walk(tree, ())
@@ -98,9 +102,9 @@ def _changes_of(node: ast.AST) -> Iterator[tuple[str, Change]]:
             negated = ast.UnaryOp(ast.Not(), copy.copy(node.test))
             yield "condition turned round", _set(node, "test", negated)
         case ast.Constant(value=bool()):
-            yield f"{node.value} → {not node.value}", _set(node, "value", not node.value)
-        case ast.Constant(value=int()):
-            yield f"{node.value} → {node.value + 1}", _set(node, "value", node.value + 1)  # type: ignore[operator]
+            yield f"{node.value!r} → {not node.value}", _set(node, "value", not node.value)
+        case ast.Constant(value=int() as number):
+            yield f"{number} → {number + 1}", _set(node, "value", number + 1)
         case ast.Constant(value=str()) if node.value in WORDS:
             word = WORDS[str(node.value)]
             yield f"{node.value!r} → {word!r}", _set(node, "value", word)
@@ -123,7 +127,9 @@ def _without(body: list[ast.stmt]) -> Iterator[tuple[int, str, Change]]:
         is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         is_deed = isinstance(statement, (ast.Expr, ast.Continue, ast.Break, ast.Raise, ast.AugAssign, ast.Delete))
         is_end = isinstance(statement, ast.Return) and statement.value is None
-        is_kept = isinstance(statement, ast.Assign) and any(isinstance(one, (ast.Attribute, ast.Subscript)) for one in statement.targets)
+        is_kept = isinstance(statement, ast.Assign) and any(
+            isinstance(one, (ast.Attribute, ast.Subscript)) for one in statement.targets
+        )
         if (is_deed and not is_text) or is_end or is_kept:
             yield statement.lineno, f"without `{ast.unparse(statement).partition(chr(10))[0][:60]}`", _drop(body, place)
 

@@ -72,9 +72,13 @@ def recorded(root: Path, files: set[str], tests: list[str], kept: Path) -> Reach
     pid = os.fork()
     if pid == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-        code = pytest.main(["-q", "-p", "no:cacheprovider", "--no-header", *QUIETLY, *tests], plugins=[recorder])
-        reach = {name: sorted(((test, recorder.seconds[test]) for test in found - recorder.failed), key=lambda one: one[1])
-                 for name, found in recorder.found.items()}  # fmt: skip
+        given = ["-q", "-p", "no:cacheprovider", "--no-header", *QUIETLY, *tests]
+        code = pytest.main(given, plugins=[recorder])
+        seconds = recorder.seconds
+        reach = {
+            name: sorted(((test, seconds[test]) for test in found - recorder.failed), key=lambda one: one[1])
+            for name, found in recorder.found.items()
+        }
         kept.parent.mkdir(exist_ok=True)
         kept.write_text(json.dumps({"mark": mark.hexdigest(), "reach": reach}))
         os._exit(int(code) if int(code) != 1 else 0)
