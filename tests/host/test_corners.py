@@ -84,9 +84,9 @@ async def test_a_question_says_whether_anything_may_have_happened(hears_no: bool
     async with EmbeddedHost(tmp_path, [ask_first], sync="off", grace_s=0.0) as host:
         run = await host.settled((await host.start(one(Action("a", "ask.first")))).id)
         (contract,) = run.waiting
-        assert contract.deed == ("possible" if hears_no else "none")
+        assert contract.effect_state == ("possible" if hears_no else "none")
         (moved,) = (entry.event for entry in entries(host.journal, run.id) if isinstance(entry.event, ContractMoved))
-        assert moved.deed == contract.deed
+        assert moved.deed == contract.effect_state
 
 
 async def test_a_retry_is_bound_to_its_call_only_where_somebody_was_asked(tmp_path: Path) -> None:

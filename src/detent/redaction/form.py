@@ -31,12 +31,12 @@ def quoted_forms(value: str) -> set[str]:
         html.escape(value, quote=False),
         in_html,
         in_html.replace("&#x27;", "&#39;"),
-        *_quoted_in_addresses(value),
+        *_quote_for_addresses(value),
     }
     return {form for form in forms if form}
 
 
-def _quoted_in_addresses(value: str) -> Iterator[str]:
+def _quote_for_addresses(value: str) -> Iterator[str]:
     raw = _encode(value)
     for safe in ("", "/", "!'()*~", "/:?#[]@!$&'()*+,;="):
         quoted = urllib.parse.quote(raw, safe=safe)

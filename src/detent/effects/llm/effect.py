@@ -21,10 +21,10 @@ from detent.core.effect_type import EffectFailed, Outcome, effect
 from detent.core.progress import say
 from detent.core.schema import problems
 from detent.effects.arguments import invalid
-from detent.effects.llm.codec import decoded
+from detent.effects.llm.codec import decode_json
 from detent.effects.llm.model import BAD_ANSWER, Reply, Request
 from detent.effects.llm.price import OWN_TABLE, cost
-from detent.effects.llm.settings import Choice, chosen, hide_keys
+from detent.effects.llm.settings import Choice, choose_model, hide_keys
 
 TIMEOUT_S = 180.0
 
@@ -33,7 +33,7 @@ TIMEOUT_S = 180.0
 async def _llm(contract: Contract) -> Outcome:
     """Ask a language model and take its answer."""
     request = _request(contract)
-    choice = chosen(request.model)
+    choice = choose_model(request.model)
 
     def hear(piece: str) -> None:
         say(contract, {"text": piece})  # the host looks at the pieces as one text
@@ -90,7 +90,7 @@ def _outcome(request: Request, choice: Choice, reply: Reply) -> Outcome:
 
 def _fitting(schema: dict[str, Any], text: str, finish: str, usage: dict[str, float]) -> Any:
     """The answer as data, if it is what was asked for."""
-    value = decoded(text)
+    value = decode_json(text)
     wrong = problems(schema, value, "answer")
     if value is None and text.strip() != "null":
         cause = "it was cut off at max_tokens" if finish == "length" else "it is not JSON"

@@ -69,7 +69,7 @@ class Choice(NamedTuple):
         return kind(self.name, key, self.server or None)
 
 
-def chosen(wanted: str = "") -> Choice:
+def choose_model(wanted: str = "") -> Choice:
     """The model of this environment, or the one a call wants."""
     environment = os.environ
     base_url = environment.get(BASE_URL, "")

@@ -42,7 +42,7 @@ RESERVED = frozenset({"files", "child", "shell", "python", "http", "llm", "ask",
 Route = tuple[str | int, ...]
 
 
-class Trouble(NamedTuple):
+class ConfigTrouble(NamedTuple):
     """One thing that is wrong with a configuration, at a path in it."""
 
     path: Route
@@ -114,13 +114,13 @@ class Resolver:
             self._values.add(found)
         return found
 
-    def hidden(self, value: Any) -> Any:
+    def hide(self, value: Any) -> Any:
         """A value without any of them."""
         redactor = declared_redactor(frozenset(self._values))
         return redactor.hide_free(value) if isinstance(value, str) else redactor.hide_in(value)
 
 
-def configured(value: Any) -> tuple[dict[str, ServerConfig], list[Trouble]]:
+def parse_config(value: Any) -> tuple[dict[str, ServerConfig], list[ConfigTrouble]]:
     """The servers a configuration names, and everything that is wrong with it."""
     reader = _Reader()
     return reader.read(value), reader.troubles
@@ -128,10 +128,10 @@ def configured(value: Any) -> tuple[dict[str, ServerConfig], list[Trouble]]:
 
 class _Reader:
     def __init__(self) -> None:
-        self.troubles: list[Trouble] = []
+        self.troubles: list[ConfigTrouble] = []
 
     def say(self, path: Route, message: str) -> None:
-        self.troubles.append(Trouble(path, message))
+        self.troubles.append(ConfigTrouble(path, message))
 
     def read(self, value: Any) -> dict[str, ServerConfig]:
         given = self._mapping((), value, "the file", ("servers", "mcpServers"))

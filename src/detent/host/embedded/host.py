@@ -63,7 +63,7 @@ class EmbeddedHost(Drive):
         declared = declarations(machine, known)
         event = Started(
             machine=machine.digest,
-            input=given if fork is not None else machine.taken_input(given),
+            input=given if fork is not None else machine.fill_input(given),
             effects=declared,
             by=by,
             session=session,

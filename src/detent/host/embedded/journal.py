@@ -125,7 +125,7 @@ decode_event = msgspec.json.Decoder(Event).decode
 encode = msgspec.json.Encoder().encode
 
 
-def sealed(event: Event) -> tuple[bytes, Event]:
+def seal(event: Event) -> tuple[bytes, Event]:
     """An event as bytes, and as those bytes will be read again: what cannot come back must not go in."""
     try:
         body = encode(event)
@@ -324,7 +324,7 @@ class Journal:
         """Every run that wants to be woken, soonest first."""
         return self._all("select wake_at, run_id from runs where wake_at is not null order by wake_at", ())
 
-    def unattended(self) -> list[str]:
+    def list_unattended(self) -> list[str]:
         """The runs that were at work, or paused by their host, when the last writer stopped, oldest first."""
         query = (
             "select run_id, no from runs where status in ('running', 'pending')"

@@ -61,11 +61,11 @@ class Rulings:
         if verdict.decision == "ask":
             if is_approved and (not verdict.is_rule or contract.rule == verdict.rule):
                 return None
-            question = replace(verdict.question or Question(), data={POLICY: self._said(verdict)})
+            question = replace(verdict.question or Question(), data={POLICY: self._describe_verdict(verdict)})
             return ContractMoved(contract.id, "suspend", question=question, deed="none", actor=POLICY, at=run.at)
         if is_approved or not verdict.is_rule:
             return None
-        return self._ruled(run, contract, verdict)
+        return self._make_signal(run, contract, verdict)
 
     def _on_question(self, run: Run, machine: Machine, contract: Contract) -> Event | None:
         """An author's question: a rule may answer it, forbid the call, or say more strictly who may answer."""
@@ -83,9 +83,9 @@ class Rulings:
             if verdict.decision == "ask" and contract.rule != verdict.rule:
                 known = self._with_people(asked) or asked
                 wanted = stricter(known, verdict.question or Question(), verdict.message)
-                return self._ruled(run, contract, verdict, wanted)
+                return self._make_signal(run, contract, verdict, wanted)
         resolved = self._with_people(asked)
-        return self._ruled(run, contract, None, resolved) if resolved is not None else None
+        return self._make_signal(run, contract, None, resolved) if resolved is not None else None
 
     def _with_people(self, asked: Question) -> Question | None:
         """The question with its roles replaced by who holds them; None when there is nothing to replace."""
@@ -95,12 +95,12 @@ class Rulings:
         roles = [name.removeprefix(ROLE) for name in asked.approvers if name.startswith(ROLE)]
         return replace(asked, approvers=people, data={**asked.data, "roles": roles})
 
-    def _ruled(
+    def _make_signal(
         self, run: Run, contract: Contract, verdict: Verdict | None, question: Question | None = None
     ) -> Signalled:
         data: dict[str, Any] = {"contract_id": contract.id}
         if verdict is not None:
-            data[POLICY] = self._said(verdict)
+            data[POLICY] = self._describe_verdict(verdict)
         if question is not None:
             if verdict is not None:
                 question = replace(question, data={**question.data, POLICY: data[POLICY]})
@@ -110,13 +110,13 @@ class Rulings:
     def _answer(self, contract: Contract, verdict: Verdict, *, is_yes: bool) -> dict[str, Any]:
         about = {"by": f"{SPEAKER}{verdict.rule}", "channel": POLICY, "call_hash": contract.call_hash}
         comment = {"comment": verdict.message} if verdict.message else {}
-        return {"approved": is_yes, **about, **comment, "data": self._said(verdict)}
+        return {"approved": is_yes, **about, **comment, "data": self._describe_verdict(verdict)}
 
     def _refusal(self, contract: Contract, verdict: Verdict) -> Failure:
         why = f": {verdict.message}" if verdict.message else ""
         problem = f"the policy's rule `{verdict.rule}` denies `{contract.effect}`{why}"
-        return Failure("approval_rejected", problem, {POLICY: self._said(verdict)})
+        return Failure("approval_rejected", problem, {POLICY: self._describe_verdict(verdict)})
 
-    def _said(self, verdict: Verdict) -> dict[str, Any]:
+    def _describe_verdict(self, verdict: Verdict) -> dict[str, Any]:
         said = {"decision": verdict.decision, "rule": verdict.rule, "digest": self.policy.digest}
         return said | ({"message": verdict.message} if verdict.message else {})

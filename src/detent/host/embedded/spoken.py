@@ -25,13 +25,13 @@ class SpokenWords:
             name, (RedactionStream(ambient_redactor()), words)
         )
         text = stream.feed(_text_of(words) + ("\n" if name.startswith("line ") else ""))
-        return passed + _passed_on(name, words, text)
+        return passed + _word_of(name, words, text)
 
     def finish(self, run_id: str, contract_id: str) -> list[Words]:
         """The contract says nothing more: what was still waiting."""
         passed: list[Words] = []
         for name, (stream, words) in self._texts.pop((run_id, contract_id), {}).items():
-            passed += _passed_on(name, words, stream.finish())
+            passed += _word_of(name, words, stream.finish())
         return passed
 
 
@@ -52,7 +52,7 @@ def _text_of(words: Words) -> str:
     return str(words["output"]["text"] if "output" in words else words["text"])
 
 
-def _passed_on(name: str, words: Words, text: str) -> list[Words]:
+def _word_of(name: str, words: Words, text: str) -> list[Words]:
     if not text:
         return []
     if "output" in words:

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from detent.kit.http.route import Route
-from detent.surfaces.server.setting import Settings
+from detent.surfaces.server.setting import ServerSettings
 from detent.surfaces.server.shape import Detail, Trouble
 
 HEAD_BYTES = 16 * 1024
@@ -54,7 +54,7 @@ class Turned(Exception):
 class Gate:
     """Checks requests; `token` empty means that none is needed."""
 
-    def __init__(self, settings: Settings, token: str = "", hosts: Sequence[str] = ()) -> None:
+    def __init__(self, settings: ServerSettings, token: str = "", hosts: Sequence[str] = ()) -> None:
         self._token = token.encode()
         self._hosts = {name.lower() for name in (*hosts, *settings.hosts, "localhost", socket.gethostname())}
         self._limits = settings.limits
