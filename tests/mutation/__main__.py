@@ -4,8 +4,7 @@
 
 Every mutant runs in a process of its own, forked from one that has imported pytest, on the quickest of the tests that
 enter the changed function. Survivors are printed with their places. Those that are explained in tests/mutants.md count
-as equal to the original. Our own, because none of mutmut, cosmic-ray and mutatest draws a sample by a seed, forks from
-a warm process and chooses tests by what they reach; and the changes themselves are 150 lines on `ast`.
+as equal to the original. Why our own: docs/decisions/0034.
 """
 
 import argparse
