@@ -197,6 +197,7 @@ class Attempts:
                 moved = UnknownOutcome(f"`{contract.effect}` was stopped", "cancelled")
             finally:
                 progress.attempt.reset(speaking)
+                self._host.onlookers.finish(*mark)
                 self._under_way.pop(mark, None)
                 self._aborted.discard(mark)
                 live.dispatched.discard(contract.id)
@@ -211,8 +212,12 @@ class Attempts:
 
     def _pass_on(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something; after its end nobody is told any more."""
-        if (run_id, contract_id) in self._under_way:
+        if self.is_under_way(run_id, contract_id):
             self._host.overheard(run_id, contract_id, data)
+
+    def is_under_way(self, run_id: str, contract_id: str) -> bool:
+        """Whether the effect of a contract is being called now."""
+        return (run_id, contract_id) in self._under_way
 
     async def _call(
         self, live: LoadedRun, effect: Effect | None, contract: Contract, secrets: Secrets

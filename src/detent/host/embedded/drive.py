@@ -43,6 +43,7 @@ from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flush
 from detent.host.people import PeopleSource
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
+from detent.redaction import ambient_redactor
 
 T = TypeVar("T")
 LIVE_MAX = 2000
@@ -82,7 +83,7 @@ class Drive:
         self._live_max, self._grace_s = live_max, grace_s
         self._live: OrderedDict[str, LoadedRun] = OrderedDict()
         self._ended: LoadedRun | None = None  # the latest that has ended
-        self.onlookers = Onlookers()
+        self.onlookers = Onlookers(self.report)
         self.reader = reader or JournalReader(home, is_inline=is_inline)
         self._is_reader_ours, self._tail = reader is None, self.reader.tail
         self.problems: dict[str, str] = {}
@@ -369,10 +370,7 @@ class Drive:
         await done
 
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
-        """Hear what the run's effects say while they are at work, until the returned function is called.
-
-        `hear` is called in the loop and must not wait.
-        """
+        """Hear what the run's effects say, until the returned function is called; `hear` must not wait."""
         return self.onlookers.add(run_id, hear)
 
     def find_resident(self, run_id: str) -> ResidentRun | None:
@@ -396,12 +394,11 @@ class Drive:
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.overheard, run_id, contract_id, data)
             return
-        for problem in self.onlookers.tell(run_id, contract_id, data):
-            self.report(run_id, problem)
+        self.onlookers.tell(run_id, contract_id, data, is_last=not self.attempts.is_under_way(run_id, contract_id))
 
     def report(self, run_id: str, error: Exception) -> None:
         """Something went wrong with one run while nobody was asking; the others go on."""
-        self.problems[run_id] = str(error)
+        self.problems[run_id] = ambient_redactor().hide_free(str(error))
 
     def spawn(self, live: LoadedRun, contract_id: str, work: Any) -> None:
         """Give a coroutine an owner."""

@@ -21,7 +21,8 @@ from detent.errors import DefinitionError, JournalError, Refused, Unknown
 from detent.host.embedded.schema import (
     MIGRATIONS,
     close_writing,
-    explain,
+    explain_trouble,
+    find_disk_fault,
     lacking,
     open_reading,
     open_writing,
@@ -155,8 +156,8 @@ class Journal:
         self, path: Path, *, is_writer: bool = False, sync: str = "full", migrations: Mapping[int, str] = MIGRATIONS
     ) -> None:
         self.path, self._is_writer = path, is_writer
-        self.events_read = 0
-        self.bytes_read = 0
+        self._fault = ""  # why nothing more may be written
+        self.events_read = self.bytes_read = 0
         self.damaged: dict[str, str] = {}  # rows of the list that make no sense, by run id
         self._machines: OrderedDict[str, Machine] = OrderedDict()
         self._kept: set[str] = set()  # digests of machines known to be in the file
@@ -195,6 +196,8 @@ class Journal:
     def commit(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction; all or nothing."""
         db = self._db
+        if self._fault:
+            raise JournalError(self._fault)
         try:
             db.execute("begin immediate")
             self._write(batches)
@@ -204,7 +207,8 @@ class Journal:
             raise
         except sqlite3.Error as error:
             roll_back(db)
-            raise JournalError(explain(error, self.path)) from None
+            self._fault = find_disk_fault(error, self.path)
+            raise JournalError(self._fault or explain_trouble(error, self.path)) from None
         except Exception as error:  # a value SQLite cannot take must not end the thread that writes for everybody
             roll_back(db)
             raise JournalError(f"{self.path}: {type(error).__name__}: {error}") from error
@@ -344,7 +348,7 @@ class Journal:
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):
                 return []  # an older file that nobody has written to since
-            raise JournalError(explain(error, self.path)) from None
+            raise JournalError(explain_trouble(error, self.path)) from None
         return [Note(*row)._replace(message=msgspec.json.decode(row[2])) for row in rows]
 
     def next_no(self) -> int:
@@ -417,17 +421,14 @@ class Journal:
         return [] if found == ["ok"] else found
 
     def _one(self, query: str, values: Sequence[Any]) -> Any:
-        try:
-            return self._db.execute(query, values).fetchone()
-        except sqlite3.Error as error:
-            raise JournalError(explain(error, self.path)) from None
+        return next(iter(self.rows(query, values)), None)
 
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
         """What a query finds; `listing`, `claim`, `family`, `retention`, `gap`, `anchor` have queries of their own."""
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            raise JournalError(explain(error, self.path)) from None
+            raise JournalError(explain_trouble(error, self.path)) from None
 
 
 _questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode

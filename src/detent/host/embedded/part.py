@@ -13,6 +13,7 @@ from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.loaded_run import LoadedRun
+from detent.host.embedded.onlooker import Onlookers
 
 
 class Mover(Protocol):
@@ -68,6 +69,10 @@ class ChildHost(Performer, Protocol):
 
     def overheard(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something: pass it on."""
+
+    @property
+    def onlookers(self) -> Onlookers:
+        """Who hears what effects say."""
 
     async def start(
         self,

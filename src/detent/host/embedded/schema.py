@@ -249,8 +249,15 @@ def roll_back(db: sqlite3.Connection) -> None:
         return  # SQLite has rolled back by itself, or will when the file is next opened
 
 
-def explain(error: sqlite3.Error, path: Path) -> str:
-    """What SQLite complains of, with what can be done about it."""
+def find_disk_fault(error: sqlite3.Error, path: Path) -> str:
+    """Why nothing more may be written, if the disk itself has failed: its next yes would be no evidence."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_IOERR:
+        return ""
+    return f"{path}: the disk has failed ({error}); nothing more is written until detent is started anew"
+
+
+def explain_trouble(error: sqlite3.Error, path: Path) -> str:
+    """What SQLite says, and the way out."""
     text = str(error)
     if "full" in text:
         return f"no space left for {path}; free some and resume: what was acknowledged is whole"

@@ -35,6 +35,7 @@ from detent.errors import (
 from detent.kit.error_translation import error_in_chinese
 from detent.kit.http.route import HttpCall, Route, bare
 from detent.kit.http.trouble import AlreadyDecided, BadRequest
+from detent.redaction import ambient_redactor
 from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page, table
 from detent.surfaces.server.gate import Gate
@@ -76,8 +77,8 @@ def application(room: HttpServer, gate: "Gate | None" = None) -> ASGIApp:
 
 
 def respond(value: Any, status: int = 200) -> Response:
-    """A value as JSON."""
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+    """A value as JSON, without secrets."""
+    return Response(ambient_redactor().hide_json(msgspec.json.encode(value)), status, media_type="application/json")
 
 
 def trouble(status: int, kind: str, message: str, **known: Any) -> Response:
@@ -116,7 +117,7 @@ async def _respond_to(work: Awaitable[Response], request: Request) -> Response:
     except (asyncio.CancelledError, HTTPException):
         raise
     except Exception as error:  # noqa: BLE001  # a fault of ours: say so, without showing the inside
-        traceback.print_exception(error, file=sys.stderr)
+        sys.stderr.write(ambient_redactor().hide_free("".join(traceback.format_exception(error))))
         return trouble(500, "internal_error", "this is a fault of detent; what was acknowledged is in the journal")
 
 
