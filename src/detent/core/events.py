@@ -71,6 +71,7 @@ class ContractMoved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, t
     actor: str = ""
     at: float = 0.0
     id: str = ""
+    sandbox: str = ""  # the level at which the call's program ran, if it started one; `off: …` says why there is none
 
 
 Event = Started | Signalled | ContractMoved

@@ -188,7 +188,10 @@ class Attempts:
             known = frozenset() if contract.effect == "child" else list_secrets(live.machine, contract.action)
             secrets = Secrets(known) if known else NONE
             self._under_way[mark] = True
-            speaking = progress.attempt.set(progress.Attempt(contract, live.run.id, self._pass_on))
+            notes: dict[str, str] = {}
+            least = self._host.least_sandbox(live, contract)
+            about = progress.Attempt(contract, live.run.id, self._pass_on, *self._host.ground, least, notes)
+            speaking = progress.attempt.set(about)
             try:
                 moved = await self._call(live, effect, contract, secrets)
             except asyncio.CancelledError:
@@ -203,8 +206,11 @@ class Attempts:
                 live.dispatched.discard(contract.id)
                 live.tasks.pop(contract.id, None)
             if type(moved) is UnknownOutcome:
-                self._host.spawn(live, contract.id, self.doubts.settle(live, contract.id, effect, hide(secrets, moved)))
+                doubt = hide(secrets, moved)._replace(sandbox=notes.get("sandbox", ""))
+                self._host.spawn(live, contract.id, self.doubts.settle(live, contract.id, effect, doubt))
             elif type(moved) is ContractMoved:
+                if notes:
+                    moved = replace(moved, sandbox=notes.get("sandbox", ""))
                 self._crew.at_hand(task)
                 self.tell(live, secrets.hide(moved))
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on

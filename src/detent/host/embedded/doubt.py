@@ -148,7 +148,7 @@ class DoubtRegister:
             live.tasks.pop(contract_id, None)
         at, advice = clock.now(), effect.advice if effect is not None else ""
         first, *follow = [replace(moved, at=at) for moved in found or [doubtful(contract, doubt, lands_until, advice)]]
-        self._attempts.tell(live, first, follow)
+        self._attempts.tell(live, replace(first, sandbox=doubt.sandbox) if doubt.sandbox else first, follow)
         if lands_until and not found:
             self.look_again(live, contract)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar, assert_never
+from typing import Any, Self, assert_never
 
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import Contract
@@ -25,7 +25,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
 from detent.host.embedded.admission import Admission
-from detent.host.embedded.aftermath import Aftermath
+from detent.host.embedded.aftermath import Aftermath, settle_future
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
@@ -45,7 +45,6 @@ from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
 from detent.redaction import ambient_redactor
 
-T = TypeVar("T")
 LIVE_MAX = 2000
 
 
@@ -70,8 +69,11 @@ class Drive:
         notify: str = "notify",
         reader: JournalReader | None = None,
         people: PeopleSource | None = None,
+        guarded: Sequence[Path] = (),
     ) -> None:
         self.home, self.admission = home, Admission(people)
+        # What effects must keep off: the home, and files elsewhere that say what they may do.
+        self.ground = str(home.absolute()), tuple(str(path.absolute()) for path in guarded)
         self.outbox = Outbox(self, notify)
         self.rulings = Rulings(policy, self.admission.people)
         self._lock = lock  # one that is held already; without it the host takes its own
@@ -160,7 +162,7 @@ class Drive:
         run = live.run
         if live.unwritten:
             done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
-            self._writer.submit(Batch(live), lambda error: _settle(done, run, error))
+            self._writer.submit(Batch(live), lambda error: settle_future(done, run, error))
             return await done
         return run
 
@@ -248,7 +250,7 @@ class Drive:
     def _may_go_on(self, deeds: Aftermath, before: Run, contract_id: str, todo: deque[Event]) -> bool:
         """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
         live, run = deeds.live, deeds.live.run
-        ruling = self.rulings.on(before, run, live.machine, contract_id)
+        ruling = self.rulings.on(before, run, live.machine, contract_id, partial(self.facts, live))
         if ruling is not None:
             todo.append(ruling)
             if type(ruling) is ContractMoved:
@@ -259,8 +261,17 @@ class Drive:
 
     def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
         effect = self.effect(live, contract.effect)
-        wanted = self.rulings.on_repeat(run, live.machine, contract)
+        wanted = self.rulings.on_repeat(run, live.machine, contract, partial(self.facts, live))
         return Wish(wanted, "" if effect is None else effect.advice)
+
+    def least_sandbox(self, live: LoadedRun, contract: Contract) -> str:
+        """The weakest sandbox that the policy allows a call."""
+        return self.rulings.least_sandbox(live.run, live.machine, contract, partial(self.facts, live))
+
+    def facts(self, live: LoadedRun, contract: Contract) -> Mapping[str, Any]:
+        """What can be found out about a call before it is made, for the policy."""
+        effect = self.effect(live, contract.effect)
+        return {} if effect is None or effect.facts is None else effect.facts(contract.input)
 
     def _hand_over(self, live: LoadedRun, batch: Batch, deeds: Aftermath) -> None:
         run, done = live.run, deeds.done
@@ -271,7 +282,9 @@ class Drive:
             deeds.run = run
             self._writer.submit(batch, deeds, done is None and self.attempts.is_idle)
         elif done is not None and live.unwritten:
-            self._writer.submit(batch, lambda error: _settle(done, run, error))  # said before, but not yet on disk
+            self._writer.submit(
+                batch, lambda error: settle_future(done, run, error)
+            )  # said before, but not yet on disk
         elif done is not None:
             done.set_result(run)
 
@@ -366,7 +379,7 @@ class Drive:
     async def write(self, batch: Batch) -> None:
         """Write what is no event of a run; returns when it is on disk."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._writer.submit(batch, lambda error: _settle(done, None, error))
+        self._writer.submit(batch, lambda error: settle_future(done, None, error))
         await done
 
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
@@ -433,10 +446,3 @@ class Drive:
             raise
         except Exception:  # noqa: BLE001  # told when one of these effects is called for
             return
-
-
-def _settle(done: "asyncio.Future[T]", result: T, error: JournalError | None) -> None:
-    if error is None and not done.done():
-        done.set_result(result)
-    elif error is not None and not done.done():
-        done.set_exception(error)

@@ -62,6 +62,7 @@ class UnknownOutcome(NamedTuple):
     cause: str = ""
     type: str = "tool_failure.unknown_outcome"
     result: Any = None
+    sandbox: str = ""  # in which it was made
 
 
 def make_failure(contract: Contract, kind: str, message: str, at: float, result: Any = None) -> ContractMoved:

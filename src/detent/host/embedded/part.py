@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
+from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.events import ContractMoved, Event
 from detent.core.identity import By
@@ -57,6 +58,13 @@ class ChildHost(Performer, Protocol):
     @property
     def tasks(self) -> asyncio.TaskGroup:
         """Who owns what is under way."""
+
+    @property
+    def ground(self) -> tuple[str, tuple[str, ...]]:
+        """What effects must keep off: the home, and files elsewhere that say what they may do."""
+
+    def least_sandbox(self, live: LoadedRun, contract: Contract) -> str:
+        """The weakest sandbox that the policy allows a call."""
 
     def live(self, run_id: str) -> LoadedRun | None:
         """The run, if it is in memory."""

@@ -16,7 +16,7 @@ from detent.errors import Refused
 from detent.host.opening import find_twins, holder_of, open_host, open_reader
 from detent.kit.language import _
 from detent.kit.people import TOKEN_VARIABLE, PeopleFile
-from detent.kit.policy import HOME, HOME_VARIABLE, find_policy
+from detent.kit.policy import HOME, HOME_VARIABLE, find_policy, guarded_files
 from detent.kit.text import silence, visible
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ class Caller:
                 "effects": effects,
                 "find_effects": sources.find,
                 "policy": policy,
+                "guarded": guarded_files(self.home, self._policy_option),
                 "notify": notify,
                 "command": self.name,
                 "people": PeopleFile(self.home, os.environ.get(TOKEN_VARIABLE, "")),

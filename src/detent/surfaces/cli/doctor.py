@@ -21,6 +21,7 @@ import click
 
 from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
+from detent.effects.sandbox import abilities
 from detent.errors import DetentError
 from detent.host.opening import checkup, find_twins, forget_claims, forget_journal, is_held
 from detent.host.people import RECORD_ID, difference_of
@@ -64,6 +65,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
         *_servers(),
         *_policy(caller.home),
         *_people(caller),
+        *_sandboxes(),
         *_permissions(caller.home),
         _lock(caller.home),
         *(_forget(caller.home) if is_forget else ()),
@@ -293,6 +295,18 @@ def _open_to_others(home: Path) -> Iterator[str]:
                 mode=f"{mode:o}",
                 wanted=wanted,
             )
+
+
+def _sandboxes() -> Iterator[Finding]:
+    """What this machine can keep from programs; without the first level the home is open to every step."""
+    found = abilities()
+    able = [level for level, problem in found.items() if not problem]
+    if able:
+        yield Finding("sandbox", "ok", _("levels that can be had: {levels}", levels=", ".join(able)))
+    for level, problem in found.items():
+        if problem:
+            kind = "risk" if level == "home" else "note"
+            yield Finding("sandbox", kind, _("{level} cannot be had: {problem}", level=level, problem=visible(problem)))
 
 
 def _lock(home: Path) -> Finding:
