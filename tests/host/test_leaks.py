@@ -137,6 +137,37 @@ async def test_data_for_later_steps_stays_and_text_for_people_does_not(
         }
 
 
+async def test_the_message_of_an_error_and_the_text_of_a_question_are_for_people(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAK_DECLARED", FREE)
+    text = f"{FREE[4:16]} and AKIAIOSFODNN7EXAMPLE"
+
+    @effect("fail", kind="idempotent")
+    async def fail(contract: Contract) -> None:
+        raise EffectFailed(text)
+
+    @effect("ask.first", kind="idempotent")
+    async def ask_first(contract: Contract) -> Outcome:
+        return Outcome(question=Question(text))
+
+    @effect("lose", settle_s=0.0)
+    async def lose(contract: Contract) -> None:
+        raise OutcomeUnknown(text)
+
+    shown = f"{HIDDEN} and {HIDDEN}"
+    async with EmbeddedHost(tmp_path, [fail, ask_first, lose], sync="off", grace_s=0.0) as host:
+        run = await host.settled((await host.start(one(Action("a", "fail", DECLARED)))).id)
+        assert run.error is not None
+        assert run.error.message == shown
+        for name in ("ask.first", "lose"):
+            run = await host.settled((await host.start(one(Action("a", name, DECLARED)))).id)
+            question = run.waiting[0].question
+            assert question is not None
+            told = question.text if name == "ask.first" else question.data["cause"]["message"]
+            assert told.removeprefix("OutcomeUnknown: ") == shown
+
+
 async def test_words_in_pieces_reach_onlookers_whole_and_in_order(tmp_path: Path) -> None:
     text = "The risk is sk-all, the key is sk-proj-0123456789abcdefghij and 漢字 follow. eyJ"
 
