@@ -47,6 +47,7 @@ def open(
     """
     from detent.core.policy import Policy
     from detent.host.embedded.shared import open_host
+    from detent.kit.people import TOKEN_VARIABLE, PeopleFile
     from detent.kit.source import Sources
 
     folder = _folder(home)
@@ -56,7 +57,8 @@ def open(
     sources = Sources(folder, lambda _: None)
     rules = _policy(folder, policy)
     guarded = guarded_files(folder, "" if policy is None or isinstance(policy, Policy) else str(policy))
-    host = open_host(folder, known, sources.find, rules, notify, "a Python program", guarded=guarded)
+    people = PeopleFile(folder, os.environ.get(TOKEN_VARIABLE, ""))
+    host = open_host(folder, known, sources.find, rules, notify, "a Python program", guarded=guarded, people=people)
     host.closing.push_async_callback(sources.close)
     return host
 

@@ -1,4 +1,4 @@
-"""A worker's process on a leash: limits while it runs, and nobody left when it is done.
+"""A worker's process: limits while it runs, and nobody left when it is done.
 
 A supervisor keeps the worker with all that it starts (see `effects.containment`). The supervisor's number, start time
 and boot are written down before the worker exists, so that after a crash `sweep` ends exactly that one and what is left
@@ -30,7 +30,7 @@ LARGEST = 3
 BALLAST = "ballast"
 BALLAST_BYTES = 16 * 1024**2
 LOOKED_AT_MAX = 200_000
-OWN_VARIABLES = ("DETENT_HOME", "DETENT_LANG", "DETENT_DEBUG")
+OWN_VARIABLES = ("DETENT_HOME", "DETENT_LANG", "DETENT_DEBUG", "DETENT_TOKEN")
 
 
 class Result(msgspec.Struct, frozen=True):

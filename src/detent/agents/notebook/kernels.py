@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.agents.notebook.cell import Output
-from detent.agents.notebook.content import plain_text
+from detent.agents.notebook.cell_text import plain_text
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.effects.arguments import Arguments
 from detent.effects.sandbox import KNOWN, read_wish

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from detent.define.people import people_schema
 from detent.define.policy import policy_schema
 from detent.define.schema import TITLE, schema
 from detent.define.template import CASES, SCHEMA_FILE, template, templates
@@ -16,13 +17,14 @@ from detent.kit.terminal.option import verb
 from detent.kit.text import columns, visible
 
 SUFFIXES = (".yaml", ".yml")
+SCHEMAS = {"workflow": schema, "policy": policy_schema, "people": people_schema}
 
 
 @verb("schema")
-@click.argument("of", metavar="[policy]", default="workflow", type=click.Choice(["workflow", "policy"]))
+@click.argument("of", metavar="[policy|people]", default="workflow", type=click.Choice(list(SCHEMAS)))
 def print_schema(caller: Caller, of: str) -> int:
-    """Print the JSON Schema of workflow or policy files."""
-    wanted = policy_schema() if of == "policy" else schema()
+    """Print the JSON Schema of workflow, policy or people files."""
+    wanted = SCHEMAS[of]()
     if caller.is_json:
         emit(wanted)
     else:
