@@ -50,9 +50,9 @@ def _target(plan: MachinePlan, given: Fields, key: str) -> tuple[str, Any]:
     if key == "tool":
         if "input" in given:
             given.say("input", "`input` is for a child workflow; a tool is given `params`")
-        return str(given["tool"]), _held(given, _tolerant(plan, given, params), str(given["tool"]))
+        return str(given["tool"]), _add_sandbox(given, _tolerant(plan, given, params), str(given["tool"]))
     if key == "python":
-        return "python", _held(given, {"function": given["python"], "args": params}, "python")
+        return "python", _add_sandbox(given, {"function": given["python"], "args": params}, "python")
     if "input" in given and "params" in given:
         given.say("input", "`input` and `params` are the same for a child workflow; write one of them")
     machine = plan.find_child(plan.page, given.at("workflow"), str(given["workflow"]))
@@ -79,7 +79,7 @@ def _tolerant(plan: MachinePlan, given: Fields, params: Any) -> Any:
     return params
 
 
-def _held(given: Fields, params: Any, tool: str) -> Any:
+def _add_sandbox(given: Fields, params: Any, tool: str) -> Any:
     """What the tool is given, with the sandbox that its program is to run in."""
     said = [key for key in SANDBOX if key in given]
     if not said:

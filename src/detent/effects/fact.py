@@ -20,13 +20,13 @@ def shell_facts(given: Mapping[str, Any]) -> dict[str, Any]:
     words = [word for word in argv if isinstance(word, str)] if isinstance(argv, list) else []
     path = _text(env.get("PATH")) if isinstance(env, dict) else ""
     paths = [_real(cwd), *(_real(cwd, word) for word in words[1:] if _is_path(cwd, word))]
-    level = sandbox.planned(sandbox.SandboxWish(_level(given)))
+    level = sandbox.plan_level(sandbox.SandboxWish(_level(given)))
     return {"program": _program(words[0], cwd, path) if words else "", "paths": paths, "sandbox": level}
 
 
 def python_facts(given: Mapping[str, Any]) -> dict[str, Any]:
     """Of a function: only in which sandbox it would be called; what it does with its arguments nobody can tell."""
-    return {"sandbox": _level(given) or sandbox.demanded() or "off"}
+    return {"sandbox": _level(given) or sandbox.find_demanded() or "off"}
 
 
 def file_facts(given: Mapping[str, Any]) -> dict[str, Any]:

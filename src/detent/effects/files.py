@@ -244,7 +244,7 @@ def _after_the_deed(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opened(given: Arguments, path: Path) -> Iterator[int]:
+def _open_file(given: Arguments, path: Path) -> Iterator[int]:
     with (
         _folder_of(given, path, is_writing=False) as folder,
         guard.open_file(folder, path.name, os.O_RDONLY, is_writing=False) as fd,
@@ -254,7 +254,7 @@ def _opened(given: Arguments, path: Path) -> Iterator[int]:
 
 def _read(given: Arguments) -> dict[str, Any]:
     form = given.choice("as", ("text", "json", "base64"), "text")
-    with _opened(given, _path(given)) as fd:
+    with _open_file(given, _path(given)) as fd:
         size = os.fstat(fd).st_size
         with open(fd, "rb", closefd=False) as file:
             data = file.read(READ_BYTES_MAX + 1)
@@ -287,7 +287,7 @@ def _value(given: Arguments, form: str, data: bytes, is_cut: bool) -> Any:
 def _judge(given: Arguments, is_append: bool, since: float) -> Outcome | None:
     path, data = _path(given), _data(given, is_line=is_append)
     done = Outcome({"path": given.text("path"), "bytes": len(data), "success": True})
-    with _opened(given, path) as fd:
+    with _open_file(given, path) as fd:
         now = os.fstat(fd)
         is_untouched = now.st_mtime < since - CLOCK_SLACK_S
         end = os.pread(fd, len(data), max(0, now.st_size - len(data)))

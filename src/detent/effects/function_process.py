@@ -31,8 +31,8 @@ def call():
         found = getattr(found, part)
     args = asked["args"]
     result = found(**args) if isinstance(args, dict) else found(*args)
-    return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
-async def _awaited(result):
+    return asyncio.run(_finish(result)) if inspect.isawaitable(result) else result
+async def _finish(result):
     return await result
 try:
     result = call()

@@ -1,4 +1,6 @@
-"""Landlock: a program that can write into certain folders only. Run as a program, before the one it holds back:
+"""Landlock: a program that can write into certain folders only.
+
+Run as a program, before the one it holds back:
 
     python -I -S landlock.py FOLDER… -- program argument …
 

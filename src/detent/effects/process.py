@@ -76,7 +76,12 @@ async def run(  # noqa: PLR0913, PLR0917  # most have the right default
     A background process that it leaves behind is left alone: we wait a moment for its output and then let go of it
     (`containment` does not). `fds` are open for the program too; `patience_s` is what it has to end by itself.
     """
-    with _output(ears.stdout) as stdout, _output(ears.stderr) as stderr, _call() as call, _status(sandbox) as status:
+    with (
+        _output(ears.stdout) as stdout,
+        _output(ears.stderr) as stderr,
+        _call() as call,
+        _open_status(sandbox) as status,
+    ):
         if sandbox.prefix:
             _check_program(argv[0], env, cwd)
         held, fds = sandbox.command(argv, status.writer), (*fds, *status.fds)
@@ -117,7 +122,7 @@ class _Status:
 
 
 @contextlib.contextmanager
-def _status(sandbox: Sandbox) -> Iterator[_Status]:
+def _open_status(sandbox: Sandbox) -> Iterator[_Status]:
     status = _Status(sandbox)
     try:
         yield status

@@ -44,7 +44,7 @@ async def python(contract: Contract) -> Outcome:
     """Call a Python function."""
     name, positional, named = _parse_call(contract.input)
     wish = sandbox.read_wish(Arguments("python", contract.input, KNOWN)) if len(contract.input) > 2 else sandbox.NO_WISH
-    if (wish.level or sandbox.demanded()) not in ("", "off"):
+    if (wish.level or sandbox.find_demanded()) not in ("", "off"):
         _parts(name)
         return _outcome(contract, name, await call_in_sandbox(contract, name, positional or named, wish))
     is_loaded = name.partition(":")[0] in sys.modules  # importing may take its time, looking up does not

@@ -104,11 +104,11 @@ OPEN = Sandbox()
 def read_wish(given: Arguments) -> SandboxWish:
     """What the arguments of a call say of its sandbox."""
     level = given.choice("sandbox", LEVELS) if "sandbox" in given else ""
-    read, write = _declared(given, given.any("paths", {}))
+    read, write = _read_paths(given, given.any("paths", {}))
     return SandboxWish(level, read, write, given.flag("network"))
 
 
-def _declared(given: Arguments, paths: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _read_paths(given: Arguments, paths: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """`paths`: a list of those that can be written, or a mapping of `read` and `write` to lists."""
     named = {"write": paths} if isinstance(paths, list) else paths
     wanted = "a list of paths, or a mapping with `read` and `write`"
@@ -125,13 +125,13 @@ def stricter(one: str, other: str) -> str:
     return max(one, other, key=lambda level: LEVELS.index(level) if level else -1)
 
 
-def demanded() -> str:
+def find_demanded() -> str:
     """The level that the policy demands of the call at work; empty: none."""
     attempt = progress.attempt.get()
     return attempt.least if attempt is not None else ""
 
 
-def planned(wish: SandboxWish) -> str:
+def plan_level(wish: SandboxWish) -> str:
     """The level that a call will be made at, as far as that is known before."""
     attempt = progress.attempt.get()
     return stricter(wish.level or DEFAULT, attempt.least if attempt is not None else "")
@@ -147,21 +147,21 @@ async def enter(wish: SandboxWish, cwd: str, own: Iterable[str] = ()) -> Sandbox
     home = attempt.home if attempt is not None else ""
     level = stricter(wish.level or DEFAULT, least)
     if level == "off" or (level == "home" and not home):
-        return _noted(Sandbox())
+        return _note_level(Sandbox())
     problem = await asyncio.to_thread(find_problem, level)
     ground = _Ground(level, os.path.realpath(cwd), os.path.realpath(home) if home else "", wish, tuple(own))
     if problem and level == "folder" and (prefix := ground.landlock()):
-        return _noted(Sandbox(level, prefix))
+        return _note_level(Sandbox(level, prefix))
     if not problem:
-        return _noted(Sandbox(level, ground.bubble(), is_bubble=True))
+        return _note_level(Sandbox(level, ground.bubble(), is_bubble=True))
     if wish.level or least:
         by = "the policy" if stricter(least, wish.level) == least != wish.level else "the action"
         way_out = "`detent doctor` says what this machine can do"
         raise EffectFailed(f"the sandbox `{level}`, which {by} asks for, cannot be had here: {problem}; {way_out}")
-    return _noted(Sandbox(why=problem))
+    return _note_level(Sandbox(why=problem))
 
 
-def _noted(sandbox: Sandbox) -> Sandbox:
+def _note_level(sandbox: Sandbox) -> Sandbox:
     progress.note("sandbox", sandbox.note)
     return sandbox
 
@@ -183,7 +183,7 @@ class _Ground(msgspec.Struct, frozen=True):
         for flag, places in (("--ro-bind", self._places(self.wish.read)), ("--bind", self._writable())):
             for place in places:
                 words += [flag, place, place]
-        words += self._hidden()
+        words += self._hide_home()
         for file in guarded_files(self.home, self.cwd):
             words += ["--ro-bind", file, file]
         return (*words, "--setenv", MARK, self.level, "--chdir", self.cwd)
@@ -193,7 +193,7 @@ class _Ground(msgspec.Struct, frozen=True):
             return []
         return [self.cwd, *self._places(self.wish.write), *self.own]
 
-    def _hidden(self) -> list[str]:
+    def _hide_home(self) -> list[str]:
         """The home as an empty folder, with nothing but this call's own folders in it; and what is known of it."""
         words: list[str] = []
         if self.home and os.path.isdir(self.home) and self._is_seen(self.home):

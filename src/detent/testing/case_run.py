@@ -312,6 +312,8 @@ def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effec
             declared = BUILTIN.get(name, Declared())
         if declared is not None:
             made = replace(made, declared=replace(declared, timeout_s=60.0, settle_s=0.0))
+        if found is not None:
+            made = replace(made, facts=found.facts)
         world.effects[name] = judge_answers(made)
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Self, assert_never
 
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
-from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.engine import advance
 from detent.core.events import CANCEL, ContractMoved, Event
@@ -27,16 +26,17 @@ from detent.errors import JournalError, Refused
 from detent.host.embedded.admission import Admission
 from detent.host.embedded.aftermath import Aftermath, settle_future
 from detent.host.embedded.attempt import Attempts
-from detent.host.embedded.claim import Claims, Wish
+from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock, SystemClock
 from detent.host.embedded.gap import open_gap
 from detent.host.embedded.journal import Batch, Journal, seal
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, drop_ended, load
 from detent.host.embedded.lock import Lock, holder
-from detent.host.embedded.marker import Marking, check_missing
+from detent.host.embedded.marker import Marking, find_journal
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
+from detent.host.embedded.precaution import Precautions, describe_ground
 from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flush
@@ -48,7 +48,7 @@ from detent.redaction import ambient_redactor
 LIVE_MAX = 2000
 
 
-class Drive:
+class Drive(Precautions):
     """Every run of one journal, and what each of them has under way."""
 
     attempts: Attempts  # set by the host, whose verbs child runs need
@@ -72,8 +72,7 @@ class Drive:
         guarded: Sequence[Path] = (),
     ) -> None:
         self.home, self.admission = home, Admission(people)
-        # What effects must keep off: the home, and files elsewhere that say what they may do.
-        self.ground = str(home.absolute()), tuple(str(path.absolute()) for path in guarded)
+        self.ground = describe_ground(home, guarded)
         self.outbox = Outbox(self, notify)
         self.rulings = Rulings(policy, self.admission.people)
         self._lock = lock  # one that is held already; without it the host takes its own
@@ -98,10 +97,9 @@ class Drive:
             if not self._lock.take():
                 self._lock = None
                 raise JournalError(f"process {holder(self.home).pid or '?'} is writing the journal in {self.home}")
-        path = self.home / "journal.db"
         with ExitStack() as undone:
             undone.callback(self._lock.free)
-            check_missing(self.home)
+            path = find_journal(self.home)
             self._written = Journal(path, is_writer=True, sync=self._sync)
             undone.callback(self._written.close)
             self.journal = Journal(path)
@@ -138,9 +136,10 @@ class Drive:
         self.timers.close()
         if self._is_reader_ours:
             self.reader.close()
+        grace_s = self._grace_s if grace_s is None else grace_s
         try:
-            await self.attempts.close(self._grace_s if grace_s is None else grace_s)
-            await self.outbox.close(self._grace_s if grace_s is None else grace_s)
+            await self.attempts.close(grace_s)
+            await self.outbox.close(grace_s)
             await self.tasks.__aexit__(None, None, None)
         finally:
             await self._writer.close()
@@ -258,20 +257,6 @@ class Drive:
         taken = self.claims.take(deeds.batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
         todo.extend(taken.events)
         return taken.may_go_on
-
-    def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
-        effect = self.effect(live, contract.effect)
-        wanted = self.rulings.on_repeat(run, live.machine, contract, partial(self.facts, live))
-        return Wish(wanted, "" if effect is None else effect.advice)
-
-    def least_sandbox(self, live: LoadedRun, contract: Contract) -> str:
-        """The weakest sandbox that the policy allows a call."""
-        return self.rulings.least_sandbox(live.run, live.machine, contract, partial(self.facts, live))
-
-    def facts(self, live: LoadedRun, contract: Contract) -> Mapping[str, Any]:
-        """What can be found out about a call before it is made, for the policy."""
-        effect = self.effect(live, contract.effect)
-        return {} if effect is None or effect.facts is None else effect.facts(contract.input)
 
     def _hand_over(self, live: LoadedRun, batch: Batch, deeds: Aftermath) -> None:
         run, done = live.run, deeds.done

@@ -119,6 +119,12 @@ def check_missing(home: Path) -> None:
         raise JournalError(f"the journal {path} {state}. What was here: {describe(known[0])}. {WAY_OUT}")
 
 
+def find_journal(home: Path) -> Path:
+    """Where the journal of a home is, or is to be made; raises where one was and is missing."""
+    check_missing(home)
+    return home / "journal.db"
+
+
 def check(home: Path, db: sqlite3.Connection) -> Marker | None:
     """Raise where a home's journal is not the one that is known, or not all of it; what it says of itself."""
     found = read_identity(db)
