@@ -10,6 +10,7 @@ import functools
 import inspect
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -60,6 +61,10 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os
 # The caller's own journal and language must not reach a test, nor a process that a test starts.
 for name in ("DETENT_HOME", "DETENT_LANG"):
     os.environ.pop(name, None)
+
+# What detent remembers of homes lies outside of them: homes of tests are gone tomorrow, and their names come again.
+STATE = tempfile.TemporaryDirectory(prefix="detent-state-")
+os.environ["XDG_STATE_HOME"] = STATE.name
 
 # A suite that was started in the background ignores Ctrl-C, and so would every command that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():

@@ -44,3 +44,11 @@ def checkup(home: Path) -> "Checkup":
     from detent.host.embedded.checkup import checkup as check  # noqa: PLC0415
 
     return check(home)
+
+
+def forget_journal(home: Path) -> str:
+    """Forget what is known of the journal that was in a home; what that was, in a few words, or nothing."""
+    from detent.host.embedded.marker import describe, forget  # noqa: PLC0415
+
+    known = forget(home)
+    return "" if known is None else describe(known)

@@ -32,6 +32,7 @@ from detent.host.embedded.journal import Batch, Journal, sealed
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.loaded_run import Kept, LoadedRun, load
 from detent.host.embedded.lock import Lock, holder
+from detent.host.embedded.marker import Marking, check_missing
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
 from detent.host.embedded.policy_check import Rulings
@@ -94,10 +95,12 @@ class Drive:
         path = self.home / "journal.db"
         with ExitStack() as undone:
             undone.callback(self._lock.free)
+            check_missing(self.home)
             self._written = Journal(path, is_writer=True, sync=self._sync)
             undone.callback(self._written.close)
             self.journal = Journal(path)
             self._next_no = self.journal.next_no()
+            self._marking = Marking(self.home, self.journal.connection, is_durable=self._sync == "full")
             self.admission.look(self.journal)
             undone.pop_all()
         self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
@@ -137,6 +140,7 @@ class Drive:
     def let_go(self) -> None:
         """Close the files and let others write."""
         self.reader.memory, self.reader.tail.is_fed = None, False
+        self._marking.close()
         self.journal.close()
         self._written.close()
         if self._lock is not None:
@@ -265,6 +269,7 @@ class Drive:
         """A batch is on disk, or failed to get there: act, and tell whoever waits for it."""
         live, batch, done = deeds.live, deeds.batch, deeds.done
         live.unwritten -= 1
+        self._marking.count()
         live.ids.difference_update([row[2] for row in batch.events if row[2]] if live.ids else ())
         if error is not None:
             self._stop(live, error)

@@ -159,6 +159,11 @@ class Journal:
             raise JournalError(f"cannot open the journal {path}: {error}") from None
         self._runway = WalPreallocation(path) if is_writer and sync == "full" else None
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For what looks at the file as a whole: markers, backups."""
+        return self._db
+
     def close(self) -> None:
         """Let go of the file."""
         if self._runway is not None:

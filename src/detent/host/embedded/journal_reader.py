@@ -11,7 +11,7 @@ from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.errors import DetentError, Unknown
+from detent.errors import DetentError, JournalError, Unknown
 from detent.host.embedded import family, retention
 from detent.host.embedded import replay as reader
 from detent.host.embedded.claim_check import differences
@@ -19,6 +19,7 @@ from detent.host.embedded.following import Following, Watching
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.loaded_run import Kept, LoadedRun, load, seq_at
+from detent.host.embedded.marker import check, check_missing
 from detent.host.embedded.projector import Memory, Projector
 from detent.host.embedded.schema import VERSION
 from detent.host.embedded.tail import Tail
@@ -97,7 +98,10 @@ class JournalReader:
 
     def has_runs(self) -> bool:
         """Whether anything was ever written here."""
-        return (self.home / "journal.db").exists()
+        if (self.home / "journal.db").exists():
+            return True
+        check_missing(self.home)
+        return False
 
     # one run
 
@@ -279,7 +283,13 @@ class JournalReader:
     def check(self) -> StoreCheck:
         """Whether the file itself is sound."""
         with self.journal() as journal:
-            return StoreCheck(tuple(journal.check()), VERSION, journal.path.stat().st_size)
+            problems = list(journal.check())
+            if not problems:
+                try:
+                    check(self.home, journal.connection)
+                except JournalError as error:
+                    problems.append(str(error))
+            return StoreCheck(tuple(problems), VERSION, journal.path.stat().st_size)
 
     # as it happens
 
@@ -368,6 +378,7 @@ class JournalReader:
 def _open(home: Path) -> Listing:
     path = home / "journal.db"
     if not path.exists():
+        check_missing(home)
         raise Unknown(f"there is no journal in {home} yet; `detent run FILE` makes one")
     return Listing(path)
 

@@ -73,6 +73,11 @@ create table projections (
     body blob not null, primary key (run, name)
 ) without rowid
 """,
+    # Which journal this is, for ever, and how often it was restored (see `marker`).
+    7: """
+create table meta (name text primary key, value text not null) without rowid;
+insert into meta values ('journal_id', lower(hex(randomblob(16)))), ('epoch', '1')
+""",
 }
 VERSION = 1 + len(MIGRATIONS)
 

@@ -22,7 +22,7 @@ import click
 from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
 from detent.errors import DetentError
-from detent.host.opening import checkup
+from detent.host.opening import checkup, forget_journal, is_held
 from detent.host.people import RECORD_ID, difference_of
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
@@ -52,7 +52,8 @@ class Finding(NamedTuple):
 @verb("doctor")
 @click.option("--deep", is_flag=True, help=_("Also replay every run and verify every hash."))
 @click.option("--repair", "is_repair", is_flag=True, help=_("Rebuild claims that do not match the events."))
-def doctor(caller: Caller, deep: bool, is_repair: bool) -> int:
+@click.option("--forget", "is_forget", is_flag=True, help=_("Forget the journal that was here, and go on without it."))
+def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
     """Check everything and say what was found."""
     found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
     found += [
@@ -63,6 +64,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool) -> int:
         *_people(caller),
         *_permissions(caller.home),
         _lock(caller.home),
+        *(_forget(caller.home) if is_forget else ()),
         *_journal(caller, deep, is_repair),
     ]
     code = 1 if any(finding.level == "problem" for finding in found) else 0
@@ -298,6 +300,16 @@ def _lock(home: Path) -> Finding:
     if found.is_answering:
         return Finding("lock", "ok", _("{process} writes the journal", process=process_name(*found.holder)))
     return Finding("lock", "problem", " ".join(silence(*found.holder)).rstrip())
+
+
+def _forget(home: Path) -> Iterator[Finding]:
+    """Take what is here as it is, though another journal was known: a person's word, never done by itself."""
+    if is_held(home):
+        yield Finding("marker", "problem", _("the journal is in use, so it is here and nothing is forgotten"))
+    elif known := forget_journal(home):
+        yield Finding("marker", "note", _("forgotten: {journal}", journal=visible(known)))
+    else:
+        yield Finding("marker", "ok", _("nothing is known of an earlier journal"))
 
 
 def _journal(caller: Caller, is_deep: bool, is_repair: bool) -> Iterator[Finding]:
