@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from bench.figure import Figure
-from detent.agents.notebook.jupyter import Execution, Kernel
+from detent.agents.notebook.jupyter import CellExecution, Kernel
 
 ROUNDS = 400
 CELLS = ("x{n} = {i}", "print({i})", "x{n}", "sum(range({i}))\nfor k in range(20): print(k)")
@@ -83,11 +83,11 @@ async def measured() -> list[Figure]:
     figures = []
     async with bare() as floor, Kernel() as ours:
 
-        async def alone_(code: str) -> Execution:
+        async def alone_(code: str) -> CellExecution:
             ours.looks = False
             return await ours.execute(code)
 
-        async def looked_(code: str) -> Execution:
+        async def looked_(code: str) -> CellExecution:
             ours.looks = True
             return await ours.execute(code)
 
@@ -124,7 +124,7 @@ async def death(kernel: Kernel) -> float:
     await begun.wait()
     killed = time.perf_counter()
     os.kill(kernel.pid, signal.SIGKILL)
-    done: Execution = await task
+    done: CellExecution = await task
     assert done.status == "dead"
     return time.perf_counter() - killed
 

@@ -15,7 +15,7 @@ from bench.figure import Figure
 from bench.kernel import _undisturbed, bare
 from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.machine import NOTEBOOK
-from detent.agents.notebook.script import settled
+from detent.agents.notebook.script import complete_script
 from detent.agents.notebook.service import Notebooks
 from detent.host.embedded.host import EmbeddedHost
 
@@ -27,7 +27,7 @@ SLICE = 1_000
 
 def brief(actions: list[dict[str, Any]]) -> Brief:
     """A script run of these actions."""
-    script = settled({"actions": actions}, "bench")
+    script = complete_script({"actions": actions}, "bench")
     return Brief(planner={"use": "builtin:script", "script": script}, kernel=KernelBrief(eager=False))
 
 

@@ -102,13 +102,13 @@ def approve(address: str, tally: Tally) -> None:
 async def walked(folder: Path, tally: Tally) -> None:
     """Serve a folder and walk through it once unseen, so that everything is imported, and once counted."""
     from detent.kit.source import Sources
-    from detent.surfaces.server.service import Plan, serving
-    from detent.surfaces.server.setting import Settings
+    from detent.surfaces.server.service import ServePlan, serving
+    from detent.surfaces.server.setting import ServerSettings
 
     (folder / "flow.py").write_text(FLOW)
-    plan = Plan(folder / ".detent", folder, port=0, definitions=("flow.py:MAIL",), user="kim")
+    plan = ServePlan(folder / ".detent", folder, port=0, definitions=("flow.py:MAIL",), user="kim")
     loop = asyncio.get_running_loop()
-    async with Sources(plan.home, print) as sources, serving(plan, Settings(), {}, sources.find) as served:
+    async with Sources(plan.home, print) as sources, serving(plan, ServerSettings(), {}, sources.find) as served:
         for one in (Tally(), tally):
             done: asyncio.Future[None] = loop.create_future()
 

@@ -26,6 +26,42 @@ LONG_ALLOWED: dict[str, str] = {}
 
 VAGUE = {"util", "utils", "helper", "helpers", "manager", "managers", "common", "misc"}
 
+
+def words(text: str) -> set[str]:
+    return set(text.split())
+
+
+# Their names are in the schemas that an MCP client gets, where they have no rivals.
+NAMED_BY_A_PROTOCOL = {"detent.surfaces.mcp.result:Question", "detent.surfaces.mcp.result:Standing"}
+
+# `core/policy` and `host/embedded/policy`… : the folder says whose it is.
+TOLD_APART_BY_FOLDER = words(
+    """
+    action answer attempt call case_run cell chat check child claim command control doubt drawing dry_run evidence
+    execution fact form history job listing lock machine manner model page parser part people place plan planner
+    planning policy port program progress projection question reading record registry route run schema service serving
+    setting settings settling shape source stage store story stream table template text trouble view words
+    """
+)
+
+# Words that are past participles and nothing else; `read`, `put`, `set`, `cut`, `split` are verbs as well.
+IRREGULAR = words(
+    """
+    begun brought caught chosen done drawn driven forgotten found frozen given gone heard held hidden kept
+    known left lost made meant met paid said seen sent shown slept spoken stood taken thought told understood withdrawn
+    written
+    """
+)
+NO_PARTICIPLES = {"embed", "exceed", "feed", "heed", "need", "proceed", "red", "seed", "shed", "speed", "succeed"}
+PARTICLES = words("about again anew at away back by from in into of off on onto out over so to up with")
+PARTICIPLES_ALLOWED = {
+    "detent.host.port:Host.settled": "a verb of the host, documented: `await host.settled(run_id)` waits for that",
+    "detent.host.embedded.host:EmbeddedHost.settled": "as the port calls it",
+    "detent.host.embedded.shared:SharedHost.settled": "as the port calls it",
+    "detent.testing.world:World.done": "public in `detent.testing`: what was done under a key",
+    "detent.testing.world:World.owed": "public in `detent.testing`: what is owed to a call",
+}
+
 NOT_IN_FRONT_DOOR = {"asyncio", "sqlite3", "socket", "jinja2", "yaml", "click", "rich"}
 NOT_IN_CORE = NOT_IN_FRONT_DOOR | {
     "threading",
@@ -126,6 +162,58 @@ def test_a_module_is_named_by_a_noun_with_a_reason_to_exist(name: str) -> None:
     parts = name.split(".")
     assert not VAGUE & set(parts)
     assert [part for part in parts if part.startswith("_") and part != "__main__"] == []
+
+
+def public_classes() -> Iterator[tuple[str, str]]:
+    for name in FILES:
+        for node in ast.walk(parsed(name)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node.name, name
+
+
+def test_a_public_class_name_stands_once() -> None:
+    places: dict[str, list[str]] = {}
+    for name, module in public_classes():
+        if f"{module}:{name}" not in NAMED_BY_A_PROTOCOL:
+            places.setdefault(name, []).append(module)
+    assert not {name: modules for name, modules in places.items() if len(modules) > 1}
+    known = {f"{module}:{name}" for name, module in public_classes()}
+    assert not set(NAMED_BY_A_PROTOCOL) - known, "no longer there: take them off the list"
+
+
+def test_a_module_name_stands_twice_only_where_the_folder_makes_it_plain() -> None:
+    modules = [name.rpartition(".")[2] for name in FILES if name not in PACKAGES]
+    twice = {name for name in modules if modules.count(name) > 1}
+    assert not twice - TOLD_APART_BY_FOLDER
+    assert not TOLD_APART_BY_FOLDER - twice, "no longer twice: take them off the list"
+
+
+def is_participle(name: str) -> bool:
+    """`told`, `_asked_by`: a word that says how things are, where a verb would say what is done."""
+    first, *rest = name.strip("_").split("_")
+    is_past = first in IRREGULAR or (first.endswith("ed") and first not in NO_PARTICIPLES)
+    return is_past and (not rest or rest[0] in PARTICLES)
+
+
+def participles() -> Iterator[str]:
+    """Functions and methods; what a function defines inside itself and properties may be named by a state."""
+    for name in FILES:
+        tree = parsed(name)
+        holders: list[ast.Module | ast.ClassDef] = [tree]
+        holders += [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        for holder in holders:
+            for node in holder.body:
+                if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not is_participle(node.name):
+                    continue
+                if not any("property" in ast.unparse(one) for one in node.decorator_list):
+                    inside = f"{holder.name}." if isinstance(holder, ast.ClassDef) else ""
+                    yield f"{name}:{inside}{node.name}"
+
+
+def test_functions_are_verbs() -> None:
+    found = set(participles())
+    assert not found - set(PARTICIPLES_ALLOWED), "say what it does: `render_note`, not `told`"
+    assert not set(PARTICIPLES_ALLOWED) - found, "no longer there: take them off the list"
 
 
 def too_long() -> Iterator[tuple[str, int]]:

@@ -50,7 +50,7 @@ def open(
     from detent.kit.source import Sources
 
     folder = _folder(home)
-    known = _known(effects)
+    known = _collect_effects(effects)
     if notify not in known:
         raise DefinitionError(f"there is no effect `{notify}` to notify with")
     sources = Sources(folder, lambda _: None)
@@ -88,7 +88,7 @@ def _policy(home: Path, given: Any) -> "Policy | None":
     raise Refused(f"policy is {given!r}; it must be a Policy or the path of a policy file")
 
 
-def _known(given: Any) -> "Mapping[str, Effect]":
+def _collect_effects(given: Any) -> "Mapping[str, Effect]":
     """The effects that were given, then the built-in ones and those of plugins, each loaded when it is needed."""
     from collections import ChainMap
 
@@ -96,19 +96,19 @@ def _known(given: Any) -> "Mapping[str, Effect]":
     from detent.effects import Known
 
     if isinstance(given, Effect) or not isinstance(given, Iterable) or isinstance(given, str):
-        raise Refused(f"effects is {_shown(given)}; it must be a list of effects, such as [pay]")
+        raise Refused(f"effects is {_describe(given)}; it must be a list of effects, such as [pay]")
     named: dict[str, Effect] = {}
     for one in given.values() if isinstance(given, Mapping) else given:
         if not isinstance(one, Effect):
             hint = "; declare it with @effect" if callable(one) else ""
-            raise DefinitionError(f"{_shown(one)} is not an effect{hint}", "effects")
+            raise DefinitionError(f"{_describe(one)} is not an effect{hint}", "effects")
         if named.get(one.name, one) is not one:
             raise DefinitionError(f"two effects are called `{one.name}`", "effects")
         named[one.name] = one
     return ChainMap(named, cast("dict[str, Effect]", Known()))  # only read
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     from detent.core.effect_type import Effect
 
     if isinstance(value, Effect):

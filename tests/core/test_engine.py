@@ -171,7 +171,7 @@ def test_the_inbox_is_not_bottomless() -> None:
 def test_work_is_done_in_order_and_each_step_is_one_event() -> None:
     story = Story(working(LOOK, Action("more", "sync"), setting("n", "{{ result.look.found }}")))
     assert story.commands == (Perform("a/look/1"),)
-    assert (story.status, story.open("look").deed) == (Status.RUNNING, "possible")
+    assert (story.status, story.open("look").effect_state) == (Status.RUNNING, "possible")
     story.succeed("look", {"found": 7})
     assert story.commands == (Perform("a/more/1"),)
     story.succeed("more")

@@ -42,7 +42,7 @@ from detent.core.contract import MOVES
 from detent.core.events import RULES
 from detent.core.fork_migrate import FORK_RULES
 from detent.core.retry import obstacle
-from detent.core.run import Lane
+from detent.core.run import BranchState
 from detent.errors import Refused
 from tests.core.story import EFFECTS
 from tests.effort import examples
@@ -404,7 +404,7 @@ def a_contract_is_performed_once_unless_somebody_answered(machine: Machine, stor
             if isinstance(command, Perform):
                 contract = step.run.contract(command.contract_id)
                 assert contract is not None
-                assert (contract.status, contract.deed) == (Status.RUNNING, "possible")
+                assert (contract.status, contract.effect_state) == (Status.RUNNING, "possible")
                 assert command.contract_id not in performed
                 performed.add(command.contract_id)
 
@@ -420,7 +420,7 @@ def an_irreversible_deed_in_doubt_is_neither_forgotten_nor_repeated(machine: Mac
             else:
                 kept = step.run.contract(contract_id)
                 assert kept is not None, f"{contract_id} was forgotten"
-                assert kept.deed == "possible"
+                assert kept.effect_state == "possible"
         for command in step.commands:
             contract = step.run.contract(command.contract_id) if isinstance(command, Perform) else None
             if contract is not None and contract.is_irreversible:
@@ -552,8 +552,8 @@ def test_a_plain_step_takes_the_straight_road() -> None:
     }
     machine = Machine("m", "a", rows, work=work, ends={"done": Status.COMPLETED})
     run = advance(machine, Run(id="r1"), begun(machine))[0]
-    assert straight.taken(machine, run, ContractMoved("a/p/1", "succeed", at=101.0)) is not None
-    assert straight.taken(machine, run, ContractMoved("a/p/1", "fail", at=101.0)) is None
+    assert straight.take_shortcut(machine, run, ContractMoved("a/p/1", "succeed", at=101.0)) is not None
+    assert straight.take_shortcut(machine, run, ContractMoved("a/p/1", "fail", at=101.0)) is None
 
 
 @law
@@ -606,7 +606,7 @@ def a_run_that_is_tried_again_goes_on_where_it_failed_and_repeats_nothing(machin
         assert not any(one is not None and one.lane in was for one in begun if again.state == run.wreck.state)
 
 
-def unfolded(lane: Lane) -> list[Lane]:
+def unfolded(lane: BranchState) -> list[BranchState]:
     return [lane, *(inner for child in lane.left for inner in unfolded(child))]
 
 

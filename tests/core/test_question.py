@@ -42,7 +42,7 @@ def test_a_question_is_asked_before_the_deed_and_shows_the_exact_call() -> None:
     contract = story.open("pay")
     assert moves(story) == ["start", "suspend"]
     assert story.commands == (Ask("a/pay/1"),)
-    assert (story.status, contract.status, contract.deed) == (Status.WAITING, Status.WAITING, "none")
+    assert (story.status, contract.status, contract.effect_state) == (Status.WAITING, Status.WAITING, "none")
     assert contract.question == Question("Pay 5 to bob?")
     assert (contract.input, contract.call_hash) == ({"amount": 5}, digest(["pay", {"amount": 5}]))
     assert story.run.waiting == (contract,)
@@ -57,7 +57,7 @@ def test_a_question_without_text_has_one_anyway() -> None:
 def test_a_yes_lets_the_deed_be_done_and_is_kept_with_who_and_why() -> None:
     story = asked().answer("pay", approved=True, by="bob", comment="fine", channel="cli", patch={"ok_by": "bob"})
     assert (moves(story), story.commands) == (["resume"], (Perform("a/pay/1"),))
-    assert (story.open("pay").deed, story.open("pay").question) == ("possible", None)
+    assert (story.open("pay").effect_state, story.open("pay").question) == ("possible", None)
     assert story.run.answers["pay"]["comment"] == "fine"
     assert story.run.context["ok_by"] == "bob"
     assert story.open("pay").answers[0].channel == "cli"
@@ -300,7 +300,7 @@ def test_a_call_that_asks_on_its_open_line_is_told_of_a_no() -> None:
     story = at_work("pay").answer("call", approved=False, by="kim")
     assert story.commands == (Perform("a/call/1"),)
     contract = story.open("call")
-    assert (contract.answers[-1].approved, contract.asked, contract.deed) == (False, {"line": 7}, "possible")
+    assert (contract.answers[-1].approved, contract.asked, contract.effect_state) == (False, {"line": 7}, "possible")
     story.move("call", "reject", error=Failure("approval_rejected", "kim said no"))
     assert (story.status, story.error) == (Status.REJECTED, "approval_rejected")
 
@@ -328,7 +328,7 @@ def doubtful(rows: str = "a - done\na !tool_failure.unknown_outcome b\nb X b") -
 
 def test_a_deed_whose_outcome_nobody_knows_is_a_question() -> None:
     story = doubtful()
-    assert (story.asked, story.open("pay").deed, story.status) == (["a/pay/1"], "possible", Status.WAITING)
+    assert (story.asked, story.open("pay").effect_state, story.status) == (["a/pay/1"], "possible", Status.WAITING)
     with pytest.raises(Refused, match="say `outcome`: happened"):
         story.answer("pay", approved=True)
 

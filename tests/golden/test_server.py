@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from detent.surfaces.server.setting import Settings
+from detent.surfaces.server.setting import ServerSettings
 from tests.golden.transcript import Marks, compare, pretty
 from tests.surfaces.server.stage import Stage, stage
 
@@ -20,7 +20,7 @@ MACHINES = ("QUICK", "PLEA", "FORM", "MAIL", "COUNT", "BREAKS")
 async def serving(folder: Path) -> AsyncIterator[Stage]:
     """A server of the machines the transcripts are about."""
     shutil.copytree(STAGE, folder, dirs_exist_ok=True)
-    async with stage(folder, Settings(), definitions=MACHINES) as at:
+    async with stage(folder, ServerSettings(), definitions=MACHINES) as at:
         yield at
 
 

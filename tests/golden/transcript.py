@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 from typing import Any
 
 from tests.surfaces.command import Done
@@ -38,6 +39,7 @@ MARKED = {
     "<clock>": re.compile(r"\b\d\d:\d\d:\d\d(?:\.\d+)?\b"),
     "127.0.0.1:<port>": re.compile(r"\b127\.0\.0\.1:\d+"),
     "<version>": re.compile(rf"(?<![\d.]){re.escape(version('detent'))}(?![\d.]*\d)"),
+    "<python version>": re.compile(rf"(?<![\d.]){re.escape(python_version())}(?![\d.]*\d)"),
 }
 
 

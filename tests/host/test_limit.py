@@ -185,7 +185,7 @@ async def test_an_effect_may_raise_anything(problem: BaseException, kind: Any, t
     async with host_at(tmp_path, bad, outside.effect()) as host:
         run = await host.settled((await host.start(one(Action("a", "bad")))).id)
         if kind == "irreversible":  # no exception is evidence
-            assert run.waiting[0].deed == "possible"
+            assert run.waiting[0].effect_state == "possible"
         else:
             assert run.error is not None
             assert (run.status, run.error.type) == (Status.FAILED, "tool_failure.exception")
@@ -316,7 +316,7 @@ async def test_a_doubt_that_cannot_be_kept_whole_is_still_a_doubt(tmp_path: Path
 
     async with host_at(tmp_path, effect("do", settle_s=0.0)(perform)) as host:
         run = await host.settled((await host.start(one(Action("a", "do")))).id)
-        assert run.waiting[0].deed == "possible"
+        assert run.waiting[0].effect_state == "possible"
         again = await host.settled((await host.start(one(Action("a", "do")))).id)
         assert again.error is not None
         assert again.error.type == "key_held"

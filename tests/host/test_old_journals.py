@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from detent.core import Machine, Run, advance
-from detent.core.events import migrated_to
+from detent.core.events import digest_after
 from detent.host.embedded.journal import chain, decode_event, encode, genesis
 
 RELEASES = sorted((Path(__file__).parent / "journals").glob("*.jsonl.gz"))
@@ -38,7 +38,7 @@ def test_every_run_of_a_release_folds_to_the_same_bytes(release: Path) -> None:
         for body in row["events"]:
             event = decode_event(body)
             assert encode(event) == body.encode(), "an event is written as it was read"
-            digest = migrated_to(event) or (getattr(event, "machine", "") if machine is None else "")
+            digest = digest_after(event) or (getattr(event, "machine", "") if machine is None else "")
             machine = machines[digest] if digest else machine
             assert machine is not None
             run, _, _ = advance(machine, run, event)

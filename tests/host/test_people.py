@@ -14,7 +14,7 @@ from detent.core.identity import Identity
 from detent.core.people import People, check_token, hash_token
 from detent.core.run import Run
 from detent.errors import JournalError, NotPermitted, Refused
-from detent.host.ancestry import origin_of, peer_of, peer_of_connection, started_by_effect
+from detent.host.ancestry import is_started_by_effect, origin_of, peer_of, peer_of_connection
 from detent.host.embedded.voucher import check_voucher, vouch
 from detent.host.people import RECORD_ID, difference_of, user_name
 from detent.kit.people import PeopleFile
@@ -161,7 +161,7 @@ async def test_what_a_holder_starts_in_another_session_is_a_step(tmp_path: Path)
         assert origin_of(step.pid) == "step"
         assert origin_of(own.pid) == "person"  # a program may start what it likes in its own session
         await asyncio.gather(own.communicate(b"\n"), step.communicate(b"\n"))
-    assert not started_by_effect(os.getpid())
+    assert not is_started_by_effect(os.getpid())
     assert origin_of(0) == "unknown"
 
 

@@ -39,7 +39,7 @@ async def test_ask_suspends_before_the_deed_and_shows_the_exact_call(tmp_path: P
     async with host_at(tmp_path, law, outside.effect("pay")) as host:
         run = await host.settled((await host.start(PAY, {"amount": 10})).id)
         (contract,) = run.waiting
-        assert (contract.deed, contract.input, outside.deeds) == ("none", {"amount": 10}, [])
+        assert (contract.effect_state, contract.input, outside.deeds) == ("none", {"amount": 10}, [])
         assert contract.question is not None
         assert (contract.question.text, contract.question.approvers) == ("Pay 10?", ("ann",))
         assert contract.question.data["policy"]["rule"] == "big"

@@ -84,7 +84,7 @@ def test_without_a_probe_a_person_is_asked_at_once_and_told_until_when_it_may_la
         run = await host.settled((await host.start(PAY)).id)
         (contract,) = run.waiting
         assert contract.question is not None
-        assert (contract.question.reason, contract.deed) == ("outcome_unknown", "possible")
+        assert (contract.question.reason, contract.effect_state) == ("outcome_unknown", "possible")
         given_up_after = 10.0 if silence == "hang" else 0.0
         assert now() == pytest.approx(given_up_after)
         left = contract.question.data["lands_until"] - host.clock.now()
@@ -141,7 +141,7 @@ def test_a_probe_that_raises_cannot_tell_and_a_person_is_asked(problem: BaseExce
 
     async def story(host: EmbeddedHost, bank: Bank) -> None:
         run = await host.settled((await host.start(PAY)).id)
-        assert run.waiting[0].deed == "possible"
+        assert run.waiting[0].effect_state == "possible"
 
     tell(Broken, story, "probe")
 
@@ -154,7 +154,7 @@ def test_a_probe_that_never_answers_is_given_up() -> None:
 
     async def story(host: EmbeddedHost, bank: Bank) -> None:
         run = await host.settled((await host.start(PAY)).id)
-        assert run.waiting[0].deed == "possible"
+        assert run.waiting[0].effect_state == "possible"
 
     tell(Mute, story, "probe")
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from detent.agents.assistant import ASSISTANT, Ledger, effects, offered, turn_input
+from detent.agents.assistant import ASSISTANT, Ledger, effects, offer_tools, turn_input
 from detent.core import Contract, Effect, EffectFailed, Outcome, Run, Status, effect
 from detent.errors import DetentError
 from detent.host.embedded import EmbeddedHost
@@ -73,7 +73,7 @@ def recipient(number: int) -> str:
 async def begin(host: Any, post: Post, number: int, run_id: str = "") -> Run:
     """Ask the assistant for one mail, up to its question."""
     wanted = turn_input(
-        f"给 {recipient(number)} 发一封会议邮件", tools=offered([post.effect]), settings={"intent": "rules"}
+        f"给 {recipient(number)} 发一封会议邮件", tools=offer_tools([post.effect]), settings={"intent": "rules"}
     )
     run = await host.start(ASSISTANT, wanted, run_id=run_id or f"r-{number}", session="s", by="kim")
     return await host.settled(run.id)  # type: ignore[no-any-return]

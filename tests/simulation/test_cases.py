@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from detent.define.workflow import read_workflow
-from detent.testing import Step, crash_case, play, read_cases, simulate
+from detent.testing import CaseStep, crash_case, play, read_cases, simulate
 from tests.surfaces.command import Detent
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def test_a_case_ends_the_same_wherever_the_process_dies(path: Path) -> None:
 
 def test_a_death_is_really_a_death_and_a_deed_is_done_once() -> None:
     machine = read_workflow(FLOW).machine
-    script = [Step("approve", "pay", {"approved": True})]
+    script = [CaseStep("approve", "pay", {"approved": True})]
     tools = {"look": ({"n": 1}, {"n": 2}), "pay": ({"n": 7}, {"n": 8})}
     whole = simulate(play(machine, tools, script))
     assert {"look begins", "look is done", "pay begins", "pay is done", "before a write"} <= set(whole.moments)
@@ -43,7 +43,7 @@ def test_a_death_is_really_a_death_and_a_deed_is_done_once() -> None:
 
 def test_two_deaths_are_survived_too() -> None:
     machine = read_workflow(FLOW).machine
-    script = [Step("approve", "pay", {"approved": True})]
+    script = [CaseStep("approve", "pay", {"approved": True})]
     for first in range(1, 14, 2):
         for second in range(first + 1, 18, 3):
             told = simulate(play(machine, {"pay": ({"n": 7}, {"n": 8})}, script, die_at=[first, second]))

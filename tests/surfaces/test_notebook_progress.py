@@ -10,7 +10,7 @@ import termios
 from fcntl import ioctl
 from pathlib import Path
 
-from detent.agents.notebook.commands.progress import Narrative, fitted, wide
+from detent.agents.notebook.commands.progress import Narrative, fit_width, wide
 from detent.agents.notebook.content import gist, peek
 
 DETENT = Path(sys.executable).with_name("detent")
@@ -77,11 +77,16 @@ def test_a_narrow_terminal_shows_tree_cell_and_time_in_whole_lines(tmp_path: Pat
 
 
 def test_lines_are_cut_by_what_they_take_on_the_screen() -> None:
-    assert (wide("数据 a"), fitted("数据分析", 5), fitted("abc", 3), fitted("abcd", 3)) == (6, "数据…", "abc", "ab…")
+    assert (wide("数据 a"), fit_width("数据分析", 5), fit_width("abc", 3), fit_width("abcd", 3)) == (
+        6,
+        "数据…",
+        "abc",
+        "ab…",
+    )
     narrative = Narrative("run")
     narrative.width = 20
-    narrative.heard("", {"code": "import os\n\n# about\nresult = compute_everything()"})
-    narrative.heard("", {"output": {"text": "1\n\x1b[2Jlast line\n"}})
+    narrative.hear("", {"code": "import os\n\n# about\nresult = compute_everything()"})
+    narrative.hear("", {"output": {"text": "1\n\x1b[2Jlast line\n"}})
     working, printed = narrative.picture().splitlines()
     assert re.fullmatch(r"  result = com…  \d+ s", working)
     assert printed == "    ␛[2Jlast line"

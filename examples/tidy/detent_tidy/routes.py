@@ -7,7 +7,7 @@ import msgspec
 from detent.errors import Refused
 from detent.kit.agent import owner
 from detent.kit.http.context import ServerContext
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent_tidy.projection import Sheet
 
 
@@ -21,7 +21,7 @@ class Tidied(msgspec.Struct, frozen=True):
     bytes_freed: int
 
 
-async def sheet(server: ServerContext, call: Call) -> Tidied:
+async def sheet(server: ServerContext, call: HttpCall) -> Tidied:
     """Read a run's sheet."""
     run = await server.find(call.path["run_id"])
     if owner(run.source, run.parent) != "tidy":

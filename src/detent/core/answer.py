@@ -21,7 +21,7 @@ from detent.core.working_copy import WorkingCopy
 from detent.errors import NotPermitted, NotWaiting, Refused
 
 
-def suspended(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
+def suspend(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
     """RUNNING → WAITING: the effect, the policy or a doubt asks first."""
     question = event.question or Question()
     # A doubt does not expire: closing it unanswered would forget that the deed may have been done.
@@ -35,18 +35,18 @@ def suspended(draft: WorkingCopy, contract: Contract, event: ContractMoved, acto
         actor,
         question=question,
         rule=_rule(question) if is_policy else contract.rule,
-        deed=DEEDS.get(event.deed, contract.deed),
+        effect_state=DEEDS.get(event.deed, contract.effect_state),
         call_hash=contract.call_hash or digest([contract.effect, contract.input]),
         expires_at=expires_at,
         answered=len(contract.answers),
     )
 
 
-def resumed(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
+def resume(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
     """An answer to a waiting contract."""
     question = contract.question or Question()
     if question.reason == "callback":
-        _called_back(draft, contract, event, actor)
+        _take_callback(draft, contract, event, actor)
         return
     if question.reason in ("event", "timer"):
         awaited = "a signal" if question.reason == "event" else "a time"
@@ -63,20 +63,20 @@ def resumed(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor:
     elif not is_void and event.actor != JOURNAL:
         _check_speaker(draft, contract, question, said)
     if question.reason == "outcome_unknown" and not is_void:
-        _settled(draft, contract, said, event, actor)
+        _settle(draft, contract, said, event, actor)
     elif said.outcome == "use":
-        _used(draft, contract, question, said, actor)
+        _use_earlier(draft, contract, question, said, actor)
     elif said.approved is False and question.hears_no and not is_void and not contract.is_adrift:
         _keep(draft, contract, said)
         attempt.perform(draft, contract, "resume", actor, answers=(*contract.answers, said), asked=question.data)
     elif said.approved is False:
-        _rejected(draft, contract, said, event, actor)
+        _reject(draft, contract, said, event, actor)
     else:
         _check_consent(draft, contract, question, said)
-        _agreed(draft, contract, question, said, actor)
+        _agree(draft, contract, question, said, actor)
 
 
-def ruled(draft: WorkingCopy, event: Signalled) -> None:
+def take_ruling(draft: WorkingCopy, event: Signalled) -> None:
     """What a rule of the policy said about a contract: it goes on as it is, or others may answer its question."""
     contract = draft.contracts.get(str(event.data.get("contract_id")))
     if contract is None:
@@ -205,10 +205,10 @@ def _check_consent(draft: WorkingCopy, contract: Contract, question: Question, s
         raise Refused("the run is held and begins nothing new; release it first")
 
 
-def _agreed(draft: WorkingCopy, contract: Contract, question: Question, said: Answer, actor: str) -> None:
+def _agree(draft: WorkingCopy, contract: Contract, question: Question, said: Answer, actor: str) -> None:
     is_edited = contract.effect != "ask" and said.args is not None and said.args != contract.input
     if is_edited:
-        _superseded(draft, contract, question, said, actor)
+        _supersede(draft, contract, question, said, actor)
         return
     answers = (*contract.answers, said)
     agreed = (*_beside(contract, said), said)
@@ -221,20 +221,20 @@ def _agreed(draft: WorkingCopy, contract: Contract, question: Question, said: An
     if contract.effect == "ask":
         running = draft.move(contract, "resume", actor, answers=answers)
         result = {"approved": True, "by": said.by, "comment": said.comment, "data": said.data}
-        attempt.finished(draft, draft.move(running, "succeed", actor, result=result, deed="done"))
+        attempt.finish(draft, draft.move(running, "succeed", actor, result=result, effect_state="done"))
     else:
         judges = question.approvers or contract.judges
-        again = _named(question.earlier) or contract.again
+        again = _name_earlier(question.earlier) or contract.again
         attempt.perform(draft, contract, "resume", actor, answers=answers, approved=contract.call_hash,
                         asked=question.data, judges=judges, separate=question.separate, again=again)  # fmt: skip
 
 
-def _named(earlier: dict[str, Any]) -> str:
+def _name_earlier(earlier: dict[str, Any]) -> str:
     """The earlier deed as a contract names the one it repeats."""
     return f"{earlier.get('run_id', '')} {earlier.get('contract_id', '')}" if earlier else ""
 
 
-def repeated(draft: WorkingCopy, event: Signalled) -> None:
+def take_repetition(draft: WorkingCopy, event: Signalled) -> None:
     """The same deed was done, or may have been: whoever answers the open question must know."""
     contract = draft.contracts.get(str(event.data.get("contract_id")))
     if contract is None or not contract.is_asking or contract.question is None:
@@ -245,7 +245,7 @@ def repeated(draft: WorkingCopy, event: Signalled) -> None:
     draft.contracts[contract.id] = replace(contract, question=question)
 
 
-def _used(draft: WorkingCopy, contract: Contract, question: Question, said: Answer, actor: str) -> None:
+def _use_earlier(draft: WorkingCopy, contract: Contract, question: Question, said: Answer, actor: str) -> None:
     """The result of the earlier deed stands for a second one, which is not done."""
     if not question.earlier:
         raise Refused(
@@ -256,10 +256,10 @@ def _used(draft: WorkingCopy, contract: Contract, question: Question, said: Answ
     _keep(draft, contract, said)
     running = draft.move(contract, "resume", actor, answers=(*contract.answers, said))
     result = question.earlier.get("result") if said.result is None else said.result
-    attempt.finished(draft, draft.move(running, "succeed", actor, result=result))
+    attempt.finish(draft, draft.move(running, "succeed", actor, result=result))
 
 
-def _superseded(draft: WorkingCopy, contract: Contract, question: Question, said: Answer, actor: str) -> None:
+def _supersede(draft: WorkingCopy, contract: Contract, question: Question, said: Answer, actor: str) -> None:
     """Edited arguments make a new contract, approved by the editor alone; the old one is rejected."""
     work = draft.work(contract)
     running = draft.move(contract, "resume", actor, answers=(*contract.answers, said))
@@ -292,15 +292,15 @@ def _superseded(draft: WorkingCopy, contract: Contract, question: Question, said
     attempt.start(draft, new, work)
 
 
-def _rejected(draft: WorkingCopy, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
+def _reject(draft: WorkingCopy, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
     _keep(draft, contract, said)
     running = draft.move(contract, "resume", actor, answers=(*contract.answers, said))
     who = f"{said.by or 'somebody'} said no" + (f": {said.comment}" if said.comment else "")
     error = event.error or Failure("approval_rejected", who)
-    attempt.finished(draft, draft.move(running, "reject", actor, error=error, result=said.result))
+    attempt.finish(draft, draft.move(running, "reject", actor, error=error, result=said.result))
 
 
-def _settled(draft: WorkingCopy, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
+def _settle(draft: WorkingCopy, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
     """Somebody found out what nobody knew; beside what people had said about the deed only that it happened is kept."""
     if said.outcome == "not_happened" and event.actor != "evidence":
         _check_landed(draft, contract)
@@ -309,18 +309,18 @@ def _settled(draft: WorkingCopy, contract: Contract, said: Answer, event: Contra
         known = draft.get("answers").get(contract.action) or {"call_hash": contract.call_hash}
         draft.put("answers", contract.action, {**known, "outcome": said.outcome})
         running = draft.move(contract, "resume", actor)
-        attempt.succeeded(draft, running, replace(event, result=said.result), actor)
+        attempt.succeed(draft, running, replace(event, result=said.result), actor)
     elif said.outcome == "not_happened" and contract.is_adrift:
-        draft.move(contract, "cancel", actor, error=Failure("cancelled", "it did not happen"), deed="none")
+        draft.move(contract, "cancel", actor, error=Failure("cancelled", "it did not happen"), effect_state="none")
     elif said.outcome == "not_happened" and event.error is not None:  # the probe, or late evidence: it failed
-        running = draft.move(contract, "resume", actor, deed="none")
-        attempt.finished(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
+        running = draft.move(contract, "resume", actor, effect_state="none")
+        attempt.finish(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
     elif said.outcome == "not_happened":
-        attempt.perform(draft, contract, "resume", actor, deed="none")
+        attempt.perform(draft, contract, "resume", actor, effect_state="none")
     elif said.outcome == "give_up":
         unknown = f"{said.by or 'somebody'} gave up: it may or may not have happened"
         error = event.error or Failure("tool_failure.unknown_outcome", unknown)
-        attempt.finished(draft, draft.move(contract, "cancel", actor, error=error))
+        attempt.finish(draft, draft.move(contract, "cancel", actor, error=error))
     else:
         raise Refused("say `outcome`: happened (with `result`), not_happened (run it) or give_up")
 
@@ -333,20 +333,20 @@ def _check_landed(draft: WorkingCopy, contract: Contract) -> None:
         raise Refused(f"the call of `{contract.id}` may still land for {left:.0f} s; look again then")
 
 
-def _called_back(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
+def _take_callback(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
     running = draft.move(contract, "resume", actor)
     if event.error is not None:
-        attempt.finished(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
+        attempt.finish(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
     else:
-        attempt.succeeded(draft, running, event, actor)
+        attempt.succeed(draft, running, event, actor)
 
 
-def expired(draft: WorkingCopy, contract: Contract) -> None:
+def expire(draft: WorkingCopy, contract: Contract) -> None:
     """Nobody answered, or the time of a sleep is over."""
     reason = contract.question.reason if contract.question else "approval"
     if reason == "timer":
-        attempt.slept(draft, contract)
-    elif reason != "outcome_unknown" and contract.is_irreversible and contract.deed == "possible":
+        attempt.wake(draft, contract)
+    elif reason != "outcome_unknown" and contract.is_irreversible and contract.effect_state == "possible":
         if contract.question is not None and contract.question.hears_no:
             draft.aborted.append(contract.id)
         in_doubt(draft, contract, "timer")
@@ -356,7 +356,7 @@ def expired(draft: WorkingCopy, contract: Contract) -> None:
             error = Failure("already_done", error.message, {"holder": _holder(contract.question.earlier)})
         if contract.question is not None and contract.question.hears_no:
             draft.aborted.append(contract.id)
-        attempt.finished(draft, draft.move(contract, "timeout", "timer", error=error))
+        attempt.finish(draft, draft.move(contract, "timeout", "timer", error=error))
 
 
 def _holder(earlier: dict[str, Any]) -> dict[str, Any]:

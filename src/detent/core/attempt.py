@@ -1,7 +1,7 @@
 """Contracts from their first to their last move: opened, started, performed, ended, tried again.
 
 RUNNING is written down together with the deed "possible" before the host is told to perform, so a crash can never
-hide a call that has left. Whoever ends a contract calls `finished`, and its lane goes on from there.
+hide a call that has left. Whoever ends a contract calls `finish`, and its branch goes on from there.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core.branch import ended, leave, of_state, record
+from detent.core.branch import end, leave, of_state, record
 from detent.core.budget import stops
 from detent.core.chart import Condition, Work
 from detent.core.check import is_effect_name
@@ -22,7 +22,7 @@ from detent.core.machine import Action, Retry
 from detent.core.question import Question
 from detent.core.status import Status
 from detent.core.value import digest
-from detent.core.working_copy import WorkingCopy, told
+from detent.core.working_copy import WorkingCopy, describe_signal
 from detent.errors import ExpressionError, Refused
 
 NEVER_RETRIED = (
@@ -48,12 +48,12 @@ def open_contract(
     """Make the contract for an action and bring it as far as it goes without the outside world."""
     action = work.action
     scope = NOTHING if work.is_fixed else draft.scope(path)
-    effect = action.effect if work.effect is None else _resolved(work.effect(scope))
+    effect = action.effect if work.effect is None else _check_effect_name(work.effect(scope))
     is_edited = before is not None and bool(before.supersedes)  # then the person's arguments stand, not the author's
     given = before.input if before is not None and is_edited else work.input(scope)
     if not isinstance(given, dict):
         given = {"value": given}
-    if draft.chart.has_budget and _stopped(draft, action.id, effect):
+    if draft.chart.has_budget and _stop_over_budget(draft, action.id, effect):
         return
     declared = draft.get("effects")
     known: Declared = declared.get(effect) or declared.get("*", UNDECLARED)  # `*`: a world of stubs takes any name
@@ -75,7 +75,7 @@ def open_contract(
         action=action.id,
         effect=effect,
         status=Status.RUNNING if is_free else Status.PENDING,
-        deed="possible" if is_free else "none",
+        effect_state="possible" if is_free else "none",
         kind=kind,
         input=given,
         # Not by the call hash: a harmless call has one only once it was in doubt, and keeps its key all the same.
@@ -94,7 +94,7 @@ def open_contract(
         created_at=draft.at,
         moved_at=draft.at,
         due_at=due_at,
-        **({} if before is None else _inherited(before, call_hash)),
+        **({} if before is None else _inherit(before, call_hash)),
     )
     draft.contracts[contract_id] = contract
     if is_free:
@@ -115,7 +115,7 @@ def _says_nothing(action: Action) -> bool:
     return not (action.kind or action.key or action.scope or action.ask or action.repeat)
 
 
-def _inherited(before: Contract, call_hash: str) -> dict[str, Any]:
+def _inherit(before: Contract, call_hash: str) -> dict[str, Any]:
     """What an attempt has from the one before it; a yes only if it was given to this very call."""
     kept = {"attempt": before.attempt + 1, "tries": before.tries, "supersedes": before.supersedes}
     if call_hash and before.approved == call_hash:
@@ -123,7 +123,7 @@ def _inherited(before: Contract, call_hash: str) -> dict[str, Any]:
     return kept
 
 
-def _resolved(effect: Any) -> str:
+def _check_effect_name(effect: Any) -> str:
     if not isinstance(effect, str) or not is_effect_name(effect):
         raise ExpressionError(f"{effect!r} is not the name of an effect")
     return effect
@@ -185,16 +185,16 @@ def perform(draft: WorkingCopy, contract: Contract, trigger: str, actor: str, **
     if holder:
         error = Failure("key_held", f"the same deed is open in {holder}", {"holder": {"contract_id": holder}})
         running = draft.move(contract, trigger, actor, **fields)
-        finished(draft, draft.move(running, "reject", "engine", error=error))
+        finish(draft, draft.move(running, "reject", "engine", error=error))
         return
-    if draft.chart.has_budget and _stopped(draft, contract.action, contract.effect):
+    if draft.chart.has_budget and _stop_over_budget(draft, contract.action, contract.effect):
         return
-    draft.performing[contract.id] = fields.get("deed", contract.deed)
-    fields.update(deed="possible", question=None)
+    draft.performing[contract.id] = fields.get("effect_state", contract.effect_state)
+    fields.update(effect_state="possible", question=None)
     draft.move(contract, trigger, actor, **fields)
 
 
-def _stopped(draft: WorkingCopy, action: str, effect: str) -> bool:
+def _stop_over_budget(draft: WorkingCopy, action: str, effect: str) -> bool:
     """Whether the budget does not let a call begin; then the work of the whole state is over."""
     failure = stops(draft, action, effect)
     if failure is not None:
@@ -206,7 +206,7 @@ def _stopped(draft: WorkingCopy, action: str, effect: str) -> bool:
 def _holder(draft: WorkingCopy, contract: Contract) -> str:
     """The other open contract of this run that may be doing the same deed."""
     for other in draft.contracts.values():
-        if other.key == contract.key and other.deed == "possible" and other.id != contract.id:
+        if other.key == contract.key and other.effect_state == "possible" and other.id != contract.id:
             return other.id
     return ""
 
@@ -218,11 +218,11 @@ def _wait(draft: WorkingCopy, contract: Contract, work: Work) -> None:
         length = _seconds(seconds(draft.scope(contract.lane))) if seconds else 0.0
     except (ExpressionError, Refused) as error:
         failure = Failure("validation_error" if isinstance(error, Refused) else "expression_error", str(error))
-        finished(draft, draft.move(contract, "fail", "engine", error=failure))
+        finish(draft, draft.move(contract, "fail", "engine", error=failure))
         return
     waiting = draft.move(contract, "suspend", "engine", expires_at=draft.at + length if length else 0.0)
     if work.duration and not length:
-        slept(draft, waiting)
+        wake(draft, waiting)
     for signal in draft.get("inbox") if work.matches else ():
         if awaits(draft, waiting, signal):
             draft.use_up(signal)
@@ -246,7 +246,7 @@ def awaits(draft: WorkingCopy, contract: Contract, signal: Signalled) -> bool:
     conditions = [match for event, match in draft.work(contract).matches if event == signal.name]
     if not conditions or None in conditions:
         return bool(conditions)
-    scope = {**draft.scope(contract.lane), "event": told(signal)}
+    scope = {**draft.scope(contract.lane), "event": describe_signal(signal)}
     return any(draft.holds(match, scope) for match in conditions if match is not None)
 
 
@@ -254,31 +254,31 @@ def take_signal(draft: WorkingCopy, contract: Contract, signal: Signalled) -> No
     """A wait got what it waited for."""
     draft.changes["event"] = signal
     running = draft.move(contract, "resume", signal.by or "signal")
-    told_as = told(signal)
+    told_as = describe_signal(signal)
     result = {"event": told_as.pop("name"), **told_as}
-    finished(draft, draft.move(running, "succeed", "engine", result=result, deed="done"))
+    finish(draft, draft.move(running, "succeed", "engine", result=result, effect_state="done"))
 
 
-def slept(draft: WorkingCopy, contract: Contract) -> None:
+def wake(draft: WorkingCopy, contract: Contract) -> None:
     """The time of a sleep is over."""
     running = draft.move(contract, "resume", "timer")
-    finished(draft, draft.move(running, "succeed", "timer", result={"slept": True}, deed="done"))
+    finish(draft, draft.move(running, "succeed", "timer", result={"slept": True}, effect_state="done"))
 
 
-def succeeded(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
+def succeed(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
     """RUNNING → COMPLETED, with what the effect wants to follow; one adrift has only its own end."""
-    done = draft.move(contract, "succeed", actor, result=event.result, deed="done")
+    done = draft.move(contract, "succeed", actor, result=event.result, effect_state="done")
     if contract.is_adrift:
         return
     if event.raises:
         draft.changes["raised"] = event.raises
     for name, value in event.patch.items():
         draft.write(contract.lane, name, value)
-    finished(draft, done)
+    finish(draft, done)
 
 
-def finished(draft: WorkingCopy, contract: Contract) -> None:
-    """A contract has ended: keep what it gave and let its lane go on, try again, or fail."""
+def finish(draft: WorkingCopy, contract: Contract) -> None:
+    """A contract has ended: keep what it gave and let its branch go on, try again, or fail."""
     path = contract.lane
     lane = draft.lanes.get(path)
     if contract.is_adrift or lane is None:
@@ -290,15 +290,15 @@ def finished(draft: WorkingCopy, contract: Contract) -> None:
         draft.ready.append((path, lane.position + 1))
         return
     failure = contract.error or Failure("engine_error", f"{contract.id} ended as {contract.status.value}")
-    record(draft, path, contract.action, _failed_result(draft, contract, failure))
+    record(draft, path, contract.action, _describe_failure(draft, contract, failure))
     work = draft.work(contract)
     if not (work.retries and _again(draft, contract, work, failure)):
         if draft.run.rules >= 2:
             draft.lanes[path] = replace(draft.lanes[path], broken=replace(contract, result=None))
-        ended(draft, path, failure)
+        end(draft, path, failure)
 
 
-def _failed_result(draft: WorkingCopy, contract: Contract, failure: Failure) -> dict[str, Any]:
+def _describe_failure(draft: WorkingCopy, contract: Contract, failure: Failure) -> dict[str, Any]:
     """What is kept of a call that failed: what it gave, with `success: false` and the error beside it."""
     said: dict[str, Any] = {"success": False, "error": {"type": failure.type, "message": failure.message}}
     given = contract.result
@@ -310,7 +310,9 @@ def _failed_result(draft: WorkingCopy, contract: Contract, failure: Failure) -> 
 
 
 def _may_retry(contract: Contract, failure: Failure) -> bool:
-    is_in_doubt = contract.is_irreversible and contract.deed == "possible" and contract.status is Status.CANCELLED
+    is_in_doubt = (
+        contract.is_irreversible and contract.effect_state == "possible" and contract.status is Status.CANCELLED
+    )
     return not is_in_doubt and not any(failure.matches(kind) for kind in NEVER_RETRIED)
 
 
@@ -363,4 +365,4 @@ def _try_again(draft: WorkingCopy, contract: Contract, work: Work, retry: Retry,
     try:
         open_contract(draft, contract.lane, work, contract, draft.at + delay if delay else 0.0)
     except ExpressionError as error:
-        ended(draft, contract.lane, Failure("expression_error", str(error)))
+        end(draft, contract.lane, Failure("expression_error", str(error)))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from detent.core.chart import Work
 from detent.core.contract import Contract, Failure
 from detent.core.question import Question
-from detent.core.run import Lane
+from detent.core.run import BranchState
 from detent.core.status import Status
 from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
@@ -41,8 +41,8 @@ def begin(draft: WorkingCopy, path: str, work: Work) -> bool:
             raise ExpressionError(f"`each` of `{work.action.id}` must be a list of at most {ITEMS_MAX:,} items")
         items = tuple(found)
         total = len(items)
-    if _needed(work, total) > total:
-        raise Refused(f"`{work.action.id}` needs {_needed(work, total)} branches to succeed and has {total}")
+    if _count_needed(work, total) > total:
+        raise Refused(f"`{work.action.id}` needs {_count_needed(work, total)} branches to succeed and has {total}")
     if not total:
         record(draft, path, work.action.id, {"items": [], "failed": []})
         return True
@@ -51,7 +51,7 @@ def begin(draft: WorkingCopy, path: str, work: Work) -> bool:
     return False
 
 
-def _needed(work: Work, total: int) -> int:
+def _count_needed(work: Work, total: int) -> int:
     """How many branches must end well."""
     join = work.action.join
     if join == "all":
@@ -59,7 +59,7 @@ def _needed(work: Work, total: int) -> int:
     return 1 if join == "any" else join
 
 
-def _total(lane: Lane, work: Work) -> int:
+def _total(lane: BranchState, work: Work) -> int:
     return len(lane.items) or len(work.branches)
 
 
@@ -73,13 +73,13 @@ def _spawn(draft: WorkingCopy, path: str, work: Work) -> None:
         return
     for index in range(lane.spawned, upto):
         child = f"{path}/{work.action.id}.{index}"
-        draft.lanes[child] = Lane(path=child, item=lane.items[index] if lane.items else None, skips=lane.skips)
+        draft.lanes[child] = BranchState(path=child, item=lane.items[index] if lane.items else None, skips=lane.skips)
         draft.ready.append((child, 0))
     draft.lanes[path] = replace(lane, spawned=upto)
 
 
-def ended(draft: WorkingCopy, path: str, failure: Failure | None) -> None:
-    """A lane has come to its end; the state settles, or the branches may join."""
+def end(draft: WorkingCopy, path: str, failure: Failure | None) -> None:
+    """A branch has come to its end; the state settles, or the branches may join."""
     if not path:
         draft.settled, draft.failure = True, failure
         return
@@ -92,11 +92,11 @@ def ended(draft: WorkingCopy, path: str, failure: Failure | None) -> None:
     _join(draft, above, parent)
 
 
-def _join(draft: WorkingCopy, path: str, parent: Lane) -> None:
+def _join(draft: WorkingCopy, path: str, parent: BranchState) -> None:
     """Look whether enough branches have ended, and go on if so."""
     work = draft.works(path)[parent.position]
     total = _total(parent, work)
-    need = _needed(work, total)
+    need = _count_needed(work, total)
     if work.action.join == "all":
         is_over = parent.done + parent.lost == total
         is_hopeless = parent.lost > work.action.tolerate and (is_over or work.action.fail_fast)
@@ -109,27 +109,27 @@ def _join(draft: WorkingCopy, path: str, parent: Lane) -> None:
     first = f"{path}/{work.action.id}."
     children = [draft.lanes[f"{first}{index}"] for index in range(parent.spawned)]
     if is_hopeless and draft.get("rules") >= 2:
-        draft.lanes[path] = folded(draft, path)
+        draft.lanes[path] = fold_branches(draft, path)
     leave(draft, path + "/")
     if is_hopeless:
         if draft.get("rules") >= 2:
             _keep_results(draft, path, work, children, total, is_failed=True)
-        ended(draft, path, _branch_failure(work, next(c for c in children if c.is_failed)))
+        end(draft, path, _branch_failure(work, next(c for c in children if c.is_failed)))
     else:
         _merge(draft, path, work, children, total)
 
 
-def folded(draft: WorkingCopy, path: str) -> Lane:
-    """A lane with its branches inside it, as they stand."""
+def fold_branches(draft: WorkingCopy, path: str) -> BranchState:
+    """A branch with those inside it, as they stand."""
     lane = draft.lanes[path]
     first = f"{path}/{draft.works(path)[lane.position].action.id}." if lane.spawned else ""
     paths = [f"{first}{index}" for index in range(lane.spawned)]
-    left = tuple(folded(draft, one) for one in paths if one in draft.lanes)
+    left = tuple(fold_branches(draft, one) for one in paths if one in draft.lanes)
     return replace(lane, left=left) if left else lane
 
 
 def of_state(draft: WorkingCopy, path: str, failure: Failure) -> Failure:
-    """What the whole state would fail with if this failure of a lane were the last word on it."""
+    """What the whole state would fail with if this failure of a branch were the last word on it."""
     while path:
         above = path.rpartition("/")[0]
         work = draft.works(above)[draft.lanes[above].position]
@@ -138,7 +138,7 @@ def of_state(draft: WorkingCopy, path: str, failure: Failure) -> Failure:
     return failure
 
 
-def _branch_failure(work: Work, first: Lane) -> Failure:
+def _branch_failure(work: Work, first: BranchState) -> Failure:
     error = first.error or Failure("engine_error")
     index = int(first.path.rpartition(".")[2])
     name = f"item {index}" if work.each else work.branches[index][0]
@@ -147,7 +147,7 @@ def _branch_failure(work: Work, first: Lane) -> Failure:
     return Failure("branch_failed", message, {"branch": name, "causes": causes})
 
 
-def _merge(draft: WorkingCopy, path: str, work: Work, children: list[Lane], total: int) -> None:
+def _merge(draft: WorkingCopy, path: str, work: Work, children: list[BranchState], total: int) -> None:
     """Bring the branches' values together in the order they were declared; two different values are an error."""
     written: dict[str, Any] = {}
     good = [c for c in children if c.is_ended and not c.is_failed]
@@ -155,7 +155,7 @@ def _merge(draft: WorkingCopy, path: str, work: Work, children: list[Lane], tota
         for name, value in child.writes.items():
             if name in written and written[name] != value:
                 problem = f"two branches of `{work.action.id}` set `{name}` to different values"
-                return ended(draft, path, Failure("validation_error", problem))
+                return end(draft, path, Failure("validation_error", problem))
             written[name] = value
     for name, value in written.items():
         draft.write(path, name, value)
@@ -167,7 +167,7 @@ def _merge(draft: WorkingCopy, path: str, work: Work, children: list[Lane], tota
 
 
 def _keep_results(
-    draft: WorkingCopy, path: str, work: Work, children: list[Lane], total: int, is_failed: bool = False
+    draft: WorkingCopy, path: str, work: Work, children: list[BranchState], total: int, is_failed: bool = False
 ) -> None:
     """Keep what each branch that has ended gave; those of a group that failed are kept as well."""
     gave = [_last(child) for child in children] + [None] * (total - len(children))
@@ -185,13 +185,13 @@ def _keep_results(
     record(draft, path, work.action.id, {"branches": names, **mark})
 
 
-def _last(lane: Lane) -> Any:
+def _last(lane: BranchState) -> Any:
     """What a branch gave: the result of its last action."""
     return next(reversed(lane.results.values())) if lane.is_ended and lane.results else None
 
 
 def leave(draft: WorkingCopy, above: str = "", actor: str = "engine") -> None:
-    """Drop every lane whose path begins like this, stopping what they have under way."""
+    """Drop every branch whose path begins like this, stopping what they have under way."""
     if not above:
         draft.lanes.clear()
         draft.ready.clear()
@@ -206,7 +206,9 @@ def leave(draft: WorkingCopy, above: str = "", actor: str = "engine") -> None:
 def _is_at_work(contract: Contract) -> bool:
     """Whether something outside is under way for a contract, and must be told that it is over."""
     question = contract.question
-    return contract.deed == "possible" if question is None else question.hears_no or question.reason == "callback"
+    return (
+        contract.effect_state == "possible" if question is None else question.hears_no or question.reason == "callback"
+    )
 
 
 def in_doubt(draft: WorkingCopy, contract: Contract, actor: str) -> Contract:
@@ -220,7 +222,7 @@ def abandon(draft: WorkingCopy, contract: Contract, actor: str) -> None:
     """End a contract nobody waits for any more; one that may have happened must still be settled."""
     if contract.status is Status.PENDING:
         contract = draft.move(contract, "start", actor)
-    deed = contract.deed
+    deed = contract.effect_state
     if contract.id in draft.performing:
         deed = draft.performing.pop(contract.id)  # the host has not been told yet
     elif _is_at_work(contract):
@@ -230,4 +232,4 @@ def abandon(draft: WorkingCopy, contract: Contract, actor: str) -> None:
             contract = in_doubt(draft, contract, actor)
         draft.contracts[contract.id] = replace(contract, is_adrift=True)
     else:
-        draft.move(contract, "cancel", actor, error=Failure("cancelled"), deed=deed)
+        draft.move(contract, "cancel", actor, error=Failure("cancelled"), effect_state=deed)

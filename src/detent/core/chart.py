@@ -25,7 +25,7 @@ class Condition:
         self.evaluate = compile_condition(source)
         self.reads = tuple((name, tuple(name.split("."))) for name in sorted(names(source)))
 
-    def seen(self, scope: Mapping[str, Any]) -> dict[str, Any]:
+    def list_values(self, scope: Mapping[str, Any]) -> dict[str, Any]:
         """The values it looks at; big ones are only hinted at."""
         found = {}
         for name, keys in self.reads:

@@ -51,13 +51,13 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One attempt at one action; `deed` says whether the outside world may already have felt it."""
+    """One attempt at one action; `effect_state` says whether the outside world may have felt it."""
 
     id: str
     action: str
     effect: str
     status: Status = Status.PENDING
-    deed: Deed = "none"
+    effect_state: Deed = msgspec.field(default="none", name="deed")  # journals and the API say `deed`
     kind: str = "pure"
     input: dict[str, Any] = {}
     key: str = ""

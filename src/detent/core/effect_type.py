@@ -12,7 +12,7 @@ import msgspec
 
 from detent.core.contract import Contract
 from detent.core.question import Question
-from detent.core.value import interned
+from detent.core.value import intern_texts
 from detent.errors import DefinitionError
 
 Kind = Literal["pure", "idempotent", "irreversible"]
@@ -119,7 +119,7 @@ class Declared(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     is_lenient: bool = False  # an action that says nothing of its kind, key or scope keeps its key only in doubt
 
     def __post_init__(self) -> None:
-        interned(self, "kind", "scope")
+        intern_texts(self, "kind", "scope")
 
     def kind_of(self, given: Mapping[str, Any]) -> Kind:
         """The kind of a call with these arguments."""

@@ -6,7 +6,7 @@ An event that is not accepted raises `Refused` and changes nothing.
 
 from msgspec.structs import replace
 
-from detent.core import answer, attempt, budget, lane, route
+from detent.core import answer, attempt, budget, route, state_work
 from detent.core import fork_migrate as graft
 from detent.core import retry as again
 from detent.core import shortcut as straight
@@ -33,7 +33,7 @@ from detent.core.events import (
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.working_copy import WorkingCopy, remembered
+from detent.core.working_copy import WorkingCopy, remember
 from detent.errors import EventRefused, NotWaiting, Refused
 
 INBOX_MAX = 1000
@@ -50,29 +50,29 @@ def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Comman
         is_quiet = not (run.contracts or run.inbox or run.ended or run.local or run.state_deadline)
         way = machine.chart.places[run.state].plain.get(event.name) if is_quiet and run.state else None
         if way is not None:
-            return _moved_on(run, event, *way)
+            return _move_on(run, event, *way)
         draft = WorkingCopy(machine, run, event)
-        _signalled(draft, event)
+        _take_signal(draft, event)
     elif type(event) is ContractMoved:
-        straight_on = straight.taken(machine, run, event)
+        straight_on = straight.take_shortcut(machine, run, event)
         if straight_on is not None:
-            return straight_on.frozen()
+            return straight_on.freeze()
         draft = WorkingCopy(machine, run, event)
-        _moved(draft, event)
+        _take_move(draft, event)
     elif type(event) is Started:
         draft = WorkingCopy(machine, run, event)
-        _started(draft, event)
+        _begin_run(draft, event)
     else:
         raise Refused(f"{type(event).__name__} is not an event")
     route.rest(draft)
-    return draft.frozen()
+    return draft.freeze()
 
 
 def _may_change_machine(run: Run, event: Event) -> bool:
     return not run.seq or (type(event) is Signalled and event.name == MIGRATE)
 
 
-def _moved_on(
+def _move_on(
     run: Run, event: Signalled, target: str, taken: tuple[Consequence, ...]
 ) -> tuple[Run, tuple[Command, ...], tuple[Consequence, ...]]:
     """The fast road: a signal that only changes the state."""
@@ -86,12 +86,12 @@ def _moved_on(
         transitions=run.transitions + 1,
     )
     if event.id or run.error is not None or run.is_business_failure:
-        recent = remembered(run.recent, event.id) if event.id else run.recent
+        recent = remember(run.recent, event.id) if event.id else run.recent
         moved = replace(moved, error=None, is_business_failure=False, recent=recent)
     return moved, (), taken
 
 
-def _started(draft: WorkingCopy, event: Started) -> None:
+def _begin_run(draft: WorkingCopy, event: Started) -> None:
     if draft.run.seq:
         raise EventRefused(draft.run.state, "started", draft.machine.accepts(draft.run.state))
     if event.rules > RULES:
@@ -119,7 +119,7 @@ def _started(draft: WorkingCopy, event: Started) -> None:
         route.enter(draft, draft.machine.initial)
 
 
-def _signalled(draft: WorkingCopy, event: Signalled) -> None:
+def _take_signal(draft: WorkingCopy, event: Signalled) -> None:
     if not draft.run.seq:
         raise Refused(f"run {draft.run.id} has not started")
     if event.name.startswith("@"):
@@ -166,9 +166,9 @@ def _own(draft: WorkingCopy, event: Signalled) -> None:
     elif event.name == RELEASE:
         _release(draft)
     elif event.name == RULED:
-        answer.ruled(draft, event)
+        answer.take_ruling(draft, event)
     elif event.name == REPEATED:
-        answer.repeated(draft, event)
+        answer.take_repetition(draft, event)
     elif event.name == ATTEMPT:
         about = {name: str(event.data.get(name, "")) for name in ("contract_id", "verb", "why")}
         draft.say("attempt", subject=about["contract_id"], event=about["verb"], value=about["why"])
@@ -207,12 +207,12 @@ def _wake(draft: WorkingCopy) -> None:
         if draft.contracts.get(contract.id) is not contract:
             continue  # an earlier one has ended it
         if contract.status is Status.WAITING:
-            answer.expired(draft, contract)
+            answer.expire(draft, contract)
         elif draft.held:
             draft.contracts[contract.id] = replace(contract, due_at=0.0)
         else:
             attempt.start(draft, contract, draft.work(contract))
-    lane.go_on(draft)
+    state_work.go_on(draft)
     if 0 < run.deadline <= at:
         draft.changes["deadline"] = 0.0
         longest = draft.machine.limits.max_duration_s
@@ -222,7 +222,7 @@ def _wake(draft: WorkingCopy) -> None:
         route.settle(draft, Failure("timeout.state", f"`{draft.state}` took too long"))
 
 
-def _moved(draft: WorkingCopy, event: ContractMoved) -> None:
+def _take_move(draft: WorkingCopy, event: ContractMoved) -> None:
     contract = draft.contracts.get(event.contract_id)
     if contract is None:
         raise NotWaiting(f"contract `{event.contract_id}` of run {draft.run.id} is not open")
@@ -236,18 +236,18 @@ def _moved(draft: WorkingCopy, event: ContractMoved) -> None:
         budget.count(draft, contract, event.usage)
     match event.trigger:
         case "succeed":
-            attempt.succeeded(draft, contract, event, actor)
+            attempt.succeed(draft, contract, event, actor)
         case "fail" | "reject" | "cancel":
             error = event.error or Failure(FAILURES[event.trigger])
             if actor == answer.POLICY:
                 answer.say_rule(draft, contract, error.data.get(answer.POLICY))
-            attempt.finished(draft, draft.move(contract, event.trigger, actor, error=error, result=event.result))
+            attempt.finish(draft, draft.move(contract, event.trigger, actor, error=error, result=event.result))
         case "suspend":
-            answer.suspended(draft, contract, event, actor)
+            answer.suspend(draft, contract, event, actor)
         case "resume":
-            answer.resumed(draft, contract, event, actor)
+            answer.resume(draft, contract, event, actor)
         case "timeout":
-            answer.expired(draft, contract)
+            answer.expire(draft, contract)
         case _:
             _start(draft, contract)
     if event.usage:

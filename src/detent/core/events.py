@@ -76,6 +76,6 @@ Event = Started | Signalled | ContractMoved
 """What `advance` takes: the only inputs of a run, and all that a journal holds."""
 
 
-def migrated_to(event: Event) -> str:
+def digest_after(event: Event) -> str:
     """The digest a `@migrate` event leads to, else nothing."""
     return str(event.data.get("machine", "")) if type(event) is Signalled and event.name == MIGRATE else ""

@@ -1,6 +1,6 @@
 """Going on elsewhere: a fork begins as another run was, a migration goes on under another machine.
 
-Neither repeats what is done: lanes keep their places, and only what was open is opened again.
+Neither repeats what is done: branches keep their places, and only what was open is opened again.
 """
 
 from typing import Any
@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.core import lane
+from detent.core import state_work
 from detent.core.chart import Work
 from detent.core.contract import Contract
 from detent.core.effect_type import Declared
 from detent.core.events import RULES, Signalled, Started
 from detent.core.route import enter
-from detent.core.run import Lane, Run
+from detent.core.run import BranchState, Run
 from detent.core.status import Status
 from detent.core.working_copy import WorkingCopy
 from detent.errors import EventRefused, Refused
@@ -53,7 +53,7 @@ def fork(draft: WorkingCopy, event: Started) -> None:
         return
     draft.changes["state_deadline"] = event.at + timeout_s if timeout_s else 0.0
     if was.machine != event.machine:
-        _resume_idle(draft) if not was.lanes else lane.begin(draft)
+        _resume_idle(draft) if not was.lanes else state_work.begin(draft)
         return
     draft.lanes = {one.path: one for one in was.lanes}
     opened = {c.lane: c for c in was.contracts if not c.is_adrift and c.lane in draft.lanes}
@@ -63,7 +63,7 @@ def fork(draft: WorkingCopy, event: Started) -> None:
     for path, contract in opened.items():
         # What had not begun begins by its timer: there may be a signal in the inbox that came before it.
         is_pending = contract.status is Status.PENDING
-        lane.reopen(draft, path, event.at + max(0.0, contract.due_at - was.at) if is_pending else 0.0)
+        state_work.reopen(draft, path, event.at + max(0.0, contract.due_at - was.at) if is_pending else 0.0)
 
 
 def migrate(draft: WorkingCopy, event: Signalled) -> None:
@@ -73,7 +73,7 @@ def migrate(draft: WorkingCopy, event: Signalled) -> None:
     former, draft.state = draft.state, state
     draft.say("note", subject="migrate", value=f"{draft.run.machine[:12]} → {draft.machine.digest[:12]}")
     place, limits, run = draft.place, draft.machine.limits, draft.run
-    renamed = _renamed(draft, event, former)
+    renamed = _map_actions(draft, event, former)
     draft.lanes = _standing(draft, former, renamed)
     for contract in draft.contracts.values():
         if contract.action in renamed:  # its result is found under the new name; its id stays, for it was asked about
@@ -81,7 +81,7 @@ def migrate(draft: WorkingCopy, event: Signalled) -> None:
     draft.changes.update(
         machine=draft.machine.digest,
         rules=_rules(draft, event.data.get("rules", run.rules)),
-        effects={**run.effects, **_declared(event.data.get("effects"))},
+        effects={**run.effects, **_parse_declared(event.data.get("effects"))},
         variables={**draft.machine.variables, **run.variables},
         local={**place.local, **run.local},
         state_deadline=run.entered_at + place.timeout_s if place.timeout_s else 0.0,
@@ -111,7 +111,7 @@ def _rules(draft: WorkingCopy, wanted: Any) -> int:
     return wanted
 
 
-def _renamed(draft: WorkingCopy, event: Signalled, former: str) -> dict[str, str]:
+def _map_actions(draft: WorkingCopy, event: Signalled, former: str) -> dict[str, str]:
     """Actions that have another name now: those the caller maps, and a state's own when the state is mapped."""
     try:
         renamed = msgspec.convert(event.data.get("actions") or {}, dict[str, str])
@@ -127,8 +127,8 @@ def _renamed(draft: WorkingCopy, event: Signalled, former: str) -> dict[str, str
     return renamed
 
 
-def _standing(draft: WorkingCopy, former: str, renamed: dict[str, str]) -> dict[str, Lane]:
-    """The lanes with their positions in the new machine, found by the ids of the actions they stand on."""
+def _standing(draft: WorkingCopy, former: str, renamed: dict[str, str]) -> dict[str, BranchState]:
+    """The branches with their positions in the new machine, found by the ids of the actions they stand on."""
     stands: dict[str, Contract | str] = {c.lane: c for c in draft.contracts.values() if not c.is_adrift}
     for path in draft.lanes:
         above, _, part = path.rpartition("/")
@@ -147,7 +147,7 @@ def _standing(draft: WorkingCopy, former: str, renamed: dict[str, str]) -> dict[
 
 
 def _works(draft: WorkingCopy, path: str) -> tuple[Work, ...] | None:
-    """Like `draft.works`, but a lane may have no counterpart."""
+    """Like `draft.works`, but a branch may have no counterpart."""
     try:
         return draft.works(path)
     except (StopIteration, IndexError):
@@ -166,7 +166,7 @@ def _position(draft: WorkingCopy, works: tuple[Work, ...], stands: Contract | st
     raise Refused(f"{problem}; map it to one of {there}")
 
 
-def _declared(given: Any) -> dict[str, Declared]:
+def _parse_declared(given: Any) -> dict[str, Declared]:
     try:
         return msgspec.convert(given or {}, dict[str, Declared])
     except msgspec.ValidationError as error:

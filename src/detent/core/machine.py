@@ -20,7 +20,7 @@ from detent.core.check import did_you_mean as did_you_mean  # noqa: PLC0414 - wh
 from detent.core.question import Question
 from detent.core.schema import problems, with_defaults
 from detent.core.status import Status
-from detent.core.value import canonical, interned, ordered
+from detent.core.value import canonical, intern_texts, sort_keys
 from detent.errors import DefinitionError, Refused
 
 PROBLEMS_MAX = 20  # told at once
@@ -94,8 +94,8 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         if self.kind or self.scope or self.join is not _ALL:
-            interned(self, "kind", "scope", *(["join"] if isinstance(self.join, str) else []))
-        force_setattr(self, "input", ordered(self.input))
+            intern_texts(self, "kind", "scope", *(["join"] if isinstance(self.join, str) else []))
+        force_setattr(self, "input", sort_keys(self.input))
 
 
 class Transition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -171,7 +171,7 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
         check(self)
         # A machine read back from its JSON has its keys in order: expressions must not see a difference.
         for name in ("work", "ends", "variables", "local", "timeouts_s", "output", "input_schema"):
-            force_setattr(self, name, ordered(getattr(self, name)))
+            force_setattr(self, name, sort_keys(getattr(self, name)))
         _ = self.chart  # compiles every expression, so that a bad one is found now
 
     @cached_property
@@ -205,7 +205,7 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
             raise DefinitionError(f"machine `{self.name}` has no state `{state}`")
         return self.chart.places[state].accepts
 
-    def taken_input(self, given: dict[str, Any]) -> dict[str, Any]:
+    def fill_input(self, given: dict[str, Any]) -> dict[str, Any]:
         """What a run is given, with the defaults filled in; refused where it does not fit the schema."""
         if not self.input_schema:
             return given

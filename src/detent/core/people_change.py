@@ -43,7 +43,7 @@ def change_of(given: object) -> PeopleChange:
         raise Refused(f"the change does not fit: {error}") from None
 
 
-def changed(people: People, change: PeopleChange) -> People:
+def apply_change(people: People, change: PeopleChange) -> People:
     """The people after a change; Refused when it makes no sense to these people."""
     known = people.by_name
     if change.do == "adopt":
@@ -51,7 +51,7 @@ def changed(people: People, change: PeopleChange) -> People:
     if change.do == "add":
         if change.name in known:
             raise Refused(f"there is a `{change.name}` already; `detent people change {change.name}` changes them")
-        return People((*people.persons, _merged(Person(change.name), change)))
+        return People((*people.persons, _merge(Person(change.name), change)))
     if change.name not in known:
         raise Unknown(f"there is nobody called `{change.name}`; known: {', '.join(known) or 'nobody'}")
     if change.do == "remove":
@@ -61,9 +61,7 @@ def changed(people: People, change: PeopleChange) -> People:
             if one.name != change.name
         )
         return _with_admin(People(left))
-    return _with_admin(
-        People(tuple(_merged(one, change) if one.name == change.name else one for one in people.persons))
-    )
+    return _with_admin(People(tuple(_merge(one, change) if one.name == change.name else one for one in people.persons)))
 
 
 def _with_admin(people: People) -> People:
@@ -72,7 +70,7 @@ def _with_admin(people: People) -> People:
     return people
 
 
-def _merged(person: Person, change: PeopleChange) -> Person:
+def _merge(person: Person, change: PeopleChange) -> Person:
     fields: dict[str, object] = {}
     for name in ("roles", "groups", "speaks_for", "keys"):
         dropped = getattr(change, f"drop_{name}")

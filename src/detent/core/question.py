@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from detent.core.value import interned, ordered
+from detent.core.value import intern_texts, sort_keys
 
 Reason = Literal["approval", "form", "outcome_unknown", "callback", "event", "timer"]
 
@@ -29,11 +29,11 @@ class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     earlier: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        interned(self, "reason")
+        intern_texts(self, "reason")
         if self.schema or self.data or self.earlier:
-            force_setattr(self, "schema", ordered(self.schema))
-            force_setattr(self, "data", ordered(self.data))
-            force_setattr(self, "earlier", ordered(self.earlier))
+            force_setattr(self, "schema", sort_keys(self.schema))
+            force_setattr(self, "data", sort_keys(self.data))
+            force_setattr(self, "earlier", sort_keys(self.earlier))
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core import lane, route
+from detent.core import route, state_work
 from detent.core.chart import INSTANT
 from detent.core.contract import Contract
-from detent.core.run import Lane, Run, Wreck
+from detent.core.run import BranchState, Run, Wreck
 from detent.core.working_copy import WorkingCopy
 from detent.errors import Refused
 
@@ -62,8 +62,8 @@ def _changes(draft: WorkingCopy, wreck: Wreck) -> dict[str, Any]:
     }
 
 
-def _stand(draft: WorkingCopy, was: Lane, leaves: list[tuple[str, Contract | None]]) -> None:
-    """Put a lane back where it stood; those that had ended well stay ended, of the others the last ones go on."""
+def _stand(draft: WorkingCopy, was: BranchState, leaves: list[tuple[str, Contract | None]]) -> None:
+    """Put a branch back where it stood; those that had ended well stay ended, of the others the last ones go on."""
     if was.is_ended and not was.is_failed:
         draft.lanes[was.path] = replace(was, left=(), broken=None)
         return
@@ -89,7 +89,7 @@ def _go_on(draft: WorkingCopy, path: str, before: Contract | None) -> None:
         return
     known = set(draft.contracts)
     # Whoever tries it again gives it as many further attempts as it had at first.
-    lane.reopen(draft, path, before=None if before is None else replace(before, attempt=0, tries=()))
+    state_work.reopen(draft, path, before=None if before is None else replace(before, attempt=0, tries=()))
     child = before.error.data.get("run_id") if before is not None and before.error is not None else None
     for contract_id in set(draft.contracts) - known if work.action.effect == "child" and child else ():
         draft.contracts[contract_id] = replace(draft.contracts[contract_id], reopens=str(child))

@@ -7,15 +7,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core import lane
+from detent.core import state_work
 from detent.core.attempt import NEVER_RETRIED
-from detent.core.branch import folded, leave
+from detent.core.branch import fold_branches, leave
 from detent.core.budget import EXCEEDED
 from detent.core.chart import Row, flat, ids
 from detent.core.consequence import Consequence
 from detent.core.contract import Failure
 from detent.core.events import Signalled
-from detent.core.run import Lane, Wreck
+from detent.core.run import BranchState, Wreck
 from detent.core.status import Status
 from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
@@ -33,7 +33,7 @@ def rest(draft: WorkingCopy) -> None:
     """Work and take transitions until the run needs something from outside."""
     for _ in range(CHAIN_MAX):
         if draft.ready:
-            lane.go_on(draft)
+            state_work.go_on(draft)
         if draft.ended is None and draft.ending is not None:
             _close(draft)
             return
@@ -66,7 +66,7 @@ def take_signal(draft: WorkingCopy, event: Signalled) -> bool:
 def settle(draft: WorkingCopy, failure: Failure) -> None:
     """Break off the work of the state with this failure; the rows decide what follows."""
     if draft.run.rules >= 2 and "" in draft.lanes:
-        _remember(draft, folded(draft, ""), draft.get("is_business_failure"))
+        _remember(draft, fold_branches(draft, ""), draft.get("is_business_failure"))
     leave(draft)
     draft.settled, draft.failure = True, failure
 
@@ -105,7 +105,7 @@ def _settle(draft: WorkingCopy) -> None:
         if later and failure is None:
             _pass(draft, later)
     elif reason is not None:
-        _fail(draft, _named(draft, reason))
+        _fail(draft, _name_passed_over(draft, reason))
     elif 0 < draft.get("state_deadline") <= draft.at:
         draft.changes["state_deadline"] = 0.0
         settle(draft, Failure("timeout.state", f"`{draft.state}` took too long"))
@@ -113,7 +113,7 @@ def _settle(draft: WorkingCopy) -> None:
         draft.lanes.clear()  # the state waits for a signal
 
 
-def _remember(draft: WorkingCopy, lane: Lane | None, is_no: bool = False) -> None:
+def _remember(draft: WorkingCopy, lane: BranchState | None, is_no: bool = False) -> None:
     """Keep how the work stood that has failed, for whoever tries it again."""
     draft.wreck = None if lane is None else Wreck(draft.state, lane, draft.get("local"), is_no)
     draft.changes["wreck"] = draft.wreck
@@ -151,7 +151,7 @@ def _choose(draft: WorkingCopy, failure: Failure | None, raised: str) -> tuple[R
         way = _first(draft, place.onward) if no is None else _after_no(draft, no)
         if way is not None:
             return way, "", None
-        passed = _passed_over(draft) if no is not None else []
+        passed = _list_passed_over(draft) if no is not None else []
         if not passed and (place.signals or (draft.get("state_deadline") and not place.settled)):
             return None, "", None
         broken = [t.event for t in draft.taken[said:] if t.kind == "condition" and t.value is None]
@@ -190,7 +190,7 @@ def _after_no(draft: WorkingCopy, no: Failure) -> Row | None:
     rows = draft.place.settled
     if draft.get("rules") >= 2:
         draft.cause = no
-        _remember(draft, _undone(draft))
+        _remember(draft, _find_undone(draft))
         rows = [way for way in rows if way.when is not None or way.row.even_failed]
     way = _first(draft, rows)
     if way is not None and way.row.only_failed:
@@ -198,7 +198,7 @@ def _after_no(draft: WorkingCopy, no: Failure) -> Row | None:
     return way
 
 
-def _undone(draft: WorkingCopy) -> Lane | None:
+def _find_undone(draft: WorkingCopy) -> BranchState | None:
     """The work of a state from the first action that said no, without what succeeded; None: nobody knows which did."""
     results, works = draft.get("results"), draft.place.work
     said = {name: results[name].get("success") for name in ids(works) if isinstance(results.get(name), dict)}
@@ -207,10 +207,10 @@ def _undone(draft: WorkingCopy) -> Lane | None:
     first = next((at for at, one in enumerate(works) if one.action.id in again), None)
     if first is None:
         return None
-    return Lane(position=first, skips=tuple(name for name in said if said[name] is True and name not in again))
+    return BranchState(position=first, skips=tuple(name for name in said if said[name] is True and name not in again))
 
 
-def _passed_over(draft: WorkingCopy) -> list[str]:
+def _list_passed_over(draft: WorkingCopy) -> list[str]:
     """The rows that only success takes, and that a failure has passed over."""
     if draft.get("rules") < 2:
         return []
@@ -218,9 +218,9 @@ def _passed_over(draft: WorkingCopy) -> list[str]:
     return [f"{draft.state} → {row.target}" for row in rows]
 
 
-def _named(draft: WorkingCopy, failure: Failure) -> Failure:
+def _name_passed_over(draft: WorkingCopy, failure: Failure) -> Failure:
     """The failure that ends the run, with the rows it has passed over."""
-    passed = [] if failure.type in UNNAMED else _passed_over(draft)
+    passed = [] if failure.type in UNNAMED else _list_passed_over(draft)
     return replace(failure, data={**failure.data, "passed_over": passed}) if passed else failure
 
 
@@ -263,7 +263,7 @@ def _take(draft: WorkingCopy, way: Row, event: str, failure: Failure | None = No
     draft.taken.append(Consequence("transition", draft.state, event, row.target))
     try:
         for work in way.then:
-            lane.act(draft, "", work)
+            state_work.act(draft, "", work)
     except (ExpressionError, Refused) as error:
         _fail(draft, Failure("expression_error", f"{draft.state} → {row.target}: {error}"))
         return
@@ -294,7 +294,7 @@ def enter(draft: WorkingCopy, state: str, is_limited: bool = True) -> None:
     if over is not None and is_limited:
         draft.settled, draft.failure = True, over
     else:
-        lane.begin(draft)
+        state_work.begin(draft)
 
 
 def _arrive(draft: WorkingCopy, status: Status) -> None:
@@ -303,7 +303,7 @@ def _arrive(draft: WorkingCopy, status: Status) -> None:
         draft.changes["error"] = draft.cause or _reason(draft)
     try:
         for work in draft.place.work:
-            lane.act(draft, "", work)
+            state_work.act(draft, "", work)
     except (ExpressionError, Refused) as error:
         draft.say("note", subject=draft.state, value=f"skipped: {error}")
     end(draft, status, None if status is Status.COMPLETED else draft.get("error") or draft.cause)

@@ -14,8 +14,8 @@ from detent.core.events import Signalled
 from detent.core.status import Status
 
 
-class Lane(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One line of work inside a state; the state itself is the lane named ""."""
+class BranchState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Where one branch of a state's work stands; the state itself is the branch named "" (a `lane` in journals)."""
 
     path: str = ""
     position: int = 0
@@ -24,13 +24,13 @@ class Lane(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     is_failed: bool = False
     is_ended: bool = False
     error: Failure | None = None
-    spawned: int = 0  # children begun, where this lane stands on branches
+    spawned: int = 0  # children begun, where this branch has branches of its own
     done: int = 0  # of them, how many have ended well
     lost: int = 0  # and how many failed
     items: tuple[Any, ...] = ()  # what `each` gave
     results: dict[str, Any] = {}  # this branch's own
     broken: Contract | None = None  # the attempt that ended it, to go on from
-    left: tuple["Lane", ...] = ()  # its branches as they stood when it failed
+    left: tuple["BranchState", ...] = ()  # its branches as they stood when it failed
     skips: tuple[str, ...] = ()  # actions that are done already, when the rest is tried again
 
 
@@ -38,7 +38,7 @@ class Wreck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a failure left behind: enough to go on from what failed, without doing again what is done."""
 
     state: str
-    lane: Lane
+    lane: BranchState
     local: dict[str, Any] = {}
     is_business_failure: bool = False  # of an action that is not tried again
 
@@ -65,7 +65,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     results: dict[str, Any] = {}
     answers: dict[str, Any] = {}  # latest answer by action
     contracts: tuple[Contract, ...] = ()  # open ones
-    lanes: tuple[Lane, ...] = ()
+    lanes: tuple[BranchState, ...] = ()
     inbox: tuple[Signalled, ...] = ()
     event: Signalled | None = None
     error: Failure | None = None

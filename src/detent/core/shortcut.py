@@ -9,15 +9,15 @@ from detent.core.attempt import open_contract
 from detent.core.branch import record
 from detent.core.consequence import Consequence
 from detent.core.events import ContractMoved
-from detent.core.lane import WHOLE
 from detent.core.machine import Machine
 from detent.core.run import Run
+from detent.core.state_work import WHOLE
 from detent.core.status import Status
 from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
 
 
-def taken(machine: Machine, run: Run, event: ContractMoved) -> WorkingCopy | None:
+def take_shortcut(machine: Machine, run: Run, event: ContractMoved) -> WorkingCopy | None:
     """The run moved on by that event; None when the straight road does not lead there."""
     if event.trigger != "succeed" or not run.state or not _is_open(run, event):
         return None

@@ -33,19 +33,19 @@ def digest(value: Any) -> str:
     return hashlib.sha256(_encode(value)).hexdigest()
 
 
-def interned(struct: msgspec.Struct, *fields: str) -> None:
+def intern_texts(struct: msgspec.Struct, *fields: str) -> None:
     """Make equal texts one object: msgspec leaves out a default by identity, and equal values must give equal bytes."""
     for field in fields:
         force_setattr(struct, field, sys.intern(str(getattr(struct, field))))
 
 
-def ordered(value: Any) -> Any:
+def sort_keys(value: Any) -> Any:
     """The same value with the keys of every mapping sorted, so that equal values also look alike to expressions."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return {key: ordered(value[key]) for key in sorted(value)}
-    return [ordered(inner) for inner in value] if isinstance(value, list) else value
+        return {key: sort_keys(value[key]) for key in sorted(value)}
+    return [sort_keys(inner) for inner in value] if isinstance(value, list) else value
 
 
 def plain(value: Any, what: str = "value") -> Any:
@@ -68,7 +68,7 @@ def _is_plain(part: Any) -> bool:
 
 def _text(value: str, where: Where) -> str:
     if len(value) > TEXT_MAX:
-        raise Refused(f"{_shown(where)} has {len(value):,} characters; at most {TEXT_MAX:,} are kept")
+        raise Refused(f"{_render_path(where)} has {len(value):,} characters; at most {TEXT_MAX:,} are kept")
     return scrub(value)
 
 
@@ -92,7 +92,7 @@ class _Walk:
 
     def plain(self, value: Any, where: Where, depth: int) -> Any:
         if depth > DEPTH_MAX:
-            raise Refused(f"{_shown(where)} is nested deeper than {DEPTH_MAX} levels")
+            raise Refused(f"{_render_path(where)} is nested deeper than {DEPTH_MAX} levels")
         if isinstance(value, dict):
             return self._mapping(value, where, depth)
         if isinstance(value, (list, tuple)):
@@ -105,9 +105,9 @@ class _Walk:
             return self._whole(int(value), where)
         if isinstance(value, float):
             if not math.isfinite(value):
-                raise Refused(f"{_shown(where)} is {value}; JSON has no such number, use null or a text")
+                raise Refused(f"{_render_path(where)} is {value}; JSON has no such number, use null or a text")
             return float(value)
-        raise Refused(f"{_shown(where)} is a {type(value).__name__}; only JSON values are kept")
+        raise Refused(f"{_render_path(where)} is a {type(value).__name__}; only JSON values are kept")
 
     def _mapping(self, value: dict[Any, Any], where: Where, depth: int) -> dict[str, Any]:
         self._count(len(value))
@@ -134,19 +134,19 @@ class _Walk:
     @staticmethod
     def _whole(value: int, where: Where) -> int:
         if value.bit_length() > 4096:
-            raise Refused(f"{_shown(where)} is a whole number of more than 4,096 bits")
+            raise Refused(f"{_render_path(where)} is a whole number of more than 4,096 bits")
         return value
 
     @staticmethod
     def _key(key: Any, where: Where) -> str:
         if not isinstance(key, str):
-            raise Refused(f"{_shown(where)} has the key {key!r}; keys must be text")
+            raise Refused(f"{_render_path(where)} has the key {key!r}; keys must be text")
         return _text(str(key), where)
 
 
-def _shown(where: Where) -> str:
+def _render_path(where: Where) -> str:
     """The way to a part, as it would be written."""
     if isinstance(where, str):
         return where
     whole, key = where
-    return f"{_shown(whole)}[{key}]" if isinstance(key, int) else f"{_shown(whole)}.{key}"
+    return f"{_render_path(whole)}[{key}]" if isinstance(key, int) else f"{_render_path(whole)}.{key}"

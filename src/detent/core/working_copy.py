@@ -14,7 +14,7 @@ from detent.core.consequence import Consequence
 from detent.core.contract import MOVES, Contract, Deed, Failure
 from detent.core.events import Event, Signalled
 from detent.core.machine import Machine
-from detent.core.run import Lane, Run
+from detent.core.run import BranchState, Run
 from detent.core.status import TERMINAL, Status
 from detent.errors import ExpressionError
 
@@ -56,8 +56,8 @@ class WorkingCopy:
         self.event_id = event.id
         self.changes: dict[str, Any] = {}
         self.contracts: dict[str, Contract] = {c.id: c for c in run.contracts}
-        self.lanes: dict[str, Lane] = {lane.path: lane for lane in run.lanes}
-        self.ready: deque[tuple[str, int]] = deque()  # lanes that can go on, and from which action
+        self.lanes: dict[str, BranchState] = {lane.path: lane for lane in run.lanes}
+        self.ready: deque[tuple[str, int]] = deque()  # branches that can go on, and from which action
         self.state = run.state
         self.taken: list[Consequence] = []
         self.aborted: list[str] = []
@@ -109,7 +109,7 @@ class WorkingCopy:
         self.taken.append(Consequence(kind, **fields))
 
     def works(self, path: str) -> tuple[Work, ...]:
-        """The actions of a lane."""
+        """The actions of a branch."""
         works = self.chart.places[self.state].work
         for part in path.split("/")[1:] if path else ():
             action, _, index = part.rpartition(".")
@@ -118,11 +118,11 @@ class WorkingCopy:
         return works
 
     def work(self, contract: Contract) -> Work:
-        """The action of a contract whose lane is still there."""
+        """The action of a contract whose branch is still there."""
         return self.works(contract.lane)[self.lanes[contract.lane].position]
 
     def scope(self, path: str = "") -> dict[str, Any]:
-        """What an expression can see from a lane."""
+        """What an expression can see from a branch."""
         run, event, error = self.run, self.get("event"), self.get("error")
         scope: dict[str, Any] = {
             "context": self.get("context"),
@@ -131,7 +131,7 @@ class WorkingCopy:
             "result": self.get("results"),
             "attempt": self.get("failures").get(self.state, 0),
             "approval": self.get("answers"),
-            "event": None if event is None else told(event),
+            "event": None if event is None else describe_signal(event),
             "error": None if error is None else {**error.data, "type": error.type, "message": error.message},
             "run": {
                 "id": run.id,
@@ -163,9 +163,9 @@ class WorkingCopy:
         try:
             value = bool(condition.evaluate(scope))
         except ExpressionError as error:
-            self.say("condition", subject=condition.source, event=str(error), values=condition.seen(scope))
+            self.say("condition", subject=condition.source, event=str(error), values=condition.list_values(scope))
             return False
-        self.say("condition", subject=condition.source, value=value, values=condition.seen(scope))
+        self.say("condition", subject=condition.source, value=value, values=condition.list_values(scope))
         return value
 
     def write(self, path: str, name: str, value: Any) -> None:
@@ -191,11 +191,11 @@ class WorkingCopy:
                 self.asking[contract.id] = None
         return moved
 
-    def frozen(self) -> tuple[Run, tuple[Command, ...], tuple[Consequence, ...]]:
+    def freeze(self) -> tuple[Run, tuple[Command, ...], tuple[Consequence, ...]]:
         """The run after the event, what to do, and what happened."""
         old = self.run
         if self.event_id:
-            self.changes["recent"] = remembered(old.recent, self.event_id)
+            self.changes["recent"] = remember(old.recent, self.event_id)
         run = replace(
             old,
             seq=old.seq + 1,
@@ -225,11 +225,11 @@ class WorkingCopy:
         return tuple(commands)
 
 
-def told(signal: Signalled) -> dict[str, Any]:
+def describe_signal(signal: Signalled) -> dict[str, Any]:
     """A signal as expressions see it."""
     return {"name": signal.name, "id": signal.id, "data": signal.data, "by": signal.by}
 
 
-def remembered(recent: tuple[str, ...], event_id: str) -> tuple[str, ...]:
+def remember(recent: tuple[str, ...], event_id: str) -> tuple[str, ...]:
     """The latest event ids, with one more."""
     return (*recent[1 - RECENT_MAX :], event_id)

@@ -9,7 +9,7 @@ from detent.define.call import call
 from detent.define.document import Route
 from detent.define.grammar import ACTION_TYPES
 from detent.define.page import MARKS, items
-from detent.define.plan import Plan, lean
+from detent.define.plan import MachinePlan, lean
 from detent.define.problem import cut
 from detent.define.shape import Fields, fields
 from detent.define.step import assignment, line, variable_of
@@ -22,13 +22,13 @@ NEST_MAX = 8  # as deep as the engine lets branches be nested
 
 
 def actions(
-    plan: Plan, path: Route, value: Any, state: str, depth: int = 0, only: Iterable[str] = ()
+    plan: MachinePlan, path: Route, value: Any, state: str, depth: int = 0, only: Iterable[str] = ()
 ) -> tuple[Action, ...]:
     """A list of actions; `only` names the types that are possible here, if not all are."""
     found: list[Action] = []
     seen: set[str] = set()
     for number, (place, inner) in enumerate(items(plan.page, path, value, "`actions`"), 1):
-        given = _given(plan, place, inner, number)
+        given = _read_fields(plan, place, inner, number)
         if given is None:
             continue
         if only and given.type not in only:
@@ -42,12 +42,12 @@ def actions(
     return tuple(found)
 
 
-def _given(plan: Plan, path: Route, value: Any, number: int) -> Fields | None:
+def _read_fields(plan: MachinePlan, path: Route, value: Any, number: int) -> Fields | None:
     what = f"action {number}"
     if isinstance(value, dict):
         said = value.get("id")
         what = f"action `{said}`" if is_name(said) else what
-        type = value.get("type") if "type" in value else _implied(value)
+        type = value.get("type") if "type" in value else _imply_type(value)
         if type is None:
             before = len(plan.page.problems)
             fields(plan.page, path, value, "action", what)  # a key that is misspelt says more than one that is missing
@@ -61,14 +61,14 @@ def _given(plan: Plan, path: Route, value: Any, number: int) -> Fields | None:
     return fields(plan.page, path, value, "action", what)
 
 
-def _implied(value: dict[str, Any]) -> str | None:
+def _imply_type(value: dict[str, Any]) -> str | None:
     for key, type in IMPLIED.items():
         if key in value:
             return type
     return None
 
 
-def _id(plan: Plan, given: Fields, number: int, seen: set[str]) -> str:
+def _id(plan: MachinePlan, given: Fields, number: int, seen: set[str]) -> str:
     """The action's name; a line of log or an assignment needs none of its own."""
     if "id" in given:
         id = str(given["id"])
@@ -84,7 +84,7 @@ def _id(plan: Plan, given: Fields, number: int, seen: set[str]) -> str:
     return id
 
 
-def _action(plan: Plan, given: Fields, id: str, state: str, depth: int) -> Action | None:
+def _action(plan: MachinePlan, given: Fields, id: str, state: str, depth: int) -> Action | None:
     if depth > NEST_MAX:
         plan.page.say(given.path, f"branches are nested deeper than {NEST_MAX}")
         return None
@@ -107,7 +107,7 @@ def _action(plan: Plan, given: Fields, id: str, state: str, depth: int) -> Actio
             return assignment(plan, id, name, given.get("value", params.get("value")), when) if name else None
 
 
-def _params(plan: Plan, given: Fields) -> dict[str, Any]:
+def _params(plan: MachinePlan, given: Fields) -> dict[str, Any]:
     """What a file writes under `params`, checked as if it stood beside it."""
     params = given.get("params")
     if not isinstance(params, dict):
@@ -116,14 +116,14 @@ def _params(plan: Plan, given: Fields) -> dict[str, Any]:
     return checked.values if checked is not None else {}
 
 
-def _own(plan: Plan, given: Fields, params: dict[str, Any], key: str) -> Any:
+def _own(plan: MachinePlan, given: Fields, params: dict[str, Any], key: str) -> Any:
     value = given.get(key, params.get(key))
     if value is None and key not in given.said:
         plan.page.say(given.path, f"a `{given.type}` needs `{key}`")
     return value
 
 
-def side_by_side(plan: Plan, given: Fields, id: str, state: str, depth: int) -> Action | None:
+def side_by_side(plan: MachinePlan, given: Fields, id: str, state: str, depth: int) -> Action | None:
     """Branches of a parallel state or action, or one branch for every item of a list."""
     each = ""
     if given.type == "for_each":
@@ -167,7 +167,7 @@ def side_by_side(plan: Plan, given: Fields, id: str, state: str, depth: int) -> 
     )
 
 
-def _loop(plan: Plan, given: Fields) -> tuple[Fields, str] | None:
+def _loop(plan: MachinePlan, given: Fields) -> tuple[Fields, str] | None:
     """The three ways to write a loop as one: `items` beside `actions`, `for_each: LIST`, `for_each: {items, …}`."""
     found = given.get("for_each")
     if isinstance(found, dict):
@@ -216,7 +216,7 @@ def _literal(value: list[Any]) -> str | None:
         return None
 
 
-def _branches(plan: Plan, path: Route, value: Any, state: str, depth: int) -> Iterable[Branch]:
+def _branches(plan: MachinePlan, path: Route, value: Any, state: str, depth: int) -> Iterable[Branch]:
     """Branches by name, or a list of them in which each may say its name, as `id` or as `name`."""
     if isinstance(value, list):
         named = [(_branch_name(one, number), one, (*path, number - 1)) for number, one in enumerate(value, 1)]
@@ -246,7 +246,7 @@ def _branch_name(value: Any, number: int) -> Any:
     return said[0] if said else f"branch_{number}"
 
 
-def _branch(plan: Plan, path: Route, value: Any, name: str, state: str, depth: int) -> tuple[Action, ...]:
+def _branch(plan: MachinePlan, path: Route, value: Any, name: str, state: str, depth: int) -> tuple[Action, ...]:
     """A branch is a list of actions, or a small workflow with states of its own."""
     if isinstance(value, dict):
         for key in NAMING if "id" in value else ():
@@ -255,7 +255,7 @@ def _branch(plan: Plan, path: Route, value: Any, name: str, state: str, depth: i
                 plan.page.say((*path, key), both, "one name is enough")
         value = {key: inner for key, inner in value.items() if key not in NAMING}
         if "states" in value:
-            return _nested(plan, path, value, name)
+            return _compile_nested(plan, path, value, name)
         if set(value) != {"actions"}:
             plan.page.say(path, f"the branch `{name}` must be a list of actions, or have `actions` or `states`")
             return ()
@@ -266,7 +266,7 @@ def _branch(plan: Plan, path: Route, value: Any, name: str, state: str, depth: i
     return found
 
 
-def _nested(plan: Plan, path: Route, value: dict[str, Any], name: str) -> tuple[Action, ...]:
+def _compile_nested(plan: MachinePlan, path: Route, value: dict[str, Any], name: str) -> tuple[Action, ...]:
     """States inside a branch run as a child that begins with our context; what it has changed there comes back."""
     made = plan.nest(plan, path, value, name)
     if made is None:

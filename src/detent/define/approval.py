@@ -4,14 +4,14 @@ from typing import Any
 
 from detent.core.machine import Transition
 from detent.core.question import Question
-from detent.define.plan import Plan, lean
+from detent.define.plan import MachinePlan, lean
 from detent.define.shape import Fields, fields
 from detent.define.value_check import seconds
 
 FOLLOWS = {"on_expire": "timeout.approval", "on_reject": "approval_rejected"}
 
 
-def approval(plan: Plan, given: Fields, id: str, state: str, *, is_needed: bool = False) -> Question | None:
+def approval(plan: MachinePlan, given: Fields, id: str, state: str, *, is_needed: bool = False) -> Question | None:
     """The question of an action: what its `approval` says, or the plain one of a side effect."""
     wanted = given.get("approval", True if given.get("side_effect") or is_needed else None)
     if wanted is False and (given.get("side_effect") or is_needed):
@@ -62,7 +62,7 @@ def _quorum(policy: Fields) -> int:
     return quorum
 
 
-def _follow(plan: Plan, policy: Fields, id: str, state: str) -> None:
+def _follow(plan: MachinePlan, policy: Fields, id: str, state: str) -> None:
     """Where to go when the question expires or is denied: a row of the state for exactly this action's error."""
     for key, error in FOLLOWS.items():
         if key not in policy:

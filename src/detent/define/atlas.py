@@ -36,7 +36,7 @@ class Mark(NamedTuple):
     more: frozenset[str]
 
 
-class Trouble(NamedTuple):
+class StateTrouble(NamedTuple):
     """One thing that can go wrong in a state: whose names tell of it, and what is known then."""
 
     action: str
@@ -64,7 +64,7 @@ class Atlas:
         self.deeds = deeds
         self.carriers = _carriers(machine)
         self._ways: dict[str, list[Row]] = {}
-        self.reached = self._reached(machine.initial)
+        self.reached = self._find_reachable(machine.initial)
         self._steps = 0
 
     def ways(self, state: str) -> list[Row]:
@@ -74,7 +74,7 @@ class Atlas:
             found = self._ways[state] = _ways(self.places[state])
         return found
 
-    def _reached(self, initial: str) -> dict[str, Place]:
+    def _find_reachable(self, initial: str) -> dict[str, Place]:
         """The states that a run can come to."""
         found, pending = {initial: self.places[initial]}, [initial]
         while pending:
@@ -84,7 +84,7 @@ class Atlas:
                     pending.append(way.row.target)
         return found
 
-    def looked(self) -> None:
+    def count_look(self) -> None:
         """Count a step, so that the proof comes to an end."""
         self._steps += 1
         if self._steps > STEPS_MAX:
@@ -144,7 +144,7 @@ def _well(place: Place) -> Facts:
     return {**{f"result.{name}.success": True for name in sure}, "error": None}
 
 
-def troubles(place: Place) -> Iterator[Trouble]:
+def troubles(place: Place) -> Iterator[StateTrouble]:
     """Everything that can go wrong in a state's work."""
     for one in place.work:
         action = one.action
@@ -152,15 +152,15 @@ def troubles(place: Place) -> Iterator[Trouble]:
             continue
         inside = (action.id, *(inner.action.id for _, branch in one.branches for inner in flat(branch)))
         failed = {f"result.{action.id}.success": False}
-        yield Trouble(action.id, inside, {**failed, "error": {"type": ""}})
+        yield StateTrouble(action.id, inside, {**failed, "error": {"type": ""}})
         if action.effect not in NEVER_SAYS_NO:
             nothing = {"error": None, "error.type": None, "error.message": None}
-            yield Trouble(action.id, inside, {**(failed if not one.branches else {}), **nothing}, is_no=True)
+            yield StateTrouble(action.id, inside, {**(failed if not one.branches else {}), **nothing}, is_no=True)
     if place.timeout_s:
-        yield Trouble("", (), {"error": {"type": ""}, "error.type": "timeout.state"}, Failure("timeout.state"))
+        yield StateTrouble("", (), {"error": {"type": ""}, "error.type": "timeout.state"}, Failure("timeout.state"))
 
 
-def refusals(place: Place) -> Iterator[Trouble]:
+def refusals(place: Place) -> Iterator[StateTrouble]:
     """Every question of a state that somebody can say no to."""
     for top in place.work:
         for one in flat((top,)):
@@ -169,7 +169,7 @@ def refusals(place: Place) -> Iterator[Trouble]:
                 facts = {f"result.{one.action.id}.success": False, "error": {"type": ""}, **rejected}
                 error = REJECTED if top is one else Failure("branch_failed", data={"causes": [REJECTED.type]})
                 facts["error.type"] = error.type
-                yield Trouble(one.action.id, (one.action.id, top.action.id), facts, error)
+                yield StateTrouble(one.action.id, (one.action.id, top.action.id), facts, error)
 
 
 def _first(rows: Iterable[Row], facts: Facts) -> tuple[list[Row], bool]:
@@ -192,7 +192,7 @@ def onward(place: Place) -> list[Row]:
     return [*done, *signals, *stuck]
 
 
-def taking(place: Place, trouble: Trouble) -> list[Row]:
+def taking(place: Place, trouble: StateTrouble) -> list[Row]:
     """The rows that can take what went wrong."""
     error, facts = trouble.error, trouble.facts
     if trouble.is_no:

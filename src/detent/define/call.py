@@ -5,7 +5,7 @@ from typing import Any
 from detent.core.machine import Action, Retry
 from detent.define.approval import approval
 from detent.define.grammar import ACTION, ERROR_TYPES
-from detent.define.plan import Plan, lean
+from detent.define.plan import MachinePlan, lean
 from detent.define.shape import Fields, fields
 from detent.define.value_check import Spot, numbers, seconds
 
@@ -13,7 +13,7 @@ TOLERANT = {"ok_exit": "shell", "ok_status": "http"}  # whose answers each widen
 CARE = frozenset({"side_effect", "approval", "when", "timeout", "retry", "key", "scope", "repeat", "on_repeat"})
 
 
-def call(plan: Plan, given: Fields, id: str, state: str) -> Action | None:
+def call(plan: MachinePlan, given: Fields, id: str, state: str) -> Action | None:
     """A tool call: which tool, with what, and under which care."""
     named = [key for key in ("tool", "python", "workflow") if key in given.said]
     if len(named) != 1:
@@ -43,7 +43,7 @@ def call(plan: Plan, given: Fields, id: str, state: str) -> Action | None:
     )
 
 
-def _target(plan: Plan, given: Fields, key: str) -> tuple[str, Any]:
+def _target(plan: MachinePlan, given: Fields, key: str) -> tuple[str, Any]:
     params = given.get("params", {})
     if key == "tool":
         if "input" in given:
@@ -57,7 +57,7 @@ def _target(plan: Plan, given: Fields, key: str) -> tuple[str, Any]:
     return "child", {"machine": machine or {}, "input": given.get("input", params)}
 
 
-def _tolerant(plan: Plan, given: Fields, params: Any) -> Any:
+def _tolerant(plan: MachinePlan, given: Fields, params: Any) -> Any:
     """What the tool is given, with the answers that are no failures; these are checked wherever they stand."""
     for key, tool in TOLERANT.items():
         is_inside = isinstance(params, dict) and key in params
@@ -92,7 +92,7 @@ def _text(given: Fields, key: str) -> str:
     return ""
 
 
-def _retry(plan: Plan, given: Fields) -> Retry | None:
+def _retry(plan: MachinePlan, given: Fields) -> Retry | None:
     if "retry" not in given:
         return None
     wanted = fields(plan.page, given.at("retry"), given["retry"], "retry", "`retry`")
@@ -104,7 +104,7 @@ def _retry(plan: Plan, given: Fields) -> Retry | None:
     return backoff(plan, wanted, wanted.get("on", ()))
 
 
-def backoff(plan: Plan, given: Fields, on: tuple[str, ...]) -> Retry:
+def backoff(plan: MachinePlan, given: Fields, on: tuple[str, ...]) -> Retry:
     """Further attempts as a handler or an action wishes them."""
     page = plan.page
     return lean(

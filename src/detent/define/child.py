@@ -53,18 +53,18 @@ class Shelf:
         if len(self._open) >= DEPTH_MAX:
             page.say(place, f"workflows nested more than {DEPTH_MAX} deep")
             return None
-        return self._found(page, place, path, named)
+        return self._find(page, place, path, named)
 
-    def _found(self, page: Page, place: Route, path: Path, named: str) -> dict[str, Any] | None:
+    def _find(self, page: Page, place: Route, path: Path, named: str) -> dict[str, Any] | None:
         if path not in self._done:
-            self._done[path] = self._compiled(page, place, path, named)
+            self._done[path] = self._compile(page, place, path, named)
         self._taken += self._size.get(path, 0)
         if self._taken > SIZE_MAX:
             page.say(place, f"the child workflows are larger than {SIZE_MAX:,} bytes together")
             return None
         return self._done[path]
 
-    def _compiled(self, page: Page, place: Route, path: Path, named: str) -> dict[str, Any] | None:
+    def _compile(self, page: Page, place: Route, path: Path, named: str) -> dict[str, Any] | None:
         try:
             machine, problems = self._read(path, self)
         except BrokenDefinition as error:

@@ -54,10 +54,10 @@ class Document(NamedTuple):
             value = value[key]
         return Document(self.file, value, self.places.part(path), [], self.source)
 
-    def merged(self, other: "Document") -> "Document":
+    def merge(self, other: "Document") -> "Document":
         """This document with the top-level keys of another added or put in place of its own."""
         value = {**(self.value or {}), **(other.value or {})}
-        return Document(self.file, value, self.places.merged(other.places), self.problems, self.source)
+        return Document(self.file, value, self.places.merge(other.places), self.problems, self.source)
 
 
 class Places(Mapping[Route, tuple[int, int]]):
@@ -80,7 +80,7 @@ class Places(Mapping[Route, tuple[int, int]]):
         """The places of what stands at a path, seen from there."""
         return Places(self._walk(path, "value"))
 
-    def merged(self, other: "Places") -> "Places":
+    def merge(self, other: "Places") -> "Places":
         """These places, with the top-level keys of another mapping added or put in their place."""
         marks = [places._marks if type(places._marks) is tuple else (places._marks, {}) for places in (self, other)]
         return Places((marks[0][0], {**marks[0][1], **marks[1][1]}))

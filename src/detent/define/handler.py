@@ -12,7 +12,7 @@ from detent.core.machine import Action, Retry, Transition
 from detent.define.call import backoff
 from detent.define.document import Route
 from detent.define.page import items
-from detent.define.plan import Plan
+from detent.define.plan import MachinePlan
 from detent.define.shape import Fields, fields
 from detent.define.step import line
 
@@ -44,7 +44,7 @@ class Handler(NamedTuple):
         return self.error in ("*", error) or error.startswith(self.error + ".")
 
 
-def handlers(plan: Plan, path: Route, value: Any) -> list[Handler]:
+def handlers(plan: MachinePlan, path: Route, value: Any) -> list[Handler]:
     """Read all handlers, and find out which actions are tried again."""
     found: list[Handler] = []
     if isinstance(value, list) and len(value) > HANDLERS_MAX:
@@ -61,7 +61,7 @@ def handlers(plan: Plan, path: Route, value: Any) -> list[Handler]:
     return found
 
 
-def catch(plan: Plan, found: list[Handler]) -> None:
+def catch(plan: MachinePlan, found: list[Handler]) -> None:
     """Add the rows of all handlers."""
     for handler in found:
         if handler.state != "*":
@@ -70,8 +70,8 @@ def catch(plan: Plan, found: list[Handler]) -> None:
         _spread(plan, [h for h in found if h.state == "*" and (h.error != "*") is is_typed])
 
 
-def _handler(plan: Plan, given: Fields) -> Handler | None:
-    state = _watched(plan, given)
+def _handler(plan: MachinePlan, given: Fields) -> Handler | None:
+    state = _watched_state(plan, given)
     fallback = ""
     if "fallback_state" in given:
         fallback = plan.target(given.at("fallback_state"), given["fallback_state"])
@@ -92,7 +92,7 @@ def _handler(plan: Plan, given: Fields) -> Handler | None:
     )
 
 
-def _watched(plan: Plan, given: Fields) -> str:
+def _watched_state(plan: MachinePlan, given: Fields) -> str:
     if "on_state" not in given.said:
         return "*"
     state = given.get("on_state", "")
@@ -102,7 +102,7 @@ def _watched(plan: Plan, given: Fields) -> str:
     return plan.source(given.at("on_state"), state) if state else ""
 
 
-def _spread(plan: Plan, starred: list[Handler]) -> None:
+def _spread(plan: MachinePlan, starred: list[Handler]) -> None:
     """Rows for `*`; a state for which one of them is special gets all of them by name, so that their order stays."""
     special = [s for s in plan.busy if any(handler.fallback in ("", s) for handler in starred)]
     for state in special:
@@ -113,7 +113,7 @@ def _spread(plan: Plan, starred: list[Handler]) -> None:
             plan.add(handler.row("*"), handler.path)
 
 
-def _again(plan: Plan, state: str, found: list[Handler]) -> None:
+def _again(plan: MachinePlan, state: str, found: list[Handler]) -> None:
     """The further attempts of a state's actions: those of the handlers that come first for what they take."""
     in_order = sorted(found, key=lambda h: (h.error == "*", h.state == "*"))
     wanted: list[Retry] = []

@@ -1,10 +1,10 @@
 """Telling the holes of a proof: what can follow what, the way there state by state, and what would close it."""
 
-from detent.define.plan import Plan
-from detent.define.proof import Proof, way_out, what
+from detent.define.plan import MachinePlan
+from detent.define.proof import MachineProof, way_out, what
 
 
-def tell(plan: Plan, proof: Proof) -> None:
+def tell(plan: MachinePlan, proof: MachineProof) -> None:
     """Warn of every hole where the row stands that lets the failure or the no through."""
     paths = {id(row): path for row, path in zip(plan.rows, plan.row_paths, strict=True)}
     for hole in proof.holes:

@@ -29,7 +29,7 @@ BUILTIN = {
 }
 
 
-def declared(action: Action, effects: Mapping[str, Effect]) -> Declared | None:
+def find_declared(action: Action, effects: Mapping[str, Effect]) -> Declared | None:
     """What is known of an action's tool; None: nothing, as of one that an expression names."""
     name = action.effect
     if name in BUILTIN or name in OWN_EFFECTS or "{{" in name:
@@ -42,10 +42,10 @@ def is_irreversible(action: Action, effects: Mapping[str, Effect]) -> bool:
     if action.effect == "child":
         machine = action.input.get("machine") if isinstance(action.input, dict) else None
         return isinstance(machine, dict) and _has_deeds(Machine.from_json(json.dumps(machine)), effects)
-    known = declared(action, effects)
+    known = find_declared(action, effects)
     if action.kind or known is None:
         return action.kind == "irreversible"
-    return known.kind_of(_given(action)) == "irreversible"
+    return known.kind_of(_input_of(action)) == "irreversible"
 
 
 def _has_deeds(machine: Machine, effects: Mapping[str, Effect]) -> bool:
@@ -54,5 +54,5 @@ def _has_deeds(machine: Machine, effects: Mapping[str, Effect]) -> bool:
     )
 
 
-def _given(action: Action) -> dict[str, Any]:
+def _input_of(action: Action) -> dict[str, Any]:
     return action.input if isinstance(action.input, dict) else {}

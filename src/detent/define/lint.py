@@ -9,7 +9,7 @@ from detent.core.status import Status
 from detent.define.document import Route
 from detent.define.grammar import ROOTS
 from detent.define.page import Page
-from detent.define.plan import ENDS, Plan
+from detent.define.plan import ENDS, MachinePlan
 from detent.define.problem import cut
 from detent.define.transition import inner
 
@@ -20,7 +20,7 @@ FAILURE = frozenset({"error", "result", "attempt"})  # what a condition reads th
 Way = tuple[Transition, Route]
 
 
-def lint(plan: Plan) -> None:
+def lint(plan: MachinePlan) -> None:
     """Warn of what one table says in vain."""
     ways: dict[str, list[Way]] = {}
     for row, path in sorted(zip(plan.rows, plan.row_paths, strict=True), key=lambda way: -way[0].priority):
@@ -40,7 +40,7 @@ def _is_for_success(row: Transition) -> bool:
     return not (row.when or row.even_failed)
 
 
-def can_fail(plan: Plan, state: str) -> bool:
+def can_fail(plan: MachinePlan, state: str) -> bool:
     """Whether the work of a state may fail or answer no."""
     return state in plan.timeouts_s or any(map(_may_fail, plan.work.get(state, ())))
 
@@ -51,13 +51,13 @@ def _may_fail(action: Action) -> bool:
     return bool(action.wait.timeout_s) if action.wait is not None else action.effect not in INSTANT
 
 
-def _ways(plan: Plan, state: str, rows: list[Way], everywhere: list[Way]) -> None:
+def _ways(plan: MachinePlan, state: str, rows: list[Way], everywhere: list[Way]) -> None:
     """Ways behind one that is always taken, and states that may find no way at all."""
     for event in dict.fromkeys(row.on for row, _ in rows if row.on):
-        _hidden(plan, state, [(row, path) for row, path in rows if row.on == event])
+        _warn_hidden(plan, state, [(row, path) for row, path in rows if row.on == event])
     plain = [(row, path) for row, path in rows if not row.error and not row.on]
-    _hidden_after_work(plan, state, plain)
-    _passed_over(plan, state, plain, [row for row, _ in [*rows, *everywhere] if row.error])
+    _warn_hidden_after_work(plan, state, plain)
+    _warn_passed_over(plan, state, plain, [row for row, _ in [*rows, *everywhere] if row.error])
     onward = [row for row, _ in plain if not row.only_failed]
     has_default = any(is_open(row) or _is_for_success(row) for row in onward)
     is_complete = _is_complete(onward) or (len(onward) < len(plain) and _asks_for_success(plan, state, onward))
@@ -72,7 +72,7 @@ def _ways(plan: Plan, state: str, rows: list[Way], everywhere: list[Way]) -> Non
         _after_a_no(plan, state, plain)
 
 
-def _after_a_no(plan: Plan, state: str, rows: list[Way]) -> None:
+def _after_a_no(plan: MachinePlan, state: str, rows: list[Way]) -> None:
     ends = plan.ends
     onward = [path for row, path in rows if is_open(row) and ends.get(row.target) is not Status.FAILED]
     if onward:
@@ -80,7 +80,7 @@ def _after_a_no(plan: Plan, state: str, rows: list[Way]) -> None:
         plan.page.warn(onward[0], message, "give it a condition, or add a handler for `approval_rejected`")
 
 
-def _hidden(plan: Plan, state: str, rows: list[Way]) -> None:
+def _warn_hidden(plan: MachinePlan, state: str, rows: list[Way]) -> None:
     """Ways on a signal behind one that every such signal takes."""
     first: Route | None = None
     for row, path in rows:
@@ -90,13 +90,13 @@ def _hidden(plan: Plan, state: str, rows: list[Way]) -> None:
             first = path
 
 
-def _never(plan: Plan, state: str, row: Transition, path: Route, before: Route) -> None:
+def _never(plan: MachinePlan, state: str, row: Transition, path: Route, before: Route) -> None:
     line = plan.page.places[before][0]
     message = f"`{state}` → `{row.target}` is never taken: the transition in line {line} has no condition"
     plan.page.warn(path, message, "put it before that one, or leave it out")
 
 
-def _hidden_after_work(plan: Plan, state: str, rows: list[Way]) -> None:
+def _warn_hidden_after_work(plan: MachinePlan, state: str, rows: list[Way]) -> None:
     """Ways behind one that takes whatever they could take: every success, every failure, or both."""
     has_failures = can_fail(plan, state)
     success: Route | None = None
@@ -124,7 +124,7 @@ def _reads(row: Transition) -> set[str]:
     return {name.partition(".")[0] for name in names(row.when)}
 
 
-def _passed_over(plan: Plan, state: str, rows: list[Way], errors: list[Transition]) -> None:
+def _warn_passed_over(plan: MachinePlan, state: str, rows: list[Way], errors: list[Transition]) -> None:
     """A last way without a condition is no default branch any more once the work can fail."""
     is_caught = any(row.error in ("*", "tool_failure") for row in errors)
     takes_failures = any(is_open(row) or row.only_failed for row, _ in rows) or is_caught
@@ -147,13 +147,13 @@ def _is_complete(rows: list[Transition]) -> bool:
     return any(f"not {one}" in said or f"not ({one})" in said for one in said)
 
 
-def _asks_for_success(plan: Plan, state: str, rows: list[Transition]) -> bool:
+def _asks_for_success(plan: MachinePlan, state: str, rows: list[Transition]) -> bool:
     """Whether one of the conditions says in so many words that an action of the state succeeded."""
     wanted = {f"result.{action.id}.success" for action in plan.work.get(state, ())}
     return any(inner(row.when) in wanted for row in rows)
 
 
-def _reach(plan: Plan) -> None:
+def _reach(plan: MachinePlan) -> None:
     reached = {plan.initial}
     pending = [plan.initial]
     onward: dict[str, list[str]] = {}
@@ -171,7 +171,7 @@ def _reach(plan: Plan) -> None:
             plan.page.warn(plan.path_of(state), f"the state `{state}` can never be reached", at_key=True)
 
 
-def lint_names(page: Page, plans: list[Plan]) -> None:
+def lint_names(page: Page, plans: list[MachinePlan]) -> None:
     """Warn of names that expressions read and nobody knows, and of variables nobody reads."""
     actions = {id for plan in plans for id in plan.actions}
     variables = {name for plan in plans for name in (*plan.variables, *plan.set_variables)}
@@ -183,10 +183,10 @@ def lint_names(page: Page, plans: list[Plan]) -> None:
             if root not in ROOTS:
                 _unknown(page, path, root)
             elif root in ("result", "approval") and first and first not in actions and not is_fragment:
-                hint = page.meant(first, actions)
+                hint = page.suggest(first, actions)
                 page.warn(path, f"there is no action `{cut(first)}` whose {root} could be read", hint)
             elif root == "variables" and first and first not in variables and not is_fragment:
-                hint = page.meant(first, variables) or "declare it under `variables`"
+                hint = page.suggest(first, variables) or "declare it under `variables`"
                 page.warn(path, f"there is no variable `{cut(first)}`", hint)
     _unread(page, plans)
 
@@ -195,21 +195,21 @@ def _unknown(page: Page, path: Route, root: str) -> None:
     if root in page.variables:
         hint = f"did you mean `variables.{root}`?"
     else:
-        hint = page.meant(root, ROOTS) or f"known: {', '.join(ROOTS)}"
+        hint = page.suggest(root, ROOTS) or f"known: {', '.join(ROOTS)}"
     page.warn(path, f"nothing is called `{cut(root)}`, so this is null", hint)
 
 
-def _unread(page: Page, plans: list[Plan]) -> None:
+def _unread(page: Page, plans: list[MachinePlan]) -> None:
     reads = {read for _, one in page.readings for read in one}
     for plan in plans:
-        for name, path in _declared(plan):
+        for name, path in _list_declared(plan):
             root = "variables" if path[-2:] == ("variables", name) and len(path) == len(plan.path) + 2 else "state"
             whole = f"{root}.{name}"
             if root not in reads and not any(read == whole or read.startswith(whole + ".") for read in reads):
                 page.warn(path, f"the variable `{cut(name)}` is never read", at_key=True)
 
 
-def _declared(plan: Plan) -> Iterator[tuple[str, Route]]:
+def _list_declared(plan: MachinePlan) -> Iterator[tuple[str, Route]]:
     for name in plan.declared:
         yield name, (*plan.path, "variables", name)
     for state, values in plan.local.items():

@@ -51,7 +51,7 @@ class Page:
         line, column = self.places.key(path) if at_key else self.places[path]
         self.problems.append(Problem(self.file, line, column, message, hint, severity))
 
-    def meant(self, name: str, known: Iterable[str]) -> str:
+    def suggest(self, name: str, known: Iterable[str]) -> str:
         """ "did you mean `x`?" for a name like this one, or nothing."""
         allowed = list(known)[:KNOWN_MAX]
         if self._guesses <= 0 or not allowed:
@@ -65,7 +65,7 @@ class Page:
         """The message and the hint for a name that is not one of the known ones."""
         allowed = list(known)
         listed = ", ".join(f"`{one}`" for one in allowed[:20]) + (", …" if len(allowed) > 20 else "")
-        return f"unknown {what} `{cut(name)}`", self.meant(name, allowed) or (f"known: {listed}" if allowed else "")
+        return f"unknown {what} `{cut(name)}`", self.suggest(name, allowed) or (f"known: {listed}" if allowed else "")
 
     @property
     def is_sound(self) -> bool:

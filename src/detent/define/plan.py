@@ -9,12 +9,12 @@ from detent.core.status import Status
 from detent.define.document import Route
 from detent.define.grammar import IMPLICIT_ERRORS, RETRY
 from detent.define.page import Page
-from detent.define.proof import Proof
+from detent.define.proof import MachineProof
 from detent.define.shape import Fields
 
 ENDS = {"final": Status.COMPLETED, "error": Status.FAILED}
 
-Nest = Callable[["Plan", Route, Any, str], "tuple[Machine, Plan] | None"]
+Nest = Callable[["MachinePlan", Route, Any, str], "tuple[Machine, MachinePlan] | None"]
 FindChild = Callable[[Page, Route, str], dict[str, Any] | None]
 
 
@@ -39,7 +39,7 @@ def _usual(kind: type[Struct]) -> dict[str, Any]:
     return dict(zip(reversed(kind.__struct_fields__), reversed(kind.__struct_defaults__), strict=False))
 
 
-class Plan:
+class MachinePlan:
     """Everything that becomes one machine; places are kept beside it for what is found out late."""
 
     def __init__(self, page: Page, path: Route, *, is_fragment: bool, nest: Nest, find_child: FindChild) -> None:
@@ -65,7 +65,7 @@ class Plan:
         self.asking: set[str] = set()  # states that ask before they act
         self.written: dict[str, None] = {}  # names of the context that an action sets
         self.set_variables: set[str] = set()  # names of `variables` that an action sets
-        self.proof = Proof()
+        self.proof = MachineProof()
 
     def path_of(self, state: str) -> Route:
         """Where a state stands."""

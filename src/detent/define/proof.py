@@ -16,8 +16,8 @@ from detent.define.atlas import (
     Facts,
     IsIrreversible,
     Mark,
+    StateTrouble,
     TooLarge,
-    Trouble,
     deeds_of,
     onward,
     refusals,
@@ -42,7 +42,7 @@ class Hole(NamedTuple):
         return (*self.sources, self.rows[-1].target)
 
 
-class Proof(NamedTuple):
+class MachineProof(NamedTuple):
     """What was found out about a machine."""
 
     deeds: int = 0  # irreversible actions
@@ -50,26 +50,26 @@ class Proof(NamedTuple):
     is_whole: bool = True  # false: the machine is too large to look at every way
 
 
-def together(proofs: Iterable[Proof]) -> Proof:
+def together(proofs: Iterable[MachineProof]) -> MachineProof:
     """What holds of several machines that are one workflow."""
     every = tuple(proofs)
     holes = tuple(hole for one in every for hole in one.holes)
-    return Proof(sum(one.deeds for one in every), holes, all(one.is_whole for one in every))
+    return MachineProof(sum(one.deeds for one in every), holes, all(one.is_whole for one in every))
 
 
-def prove(machine: Machine, is_irreversible: IsIrreversible) -> Proof:
+def prove(machine: Machine, is_irreversible: IsIrreversible) -> MachineProof:
     """Look for ways to irreversible actions past failures and past people who said no."""
     deeds = deeds_of(machine, is_irreversible)
     if not deeds:
-        return Proof()
+        return MachineProof()
     atlas = Atlas(machine, deeds)
     found: dict[tuple[str, int], Hole] = {}
     try:
         for hole in (*_after_failures(atlas), *_after_rejections(atlas)):
             found.setdefault((hole.after, id(hole.rows[0])), hole)
     except TooLarge:
-        return Proof(len(atlas.deeds), tuple(found.values()), is_whole=False)
-    return Proof(len(atlas.deeds), tuple(found.values()))
+        return MachineProof(len(atlas.deeds), tuple(found.values()), is_whole=False)
+    return MachineProof(len(atlas.deeds), tuple(found.values()))
 
 
 def _after_failures(atlas: Atlas) -> Iterator[Hole]:
@@ -89,7 +89,7 @@ def _after_failures(atlas: Atlas) -> Iterator[Hole]:
 class _Search:
     """The ways on from one failure that nobody has looked at."""
 
-    def __init__(self, atlas: Atlas, state: str, trouble: Trouble) -> None:
+    def __init__(self, atlas: Atlas, state: str, trouble: StateTrouble) -> None:
         self._atlas, self._state, self._trouble = atlas, state, trouble
 
     def walk(self, first: Transition, mark: Mark) -> Hole | None:
@@ -99,14 +99,14 @@ class _Search:
         while pending:
             rows, sources, mark = pending.popleft()
             here = rows[-1].target
-            deed = self._deed(here, mark)
+            deed = self._find_deed(here, mark)
             if deed:
                 return Hole("failure", self._trouble.action, rows, sources, deed)
             if here == self._state:
                 continue  # what failed is done anew, and fails anew or not at all
-            left = self._left(here, mark)
+            left = self._mark_left(here, mark)
             for way in self._atlas.ways(here):
-                self._atlas.looked()
+                self._atlas.count_look()
                 if (
                     (way.row.target, left) not in seen
                     and not way.row.is_kill
@@ -116,13 +116,13 @@ class _Search:
                     pending.append(((*rows, way.row), (*sources, here), left))
         return None
 
-    def _left(self, state: str, mark: Mark) -> Mark:
+    def _mark_left(self, state: str, mark: Mark) -> Mark:
         """By what the failure can still be seen after the work of a state: what is done anew hides it."""
         work = self._atlas.places[state].work
         again = {one.action.id for one in flat(work)}
         return Mark(mark.names - again, frozenset() if work else mark.more)
 
-    def _deed(self, state: str, mark: Mark) -> str:
+    def _find_deed(self, state: str, mark: Mark) -> str:
         for one in flat(self._atlas.places[state].work):
             name = one.action.id
             if (state, name) in self._atlas.deeds and not self._atlas.reads(one.action.when, mark):
@@ -135,7 +135,7 @@ class _Search:
 def _after_rejections(atlas: Atlas) -> Iterator[Hole]:
     for state, place in atlas.reached.items():
         for trouble in refusals(place) if place.status is None else ():
-            guarded = _guarded(atlas, state, trouble.action)
+            guarded = _find_guarded(atlas, state, trouble.action)
             for way in taking(place, trouble) if guarded else ():
                 hole = None if way.row.is_kill else _past(atlas, state, way.row, trouble, guarded)
                 if hole is not None:
@@ -143,7 +143,7 @@ def _after_rejections(atlas: Atlas) -> Iterator[Hole]:
 
 
 def _past(
-    atlas: Atlas, state: str, first: Transition, trouble: Trouble, guarded: frozenset[tuple[str, str]]
+    atlas: Atlas, state: str, first: Transition, trouble: StateTrouble, guarded: frozenset[tuple[str, str]]
 ) -> Hole | None:
     """The shortest way from a no to what the question stood before, with no other question between."""
     known = {path: value for path, value in trouble.facts.items() if path.startswith("result.")}
@@ -152,20 +152,20 @@ def _past(
     while pending:
         rows, sources = pending.popleft()
         here = rows[-1].target
-        deeds = [name for name in _unasked(atlas, here, known) if (here, name) in guarded]
+        deeds = [name for name in _find_unasked(atlas, here, known) if (here, name) in guarded]
         if deeds:
             return Hole("rejection", trouble.action, rows, sources, deeds[0])
         if any(one.action.ask is not None for one in flat(atlas.places[here].work)):
             continue  # a new question, and so a new answer
         for way in atlas.ways(here):
-            atlas.looked()
+            atlas.count_look()
             if way.row.target not in seen and not way.row.is_kill and truth(way.row.when, known) is not False:
                 seen.add(way.row.target)
                 pending.append(((*rows, way.row), (*sources, here)))
     return None
 
 
-def _guarded(atlas: Atlas, state: str, question: str) -> frozenset[tuple[str, str]]:
+def _find_guarded(atlas: Atlas, state: str, question: str) -> frozenset[tuple[str, str]]:
     """The irreversible actions that a question stands before: those a yes leads to, with no other question between."""
     found: set[tuple[str, str]] = set()
     asking = next(one for one in flat(atlas.places[state].work) if one.action.id == question)
@@ -181,15 +181,15 @@ def _guarded(atlas: Atlas, state: str, question: str) -> frozenset[tuple[str, st
         if here in seen:
             continue
         seen.add(here)
-        atlas.looked()
-        deeds = _unasked(atlas, here, {})
+        atlas.count_look()
+        deeds = _find_unasked(atlas, here, {})
         found.update((here, name) for name in deeds)
         if not deeds and not any(one.action.ask is not None for one in flat(atlas.places[here].work)):
             pending.extend(way.row.target for way in onward(atlas.places[here]))
     return frozenset(found)
 
 
-def _unasked(atlas: Atlas, state: str, known: Facts) -> list[str]:
+def _find_unasked(atlas: Atlas, state: str, known: Facts) -> list[str]:
     """The irreversible actions of a state that are done before any question of its own."""
     found = []
     for one in flat(atlas.places[state].work):

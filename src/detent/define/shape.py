@@ -43,7 +43,7 @@ def fields(page: Page, path: Route, value: Any, shape: str | Shape, what: str, t
     if value is None:
         value = {}
     if not isinstance(value, dict):
-        page.say(path, f"{what} must be a mapping, not {kind_of(value)}", f"known keys: {_listed(table)}")
+        page.say(path, f"{what} must be a mapping, not {kind_of(value)}", f"known keys: {_list_keys(table)}")
         return None
     if not type and isinstance(shape, str) and shape in TYPED:
         said, default = TYPED[shape]
@@ -61,22 +61,22 @@ def fields(page: Page, path: Route, value: Any, shape: str | Shape, what: str, t
         else:
             wanted = " or ".join(f"`{one}`" for one in key.types)
             page.say((*path, name), f"`{name}` belongs to {wanted}, and {what} is `{type}`", at_key=True)
-    for name in NEEDED[shape] if isinstance(shape, str) else _needed(shape):
+    for name in NEEDED[shape] if isinstance(shape, str) else _list_needed(shape):
         if name not in value:
             page.say(path, f"{what} needs `{name}`", table[name].hint)
     return Fields(page, path, good, type, value.keys())
 
 
-def _needed(table: Shape) -> tuple[str, ...]:
+def _list_needed(table: Shape) -> tuple[str, ...]:
     return tuple(name for name, key in table.items() if key.is_needed)
 
 
-NEEDED = {name: _needed(table) for name, table in SHAPES.items()}
+NEEDED = {name: _list_needed(table) for name, table in SHAPES.items()}
 
 
 def _type(said: Any, key: Key) -> str:
     return said if isinstance(said, str) and said in key.choices else ""
 
 
-def _listed(table: dict[str, Key]) -> str:
+def _list_keys(table: dict[str, Key]) -> str:
     return ", ".join(table)

@@ -18,7 +18,7 @@ from detent.core.contract import CONTRACT
 from detent.core.effect_type import Effect
 from detent.core.machine import Machine, did_you_mean
 from detent.define.irreversible import is_irreversible
-from detent.define.proof import Proof, prove, what
+from detent.define.proof import MachineProof, prove, what
 from detent.errors import DefinitionError
 
 SOURCE_MAX = 4 * 1024 * 1024
@@ -32,7 +32,7 @@ class Definition(NamedTuple):
     source: str
     warnings: tuple[str, ...] = ()
     input: Mapping[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
-    proof: Proof = Proof()  # where warnings were wanted
+    proof: MachineProof = MachineProof()  # where warnings were wanted
 
 
 Reader = Callable[[Path, str], Definition]  # the file, and the name behind the colon
@@ -53,10 +53,10 @@ def load(spec: str | Path, known_effects: Iterable[str] = (), *, warn: bool = Tr
     if path.suffix.lower() in WORKFLOWS:
         return _from_yaml(path.resolve(), name, known_effects, warn=warn)
     definition = reader(path.resolve(), name)
-    return _proved(definition, known_effects) if warn else definition
+    return _prove(definition, known_effects) if warn else definition
 
 
-def _proved(definition: Definition, known_effects: Iterable[str]) -> Definition:
+def _prove(definition: Definition, known_effects: Iterable[str]) -> Definition:
     """What holds of a machine that is written in Python or JSON."""
     known, own = known_effects if isinstance(known_effects, Mapping) else {}, definition.effects
     proof = prove(definition.machine, lambda one: is_irreversible(one, own if one.effect in own else known))
@@ -181,12 +181,12 @@ def _module(path: Path) -> ModuleType:
         sys.modules.pop(name)
         if before is not None:
             sys.modules[name] = before
-        raise _broken(path, error) from error
+        raise _explain_broken(path, error) from error
     _loaded[path] = version, module
     return module
 
 
-def _broken(path: Path, error: BaseException) -> DefinitionError:
+def _explain_broken(path: Path, error: BaseException) -> DefinitionError:
     """What went wrong while the file was executed, with the line of the file it came from."""
     if isinstance(error, SyntaxError) and error.lineno:
         where = f"{error.filename or path}:{error.lineno}:{error.offset or 1}"

@@ -7,14 +7,14 @@ from detent.define.action import actions, side_by_side
 from detent.define.document import Route
 from detent.define.grammar import IMPLICIT_ERRORS
 from detent.define.page import kind_of
-from detent.define.plan import ENDS, Plan
+from detent.define.plan import ENDS, MachinePlan
 from detent.define.shape import Fields, fields
 from detent.define.value_check import check_name, seconds
 
 STATES_MAX = 2_000
 
 
-def declare(plan: Plan, path: Route, value: Any) -> None:
+def declare(plan: MachinePlan, path: Route, value: Any) -> None:
     """Find out which states there are, of which type, and where a run begins."""
     if not isinstance(value, dict):
         if value is not None:
@@ -36,7 +36,7 @@ def declare(plan: Plan, path: Route, value: Any) -> None:
     _begin(plan, path)
 
 
-def _begin(plan: Plan, path: Route) -> None:
+def _begin(plan: MachinePlan, path: Route) -> None:
     initial = [state for state, type in plan.types.items() if type == "initial"]
     if len(initial) > 1:
         first = plan.page.places.key(plan.path_of(initial[0]))[0]
@@ -50,7 +50,7 @@ def _begin(plan: Plan, path: Route) -> None:
     plan.initial = initial[0] if initial else ""
 
 
-def waits(plan: Plan) -> None:
+def waits(plan: MachinePlan) -> None:
     """Read what the wait states wait for; transitions with `on` add to it later."""
     for name, state in plan.states.items():
         if state.type != "wait":
@@ -60,7 +60,7 @@ def waits(plan: Plan) -> None:
         plan.events.update(dict.fromkeys(one.event for one in plan.awaited[name]))
 
 
-def _awaits(plan: Plan, state: Fields) -> list[Await]:
+def _awaits(plan: MachinePlan, state: Fields) -> list[Await]:
     if "for" not in state:
         return []
     value, path = state["for"], state.at("for")
@@ -75,7 +75,7 @@ def _awaits(plan: Plan, state: Fields) -> list[Await]:
     return found
 
 
-def work(plan: Plan) -> None:
+def work(plan: MachinePlan) -> None:
     """Compile what is done in every state."""
     has_way = {row.source for row in plan.rows}
     for name, state in plan.states.items():
@@ -101,7 +101,7 @@ def work(plan: Plan) -> None:
             plan.work[name] = done
 
 
-def _wait(plan: Plan, name: str, state: Fields) -> tuple[Action, ...]:
+def _wait(plan: MachinePlan, name: str, state: Fields) -> tuple[Action, ...]:
     """The wait itself: an action called like its state, so that what came is `result.STATE`."""
     events = tuple(plan.awaited.get(name, ()))
     has_exit = bool(plan.left_on & {name, "*"})

@@ -5,11 +5,11 @@ from typing import Any
 from detent.core.machine import Action
 from detent.define.document import Route
 from detent.define.page import items
-from detent.define.plan import Plan
+from detent.define.plan import MachinePlan
 from detent.define.shape import Fields, fields
 
 
-def assignment(plan: Plan, id: str, name: str, value: Any, when: str = "") -> Action:
+def assignment(plan: MachinePlan, id: str, name: str, value: Any, when: str = "") -> Action:
     """Set a variable; a bare name is the context's."""
     plan.writes(name)
     return Action(id=id, effect="set", input={"name": name, "value": value}, when=when)
@@ -21,7 +21,7 @@ def line(id: str, message: Any, level: str = "info", when: str = "") -> Action:
     return Action(id=id, effect="log", input=given, when=when)
 
 
-def steps(plan: Plan, path: Route, value: Any) -> tuple[Action, ...]:
+def steps(plan: MachinePlan, path: Route, value: Any) -> tuple[Action, ...]:
     """What `on_transition` does, in order."""
     found = []
     for number, (place, inner) in enumerate(items(plan.page, path, value, "`on_transition`"), 1):
@@ -32,7 +32,7 @@ def steps(plan: Plan, path: Route, value: Any) -> tuple[Action, ...]:
     return tuple(found)
 
 
-def _step(plan: Plan, step: Fields, id: str) -> Action | None:
+def _step(plan: MachinePlan, step: Fields, id: str) -> Action | None:
     if step.type == "log":
         if "message" not in step:
             plan.page.say(step.path, "a `log` needs `message`")
@@ -43,10 +43,10 @@ def _step(plan: Plan, step: Fields, id: str) -> Action | None:
         return None
     if step.type == "set_variable":
         return assignment(plan, id, name, step.get("value"))
-    return assignment(plan, id, name, _increased(plan, step, name))
+    return assignment(plan, id, name, _increase(plan, step, name))
 
 
-def variable_of(plan: Plan, given: Fields) -> str:
+def variable_of(plan: MachinePlan, given: Fields) -> str:
     """The name behind `name` or `variable`."""
     name = given.get("variable") or given.get("name")
     if not name:
@@ -56,7 +56,7 @@ def variable_of(plan: Plan, given: Fields) -> str:
     return str(name)
 
 
-def _increased(plan: Plan, step: Fields, name: str) -> str:
+def _increase(plan: MachinePlan, step: Fields, name: str) -> str:
     """An expression for one more; what is not there yet counts as 0."""
     first, dot, _ = name.partition(".")
     path = name if dot and first in ("context", "variables", "state") else f"context.{name}"

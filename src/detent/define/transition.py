@@ -6,12 +6,12 @@ from detent.core.machine import Await, Transition
 from detent.define.document import Route
 from detent.define.grammar import ERROR, RETRY
 from detent.define.page import items
-from detent.define.plan import Plan
+from detent.define.plan import MachinePlan
 from detent.define.shape import Fields, fields
 from detent.define.step import steps
 
 
-def transitions(plan: Plan, path: Route, value: Any) -> None:
+def transitions(plan: MachinePlan, path: Route, value: Any) -> None:
     """Add a row for every transition, in the order of the file."""
     for number, (place, inner) in enumerate(items(plan.page, path, value, "`transitions`"), 1):
         given = fields(plan.page, place, inner, "transition", f"transition {number}")
@@ -19,7 +19,7 @@ def transitions(plan: Plan, path: Route, value: Any) -> None:
             _transition(plan, given)
 
 
-def _transition(plan: Plan, given: Fields) -> None:
+def _transition(plan: MachinePlan, given: Fields) -> None:
     source = plan.source(given.at("from"), given["from"]) if "from" in given else ""
     target = plan.target(given.at("to"), given["to"], may_retry=True) if "to" in given else ""
     then = steps(plan, given.at("on_transition"), given["on_transition"]) if "on_transition" in given else ()
@@ -38,7 +38,7 @@ def _transition(plan: Plan, given: Fields) -> None:
         given.say("to", "`retry` enters the source again, and `*` is no state", "name the state")
         return
     if event and plan.types.get(source) == "wait" and "duration" not in plan.states[source].said:
-        when = _awaited(plan, source, event, when)
+        when = _await_event(plan, source, event, when)
         event = ""
         is_open = False
     else:
@@ -57,14 +57,14 @@ def _transition(plan: Plan, given: Fields) -> None:
     plan.add(row, given.path)
 
 
-def _check_error(plan: Plan, given: Fields, source: str) -> None:
+def _check_error(plan: MachinePlan, given: Fields, source: str) -> None:
     """`on: error` takes failures; an event that is called `error` as well is asked for by its name."""
     if ERROR in plan.named_events.get(source, ()):
         hint = f"for the event write `condition: \"{{{{ result.{source}.event == 'error' }}}}\"`"
         plan.page.warn(given.at("on"), "`on: error` takes failures, not the event `error`", hint)
 
 
-def _awaited(plan: Plan, state: str, event: str, when: str) -> str:
+def _await_event(plan: MachinePlan, state: str, event: str, when: str) -> str:
     """A wait state takes the event itself, so that it is kept as the state's result; the row asks which one it was."""
     if event not in plan.named_events.get(state, ()):  # what `for` says of an event stands
         plan.awaited.setdefault(state, []).append(Await(event, when))

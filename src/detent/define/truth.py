@@ -27,9 +27,9 @@ def _value(node: Any, known: Mapping[str, Any]) -> Any:
             value = _value(node.node, known)
             return UNKNOWN if value is UNKNOWN else not value
         case "And" | "Or":
-            return _joined(node, known, name == "Or")
+            return _join(node, known, name == "Or")
         case "Compare" if len(node.ops) == 1:
-            return _compared(node.ops[0].op, _value(node.expr, known), _value(node.ops[0].expr, known))
+            return _compare(node.ops[0].op, _value(node.expr, known), _value(node.ops[0].expr, known))
         case "Test" if node.name in ("none", "defined"):
             value = _value(node.node, known)
             return UNKNOWN if value is UNKNOWN else (value is None) == (node.name == "none")
@@ -43,7 +43,7 @@ def _path(node: Any, known: Mapping[str, Any]) -> Any:
     return known.get(".".join((base.name, *keys)), UNKNOWN)
 
 
-def _joined(node: Any, known: Mapping[str, Any], decides: bool) -> Any:
+def _join(node: Any, known: Mapping[str, Any], decides: bool) -> Any:
     """`a or b` is true if one of them surely is, `a and b` false if one surely is not."""
     sides = [_value(node.left, known), _value(node.right, known)]
     if any(side is not UNKNOWN and bool(side) is decides for side in sides):
@@ -51,7 +51,7 @@ def _joined(node: Any, known: Mapping[str, Any], decides: bool) -> Any:
     return UNKNOWN if any(side is UNKNOWN for side in sides) else not decides
 
 
-def _compared(sign: str, left: Any, right: Any) -> Any:
+def _compare(sign: str, left: Any, right: Any) -> Any:
     if left is UNKNOWN or right is UNKNOWN or sign not in ("eq", "ne"):
         return UNKNOWN
     is_same = isinstance(left, bool) is isinstance(right, bool) and left == right  # as expressions compare

@@ -46,7 +46,7 @@ class Spot(NamedTuple):
         self.page.say(self.path, message, hint)
         return MISSING
 
-    def mistyped(self, wanted: str, value: Any, hint: str = "") -> Any:
+    def note_mistyped(self, wanted: str, value: Any, hint: str = "") -> Any:
         """Note a value of the wrong kind."""
         return self.say(f"`{self.name}` must be {wanted}, not {kind_of(value)}", hint)
 
@@ -64,7 +64,7 @@ def _text(spot: Spot, value: Any) -> Any:
     if isinstance(value, str) and value:
         return value
     hint = "write it in quotes" if isinstance(value, (int, float)) else ""
-    return spot.mistyped("a text", value, hint)
+    return spot.note_mistyped("a text", value, hint)
 
 
 def _label(spot: Spot, value: Any) -> Any:
@@ -72,7 +72,7 @@ def _label(spot: Spot, value: Any) -> Any:
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return spot.page.as_written(spot.path)
-    return spot.mistyped("a text", value)
+    return spot.note_mistyped("a text", value)
 
 
 def is_name(value: Any) -> bool:
@@ -80,7 +80,7 @@ def is_name(value: Any) -> bool:
     return isinstance(value, str) and value.isidentifier() and len(value) <= NAME_MAX
 
 
-def mended(value: str) -> str:
+def mend_name(value: str) -> str:
     """The nearest thing to a text that is a name."""
     name = re.sub(r"\W+", "_", value).strip("_")[:NAME_MAX]
     return name if name.isidentifier() else f"n{name}"[:NAME_MAX]
@@ -92,7 +92,7 @@ def check_name(page: Page, path: Route, value: Any, what: str, *, at_key: bool =
         return True
     hint = "a name is made of letters, digits and `_`, and does not begin with a digit"
     if isinstance(value, str) and value and "{{" not in value:
-        hint += f", for example `{mended(value)}`"
+        hint += f", for example `{mend_name(value)}`"
     page.say(path, f"{what} {kind_of(value)} is not a name", hint, at_key=at_key)
     return False
 
@@ -107,24 +107,24 @@ def _variable(spot: Spot, value: Any) -> Any:
         if dot and first in ROOTS[3:]:
             return spot.say(f"`{first}` can be read and not set", "set a name of your own, `variables.…` or `state.…`")
         return value
-    return spot.mistyped("names joined by dots, as in `state.count`", value)
+    return spot.note_mistyped("names joined by dots, as in `state.count`", value)
 
 
 def _state(spot: Spot, value: Any) -> Any:
     if isinstance(value, str) and (is_name(value) or (value == "*" and spot.key.kind == "states")):
         return value
-    return spot.mistyped("the name of a state", value)
+    return spot.note_mistyped("the name of a state", value)
 
 
 def _effect(spot: Spot, value: Any) -> Any:
     if not isinstance(value, str):
-        return spot.mistyped("the name of a tool", value)
+        return spot.note_mistyped("the name of a tool", value)
     if "{{" in value:
         return value if spot.page.template(spot.path, value) else MISSING
     if value in INSTEAD:
         return spot.say(f"`{value}` is not a tool", f"use `{INSTEAD[value]}`")
     if value != "ask" and not is_effect_name(value):
-        return spot.mistyped("the name of a tool (letters, digits and `._:/@+-`)", value)
+        return spot.note_mistyped("the name of a tool (letters, digits and `._:/@+-`)", value)
     if spot.page.known_effects and value not in spot.page.known_effects and value != "ask":
         return spot.say(*spot.page.unknown("tool", value, sorted(spot.page.known_effects)))
     return value
@@ -136,12 +136,12 @@ def _choice(spot: Spot, value: Any) -> Any:
     if isinstance(value, str) and value:
         spot.say(*spot.page.unknown(f"`{spot.name}`:", value, spot.key.choices))
         return MISSING
-    return spot.mistyped(f"one of {', '.join(spot.key.choices)}", value)
+    return spot.note_mistyped(f"one of {', '.join(spot.key.choices)}", value)
 
 
 def _error_type(spot: Spot, value: Any) -> Any:
     if not isinstance(value, str) or not value:
-        return spot.mistyped("an error type", value)
+        return spot.note_mistyped("an error type", value)
     if value in ERROR_TYPES or value == "*":
         return value
     root, dot, child = value.partition(".")
@@ -158,7 +158,7 @@ def _flag(spot: Spot, value: Any) -> Any:
     if isinstance(value, bool):
         return value
     hint = "in YAML 1.2, `yes`, `no`, `on` and `off` are texts" if value in ("yes", "no", "on", "off") else ""
-    return spot.mistyped("`true` or `false`", value, hint)
+    return spot.note_mistyped("`true` or `false`", value, hint)
 
 
 def _number(spot: Spot, value: Any) -> Any:
@@ -174,7 +174,7 @@ def _number(spot: Spot, value: Any) -> Any:
         return value
     bounds = f" of at least {least}" if least >= 0 else ""
     bounds = f"{bounds} and at most {AMOUNT_MAX:,.0f}" if fits and value > AMOUNT_MAX else bounds
-    return spot.mistyped(f"a {'whole ' if is_whole else ''}number{bounds}", value)
+    return spot.note_mistyped(f"a {'whole ' if is_whole else ''}number{bounds}", value)
 
 
 def _duration(spot: Spot, value: Any) -> Any:
@@ -187,7 +187,7 @@ def _duration(spot: Spot, value: Any) -> Any:
         seconds = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
     if seconds is None or not 0 <= seconds <= AMOUNT_MAX:
         wanted = "a number of seconds or a text such as `90s`, `15m`, `2h`, `7d`"
-        return spot.mistyped(wanted, value)
+        return spot.note_mistyped(wanted, value)
     return seconds
 
 
@@ -206,7 +206,7 @@ def _condition(spot: Spot, value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str) or not value.strip():
-        return spot.mistyped('an expression, as in "{{ result.check.success }}"', value)
+        return spot.note_mistyped('an expression, as in "{{ result.check.success }}"', value)
     return value if spot.page.condition(spot.path, value) else MISSING
 
 
@@ -220,7 +220,7 @@ def _templates(spot: Spot, value: Any) -> Any:
     if isinstance(value, str) and value.strip().startswith("{{"):
         return _template(spot, value)
     if not isinstance(value, dict):
-        return spot.mistyped("a mapping", value)
+        return spot.note_mistyped("a mapping", value)
     return _template(spot, value)
 
 
@@ -231,14 +231,14 @@ def _items(spot: Spot, value: Any) -> Any:
         return value
     if isinstance(value, dict) and spot.name == "for_each":
         return value
-    return spot.mistyped('a list, or an expression that gives one, as in "{{ context.files }}"', value)
+    return spot.note_mistyped('a list, or an expression that gives one, as in "{{ context.files }}"', value)
 
 
 def _plain(spot: Spot, value: Any) -> Any:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        return spot.mistyped("a mapping from names to values", value)
+        return spot.note_mistyped("a mapping from names to values", value)
     good = {}
     for inner, held in value.items():
         if check_name(spot.page, (*spot.path, inner), inner, f"`{spot.name}`:", at_key=True):
@@ -253,10 +253,10 @@ def _plain(spot: Spot, value: Any) -> Any:
 def _names(spot: Spot, value: Any) -> Any:
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, list) or not given:
-        return spot.mistyped("a text or a list of texts", value)
+        return spot.note_mistyped("a text or a list of texts", value)
     for index, inner in enumerate(given):
         if not isinstance(inner, str) or not inner.strip():
-            return spot._replace(path=(*spot.path, index)).mistyped("a list of texts", inner)
+            return spot._replace(path=(*spot.path, index)).note_mistyped("a list of texts", inner)
         if "{{" in inner:
             return spot.say(f"`{cut(inner)}` is not computed here", "write the names themselves")
         if inner in given[:index]:
@@ -269,7 +269,7 @@ def numbers(spot: Spot, value: Any) -> Any:
     """A whole number or a list of them, as a list."""
     given = value if isinstance(value, list) else [value]
     if not given or not all(isinstance(one, int) and not isinstance(one, bool) for one in given):
-        return spot.mistyped("a whole number or a list of them, as in `[0, 1]`", value)
+        return spot.note_mistyped("a whole number or a list of them, as in `[0, 1]`", value)
     return given
 
 
@@ -277,7 +277,7 @@ def _schema(spot: Spot, value: Any) -> Any:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        return spot.mistyped("a mapping from names to types", value)
+        return spot.note_mistyped("a mapping from names to types", value)
     before = len(spot.page.problems)
     is_whole = "properties" in value or value.get("type") == "object"
     found = value if is_whole else _object(value)
@@ -319,7 +319,7 @@ def _join(spot: Spot, value: Any) -> Any:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= AMOUNT_MAX:
         return value
-    return spot.mistyped("`all`, `any`, or how many branches must succeed", value)
+    return spot.note_mistyped("`all`, `any`, or how many branches must succeed", value)
 
 
 CHECKS: dict[str, Check] = {

@@ -19,13 +19,13 @@ from detent.define.hole import tell
 from detent.define.irreversible import is_irreversible
 from detent.define.lint import lint, lint_names
 from detent.define.page import Page
-from detent.define.plan import Plan, lean
+from detent.define.plan import MachinePlan, lean
 from detent.define.problem import BrokenDefinition, Problem, refuse
-from detent.define.proof import Proof, prove, together
+from detent.define.proof import MachineProof, prove, together
 from detent.define.shape import Fields, fields
 from detent.define.state import declare, waits, work
 from detent.define.transition import transitions
-from detent.define.value_check import NAME_MAX, mended, seconds
+from detent.define.value_check import NAME_MAX, mend_name, seconds
 from detent.errors import DefinitionError, Part
 
 MAX_TRANSITIONS = 1000
@@ -38,7 +38,7 @@ class Workflow(NamedTuple):
     warnings: tuple[Problem, ...]
     source: str
     input: dict[str, Any]  # JSON Schema of what a run must be given; empty: anything
-    proof: Proof = Proof()  # what its irreversible actions cannot follow, where it was looked for
+    proof: MachineProof = MachineProof()  # what its irreversible actions cannot follow, where it was looked for
 
 
 def load_workflow(
@@ -73,7 +73,7 @@ def compile_document(
     shelf = _shelf(wanted)
     if folder is not None:
         shelf.enter((folder / "document.yaml").resolve())
-    return _compiled(document, shelf, wanted, fragment)
+    return _compile(document, shelf, wanted, fragment)
 
 
 class Wanted(NamedTuple):
@@ -101,12 +101,12 @@ def _from_file(path: Path, shelf: Shelf, wanted: Wanted, *, is_fragment: bool) -
     document = read_document(read_file(path), str(path))
     shelf.enter(path.resolve())
     try:
-        return _compiled(document, shelf, wanted, is_fragment)
+        return _compile(document, shelf, wanted, is_fragment)
     finally:
         shelf.leave()
 
 
-def _compiled(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> Workflow:
+def _compile(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> Workflow:
     page = Page(document, wanted.known_effects)
     try:
         machine, schema, proof = _workflow(page, shelf, wanted, is_fragment)
@@ -122,14 +122,14 @@ def _compiled(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: boo
 
 def _workflow(
     page: Page, shelf: Shelf, wanted: Wanted, is_fragment: bool
-) -> tuple[Machine | None, dict[str, Any], Proof]:
-    plans: list[Plan] = []
+) -> tuple[Machine | None, dict[str, Any], MachineProof]:
+    plans: list[MachinePlan] = []
 
-    def nest(outer: Plan, path: Route, value: Any, name: str) -> tuple[Machine, Plan] | None:
+    def nest(outer: MachinePlan, path: Route, value: Any, name: str) -> tuple[Machine, MachinePlan] | None:
         given = fields(page, path, value, "nested", f"the branch `{name}`")
         if given is None:
             return None
-        inner = Plan(page, path, is_fragment=False, nest=nest, find_child=shelf.child)
+        inner = MachinePlan(page, path, is_fragment=False, nest=nest, find_child=shelf.child)
         inner.declared = given.get("variables", {})
         inner.variables = {**outer.variables, **inner.declared}
         machine = _machine(inner, given, name, wanted)
@@ -140,10 +140,10 @@ def _workflow(
         page.variables = {name: value for name, value in page.value["variables"].items() if isinstance(name, str)}
     given = fields(page, (), page.value, "workflow", "a workflow")
     if given is None:
-        return None, {}, Proof()
+        return None, {}, MachineProof()
     if given.get("grammar", GRAMMAR_VERSION) != GRAMMAR_VERSION:
         given.say("grammar", f"grammar {given['grammar']} is not known", f"this version reads {GRAMMAR_VERSION}")
-    plan = Plan(page, (), is_fragment=is_fragment, nest=nest, find_child=shelf.child)
+    plan = MachinePlan(page, (), is_fragment=is_fragment, nest=nest, find_child=shelf.child)
     plan.variables = plan.declared = given.get("variables", {})
     machine = _machine(plan, given, given.get("name") or Path(page.file).stem or "workflow", wanted)
     if wanted.warnings:
@@ -151,7 +151,7 @@ def _workflow(
     return machine, given.get("input", {}), together(one.proof for one in (plan, *plans))
 
 
-def _machine(plan: Plan, given: Fields, title: str, wanted: Wanted) -> Machine | None:
+def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Machine | None:
     """The machine of one set of states, or None after a note."""
     declare(plan, given.at("states"), given.get("states"))
     waits(plan)
@@ -164,7 +164,7 @@ def _machine(plan: Plan, given: Fields, title: str, wanted: Wanted) -> Machine |
         return None
     if plan.types[plan.initial] in ("final", "error"):
         plan.work.setdefault(plan.initial, ())
-    name = title if title.isidentifier() and len(title) <= NAME_MAX else mended(title)
+    name = title if title.isidentifier() and len(title) <= NAME_MAX else mend_name(title)
     try:
         machine = Machine(
             name=name,
@@ -192,7 +192,7 @@ def _machine(plan: Plan, given: Fields, title: str, wanted: Wanted) -> Machine |
     return machine
 
 
-def _limits(plan: Plan, given: Fields) -> Limits:
+def _limits(plan: MachinePlan, given: Fields) -> Limits:
     wanted = fields(plan.page, given.at("limits"), given.get("limits"), "limits", "`limits`")
     if wanted is None:
         return Limits(max_transitions=MAX_TRANSITIONS)
@@ -206,7 +206,7 @@ def _limits(plan: Plan, given: Fields) -> Limits:
     )
 
 
-def _place(plan: Plan, part: Part) -> Route:
+def _place(plan: MachinePlan, part: Part) -> Route:
     """Where something stands that only the finished machine could find wrong."""
     if part.target:
         for row, path in zip(plan.rows, plan.row_paths, strict=True):

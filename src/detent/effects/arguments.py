@@ -42,14 +42,14 @@ class Arguments:
         """A text."""
         value = self.any(name, default)
         if not isinstance(value, str):
-            raise self.mistyped(name, value, "text")
+            raise self.refuse_type(name, value, "text")
         return value
 
     def flag(self, name: str) -> bool:
         """True or false; false when left out."""
         value = self.any(name, False)
         if not isinstance(value, bool):
-            raise self.mistyped(name, value, "true or false")
+            raise self.refuse_type(name, value, "true or false")
         return value
 
     def seconds(self, name: str) -> float | None:
@@ -59,7 +59,7 @@ class Arguments:
             return None
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value) or value <= 0:
-            raise self.mistyped(name, value, "a positive number of seconds")
+            raise self.refuse_type(name, value, "a positive number of seconds")
         return float(value)
 
     def numbers(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -69,17 +69,17 @@ class Arguments:
             return default
         found = value if isinstance(value, list) else [value]
         if not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
-            raise self.mistyped(name, value, "a list of whole numbers")
+            raise self.refuse_type(name, value, "a list of whole numbers")
         return tuple(found)
 
     def texts(self, name: str) -> dict[str, str]:
         """A mapping of text to text; empty when left out."""
         value = self.any(name, {})
         if not isinstance(value, dict):
-            raise self.mistyped(name, value, "a mapping of text to text")
+            raise self.refuse_type(name, value, "a mapping of text to text")
         for key, item in value.items():
             if not isinstance(item, str):
-                raise self.mistyped(f"{name}.{key}", item, "text; write it in quotes")
+                raise self.refuse_type(f"{name}.{key}", item, "text; write it in quotes")
         return value
 
     def choice(self, name: str, options: tuple[str, ...], default: Any = MISSING) -> str:
@@ -89,7 +89,7 @@ class Arguments:
             raise invalid(f"`{name}` of `{self.effect}` must be one of {', '.join(options)}; this is {value!r:.60}")
         return str(value)
 
-    def mistyped(self, name: str, value: Any, wanted: str) -> EffectFailed:
+    def refuse_type(self, name: str, value: Any, wanted: str) -> EffectFailed:
         """The refusal of a value of the wrong kind; it does not repeat a text, which may be secret."""
         kinds = {"str": "text", "bool": "true or false", "list": "a list", "dict": "a mapping"}
         found = kinds.get(type(value).__name__, f"the number {value}")

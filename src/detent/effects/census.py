@@ -19,7 +19,7 @@ GONE = "gone"
 class Proc:
     """Processes as Linux shows them."""
 
-    def started(self, pid: int) -> str:
+    def read_start(self, pid: int) -> str:
         """The tick a process was started at."""
         try:
             stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
@@ -41,7 +41,7 @@ class Portable:
     def __init__(self, psutil: ModuleType) -> None:
         self._psutil = psutil
 
-    def started(self, pid: int) -> str:
+    def read_start(self, pid: int) -> str:
         """The second a process was started at, with a few digits."""
         try:
             process = self._psutil.Process(pid)
@@ -66,7 +66,7 @@ def _source() -> Proc | Portable:
 
 def identity(pid: int, source: Proc | Portable | None = None) -> str:
     """A process's number and when it was started: two processes may share the first, never both."""
-    return f"{pid}-{(source or _source()).started(pid)}"
+    return f"{pid}-{(source or _source()).read_start(pid)}"
 
 
 def lives(named: str, source: Proc | Portable | None = None) -> bool:

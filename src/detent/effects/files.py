@@ -70,19 +70,19 @@ async def look(contract: Contract) -> Outcome | None:
 @effect("files.write", kind="idempotent", settle_s=1.0, reconcile=look)
 async def write(contract: Contract) -> Outcome:
     """Replace a file's content, all of it or nothing."""
-    return await _done(_write, Arguments("files.write", contract.input, WHAT))
+    return await _perform(_write, Arguments("files.write", contract.input, WHAT))
 
 
 @effect("files.read", kind="pure", settle_s=0.0)
 async def read(contract: Contract) -> Outcome:
     """Read a file."""
-    return await _done(_read, Arguments("files.read", contract.input, f"{WHERE} encoding as"))
+    return await _perform(_read, Arguments("files.read", contract.input, f"{WHERE} encoding as"))
 
 
 @effect("files.append", kind="irreversible", settle_s=1.0, reconcile=look)
 async def append(contract: Contract) -> Outcome:
     """Add to the end of a file."""
-    return await _done(_append, Arguments("files.append", contract.input, WHAT))
+    return await _perform(_append, Arguments("files.append", contract.input, WHAT))
 
 
 async def _files(contract: Contract) -> Outcome:
@@ -90,7 +90,7 @@ async def _files(contract: Contract) -> Outcome:
     op = Arguments("files", contract.input, f"op {WHAT} as").choice("op", ("write", "read", "append"))
     known = f"op {WHERE} encoding as" if op == "read" else f"op {WHAT}"
     work = {"write": _write, "read": _read, "append": _append}[op]
-    return await _done(work, Arguments(f"files {op}", contract.input, known))
+    return await _perform(work, Arguments(f"files {op}", contract.input, known))
 
 
 files = Effect(
@@ -102,11 +102,11 @@ files = Effect(
 )
 
 
-async def _done(work: Callable[[Arguments], dict[str, Any]], given: Arguments) -> Outcome:
-    return Outcome(await perform_in_thread(given.effect, functools.partial(_told, work, given), Outcome))
+async def _perform(work: Callable[[Arguments], dict[str, Any]], given: Arguments) -> Outcome:
+    return Outcome(await perform_in_thread(given.effect, functools.partial(_do, work, given), Outcome))
 
 
-def _told(work: Callable[[Arguments], dict[str, Any]], given: Arguments) -> dict[str, Any]:
+def _do(work: Callable[[Arguments], dict[str, Any]], given: Arguments) -> dict[str, Any]:
     """Do it; a refusal of the system is a failure, and each that comes this far means that the file is as it was."""
     try:
         return work(given)
@@ -196,7 +196,7 @@ def _write(given: Arguments) -> dict[str, Any]:
 def _append(given: Arguments) -> dict[str, Any]:
     path, data = _path(given), _data(given, is_line=True)
     _prepare_folder(given, path.parent)
-    with _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
+    with _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
         before = os.fstat(fd).st_size
         try:
             written = os.write(fd, data)  # in one piece, so that lines of several writers do not mix
@@ -231,7 +231,7 @@ def _after_the_deed(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
+def _open(path: Path, flags: int) -> Iterator[int]:
     """An ordinary file; a named pipe or a device, on which one could wait for ever, is refused."""
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     try:
@@ -245,7 +245,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 
 def _read(given: Arguments) -> dict[str, Any]:
     form = given.choice("as", ("text", "json", "base64"), "text")
-    with _opened(_path(given), os.O_RDONLY) as fd:
+    with _open(_path(given), os.O_RDONLY) as fd:
         size = os.fstat(fd).st_size
         with open(fd, "rb", closefd=False) as file:
             data = file.read(READ_BYTES_MAX + 1)
@@ -278,7 +278,7 @@ def _value(given: Arguments, form: str, data: bytes, is_cut: bool) -> Any:
 def _judge(given: Arguments, is_append: bool, since: float) -> Outcome | None:
     path, data = _path(given), _data(given, is_line=is_append)
     done = Outcome({"path": given.text("path"), "bytes": len(data), "success": True})
-    with _opened(path, os.O_RDONLY) as fd:
+    with _open(path, os.O_RDONLY) as fd:
         now = os.fstat(fd)
         is_untouched = now.st_mtime < since - CLOCK_SLACK_S
         end = os.pread(fd, len(data), max(0, now.st_size - len(data)))

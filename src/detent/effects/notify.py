@@ -30,13 +30,13 @@ async def notify(contract: Contract) -> Outcome:
     if len(line) > LINE_BYTES_MAX:
         raise invalid(f"a message has at most {LINE_BYTES_MAX:,} bytes")
     try:
-        is_new = await asyncio.to_thread(_appended, path, contract.key, line)
+        is_new = await asyncio.to_thread(_append, path, contract.key, line)
     except OSError as error:
         raise EffectFailed(f"{path}: {error.strerror}") from None
     return Outcome({"success": True, "new": is_new})
 
 
-def _appended(path: Path, key: str, line: bytes) -> bool:
+def _append(path: Path, key: str, line: bytes) -> bool:
     """Write the line, on disk when this returns; False if its key was there."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
     with _lock, open(os.open(path, flags, 0o600), "r+b", buffering=0) as file:

@@ -78,9 +78,9 @@ async def run(
         try:
             if ears.born is not None:
                 ears.born(child.pid)
-            await _exited(child)
+            await _wait_exit(child)
             child.wait()
-            await _ended(stdout, stderr)
+            await _wait_pipes(stdout, stderr)
         except BaseException:
             await _kill(child, patience_s)
             raise
@@ -143,7 +143,7 @@ def _marks(key: str, call: str) -> dict[str, str]:
     return {"DETENT_CONTRACT": key, "DETENT_KEY": key, "DETENT_CALL": call} if key else {"DETENT_CALL": call}
 
 
-async def _exited(child: subprocess.Popen[bytes]) -> None:
+async def _wait_exit(child: subprocess.Popen[bytes]) -> None:
     """Return when the process has ended."""
     if child.returncode is not None:
         return
@@ -164,7 +164,7 @@ async def _exited(child: subprocess.Popen[bytes]) -> None:
         os.close(fd)
 
 
-async def _ended(*pipes: Pipe) -> None:
+async def _wait_pipes(*pipes: Pipe) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LINGER_S):
             for pipe in pipes:
@@ -178,7 +178,7 @@ async def _kill(child: subprocess.Popen[bytes], patience_s: float) -> None:
     try:
         _signal_group(child.pid, signal.SIGTERM)
         async with asyncio.timeout(patience_s):
-            await _exited(child)
+            await _wait_exit(child)
             while child.poll() is None or _signal_group(child.pid, 0):  # noqa: ASYNC110  # nobody tells us
                 await asyncio.sleep(POLL_S)
     except TimeoutError:

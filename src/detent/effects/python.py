@@ -35,7 +35,7 @@ KNOWN = "function args"
 @effect("python", kind="irreversible", timeout_s=TIMEOUT_S, is_lenient=True)
 async def python(contract: Contract) -> Outcome:
     """Call a Python function."""
-    name, positional, named = _given(contract.input)
+    name, positional, named = _parse_call(contract.input)
     is_loaded = name.partition(":")[0] in sys.modules  # importing may take its time, looking up does not
     function = _find(name) if is_loaded else await in_thread(_find, name)
     shape = _shape_of(function)
@@ -62,7 +62,7 @@ def _late(contract: Contract, name: str, result: Any) -> Outcome:
     return _outcome(contract, name, result)
 
 
-def _given(input: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
+def _parse_call(input: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
     """The function's name, and its arguments by place or by name."""
     name, args = input.get("function"), input.get("args")
     if type(name) is str and type(args) is dict and len(input) == 2:
@@ -73,7 +73,7 @@ def _given(input: Mapping[str, Any]) -> tuple[str, list[Any], dict[str, Any]]:
         return name, [], args
     if isinstance(args, list):
         return name, args, {}
-    raise given.mistyped("args", args, "a mapping of keyword arguments or a list of positional ones")
+    raise given.refuse_type("args", args, "a mapping of keyword arguments or a list of positional ones")
 
 
 def _find(name: str) -> Callable[..., Any]:

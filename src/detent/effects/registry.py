@@ -31,10 +31,10 @@ TAKEN = {*BUILTIN, "child"}  # a child run is started by the host, which brings 
 
 def builtin() -> dict[str, Effect]:
     """The effects that come with detent, by name."""
-    return {name: _named(place) for name, place in BUILTIN.items()}
+    return {name: _load_effect(place) for name, place in BUILTIN.items()}
 
 
-def _named(place: str) -> Effect:
+def _load_effect(place: str) -> Effect:
     module, _, name = place.partition(":")
     found: Effect = getattr(importlib.import_module(module), name)
     return found
@@ -63,7 +63,7 @@ class Known(Mapping[str, Effect]):
         found = self._loaded.get(name)
         if found is None:
             place = BUILTIN.get(name)
-            found = _named(place) if place else self._installed.get(name) or self._more[name]
+            found = _load_effect(place) if place else self._installed.get(name) or self._more[name]
             self._loaded[name] = found
         return found
 
@@ -123,7 +123,7 @@ def plugins() -> list[Plugin]:
 def _fitting(point: "EntryPoint", owner: Mapping[str, str]) -> list[Effect]:
     """What a plugin offers, if all of it has names that nobody else has."""
     plugin = _title(point)
-    offered = _offered(point, plugin)
+    offered = _list_offered(point, plugin)
     for at, found in enumerate(offered):
         if found.name in TAKEN:
             raise DefinitionError(f"it offers the effect `{found.name}`, but detent has its own", plugin)
@@ -139,7 +139,7 @@ def _title(point: "EntryPoint") -> str:
     return f"plugin `{point.name}`{package} ({point.value})"
 
 
-def _offered(point: "EntryPoint", plugin: str) -> list[Effect]:
+def _list_offered(point: "EntryPoint", plugin: str) -> list[Effect]:
     try:
         offer: Any = point.load()
         if not isinstance(offer, Effect) and callable(offer):

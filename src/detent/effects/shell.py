@@ -84,7 +84,7 @@ def _argv(given: Arguments) -> list[str]:
         raise invalid('`argv` of `shell` must be a list that begins with a program, for example ["ls", "-l"]')
     for position, argument in enumerate(argv):
         if not isinstance(argument, str):
-            raise given.mistyped(f"argv[{position}]", argument, "text; write it in quotes")
+            raise given.refuse_type(f"argv[{position}]", argument, "text; write it in quotes")
     return argv
 
 

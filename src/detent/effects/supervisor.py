@@ -58,7 +58,7 @@ def _signal(pids: set[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def _written() -> int:
+def _count_written() -> int:
     """What our descendants have written so far, also those that have ended; without such an account, anything."""
     found = 0
     for pid in (*_descendants(), os.getpid()):  # we have inherited what our dead have written
@@ -102,7 +102,7 @@ class Disk:
         for fd, (before, keep, files) in self._watched.items():
             found = os.fstatvfs(fd)
             free = found.f_bavail * found.f_frsize
-            if self._growth and before - free > self._growth and _written() > self._growth:
+            if self._growth and before - free > self._growth and _count_written() > self._growth:
                 return f"grown {before - free}"
             if free < keep:
                 return f"scarce {free}"
@@ -129,12 +129,12 @@ class Keeper:
             os.set_blocking(fd, False)
         signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._noted)
+            signal.signal(number, self._note_signal)
         self._is_stopped = False
         self._program = 0
         self.code: int | None = None
 
-    def _noted(self, number: int, _frame: object) -> None:
+    def _note_signal(self, number: int, _frame: object) -> None:
         self._is_stopped |= number != signal.SIGCHLD
 
     def start(self, argv: list[str]) -> None:

@@ -52,12 +52,12 @@ def origin_of(pid: int) -> Origin:
     """Whether a step has started this process; `unknown` where the system does not show it."""
     if not can_know():
         return "unknown"
-    if pid > 0 and started_by_effect(pid):
+    if pid > 0 and is_started_by_effect(pid):
         return "step"
     return "person" if pid > 0 and _is_of_our_world(pid) else "unknown"
 
 
-def started_by_effect(pid: int) -> bool:
+def is_started_by_effect(pid: int) -> bool:
     """Whether an effect of some detent has started this process, or one that it comes from."""
     own = _stat(pid)
     if own is None:

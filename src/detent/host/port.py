@@ -24,12 +24,12 @@ from detent.host.reading import (
     Member,
     Note,
     OpenQuestion,
-    Page,
     Proof,
     Query,
     Step,
     StoreCheck,
     Summary,
+    SummaryPage,
 )
 from detent.host.standing import Standing
 
@@ -237,7 +237,7 @@ class Reader(Protocol):
     def transcript(self, run_ids: Iterable[str]) -> Generator[str, None, None]:
         """Runs as lines of JSON that anybody can verify without detent."""
 
-    def list(self, query: Query = ...) -> Page:
+    def list(self, query: Query = ...) -> SummaryPage:
         """One page of runs, newest first."""
 
     def waiting(self, limit: int = ...) -> Sequence[Summary]:

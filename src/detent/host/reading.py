@@ -75,7 +75,7 @@ class Query(NamedTuple):
     limit: int = 50
 
 
-class Page(NamedTuple):
+class SummaryPage(NamedTuple):
     """What a query found, newest first, and where the next one goes on; 0: there is no more."""
 
     runs: list[Summary]

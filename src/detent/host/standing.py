@@ -75,7 +75,7 @@ def children_of(run: Run) -> list[str]:
     return [str(asked.data.get("run_id", "")) for asked in waiting if asked.reason == "callback"]
 
 
-def settled_at(contract: Contract, now: float) -> float:
+def settle_time(contract: Contract, now: float) -> float:
     """When nothing of a call can be in flight any more.
 
     Its caller gave up now at the latest; if it died long ago, then when the call's own time was over.

@@ -86,7 +86,7 @@ def find_agent(name: str) -> Agent:
     """The agent of that name."""
     if name in BUILT_IN:
         return _manifest(f"detent.agents.manifests:{name.upper()}")
-    found = _installed().get(name)
+    found = _list_installed().get(name)
     if found is None:
         raise Refused(f"agent `{name}` is not installed here; its runs are kept as they are until it is")
     return _manifest(found)
@@ -127,7 +127,7 @@ def load_all(part: str) -> Iterator[Any]:
 
 def installed_agents() -> Iterator[Agent]:
     """Those of other packages; one that is broken is left out, and `detent doctor` says why."""
-    for name in _installed():
+    for name in _list_installed():
         if name not in BUILT_IN:
             try:
                 yield find_agent(name)
@@ -138,7 +138,7 @@ def installed_agents() -> Iterator[Agent]:
 def broken_agents() -> Mapping[str, str]:
     """The agents of other packages of which some part cannot be used, each with the reason."""
     found = {}
-    for name in sorted({*_installed()} - {*BUILT_IN}):
+    for name in sorted({*_list_installed()} - {*BUILT_IN}):
         try:
             agent = find_agent(name)
             for part in PARTS:
@@ -149,7 +149,7 @@ def broken_agents() -> Mapping[str, str]:
 
 
 @functools.cache
-def _installed() -> Mapping[str, str]:
+def _list_installed() -> Mapping[str, str]:
     from importlib.metadata import entry_points  # reads the metadata of every package
 
     return {point.name: point.value for point in entry_points(group=GROUP)}

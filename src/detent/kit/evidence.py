@@ -15,14 +15,14 @@ LINES_MAX = 20  # of a result
 Rows = Iterator[tuple[str, str]]  # a label and its value; a value that goes on has no label of its own
 
 
-def known(question: Mapping[str, Any], command: Callable[..., str]) -> Rows:
+def explain_doubt(question: Mapping[str, Any], command: Callable[..., str]) -> Rows:
     """What is known of a call that is in doubt, or of the same call made before; `command` writes one to paste."""
     if question["reason"] == "outcome_unknown":
         yield from _doubt(question.get("data", {}))
-        yield from _left_out(question.get("data", {}), command, str(question.get("run_id", "")))
+        yield from _tell_left_out(question.get("data", {}), command, str(question.get("run_id", "")))
     if question.get("earlier"):
         yield from _earlier(question["earlier"])
-        yield from _left_out(question["earlier"], command, str(question["earlier"].get("run_id", "")))
+        yield from _tell_left_out(question["earlier"], command, str(question["earlier"].get("run_id", "")))
 
 
 def lines_of(label: str, lines: list[str]) -> Rows:
@@ -79,7 +79,7 @@ def _earlier(earlier: dict[str, Any]) -> Rows:
         yield from _result(_("result"), earlier["result"])
 
 
-def _left_out(data: dict[str, Any], command: Callable[..., str], run_id: str) -> Rows:
+def _tell_left_out(data: dict[str, Any], command: Callable[..., str], run_id: str) -> Rows:
     """Where a result is that is too long to be shown with a question."""
     if data.get("is_shortened"):
         yield _("result"), _("too long to show here: {command}", command=command("log", run_id or "RUN", "--json"))

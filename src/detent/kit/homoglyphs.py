@@ -74,7 +74,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 def _disguises(text: str) -> Iterator[str]:
     for match in _FALSE_SIGN.finditer(text):
-        yield _named(match[0], match[1])
+        yield _describe_letter(match[0], match[1])
     words, homes = list[Word](), list[set[str]]()  # and, for each word, the scripts of its token
     for token in _TOKEN.findall(text):
         parts = [_word(letters, token) for letters in _LETTERS.findall(token)]
@@ -83,9 +83,9 @@ def _disguises(text: str) -> Iterator[str]:
     sides = zip(_nearest(words), reversed(_nearest(words[::-1])), strict=True)
     for word, inside, around in zip(words, homes, sides, strict=True):
         if word.mask and not _is_at_home(word, inside if _is_address(word.token) else set(around)):
-            yield _masked(word)
+            yield _describe_mask(word)
         elif not word.mask and not word.text.isascii():
-            yield from (_named(word.token, ch) for ch in dict.fromkeys(word.text) if _is_strange(ch, word))
+            yield from (_describe_letter(word.token, ch) for ch in dict.fromkeys(word.text) if _is_strange(ch, word))
 
 
 def _nearest(words: list[Word]) -> list[str]:
@@ -106,7 +106,7 @@ def _is_address(token: str) -> bool:
     return _ADDRESS.search(token) is not None
 
 
-def _masked(word: Word) -> str:
+def _describe_mask(word: Word) -> str:
     is_all = word.token.strip(".-") == word.text
     told = word.text if is_all else _("{word} in {token}", word=word.text, token=visible(word.token))
     script = word.mask.capitalize()
@@ -121,7 +121,7 @@ def _is_strange(ch: str, word: Word) -> bool:
     return is_mixed or (is_trap and "LATIN" in word.scripts) or is_wide
 
 
-def _named(token: str, ch: str) -> str:
+def _describe_letter(token: str, ch: str) -> str:
     return f"{visible(token)}: {ch} = U+{ord(ch):04X} {unicodedata.name(ch, '?')}"
 
 

@@ -65,7 +65,7 @@ VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "wbr"}
 _PLAIN = re.compile(r'<(/?)([a-zA-Z][a-zA-Z0-9]*)(?:\s+[a-zA-Z][\w:.-]*(?:="[^"<>]*")?)*\s*/?>')
 
 
-def cleaned(html: str) -> str:
+def clean_html(html: str) -> str:
     """Harmless HTML, with every element that it opens closed; nothing where it would take too long to read."""
     if len(html) > SIZE_MAX or not (_is_small(html) or _is_plain(html)):
         return ""
@@ -93,7 +93,7 @@ def harmless(value: Any) -> Any:
 def _clean_bundle(bundle: dict[str, Any]) -> None:
     part = bundle.pop(HTML)
     html = "".join(map(str, part)) if isinstance(part, list) else str(part)
-    clean = cleaned(html)
+    clean = clean_html(html)
     if clean:
         bundle[HTML] = clean
     else:

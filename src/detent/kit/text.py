@@ -34,10 +34,10 @@ def visible(text: str, *, keep: str = "") -> str:
             return text
     elif text.isprintable() and UNSEEN.isdisjoint(text) and not _MARK.search(text):
         return text
-    return "".join(ch if ch in keep else _shown(ch) for ch in _unpiled(text, _written))
+    return "".join(ch if ch in keep else _show(ch) for ch in _unpile(text, _write_escape))
 
 
-def _shown(ch: str) -> str:
+def _show(ch: str) -> str:
     if " " <= ch < "\x7f":
         return ch
     code = ord(ch)
@@ -48,16 +48,16 @@ def _shown(ch: str) -> str:
     category = unicodedata.category(ch)
     is_blank = category == "Zs" and ch != "\u3000"  # the ideographic space is as wide as it looks
     if category in HIDING or is_blank or ch in UNSEEN or ch in STRIKING:
-        return _written(ch)
+        return _write_escape(ch)
     return ch
 
 
-def _written(ch: str) -> str:
+def _write_escape(ch: str) -> str:
     code = ord(ch)
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-def _unpiled(text: str, written: Callable[[str], str]) -> str:
+def _unpile(text: str, written: Callable[[str], str]) -> str:
     """The text with marks that are piled upon one letter written as escapes."""
     return _PILED.sub(lambda found: found[0][:MARKS_MAX] + "".join(map(written, found[0][MARKS_MAX:])), text)
 
@@ -73,12 +73,12 @@ def near(text: str) -> str:
 def as_json(value: Any, indent: int | None = None) -> str:
     """A value as JSON text in which nothing is hidden; still JSON, and the same value."""
     text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
-    return "".join(ch if ch == "\n" else _escaped(ch) for ch in _unpiled(text, lambda ch: json.dumps(ch)[1:-1]))
+    return "".join(ch if ch == "\n" else _escape(ch) for ch in _unpile(text, lambda ch: json.dumps(ch)[1:-1]))
 
 
-def _escaped(ch: str) -> str:
+def _escape(ch: str) -> str:
     """One character of a JSON text, where control characters below space are escaped already."""
-    if " " <= ch < "\x7f" or (ch > "\x9f" and _shown(ch) == ch):
+    if " " <= ch < "\x7f" or (ch > "\x9f" and _show(ch) == ch):
         return ch
     return json.dumps(ch)[1:-1]
 
@@ -101,10 +101,10 @@ def brief(value: Any, width: int = 100) -> str:
 def columns(rows: list[list[str]]) -> list[str]:
     """Rows as aligned lines; wide letters count twice."""
     widths = [max(map(wide, column)) for column in zip(*rows, strict=True)] if rows else []
-    return ["  ".join(padded(c, w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return ["  ".join(pad(c, w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def padded(text: str, width: int) -> str:
+def pad(text: str, width: int) -> str:
     """The text with blanks up to a width."""
     return text + " " * (width - wide(text))
 

@@ -31,10 +31,10 @@ def read_servers(path: Path) -> "dict[str, ServerConfig]":
     """The servers of a file; everything that is wrong with it is told at once, each with its place."""
     from detent.define.document import read_document, read_file
     from detent.define.problem import Problem, refuse
-    from detent.effects.mcp import configured
+    from detent.effects.mcp import parse_config
 
     document = read_document(read_file(path), str(path))
-    servers, troubles = configured(document.value)
+    servers, troubles = parse_config(document.value)
     problems = [*document.problems]
     for trouble in troubles:
         line, column = document.places.key(trouble.path) if trouble.path else (1, 1)

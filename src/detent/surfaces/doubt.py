@@ -53,7 +53,7 @@ def open_doubts(reader: Reader) -> list[Doubt]:
     return [doubt for summary in reader.waiting() for doubt in _doubts(summary)]
 
 
-def chosen(reader: Reader, runs: Sequence[str] = (), effect: str = "") -> tuple[list[Doubt], list[str]]:
+def choose_doubts(reader: Reader, runs: Sequence[str] = (), effect: str = "") -> tuple[list[Doubt], list[str]]:
     """The open doubts that are meant, and those of the runs that have none.
 
     Runs bring those of the runs they have started; an effect narrows the choice; without both, all are meant.
@@ -103,14 +103,14 @@ async def settle(host: Host, doubts: Sequence[Doubt], said: Mapping[str, Any] | 
 
     async def one(doubt: Doubt) -> Settled:
         async with free:
-            return await _settled(host, doubt, said, by)
+            return await _settle(host, doubt, said, by)
 
     async with asyncio.TaskGroup() as tasks:
         begun = [tasks.create_task(one(doubt)) for doubt in doubts]
     return [task.result() for task in begun]
 
 
-async def _settled(host: Host, doubt: Doubt, said: Mapping[str, Any] | None, by: By) -> Settled:
+async def _settle(host: Host, doubt: Doubt, said: Mapping[str, Any] | None, by: By) -> Settled:
     problem = ""
     try:
         if said is None:

@@ -8,8 +8,8 @@ made up. Time jumps to the next alarm as soon as nothing else can happen, so a w
     report = crash_anywhere(Story(MACHINE, input={...}), world_factory)
 """
 
-from detent.testing.case import Case, Step, read_cases, read_tools
-from detent.testing.case_run import Told, Verdict, crash_case, play, try_case, try_cases
+from detent.testing.case import Case, CaseStep, read_cases, read_tools
+from detent.testing.case_run import CaseVerdict, Told, crash_case, play, try_case, try_cases
 from detent.testing.crash_test import (
     Operator,
     Report,
@@ -24,8 +24,8 @@ from detent.testing.crash_test import (
 from detent.testing.dry_run import Beat, Rehearsal, rehearse
 from detent.testing.world import (
     WAYS_TO_FAIL,
-    Deed,
     MortalHost,
+    ScriptedDeed,
     Stuck,
     VirtualClock,
     VirtualLoop,
@@ -36,7 +36,7 @@ from detent.testing.world import (
 __all__ = [
     "World",
     "WAYS_TO_FAIL",
-    "Deed",
+    "ScriptedDeed",
     "MortalHost",
     "Stuck",
     "VirtualClock",
@@ -52,9 +52,9 @@ __all__ = [
     "crash_anywhere",
     "is_settled",
     "Case",
-    "Step",
+    "CaseStep",
     "Told",
-    "Verdict",
+    "CaseVerdict",
     "read_cases",
     "read_tools",
     "crash_case",

@@ -9,7 +9,7 @@ from detent.core.effect_type import Effect, EffectFailed, Outcome, OutcomeUnknow
 from detent.effects.http import UNDECIDED
 
 
-def judged(effect: Effect) -> Effect:
+def judge_answers(effect: Effect) -> Effect:
     """The same effect; an answer that the real tool of its name would take for a failure is one."""
     judge = {"shell": _exit, "http": _status}.get(effect.name)
     if judge is None:
@@ -27,13 +27,13 @@ def judged(effect: Effect) -> Effect:
 
 def _exit(contract: Contract, given: dict[str, Any]) -> None:
     code = given.get("exit")
-    if _is_number(code) and code not in _listed(contract.input.get("ok_exit", 0)):
+    if _is_number(code) and code not in _as_list(contract.input.get("ok_exit", 0)):
         raise PartialFailure(f"exit code {code}", "tool_failure.exit", given)
 
 
 def _status(contract: Contract, given: dict[str, Any]) -> None:
     status: Any = given.get("status")
-    if not _is_number(status) or status < 400 or status in _listed(contract.input.get("ok_status", [])):
+    if not _is_number(status) or status < 400 or status in _as_list(contract.input.get("ok_status", [])):
         return
     if contract.is_irreversible and (status >= 500 or status in UNDECIDED):
         raise OutcomeUnknown(f"status {status}", given)
@@ -45,5 +45,5 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]

@@ -20,7 +20,7 @@ UNKNOWN_OUTCOME = "tool_failure.unknown_outcome"
 OUTCOMES = ("happened", "not_happened", "give_up", "use")  # what somebody may say to a doubt, or to a repeat
 
 
-class Step(NamedTuple):
+class CaseStep(NamedTuple):
     """One entry of a case's script: an answer, a signal, time that passes, a cancellation or a crash."""
 
     verb: str
@@ -42,7 +42,7 @@ class Case(NamedTuple):
     is_fragment: bool
     input: dict[str, Any]
     tools: Tools
-    script: tuple[Step, ...]
+    script: tuple[CaseStep, ...]
     expect: dict[str, Any]
     policy: Document | None = None
     problems: tuple[Problem, ...] = ()  # what is wrong with the case itself, so that it cannot be played
@@ -151,16 +151,16 @@ def read_cases(path: str | Path) -> list[Case]:
     file = Path(path)
     document = read_document(read_file(file), str(file))
     page = Page(document)
-    listed = _listed(page)
+    listed = _list_cases(page)
     found = [_case(page, document, place, value, file.parent) for place, value in listed]
     seen: dict[str, str] = {}
     for case, (place, _) in zip(found, listed, strict=True):
         if seen.setdefault(case.id, case.where) is not case.where:
             page.say((*place, "id"), f"a second case is called `{case.id}`", f"the first is at {seen[case.id]}")
-    return _judged(page, found, [page.places[place] for place, _ in listed])
+    return _judge_cases(page, found, [page.places[place] for place, _ in listed])
 
 
-def _judged(page: Page, cases: list[Case], starts: list[tuple[int, int]]) -> list[Case]:
+def _judge_cases(page: Page, cases: list[Case], starts: list[tuple[int, int]]) -> list[Case]:
     """The cases with what is wrong with each; what stands before the first of them is wrong with the file."""
     errors = [problem for problem in page.problems if problem.severity == "error"]
     owners = [bisect_right(starts, (problem.line, problem.column)) - 1 for problem in errors]
@@ -182,7 +182,7 @@ def read_tools(path: str | Path) -> Tools:
     return tools
 
 
-def _listed(page: Page) -> list[tuple[Route, Any]]:
+def _list_cases(page: Page) -> list[tuple[Route, Any]]:
     if page.value is None:
         page.say((), "there is no case in it", "begin each case with `- id:`")
         return []
@@ -251,7 +251,7 @@ def _one_of(page: Page, path: Route, value: Any, tables: Mapping[str, Mapping[st
         return None
     said = [key for key in value if key in tables]
     if len(said) != 1:
-        meant = next((page.meant(str(key), tables) for key in value if page.meant(str(key), tables)), "")
+        meant = next((page.suggest(str(key), tables) for key in value if page.suggest(str(key), tables)), "")
         page.say(path, f"{what} has exactly one of {known}", "" if said else meant)
         return None
     good = _mapping(page, path, value, tables[said[0]], what)
@@ -286,7 +286,7 @@ def _answer(page: Page, path: Route, value: Any) -> Any:
     return EffectFailed(given["raise"], type or "tool_failure")
 
 
-def _step(page: Page, path: Route, value: Any) -> Step | None:
+def _step(page: Page, path: Route, value: Any) -> CaseStep | None:
     checked = _one_of(page, path, value, STEP, "a step")
     if checked is None:
         return None
@@ -294,15 +294,15 @@ def _step(page: Page, path: Route, value: Any) -> Step | None:
     if verb in ("approve", "reject"):
         names = {"context": "patch", "hash": "call_hash"}
         said = {names.get(key, key): inner for key, inner in given.items() if key != verb}
-        return Step(verb, given[verb], {"approved": verb == "approve", **said})
+        return CaseStep(verb, given[verb], {"approved": verb == "approve", **said})
     if verb == "settle":
         if "outcome" not in given:
             page.say(path, "a `settle` needs `outcome`", f"one of {', '.join(OUTCOMES)}")
             return None
-        return Step(verb, given[verb], {key: inner for key, inner in given.items() if key != verb})
+        return CaseStep(verb, given[verb], {key: inner for key, inner in given.items() if key != verb})
     if verb == "event":
-        return Step(verb, given["event"], {"data": given.get("data", {}), "id": str(given.get("id", ""))})
-    return Step(verb, seconds=float(given["advance"]) if verb == "advance" else 0.0)
+        return CaseStep(verb, given["event"], {"data": given.get("data", {}), "id": str(given.get("id", ""))})
+    return CaseStep(verb, seconds=float(given["advance"]) if verb == "advance" else 0.0)
 
 
 def differences(expect: Mapping[str, Any], actual: Mapping[str, Any]) -> tuple[str, ...]:

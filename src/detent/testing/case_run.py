@@ -24,8 +24,8 @@ from detent.define.policy import compile_policy
 from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
 from detent.host.embedded.replay import entries, verify
-from detent.testing.answer import judged
-from detent.testing.case import Case, Step, Tools, differences, read_cases
+from detent.testing.answer import judge_answers
+from detent.testing.case import Case, CaseStep, Tools, differences, read_cases
 from detent.testing.world import MortalHost, Stuck, VirtualLoop, World, simulate
 
 RUN = "case"
@@ -36,7 +36,7 @@ CASE_ROUNDS = 40_000  # of the loop: thousands of events, more than a case with 
 HOSTS_OWN = frozenset({"child", "ask", "wait"})
 
 
-class Verdict(NamedTuple):
+class CaseVerdict(NamedTuple):
     """The outcome of a case: whether it held, what was expected, and what came instead (`actual`)."""
 
     id: str
@@ -71,29 +71,29 @@ class Told(NamedTuple):
     repeats: tuple[tuple[str, int], ...]  # keys of irreversible deeds that were done more than once
 
 
-def try_cases(path: str | Path) -> list[Verdict]:
+def try_cases(path: str | Path) -> list[CaseVerdict]:
     """Play every case of a file. Raises DefinitionError if it is no case file; a case with mistakes fails."""
     return [try_case(case) for case in read_cases(path)]
 
 
-def try_case(case: Case) -> Verdict:
+def try_case(case: Case) -> CaseVerdict:
     """Play one case and compare what came with what it expects."""
-    return _tried(case)[0]
+    return _try_case(case)[0]
 
 
-def crash_case(case: Case, most: int = 0) -> Verdict:
+def crash_case(case: Case, most: int = 0) -> CaseVerdict:
     """Play a case, and then again with a death at every write and inside every call: its end must be the same.
 
     `most` deaths at most, spread evenly; 0: all of them. The first that leads elsewhere is the verdict's problem.
     """
-    verdict, undisturbed = _tried(case)
+    verdict, undisturbed = _try_case(case)
     if not verdict.ok or undisturbed is None:
         return verdict
     points = undisturbed.moments
     step = max(1.0, len(points) / most) if most else 1.0
     for number in range(int(len(points) / step)):
         point = int(number * step) + 1
-        disturbed, told = _tried(case, (point,))
+        disturbed, told = _try_case(case, (point,))
         where = f"after a death at moment {point} of {len(points)} ({points[point - 1]})"
         if not disturbed.ok:
             return disturbed._replace(problem=f"{where}: {disturbed.problem or 'it ends otherwise'}")
@@ -102,7 +102,7 @@ def crash_case(case: Case, most: int = 0) -> Verdict:
     return verdict
 
 
-def _tried(case: Case, die_at: Sequence[int] = ()) -> tuple[Verdict, Told | None]:
+def _try_case(case: Case, die_at: Sequence[int] = ()) -> tuple[CaseVerdict, Told | None]:
     if case.problems:
         return _verdict(case, {}, (), "\n".join(map(str, case.problems)))._replace(differs=()), None
     try:
@@ -142,15 +142,15 @@ def _workflow(case: Case) -> Workflow:
         assert case.definition is not None
         document, folder = case.definition, case.folder
     if case.merge is not None and isinstance(document.value, dict):
-        document = document.merged(case.merge)
+        document = document.merge(case.merge)
     return compile_document(document, folder=folder, fragment=case.is_fragment)
 
 
-def _verdict(case: Case, actual: Mapping[str, Any], refused: tuple[str, ...], problem: str = "") -> Verdict:
+def _verdict(case: Case, actual: Mapping[str, Any], refused: tuple[str, ...], problem: str = "") -> CaseVerdict:
     is_refused = "load_error" in actual and "load_error" not in case.expect
     shown = {key: actual.get(key) for key in case.expect} | ({"load_error": actual["load_error"]} if is_refused else {})
     differs = differences(case.expect, shown) + (("load_error",) if is_refused else ())
-    return Verdict(case.id, case.about, case.where, case.expect, shown, differs, refused, problem)
+    return CaseVerdict(case.id, case.about, case.where, case.expect, shown, differs, refused, problem)
 
 
 def _actual(case: Case, workflow: Workflow, told: Told) -> dict[str, Any]:
@@ -161,11 +161,12 @@ def _actual(case: Case, workflow: Workflow, told: Told) -> dict[str, Any]:
         "state": run.state,
         "path": list(told.path),
         "calls": {
-            name: told.calls.count(name) or (None if want is None else 0) for name, want in _asked(case, "calls")
+            name: told.calls.count(name) or (None if want is None else 0)
+            for name, want in _list_expected(case, "calls")
         },
         "error": run.error.type if run.error else None,
         "pending": list(told.pending),
-        "context": {name: run.context.get(name) for name, _ in _asked(case, "context")},
+        "context": {name: run.context.get(name) for name, _ in _list_expected(case, "context")},
         "unique_keys": len(set(told.keys)),
     }
     lists: dict[str, list[Any]] = {
@@ -180,14 +181,14 @@ def _actual(case: Case, workflow: Workflow, told: Told) -> dict[str, Any]:
     return plain
 
 
-def _asked(case: Case, key: str) -> list[tuple[str, Any]]:
+def _list_expected(case: Case, key: str) -> list[tuple[str, Any]]:
     return list(case.expect.get(key, {}).items())
 
 
 async def play(
     machine: Machine,
     tools: Tools,
-    script: Sequence[Step] = (),
+    script: Sequence[CaseStep] = (),
     input: Mapping[str, Any] | None = None,
     policy: Policy | None = None,
     die_at: Sequence[int] = (),
@@ -208,7 +209,7 @@ async def play(
 class _Stage:
     """A script in the making: where it is, through every life of the host."""
 
-    def __init__(self, world: World, machine: Machine, script: Sequence[Step], input: Mapping[str, Any]) -> None:
+    def __init__(self, world: World, machine: Machine, script: Sequence[CaseStep], input: Mapping[str, Any]) -> None:
         self._world, self._machine, self._script, self._input = world, machine, script, input
         self._is_timed = any(step.verb == "advance" for step in script)
         self._at = 0  # the step that is next, or under way
@@ -239,7 +240,7 @@ class _Stage:
             self._at, self._until = self._at + 1, None
         await self._rest(host, is_patient=True)
         refused = [self._refused[at] for at in sorted(self._refused)]
-        return await _told(self._world, host, self._machine, refused)
+        return await _collect_told(self._world, host, self._machine, refused)
 
     async def _rest(self, host: MortalHost, *, is_patient: bool) -> None:
         """Wait until only somebody outside, or time, can move the run; what our death has put in doubt is settled."""
@@ -266,7 +267,7 @@ class _Stage:
                 return True
         return False
 
-    async def _happen(self, host: MortalHost, step: Step) -> None:
+    async def _happen(self, host: MortalHost, step: CaseStep) -> None:
         """One step of the script; what the host refuses changes nothing and is remembered."""
         mark = step.said.get("id") or f"step-{self._at}"  # a step cut off by a death happens once all the same
         try:
@@ -297,7 +298,7 @@ def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effec
     Each is of the kind that the effect of its name in `known` declares; what is not there is pure.
     """
     known = known or {}
-    every = called(machine)
+    every = list_called(machine)
     if "*" in every:  # a tool that an expression names can have any name
         world.effect("*", kind="pure", timeout_s=60)
         every |= known.keys()
@@ -306,10 +307,10 @@ def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effec
         made = world.effect(name, kind="pure", answers=tools.get(name) or ({},), timeout_s=60)
         if found is not None:
             made = replace(made, declared=replace(found.declared, timeout_s=60.0, settle_s=0.0))
-        world.effects[name] = judged(made)
+        world.effects[name] = judge_answers(made)
 
 
-def called(machine: Machine) -> set[str]:
+def list_called(machine: Machine) -> set[str]:
     """The effects that a machine and its children call by name; `*` if an expression names one."""
     found = set(machine.chart.effects) - HOSTS_OWN
     for actions in machine.work.values():
@@ -318,11 +319,11 @@ def called(machine: Machine) -> set[str]:
             action = pending.pop()
             pending += [inner for branch in action.branches for inner in branch.actions]
             if action.effect == "child" and isinstance(action.input.get("machine"), dict):
-                found |= called(Machine.from_json(json.dumps(action.input["machine"])))
+                found |= list_called(Machine.from_json(json.dumps(action.input["machine"])))
     return found
 
 
-async def _answer(host: MortalHost, step: Step, mark: str) -> None:
+async def _answer(host: MortalHost, step: CaseStep, mark: str) -> None:
     if any(host.has_heard(run.id, mark) for run in await _runs(host)):
         return
     found = [(run, contract) for run in await _runs(host) for contract in run.waiting if contract.action == step.name]
@@ -339,7 +340,7 @@ async def _under_way(host: MortalHost) -> set[tuple[str, str]]:
         (run.id, contract.id)
         for run in await _runs(host)
         for contract in run.contracts
-        if contract.status is Status.RUNNING and contract.is_irreversible and contract.deed == "possible"
+        if contract.status is Status.RUNNING and contract.is_irreversible and contract.effect_state == "possible"
     }
 
 
@@ -349,7 +350,7 @@ async def _runs(host: MortalHost) -> list[Run]:
     return [await host.show(run_id) for run_id in [RUN, *(one for one in reversed(listed) if one != RUN)]]
 
 
-async def _told(world: World, host: MortalHost, machine: Machine, refused: list[str]) -> Told:
+async def _collect_told(world: World, host: MortalHost, machine: Machine, refused: list[str]) -> Told:
     runs = await _runs(host)
     history = {run.id: list(entries(host.journal, run.id)) for run in runs}
     taken = [one for told in history.values() for entry in told for one in entry.taken]
@@ -369,13 +370,13 @@ async def _told(world: World, host: MortalHost, machine: Machine, refused: list[
         pending=tuple(contract.action for run in runs for contract in run.waiting),
         logs=tuple((one.event, one.value) for one in taken if one.kind == "log"),
         refused=tuple(refused),
-        problem=next((problem for run in runs if (problem := _replayed(host, run, history[run.id]))), ""),
+        problem=next((problem for run in runs if (problem := _check_replay(host, run, history[run.id]))), ""),
         moments=tuple(world.moments),
         repeats=tuple((key, len(world.done(key))) for key in sorted(once) if len(world.done(key)) > 1),
     )
 
 
-def _replayed(host: MortalHost, run: Run, history: list[Entry]) -> str:
+def _check_replay(host: MortalHost, run: Run, history: list[Entry]) -> str:
     """What is wrong with the journal of a run; nothing if it gives the same run again."""
     proof = verify(host.journal, run.id)
     if proof.problem:

@@ -139,7 +139,7 @@ def simulate(story: Coroutine[Any, Any, T], rounds: int = ROUNDS) -> T:
         return runner.run(story)
 
 
-class Deed(NamedTuple):
+class ScriptedDeed(NamedTuple):
     """One call that a scripted effect carried out: its name, key, input and result."""
 
     effect: str
@@ -198,7 +198,7 @@ class World:
         self.home = home or Path(tempfile.mkdtemp(prefix="detent-world-", dir=_memory()))
         self.random = random.Random(seed)
         self.effects: dict[str, Effect] = {}
-        self.deeds: list[Deed] = []
+        self.deeds: list[ScriptedDeed] = []
         self.calls: list[Contract] = []
         self.answers: list[tuple[str, dict[str, Any]]] = []
         self.acknowledged: dict[str, int] = {}
@@ -304,13 +304,13 @@ class World:
         finally:
             self.hanging -= 1
 
-    def done(self, key: str) -> list[Deed]:
+    def done(self, key: str) -> list[ScriptedDeed]:
         """What was done under a key."""
         return [deed for deed in self.deeds if deed.key == key]
 
     def _do(self, name: str, contract: Contract, result: Any) -> None:
         plain = result.result if isinstance(result, Outcome) else result
-        self.deeds.append(Deed(name, contract.key, contract.input, plain))
+        self.deeds.append(ScriptedDeed(name, contract.key, contract.input, plain))
 
     async def _alive(self, moment: str) -> None:
         """A moment at which the process may die; the dead go no further."""

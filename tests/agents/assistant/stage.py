@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.assistant import ASSISTANT, Ledger, effects, new_turn, offered, past, turn_input
+from detent.agents.assistant import ASSISTANT, Ledger, effects, new_turn, offer_tools, past, turn_input
 from detent.core import Contract, Effect, EffectFailed, Outcome, Run, effect
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.loaded_run import load
@@ -87,7 +87,7 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     """Open a stage; nodes may be replaced by name."""
     async with EmbeddedHost(home, [*effects(home, **nodes), *tools]) as host:
-        yield Stage(host, offered(tools, settings))
+        yield Stage(host, offer_tools(tools, settings))
 
 
 def asking(name: str, **arguments: Any) -> Script:

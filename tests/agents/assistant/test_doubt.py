@@ -22,7 +22,7 @@ async def test_a_timeout_after_dispatch_waits_and_keeps_its_key(tmp_path: Path) 
         run = await scene.answer(await scene.say(INVITE), approved=True)
         (contract,) = run.waiting
         assert contract.question is not None
-        assert (contract.question.reason, contract.deed) == ("outcome_unknown", "possible")
+        assert (contract.question.reason, contract.effect_state) == ("outcome_unknown", "possible")
         tool, confirmation = scene.ledger(run).executions.values()
         assert (tool.status, confirmation.status) == (Status.WAITING, Status.COMPLETED)
         assert consequence(tool, scene.ledger(run))["consequence_label"] == "WAITING"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from detent.agents.assistant import old_key
-from detent.agents.assistant.emotion import context, detected, emotions, trusted
+from detent.agents.assistant.emotion import context, detect_emotion, emotions, trust_emotion
 from detent.agents.assistant.intent import by_model, by_rules
-from detent.agents.assistant.recall import LIMIT, chosen, score
+from detent.agents.assistant.recall import LIMIT, choose_memories, score
 from detent.agents.assistant.store import CANDIDATES, WORKING_MAX, Memory, Store
 from detent.agents.assistant.view import graph_state
 from detent.core import Contract, Outcome, Status
@@ -110,18 +110,18 @@ def test_nine_lexicons_of_twelve_emotions_in_four_categories() -> None:
     ],
 )
 def test_emotions_are_counted(text: str, primary: str, confidence: float, valence: float) -> None:
-    felt = detected(text)
+    felt = detect_emotion(text)
     assert (felt["primary"], felt["confidence"]) == (primary, confidence)
     seen = context(felt)
     assert (seen["valence"], seen["arousal"]) == (valence, confidence)
 
 
 def test_an_emotion_the_model_is_not_sure_of_is_degraded() -> None:
-    neutral = detected("")
-    felt = trusted({"primary": "sad", "confidence": 0.4, "indicators": ["sigh"]}, neutral)
+    neutral = detect_emotion("")
+    felt = trust_emotion({"primary": "sad", "confidence": 0.4, "indicators": ["sigh"]}, neutral)
     assert (felt["primary"], felt["indicators"]) == ("neutral", ["sigh", "degraded_from_sad"])
-    assert trusted({"primary": "sad", "confidence": 0.5}, neutral)["primary"] == "sad"
-    assert trusted({"primary": "furious", "confidence": 1.0}, neutral) == neutral
+    assert trust_emotion({"primary": "sad", "confidence": 0.5}, neutral)["primary"] == "sad"
+    assert trust_emotion({"primary": "furious", "confidence": 1.0}, neutral) == neutral
 
 
 def memory(**given: Any) -> Memory:
@@ -145,7 +145,7 @@ def test_five_of_fifty_are_recalled_in_any_script(tmp_path: Path) -> None:
     store.keep([{"category": "preference", "key": "饮料", "value": "喜欢喝乌龙茶"},
                 {"category": "fact", "key": "Straße", "value": "ＡＢＣ Hauptstraße"}])  # fmt: skip
     assert len(store.candidates("tea")) == CANDIDATES
-    assert len(chosen(store.candidates("tea"), "tea", store.now())) == LIMIT
+    assert len(choose_memories(store.candidates("tea"), "tea", store.now())) == LIMIT
     assert [m.key for m in store.candidates("你推荐什么乌龙茶？")] == ["饮料"]
     assert [m.key for m in store.candidates("abc")] == ["Straße"]
     assert [m.key for m in store.candidates("auptstr")] == ["Straße"], "not a word of the index: LIKE finds it"

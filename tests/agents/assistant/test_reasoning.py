@@ -8,7 +8,7 @@ import pytest
 
 from detent.agents.assistant.fact import WARNING, line
 from detent.agents.assistant.store import Store
-from detent.agents.assistant.view import consequence, seen_by, snapshot, timeline, topology
+from detent.agents.assistant.view import consequence, snapshot, timeline, topology, view_for
 from detent.core import Contract, Declared, Effect, Outcome, Run, Status, effect
 from detent.errors import NotWaiting, Refused
 from tests.agents.assistant.stage import Post, Stage, asking, speaking
@@ -293,11 +293,11 @@ async def test_views_have_exactly_their_fields(tmp_path: Path) -> None:
         assert "email.send" in human
         assert "idempotency" not in human
         assert tool.key not in human
-        person, diagnosis = seen_by(tool, "person", run.at), seen_by(tool, "diagnosis", run.at)
+        person, diagnosis = view_for(tool, "person", run.at), view_for(tool, "diagnosis", run.at)
         assert "transitions" not in person
         assert "transitions" in diagnosis
         assert "action_detail" not in diagnosis
-        assert seen_by(tool, "system", run.at)["action_detail"]["args"] == {"to": "bob"}
+        assert view_for(tool, "system", run.at)["action_detail"]["args"] == {"to": "bob"}
         law = topology()
         assert (len(law["nodes"]), len(law["edges"])) == (7, 9)
         assert WARNING in run.context["observation"]
@@ -309,9 +309,9 @@ async def test_only_those_who_carry_out_may_move_an_execution(tmp_path: Path) ->
         run = await scene.say("I prefer tea")
         tool, confirmation = scene.ledger(run).executions.values()
         with pytest.raises(Refused, match="may read executions, not move them"):
-            tool.moved("start", "reasoning", run.at)
+            tool.move("start", "reasoning", run.at)
         with pytest.raises(Refused):
-            confirmation.moved("succeed", "graph_runner", run.at)
+            confirmation.move("succeed", "graph_runner", run.at)
         await scene.answer(run, approved=True)
         with pytest.raises(NotWaiting):
             await scene.host.answer(run.id, run.waiting[0].id, {"approved": True, "by": "kim"})

@@ -10,7 +10,7 @@ import pytest
 
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.adapter import AGENTS, AgentWorker
-from detent.agents.coding.port import Assignment, Limits, Report
+from detent.agents.coding.port import Assignment, AttemptLimits, WorkerReport
 from detent.agents.coding.settings import Settings, WorkerSettings
 from detent.errors import DefinitionError
 from tests.agents.coding.test_stream import AIDER, CLAUDE, CODEX, GEMINI, OPENCODE
@@ -34,7 +34,7 @@ def assigned(tmp_path: Path, **given: Any) -> Assignment:
 
 async def work(
     name: str, tmp_path: Path, prints: list[str], exits: int = 0, settings: dict[str, Any] | None = None, **given: Any
-) -> tuple[Report, dict[str, Any], list[str]]:
+) -> tuple[WorkerReport, dict[str, Any], list[str]]:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     (tmp_path / "prints").write_text("".join(f"{line}\n" for line in prints))
@@ -46,7 +46,7 @@ async def work(
 
 
 async def test_claude_is_called_as_documented(tmp_path: Path) -> None:
-    report, called, heard = await work("claude", tmp_path, CLAUDE, limits=Limits(cost_usd=2))
+    report, called, heard = await work("claude", tmp_path, CLAUDE, limits=AttemptLimits(cost_usd=2))
     argv = called["argv"]
     assert argv[:6] == ["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"]
     assert "--allowedTools=Read,Edit,Write,Glob,Grep" in argv
@@ -120,7 +120,7 @@ async def test_an_error_is_told_and_is_no_success(tmp_path: Path) -> None:
 
 
 async def test_one_who_costs_too_much_is_stopped(tmp_path: Path) -> None:
-    report, _, _ = await work("opencode", tmp_path, OPENCODE, limits=Limits(cost_usd=0.15))
+    report, _, _ = await work("opencode", tmp_path, OPENCODE, limits=AttemptLimits(cost_usd=0.15))
     assert (report.ended, report.status) == ("cost", "unknown")
     assert "0.30 USD" in report.error
 

@@ -11,8 +11,8 @@ import pytest
 
 from detent.agents.coding import loop
 from detent.agents.coding import worker_registry as crew
-from detent.agents.coding.port import Assignment, Limits, Report
-from detent.agents.coding.settings import Step, WorkerSettings, settings
+from detent.agents.coding.port import Assignment, AttemptLimits, WorkerReport
+from detent.agents.coding.settings import CheckStep, WorkerSettings, settings
 from detent.agents.coding.toolbox import NotAllowed, Toolbox, Tree
 from detent.errors import DefinitionError
 from tests.agents.coding.world import BAD, office, project
@@ -71,7 +71,7 @@ def point(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setenv("DETENT_PRICES", str(prices))
 
 
-async def work(assignment: Assignment, **options: Any) -> tuple[Report, list[tuple[str, str]]]:
+async def work(assignment: Assignment, **options: Any) -> tuple[WorkerReport, list[tuple[str, str]]]:
     heard: list[tuple[str, str]] = []
     worker = crew.hire(WorkerSettings("builtin", options=options))
     return await worker.work(assignment, lambda stream, line: heard.append((stream, line))), heard
@@ -120,7 +120,7 @@ async def test_turns_cost_and_time_are_bounded(tmp_path: Path, monkeypatch: pyte
         report, _ = await work(assigned(tmp_path, root), turns=3)
         assert (report.status, len(server.asked)) == ("unknown", 3)
         assert "3 turns" in report.error
-        report, _ = await work(assigned(tmp_path, root, limits=Limits(cost_usd=0.015)))
+        report, _ = await work(assigned(tmp_path, root, limits=AttemptLimits(cost_usd=0.015)))
         assert (report.ended, report.cost_usd) == ("cost", 0.02)
 
     async def never(_asked: Asked, _write: Write) -> None:
@@ -128,7 +128,7 @@ async def test_turns_cost_and_time_are_bounded(tmp_path: Path, monkeypatch: pyte
 
     async with serving(never) as server:
         point(server, monkeypatch, tmp_path)
-        report, _ = await work(assigned(tmp_path, root, limits=Limits(wall_s=0.3)))
+        report, _ = await work(assigned(tmp_path, root, limits=AttemptLimits(wall_s=0.3)))
         assert report.ended == "wall"
 
 
@@ -227,7 +227,7 @@ async def test_protected_files_are_left_alone_unless_the_task_names_them(tree: P
 
 
 async def test_only_the_projects_own_checks_are_run(tree: Path, tmp_path: Path) -> None:
-    step = Step("tests", [sys.executable, "-B", "check.py"], parse="tap")
+    step = CheckStep("tests", [sys.executable, "-B", "check.py"], parse="tap")
     box = Toolbox(assigned(tmp_path, tree, checks=(step,)), lambda *_: None)
     assert (await box.use("run_check", {"name": "tests; rm -rf /"})).startswith("refused:")
     assert (await box.use("run_check", {"name": "tests"})).startswith("passed")
@@ -271,4 +271,4 @@ def test_writing_keeps_modes_and_lets_go_of_hard_links(tree: Path, tmp_path: Pat
 def test_settings_it_cannot_follow_are_refused() -> None:
     for bad in (WorkerSettings("builtin", command="x"), WorkerSettings("builtin", options={"turns": 0})):
         with pytest.raises(DefinitionError):
-            loop.hired(bad)
+            loop.hire(bad)

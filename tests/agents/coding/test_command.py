@@ -13,7 +13,7 @@ import pytest
 
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding.command import CommandWorker
-from detent.agents.coding.port import Assignment, Limits, Report
+from detent.agents.coding.port import Assignment, AttemptLimits, WorkerReport
 from detent.errors import DefinitionError
 
 
@@ -30,7 +30,7 @@ def assigned(tmp_path: Path, **given: Any) -> Assignment:
     return Assignment(**{**ready, "folder": str(tmp_path / "attempt"), "prompt": "Do it – now.", **given})
 
 
-async def work(script: str, tmp_path: Path, **given: Any) -> tuple[Report, list[tuple[str, str]]]:
+async def work(script: str, tmp_path: Path, **given: Any) -> tuple[WorkerReport, list[tuple[str, str]]]:
     heard: list[tuple[str, str]] = []
     worker = CommandWorker([sys.executable, "-c", script])
     report = await worker.work(assigned(tmp_path, **given), lambda stream, line: heard.append((stream, line)))
@@ -78,13 +78,17 @@ async def test_an_exit_code_says_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "limits", "ended"),
     [
-        ("import time; time.sleep(60)", Limits(wall_s=0.3), "wall"),
-        ("import time\nwhile True: print('x', flush=True); time.sleep(0.02)", Limits(wall_s=0.4, silence_s=5), "wall"),
-        ("import time; print('a', flush=True); time.sleep(60)", Limits(silence_s=0.3), "silence"),
-        ("while True: print('x' * 10000)", Limits(output_bytes=1_000_000), "output"),
+        ("import time; time.sleep(60)", AttemptLimits(wall_s=0.3), "wall"),
+        (
+            "import time\nwhile True: print('x', flush=True); time.sleep(0.02)",
+            AttemptLimits(wall_s=0.4, silence_s=5),
+            "wall",
+        ),
+        ("import time; print('a', flush=True); time.sleep(60)", AttemptLimits(silence_s=0.3), "silence"),
+        ("while True: print('x' * 10000)", AttemptLimits(output_bytes=1_000_000), "output"),
     ],
 )
-async def test_a_limit_ends_an_attempt(script: str, limits: Limits, ended: str, tmp_path: Path) -> None:
+async def test_a_limit_ends_an_attempt(script: str, limits: AttemptLimits, ended: str, tmp_path: Path) -> None:
     report, _ = await work(script, tmp_path, limits=limits)
     assert report.ended == ended
     assert report.error

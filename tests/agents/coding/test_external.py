@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from detent.agents.coding.adapter import AgentWorker
-from detent.agents.coding.port import Assignment, Report
+from detent.agents.coding.port import Assignment, WorkerReport
 from detent.agents.coding.settings import WorkerSettings, settings
 from tests.agents.coding import fetch
 from tests.agents.coding.world import BAD, GOOD, git, office, project
@@ -269,7 +269,7 @@ async def test_a_session_goes_on_and_a_planner_answers(
     async with serving(scripts[name]) as server:
         worker = pointed(program, server, monkeypatch, tmp_path / "home")
 
-        async def work(attempt: int, **given: Any) -> Report:
+        async def work(attempt: int, **given: Any) -> WorkerReport:
             ready: dict[str, Any] = {"run_id": "r", "task_id": "T-001", "root": str(root), "key": f"k{tmp_path}"}
             folder = str(tmp_path / f"attempt-{attempt}")
             assignment = Assignment(attempt=attempt, folder=folder, **ready, **given)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from detent.agents.coding import mending, reading
-from detent.agents.coding.plan import written
+from detent.agents.coding.plan import write_plan
 from tests.agents.coding.world import BAD, GOOD, configured, office, project, worker
 
 IDLE = "calc.write_text(BAD + f'# {attempt}\\n')"
@@ -33,7 +33,7 @@ MENDING = "calc.write_text(GOOD if attempt == 2 else BAD + '# not yet\\n')"
     ],
 )
 def test_what_a_title_wants_to_be_mended(title: str, names: tuple[str, ...]) -> None:
-    assert mending.named_in(title) == names
+    assert mending.find_tests_named(title) == names
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_which_failing_check_a_name_means(test: str, name: str, is_meant: bool) 
 def test_the_line_of_a_plan_is_read_and_written_and_wins_over_the_title() -> None:
     text = "# P\n\n- [ ] T-001 (P0) Fix the failing tests\n  - Mends: `none`\n"
     text += "- [ ] T-002 (P1) x\n  - 修复: adds, doubles\n"
-    plan = mending.understood(reading.read(text))
+    plan = mending.find_mends(reading.read(text))
     assert [task.mends for task in plan.tasks] == [("none",), ("adds", "doubles")]
-    assert reading.read(written(plan, {})) == plan
+    assert reading.read(write_plan(plan, {})) == plan
 
 
 @pytest.mark.parametrize(("body", "outcome", "repairs"), [(IDLE, "", 3), (MENDING, "archived", 0)])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detent.agents.coding import plan, reading
-from detent.agents.coding.plan import Plan, Task
+from detent.agents.coding.plan import Task, TaskPlan
 from detent.errors import Refused
 
 LIST = """\
@@ -125,14 +125,14 @@ def test_what_is_written_is_read_back_equal(given: list[Task], risks: list[str],
     from msgspec.structs import replace
 
     numbered = tuple(replace(task, id=f"T-{n:03d}") for n, task in enumerate(given, 1))
-    whole = Plan(title=title, goal="One line.", risks=tuple(risks), tasks=numbered)
-    assert reading.read(plan.written(whole, {"run": "r"})) == whole
+    whole = TaskPlan(title=title, goal="One line.", risks=tuple(risks), tasks=numbered)
+    assert reading.read(plan.write_plan(whole, {"run": "r"})) == whole
 
 
 @given(st.text(max_size=400))
 def test_no_text_makes_the_reader_fall_over(text: str) -> None:
     with contextlib.suppress(Refused):
-        assert isinstance(reading.read(text), Plan)
+        assert isinstance(reading.read(text), TaskPlan)
 
 
 def test_the_order_is_topological_then_priority_then_number() -> None:

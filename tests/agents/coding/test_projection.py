@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detent.agents.coding import projection
-from detent.agents.coding.job import Blocked, Job, Planned, put
-from detent.agents.coding.plan import Plan, Task
+from detent.agents.coding.job import Blocked, Job, Planned, update_task
+from detent.agents.coding.plan import Task, TaskPlan
 from detent.agents.coding.projection import Hand, Stored, compare, page_of, project, take_edits
 from detent.agents.coding.reading import front_matter
 from tests.agents.coding.world import configured, office, worker
@@ -18,8 +18,8 @@ from tests.effort import examples
 
 def job(root: Path) -> Job:
     tasks = (Task("T-001", "First"), Task("T-002", "Second"), Task("T-003", "Third"))
-    planned = Planned(Plan("Title", "The goal.", tasks=tasks), "d1gest")
-    return put(Job(root=str(root), plan=planned, last_checkpoint="chk-1"), "T-001", status="DONE", repairs=2)
+    planned = Planned(TaskPlan("Title", "The goal.", tasks=tasks), "d1gest")
+    return update_task(Job(root=str(root), plan=planned, last_checkpoint="chk-1"), "T-001", status="DONE", repairs=2)
 
 
 def edit(root: Path, old: str, new: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from detent.agents.coding import check, detection, evidence, parser, settings
 from detent.agents.coding.evidence import Checked, Evidence, Failing
-from detent.agents.coding.settings import Step
+from detent.agents.coding.settings import CheckStep
 from detent.errors import DefinitionError
 
 PACKAGE = '{"scripts": {"test": "vitest", "lint": "eslint"}}'
@@ -45,7 +45,7 @@ def test_the_checks_of_a_project_are_detected(files: dict[str, str], steps: list
         (tmp_path / name).write_text(text)
     found = detection.detect(tmp_path)
     assert [step.name for step in found] == steps
-    (tmp_path / settings.FILE).write_text(settings.written(settings.Settings(verify=found)))
+    (tmp_path / settings.FILE).write_text(settings.write_settings(settings.Settings(verify=found)))
     again = settings.read(tmp_path)
     assert again is not None
     assert again.verify == found
@@ -153,7 +153,7 @@ async def test_a_step_says_what_it_saw(tmp_path: Path) -> None:
     assert done.timed_out
     done = await run(tmp_path, "print('No space left on device'); raise SystemExit(1)")
     assert done.environment == "No space left on device"
-    missing = (await check.run_steps([Step("x", "no-such-tool")], str(tmp_path), tmp_path, "k", deaf))[0]
+    missing = (await check.run_steps([CheckStep("x", "no-such-tool")], str(tmp_path), tmp_path, "k", deaf))[0]
     assert "no-such-tool" in missing.environment
 
 
@@ -170,7 +170,7 @@ async def test_a_check_does_not_see_secrets(tmp_path: Path, monkeypatch: pytest.
 
 async def test_a_flaky_step_may_be_run_once_more(tmp_path: Path) -> None:
     code = "import os, sys; seen = os.path.exists('m'); open('m', 'w'); sys.exit(0 if seen else 1)"
-    step = Step("t", [sys.executable, "-c", code])
+    step = CheckStep("t", [sys.executable, "-c", code])
     done = (await check.run_steps([step], str(tmp_path), tmp_path / "out", "k", deaf, rerun=True))[0]
     assert (done.exit, done.reran, done.first_exit) == (0, True, 1)
 

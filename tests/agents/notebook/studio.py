@@ -10,7 +10,7 @@ from typing import Any
 from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.notebook_state import NotebookState
-from detent.agents.notebook.script import settled
+from detent.agents.notebook.script import complete_script
 from detent.agents.notebook.service import Notebooks
 from detent.core.history import Entry
 from detent.core.run import Run
@@ -74,7 +74,7 @@ def check_book(entries: Sequence[Entry], made: NotebookState) -> None:
 
 def script(*actions: dict[str, Any], **more: Any) -> Brief:
     """A brief for a script of these actions."""
-    made = settled({"title": "Test", "actions": list(actions)}, "test")
+    made = complete_script({"title": "Test", "actions": list(actions)}, "test")
     kernel = KernelBrief(timeout_s=more.pop("timeout_s", 60.0), grace_s=more.pop("grace_s", 2.0))
     planner = {"use": "builtin:script", "script": made, "tolerant": more.get("on_cell_error") == "continue"}
     return Brief(planner=planner, kernel=kernel, max_behaviors=1, **more)

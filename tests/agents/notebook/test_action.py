@@ -11,7 +11,7 @@ from detent.agents.notebook.content import action_of, code_of, text_of
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.registry import ActionRegistry
 from detent.agents.notebook.store import ScriptStore
-from detent.agents.notebook.template import Stage, Template
+from detent.agents.notebook.template import PlanStage, WorkflowTemplate
 
 
 async def done(
@@ -91,14 +91,14 @@ async def test_a_title_changes_the_notebook_and_its_title_cell() -> None:
 
 async def test_updates_of_the_plan_are_proposed_not_done() -> None:
     book = NotebookState()
-    book.plan = Template(stages=(Stage("a"),))
+    book.plan = WorkflowTemplate(stages=(PlanStage("a"),))
     workflow = {"name": "W", "stages": [{"id": "s", "name": "S", "steps": [{"id": "x", "name": "X"}]}]}
     result, store = await done(book, {"action": "update_workflow", "updated_workflow": workflow})
     assert (result["workflow_update_pending"], store.raised) == (True, "UPDATE_WORKFLOW")
     steps = [{"id": "one", "name": "One", "description": "…"}]
     result, store = await done(book, {"action": "update_stage_steps", "stage_id": "a", "updated_steps": steps})
     assert (result["step_update_pending"], store.raised) == (True, "UPDATE_STEP")
-    assert book.plan == Template(stages=(Stage("a"),))
+    assert book.plan == WorkflowTemplate(stages=(PlanStage("a"),))
     result, store = await done(book, {"action": "update_workflow", "updated_workflow": {"stages": []}})
     assert (result["success"], store.raised) == (False, "")
 

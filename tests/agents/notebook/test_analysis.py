@@ -22,7 +22,7 @@ from detent.agents.notebook.analysis.fact import FACTS, Facts
 from detent.agents.notebook.analysis.fitness import is_table, refuse_unfit
 from detent.agents.notebook.analysis.goal import read_goal
 from detent.agents.notebook.analysis.narrative import comment
-from detent.agents.notebook.analysis.recipe import filled, recipe
+from detent.agents.notebook.analysis.recipe import fill_slots, recipe
 from detent.agents.notebook.analysis.report import summary
 from detent.agents.notebook.analysis.words import WHYS
 from detent.agents.notebook.caution import risks
@@ -232,7 +232,7 @@ def test_why_there_is_no_model_is_said_in_the_readers_language() -> None:
 
 def test_what_comes_from_outside_enters_code_as_a_literal_only() -> None:
     evil = "x'; import os; os.system('true') #\n$target"
-    code = filled("path = $data_file  # $$5", {"data_file": evil, "target": "t"}, {})
+    code = fill_slots("path = $data_file  # $$5", {"data_file": evil, "target": "t"}, {})
     space: dict[str, Any] = {}
     exec(code, space)  # noqa: S102
     assert space["path"] == evil
@@ -246,12 +246,12 @@ def test_every_cell_of_the_recipe_is_python_that_needs_no_consent() -> None:
     for stage in recipe().stages:
         for step in stage.steps:
             for cell in step.cells:
-                code = filled(cell.code, values, {})
+                code = fill_slots(cell.code, values, {})
                 compile(code, cell.id, "exec")
                 assert risks(code) == []
             for candidate in (one for several in step.candidates.values() for one in several):
                 code = candidate.code or (step.trial.code if step.trial else "")
-                compile(filled(code, values, candidate.slots), candidate.id, "exec")
+                compile(fill_slots(code, values, candidate.slots), candidate.id, "exec")
                 pieces += 1
     assert pieces == 9
 

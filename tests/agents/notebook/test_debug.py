@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from detent.agents.notebook.debug import repaired
+from detent.agents.notebook.debug import repair
 from detent.agents.notebook.port import Advisers
-from detent.agents.notebook.script import scripted
+from detent.agents.notebook.script import advise_by_script
 from detent.core.status import Status
 from tests.agents.notebook.studio import code, script, studio
 
@@ -56,7 +56,7 @@ def failure(code: str, ename: str, evalue: str, **variables: Any) -> dict[str, A
     ],
 )
 def test_a_rule_changes_as_little_as_it_can(code: str, ename: str, evalue: str, better: str) -> None:
-    found = repaired(failure(code, ename, evalue, df="DataFrame(3×2)", total=3))
+    found = repair(failure(code, ename, evalue, df="DataFrame(3×2)", total=3))
     assert found is not None
     assert found["code"] == better
     assert found["why"]
@@ -74,7 +74,7 @@ def test_a_rule_changes_as_little_as_it_can(code: str, ename: str, evalue: str, 
     ],
 )
 def test_what_no_rule_knows_is_left_alone(code: str, ename: str, evalue: str) -> None:
-    assert repaired(failure(code, ename, evalue, df="DataFrame(3×2)")) is None
+    assert repair(failure(code, ename, evalue, df="DataFrame(3×2)")) is None
 
 
 async def test_a_repair_that_would_do_more_than_the_cell_is_left_out(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ async def test_a_repair_that_would_do_more_than_the_cell_is_left_out(tmp_path: P
             return {"code": "import subprocess\ndone = 1", "why": "found another way"}
 
     def eager(settings: dict[str, Any]) -> Advisers:
-        return scripted(settings)._replace(debugger=Eager())
+        return advise_by_script(settings)._replace(debugger=Eager())
 
     async with studio(tmp_path, sources={"builtin:script": eager}) as here:
         await here.begin(script(*code("1 / 0", auto_debug=True), on_cell_error="continue", review="risky"))

@@ -14,10 +14,10 @@ from playwright.sync_api import sync_playwright
 
 from detent.agents.notebook.cell import Cell, Metadata, Notebook, Output
 from detent.agents.notebook.export import FORMS, html, ipynb, markdown, render
-from detent.agents.notebook.export.column import aligned
+from detent.agents.notebook.export.column import align_columns
 from detent.agents.notebook.script import read_script
 from detent.errors import Refused
-from detent.kit.markup import cleaned
+from detent.kit.markup import clean_html
 from tests.web.kit import CHROMIUM, missing
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
@@ -148,11 +148,11 @@ def test_numbers_stand_to_the_right_and_words_to_the_left() -> None:
         "<tr><th rowspan='2'>a</th><td>Oslo</td><td>1,200.5</td><td>12 %</td><td>2024-01-31</td></tr>"
         "<tr><td>Rome</td><td>-3e5</td><td>NaN</td><td>2025-02-01</td></tr>"
     )
-    shown = aligned(cleaned(f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"))
+    shown = align_columns(clean_html(f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"))
     right = re.findall(r'<t[hd][^>]* class="number">([^<]*)<', shown)
     assert right == ["price", "share", "1,200.5", "12 %", "-3e5", "NaN"]
     long = "<table><tr><td>" + "1" * 100_000 + "x</td></tr></table>"
-    assert aligned(cleaned(long)).count("<td>") == 1
+    assert align_columns(clean_html(long)).count("<td>") == 1
 
 
 def test_html_that_is_too_much_to_read_gives_way_to_the_plain_text() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detent.agents.notebook.analysis.goal import figure, named_in, nearest, read_goal, spoken, target_of
+from detent.agents.notebook.analysis.goal import columns_named_in, figure, nearest, read_goal, render_measure, target_of
 
 HOUSES = ["house_id", "LotArea", "rooms", "SalePrice", "price"]
 
@@ -80,7 +80,7 @@ def test_what_is_not_in_the_file_is_never_replaced_by_something_else(text: str, 
 def test_a_slip_of_the_hand_is_recognised() -> None:
     assert nearest("sallary", ["age", "Salary"]) == "Salary"
     assert nearest("zebra", ["age", "Salary"]) == ""
-    assert named_in(read_goal("predict price from lot area"), HOUSES) == ["LotArea", "price"]
+    assert columns_named_in(read_goal("predict price from lot area"), HOUSES) == ["LotArea", "price"]
     assert [read_goal(text).is_forecast for text in ("forecast sales", "预测未来的销量", "predict y")] == [
         True,
         True,
@@ -112,6 +112,6 @@ def test_task_and_language_follow_the_words(text: str, task: str, language: str)
 
 
 def test_figures_are_written_as_people_read_them() -> None:
-    assert spoken(read_goal("RMSE <= 25000").measures[0]) == "RMSE ≤ 25,000"
-    assert spoken(read_goal("accuracy > 0.955").measures[0]) == "accuracy > 95.5 %"
+    assert render_measure(read_goal("RMSE <= 25000").measures[0]) == "RMSE ≤ 25,000"
+    assert render_measure(read_goal("accuracy > 0.955").measures[0]) == "accuracy > 95.5 %"
     assert [figure("r2", 0.91834), figure("mae", 3.14159), figure("mape", None)] == ["0.918", "3.142", "–"]

@@ -68,7 +68,7 @@ async def test_an_exception_is_an_observation_and_ends_a_script(tmp_path: Path) 
         assert len(here.book.cells) == 1
         run = await here.signal("START_WORKFLOW")  # from its first stage on
         place = here.book.location
-        assert (run.state, place.stage_id, place.iteration, place.done("steps")) == ("error", "script", 1, [])
+        assert (run.state, place.stage_id, place.iteration, place.list_done("steps")) == ("error", "script", 1, [])
         run = await here.signal("RESET")
         assert (run.state, run.status, here.book.location.stage_id) == ("idle", Status.WAITING, None)
         assert (await here.signal("START_WORKFLOW")).state == "error"
@@ -183,7 +183,7 @@ async def test_a_changed_workflow_waits_for_consent_through_a_restart(tmp_path: 
         assert [cell.content for cell in here.book.cells] == ["a", "b"]
         assert here.book.plan is not None
         assert [stage.id for stage in here.book.plan.stages] == ["new"]
-        assert here.book.location.done("stages") == ["script", "new"]
+        assert here.book.location.list_done("stages") == ["script", "new"]
 
 
 async def test_rejection_is_asymmetric(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ async def test_rejection_is_asymmetric(tmp_path: Path) -> None:
         run = await here.signal("START_WORKFLOW")
         assert run.state == "step_update_pending"
         run = await here.signal("UPDATE_STEP_CONFIRMED")  # the protocol's own word does as well as an answer
-        assert here.book.location.done("steps") == ["cells", "z"]
+        assert here.book.location.list_done("steps") == ["cells", "z"]
         assert run.state == "workflow_completed"
 
 
@@ -235,7 +235,7 @@ async def test_cancel_ends_the_cell_and_its_kernel(tmp_path: Path) -> None:
 
 async def test_auto_debug_repairs_within_bounds(tmp_path: Path) -> None:
     from detent.agents.notebook.port import Advisers
-    from detent.agents.notebook.script import scripted
+    from detent.agents.notebook.script import advise_by_script
 
     class Rules:
         calls = 0
@@ -246,7 +246,7 @@ async def test_auto_debug_repairs_within_bounds(tmp_path: Path) -> None:
             return {"code": "fixed = 1" if is_last else "1 / 0 # again", "why": f"try {failure['attempt']}"}
 
     def repairing(settings: dict[str, Any]) -> Advisers:
-        return scripted(settings)._replace(debugger=Rules())
+        return advise_by_script(settings)._replace(debugger=Rules())
 
     async with studio(tmp_path, sources={"builtin:script": repairing}) as here:
         run = await here.begin(script(*code("1 / 0", auto_debug=True, keep_debug_button_visible=True)))

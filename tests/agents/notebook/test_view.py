@@ -4,11 +4,11 @@ from typing import Any
 
 from detent.agents.notebook.advice import Advice
 from detent.agents.notebook.cell import Cell, Output
-from detent.agents.notebook.focus import focused, patterns_of, strategies
+from detent.agents.notebook.focus import apply_focus, patterns_of, strategies
 from detent.agents.notebook.location import Location
 from detent.agents.notebook.notebook_state import NotebookState
-from detent.agents.notebook.pattern import searched
-from detent.agents.notebook.template import Template, template_of
+from detent.agents.notebook.pattern import search_patterns
+from detent.agents.notebook.template import WorkflowTemplate, template_of
 from detent.agents.notebook.view import CONTEXT_MAX, observe, whole
 
 PLAN = template_of(
@@ -21,26 +21,26 @@ PLAN = template_of(
 )
 
 
-def walked(*events: str, plan: Template = PLAN) -> Location:
+def walked(*events: str, plan: WorkflowTemplate = PLAN) -> Location:
     place = Location()
     for event in events:
-        place.moved(event, plan)
+        place.move(event, plan)
     return place
 
 
 def test_the_place_follows_from_the_transitions() -> None:
     place = walked("START_WORKFLOW", "START_STEP", "START_BEHAVIOR", "START_ACTION", "COMPLETE_ACTION")
     assert (place.stage_id, place.step_id, place.behavior_id, place.iteration) == ("load", "read", "behavior_001", 1)
-    place.moved("COMPLETE_BEHAVIOR", PLAN)
-    place.moved("NEXT_BEHAVIOR", PLAN)
-    assert (place.behavior_id, place.done("behaviors")) == ("behavior_002", ["behavior_001"])
+    place.move("COMPLETE_BEHAVIOR", PLAN)
+    place.move("NEXT_BEHAVIOR", PLAN)
+    assert (place.behavior_id, place.list_done("behaviors")) == ("behavior_002", ["behavior_001"])
     for event in ("COMPLETE_BEHAVIOR", "COMPLETE_STEP", "NEXT_STEP"):
-        place.moved(event, PLAN)
-    assert (place.step_id, place.done("steps"), place.remaining("steps", PLAN)) == ("look", ["read"], [])
+        place.move(event, PLAN)
+    assert (place.step_id, place.list_done("steps"), place.remaining("steps", PLAN)) == ("look", ["read"], [])
     for event in ("COMPLETE_STEP", "COMPLETE_STAGE", "NEXT_STAGE", "START_STEP"):
-        place.moved(event, PLAN)
-    assert (place.stage_id, place.step_id, place.done("stages")) == ("model", "fit", ["load"])
-    place.moved("RESET", PLAN)
+        place.move(event, PLAN)
+    assert (place.stage_id, place.step_id, place.list_done("stages")) == ("model", "fit", ["load"])
+    place.move("RESET", PLAN)
     assert place.stage_id is None
 
 
@@ -50,12 +50,12 @@ def test_outputs_move_up_when_a_behavior_and_a_step_end() -> None:
     outputs.update({"expected": ["df", "missing"], "in_progress": ["tmp", "df"]})
     outputs.produce("df")
     assert outputs.wire() == {"expected": ["df", "missing"], "produced": ["df"], "in_progress": ["tmp"]}
-    told = place.moved("COMPLETE_BEHAVIOR", PLAN)
+    told = place.move("COMPLETE_BEHAVIOR", PLAN)
     assert told == ["⚠️ WARN: expected output 'missing' was not produced by behavior_001"]
     assert outputs.in_progress == []
     assert place.levels["steps"].outputs.produced == ["df"]
     assert place.levels["behaviors"].completed[0]["outputs_produced"]["variables"] == ["df"]
-    place.moved("NEXT_BEHAVIOR", PLAN)
+    place.move("NEXT_BEHAVIOR", PLAN)
     assert place.levels["behaviors"].outputs.wire() == {"expected": [], "produced": [], "in_progress": []}
 
 
@@ -133,7 +133,7 @@ def test_a_filter_passes_what_it_names_and_warns_about_what_is_not_there() -> No
         "outputs_tracking": {"expected_variables": ["x"]},
     }
     assert strategies(wanted) == {"df": "shape_only", "lost": "head_only", "none": "last_5_only"}
-    found = focused(seen, wanted, {"df": {"shape": [3, 2]}}, {})
+    found = apply_focus(seen, wanted, {"df": {"shape": [3, 2]}}, {})
     assert found["context"]["variables"] == {
         "a": 1,
         "df": {"shape": [3, 2]},
@@ -157,16 +157,16 @@ async def test_a_filters_patterns_choose_effects() -> None:
     wanted = {"effects_config": {"patterns": patterns}}
     assert patterns_of(wanted) == ["keep", "(", "2$", "(a+)+b", "3"]
     for within_s in (1, 4, 16):  # however long a process takes to start here
-        matches = await searched(patterns_of(wanted), texts, within_s)
+        matches = await search_patterns(patterns_of(wanted), texts, within_s)
         if matches["2$"] == frozenset({texts[2]}):
             break
     assert matches["keep"] == frozenset({texts[0], *texts[2:]})
     assert (matches["2$"], matches["3"]) == (frozenset({texts[2]}), frozenset())
-    found = focused(seen, wanted, {}, matches)["context"]["effects"]["current"]
+    found = apply_focus(seen, wanted, {}, matches)["context"]["effects"]["current"]
     assert found[:2] == ["keep 1", texts[3]]
     assert "'(' of effects_config is left out: error: missing )" in found[2]
     assert "'(a+)+b' of effects_config is left out: it took more than " in found[3]  # and nobody waited for it
-    off = focused(seen, {"effects_config": {"include_current": False}}, {}, {})
+    off = apply_focus(seen, {"effects_config": {"include_current": False}}, {}, {})
     assert off["context"]["effects"] == {"current": [], "history": []}
 
 

@@ -11,9 +11,9 @@ import uvicorn
 
 from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.commands.planner import planner_app
-from detent.agents.notebook.script import scripted, settled
+from detent.agents.notebook.script import advise_by_script, complete_script
 from detent.agents.notebook.template import PLANNING_STAGE
-from detent.agents.notebook.wire import Lines, Remote
+from detent.agents.notebook.wire import ActionLines, Remote
 from tests.agents.notebook.studio import PlannerServer, Reply, code, said, streamed, studio, text
 
 STAGES = {"stages": [{"id": "s", "name": "S", "steps": [{"id": "one", "description": "One"}]}]}
@@ -29,12 +29,12 @@ def test_a_stream_may_be_cut_at_every_byte() -> None:
         '{"action": {"action": "add", "content": "数据 🎉"}}\n\nnot json\n{"action": {"action": "end_phase"}}'.encode()
     )
     for at in range(len(body) + 1):
-        lines = Lines()
+        lines = ActionLines()
         found = [*lines.feed(body[:at]), *lines.feed(body[at:]), *lines.end()]
         assert [one.get("action", {}).get("action") for one in found] == ["add", None, "end_phase"]
         assert found[0]["action"]["content"] == "数据 🎉"
         assert "line 3" in found[1]["warning"]
-    assert [*Lines().feed(b'{"actions": [{"action": "add"}, 3]}\n')] == [{"action": "add"}]
+    assert [*ActionLines().feed(b'{"actions": [{"action": "add"}, 3]}\n')] == [{"action": "add"}]
 
 
 async def test_planning_comes_first_and_feedback_counts_honestly(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ async def test_a_cut_connection_is_tried_again_and_actions_are_done_once(tmp_pat
 
 
 async def test_a_wrong_request_is_not_tried_again_and_a_fallback_steps_in(tmp_path: Path) -> None:
-    script = settled({"actions": [text("from the fallback")]}, "test")
+    script = complete_script({"actions": [text("from the fallback")]}, "test")
     fallback = {"use": "builtin:script", "script": script}
     async with PlannerServer(lambda *_: (404, b"no")) as server, studio(tmp_path / "a") as here:
         run = await here.begin(brief(server.url))
@@ -158,7 +158,7 @@ async def test_an_update_in_an_answer_becomes_an_action_at_the_head_of_the_queue
         assert run.state == "step_update_pending"
         run = await here.answer(approved=True)
         assert run.state == "workflow_completed"
-        assert here.book.location.done("steps") == ["one", "two"]
+        assert here.book.location.list_done("steps") == ["one", "two"]
         assert [row["event"] for row in here.book.transitions][3:5] == ["START_ACTION", "UPDATE_STEP"]
 
 
@@ -202,8 +202,8 @@ async def test_a_filter_narrows_the_next_generating_call_only(tmp_path: Path) ->
 
 
 async def test_we_serve_the_two_endpoints_to_others(tmp_path: Path) -> None:
-    script = settled({"actions": [text("数据"), text("b")]}, "test")
-    app = planner_app(scripted({"script": script}))
+    script = complete_script({"actions": [text("数据"), text("b")]}, "test")
+    app = planner_app(advise_by_script({"script": script}))
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="off")
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())

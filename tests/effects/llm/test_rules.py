@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome
 from detent.core.schema import problems
-from detent.effects.llm import decoded, llm, spoken
+from detent.effects.llm import decode_json, llm, read_answer
 
 NAMES = ["email.send", "filesystem.read_text_file", "filesystem.write_file", "filesystem.list_directory"]
 NAMES += ["git.git_status", "git.git_commit", "git.git_log", "git.git_add"]
@@ -135,7 +135,7 @@ WHOLE = {
 
 @pytest.mark.parametrize("form", ["%s", "```json\n%s\n```", "\n ```\n%s```  \n"])
 def test_the_object_is_read_with_and_without_a_fence(form: str) -> None:
-    found = spoken(form % json.dumps(WHOLE))
+    found = read_answer(form % json.dumps(WHOLE))
     assert found.is_object
     assert found.response == "好的"
     assert found.emotion == {"primary": "joy", "category": "positive", "confidence": 1.0, "indicators": ["好"]}
@@ -148,12 +148,12 @@ def test_the_object_is_read_with_and_without_a_fence(form: str) -> None:
     "words", ["plain words", "[1, 2]", '{"other": 1}', '{"response": ', "```json\nnot json\n```", ""]
 )
 def test_anything_else_is_the_response_text(words: str) -> None:
-    found = spoken(words)
+    found = read_answer(words)
     assert (found.response, found.is_object, found.tool_call) == (words, False, None)
 
 
 def test_misshapen_parts_are_left_out() -> None:
-    found = spoken(
+    found = read_answer(
         '{"response": 7, "emotion": "sad", "memory_update": [], "tool_call": {"name": ""}, "ecs_request": 1}'
     )
     assert (found.response, found.emotion, found.memories, found.tool_call, found.ecs_request) == (
@@ -163,10 +163,10 @@ def test_misshapen_parts_are_left_out() -> None:
         None,
         None,
     )
-    assert spoken('{"response": "x", "memory_update": {"should_store": false, "entries": [{}]}}').memories == ()
+    assert read_answer('{"response": "x", "memory_update": {"should_store": false, "entries": [{}]}}').memories == ()
 
 
 @given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
 def test_no_words_of_a_model_are_an_error(words: str) -> None:
-    assert isinstance(spoken(words).response, str)
-    decoded(words)
+    assert isinstance(read_answer(words).response, str)
+    decode_json(words)

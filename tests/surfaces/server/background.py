@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from detent.surfaces.server.setting import Limits, Settings
+from detent.surfaces.server.setting import ServerLimits, ServerSettings
 from tests.effort import PATIENCE_S
 from tests.surfaces.server.stage import stage
 
@@ -21,8 +21,8 @@ def serving_in_a_thread(folder: Path) -> Iterator[str]:
     async def main() -> None:
         nonlocal address, stop, loop
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
-        limits = Limits(requests_per_second=100_000, requests_burst=1_000_000)
-        async with stage(folder, Settings(limits=limits)) as at:
+        limits = ServerLimits(requests_per_second=100_000, requests_burst=1_000_000)
+        async with stage(folder, ServerSettings(limits=limits)) as at:
             await at.start("approval", what="x", amount=5)
             await at.start("plea", to="lee")
             await at.start("form")

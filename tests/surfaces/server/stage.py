@@ -11,8 +11,8 @@ import httpx2
 
 from detent.effects import builtin
 from detent.kit.source import Sources
-from detent.surfaces.server.service import Plan, Served, serving
-from detent.surfaces.server.setting import Settings
+from detent.surfaces.server.service import Served, ServePlan, serving
+from detent.surfaces.server.setting import ServerSettings
 
 FLOWS = """
 import asyncio
@@ -184,7 +184,7 @@ class Stage:
 @asynccontextmanager
 async def stage(
     folder: Path,
-    settings: Settings | None = None,
+    settings: ServerSettings | None = None,
     *,
     definitions: Sequence[str] = NAMES,
     token: str = "",
@@ -195,10 +195,10 @@ async def stage(
         (folder / "flows.py").write_text(FLOWS)
         (folder / "approval.yaml").write_text(APPROVAL)
     named = tuple(f"flows.py:{name}" for name in definitions)
-    plan = Plan(folder / ".detent", folder, port=0, token=token, definitions=named, user="kim")
+    plan = ServePlan(folder / ".detent", folder, port=0, token=token, definitions=named, user="kim")
     async with (
         Sources(plan.home, print) as sources,
-        serving(plan, settings or Settings(), builtin(), sources.find, **driving) as served,
+        serving(plan, settings or ServerSettings(), builtin(), sources.find, **driving) as served,
         httpx2.AsyncClient(base_url=served.address, timeout=None) as client,  # a test has its own limit
     ):
         yield Stage(served, client, folder)

@@ -13,7 +13,7 @@ import pytest
 from detent.agents.assistant.routes.chat import IMAGE_MAX
 from detent.define.document import read_document
 from detent.define.policy import compile_policy
-from detent.surfaces.server.setting import Limits, Settings
+from detent.surfaces.server.setting import ServerLimits, ServerSettings
 from tests.effects.llm.scripted import DONE, Script, chunk, message, said, serving, streaming, text
 from tests.surfaces.server.stage import Stage, stage
 
@@ -69,7 +69,11 @@ def calling(name: str, text: str = "", **arguments: Any) -> Script:
 
 @asynccontextmanager
 async def talking(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *scripts: Script, policy: str = "", limits: Limits | None = None
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *scripts: Script,
+    policy: str = "",
+    limits: ServerLimits | None = None,
 ) -> AsyncIterator[Stage]:
     """A server whose model says what the scripts say."""
     (folder / "tools.py").write_text(TOOLS)
@@ -79,7 +83,7 @@ async def talking(
         monkeypatch.setenv("DETENT_TOOLS", str(folder / "tools.py"))
         law, settings = (
             compile_policy(read_document(policy, "p")) if policy else None,
-            Settings(limits=limits or Limits()),
+            ServerSettings(limits=limits or ServerLimits()),
         )
         async with stage(folder, settings, policy=law) as scene:
             scene.model = model
@@ -372,7 +376,7 @@ async def test_a_model_that_takes_long_does_not_silence_the_stream(
         await may_go_on.wait()
 
     slow = streaming(chunk({"content": "At last."}), then=wait)
-    async with talking(tmp_path, monkeypatch, slow, limits=Limits(heartbeat_seconds=0.1)) as scene:
+    async with talking(tmp_path, monkeypatch, slow, limits=ServerLimits(heartbeat_seconds=0.1)) as scene:
         body = {"message": "I prefer tea", "session_id": "s"}
         async with scene.client.stream("POST", "/chat", json=body) as answer:
             lines = answer.aiter_lines()

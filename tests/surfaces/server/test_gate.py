@@ -11,8 +11,8 @@ import pytest
 
 from detent.errors import Refused
 from detent.surfaces.server.page import BUILT
-from detent.surfaces.server.service import Plan, read_token, serving
-from detent.surfaces.server.setting import Limits, Settings
+from detent.surfaces.server.service import ServePlan, read_token, serving
+from detent.surfaces.server.setting import ServerLimits, ServerSettings
 from tests.surfaces.server.stage import stage
 
 
@@ -46,7 +46,7 @@ async def test_a_name_bent_to_this_address_is_turned_away(said: str, tmp_path: P
 
 
 async def test_names_and_numbers_that_are_ours_get_in(tmp_path: Path) -> None:
-    async with stage(tmp_path, Settings(hosts=["control.example"])) as at:
+    async with stage(tmp_path, ServerSettings(hosts=["control.example"])) as at:
         for name in ("localhost", "LOCALHOST:99", "127.0.0.1", "[::1]:8410", "10.0.0.7", "control.example"):
             assert (await at.client.get("/api/runs", headers={"Host": name})).status_code == 200, name
 
@@ -149,7 +149,7 @@ async def test_headers_that_are_too_many_too_long_or_wrong_are_refused(tmp_path:
 
 
 async def test_a_huge_body_is_refused_before_it_is_sent_and_while_it_comes(tmp_path: Path) -> None:
-    async with stage(tmp_path, Settings(limits=Limits(body_bytes=100_000))) as at:
+    async with stage(tmp_path, ServerSettings(limits=ServerLimits(body_bytes=100_000))) as at:
         head = "POST /api/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         said = await at.raw(f"{head}Content-Length: 99999999999\r\n\r\n".encode())
         assert said.startswith(b"HTTP/1.1 413")
@@ -163,7 +163,7 @@ async def test_a_huge_body_is_refused_before_it_is_sent_and_while_it_comes(tmp_p
 
 
 async def test_a_slow_body_and_a_silent_connection_do_not_hold_the_server(tmp_path: Path) -> None:
-    async with stage(tmp_path, Settings(limits=Limits(body_seconds=0.3))) as at:
+    async with stage(tmp_path, ServerSettings(limits=ServerLimits(body_seconds=0.3))) as at:
         head = "POST /api/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         slow = [asyncio.open_connection("127.0.0.1", at.port) for _ in range(50)]
         opened = await asyncio.gather(*slow)
@@ -176,7 +176,7 @@ async def test_a_slow_body_and_a_silent_connection_do_not_hold_the_server(tmp_pa
 
 
 async def test_a_connection_that_does_not_say_what_it_wants_is_closed(tmp_path: Path) -> None:
-    async with stage(tmp_path, Settings(limits=Limits(head_seconds=1.5))) as at:
+    async with stage(tmp_path, ServerSettings(limits=ServerLimits(head_seconds=1.5))) as at:
         silent = (b"", b"GET /api/runs HTTP/1.1\r\nHost: loc")
         assert await asyncio.gather(*(at.raw(content) for content in silent)) == [b"", b""]
         assert (await at.get("/healthz"))["ok"]
@@ -190,7 +190,7 @@ async def test_a_head_request_does_not_follow_a_stream(tmp_path: Path) -> None:
 
 
 async def test_who_asks_too_fast_is_told_to_wait(tmp_path: Path) -> None:
-    async with stage(tmp_path, Settings(limits=Limits(requests_per_second=1, requests_burst=5))) as at:
+    async with stage(tmp_path, ServerSettings(limits=ServerLimits(requests_per_second=1, requests_burst=5))) as at:
         taken = 0
         while (answer := await at.client.get("/healthz")).status_code == 200:
             taken += 1
@@ -202,7 +202,7 @@ async def test_a_thousand_idle_streams_leave_room_for_others(tmp_path: Path) -> 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, hard) if hard > 0 else 8192, hard))
     try:
-        async with stage(tmp_path, Settings(limits=Limits(streams=900))) as at:
+        async with stage(tmp_path, ServerSettings(limits=ServerLimits(streams=900))) as at:
             run_id = await at.start("count")
             before = memory()
             opened = [await asyncio.open_connection("127.0.0.1", at.port) for _ in range(1000)]
@@ -220,7 +220,7 @@ async def test_a_thousand_idle_streams_leave_room_for_others(tmp_path: Path) -> 
 
 
 async def test_connections_have_a_limit_too(tmp_path: Path) -> None:
-    async with stage(tmp_path, Settings(limits=Limits(connections=5))) as at:
+    async with stage(tmp_path, ServerSettings(limits=ServerLimits(connections=5))) as at:
         assert (await at.get("/healthz"))["ok"]  # a connection that is kept, and goes on being served
         opened = [await asyncio.open_connection("127.0.0.1", at.port) for _ in range(4)]
         for _ in range(3):
@@ -255,7 +255,7 @@ async def test_a_token_is_wanted_everywhere_but_on_the_page(tmp_path: Path) -> N
 async def test_no_token_no_other_address(tmp_path: Path) -> None:
     for word in ("detent people add", "needs a token"):
         with pytest.raises(Refused, match=word):
-            async with serving(Plan(tmp_path / ".detent", tmp_path, host="0.0.0.0"), Settings()):  # noqa: S104
+            async with serving(ServePlan(tmp_path / ".detent", tmp_path, host="0.0.0.0"), ServerSettings()):  # noqa: S104
                 pass
         (tmp_path / ".detent").mkdir(exist_ok=True)
         (tmp_path / ".detent" / "detent.people.yaml").write_text("people: {ann: {roles: admin}}")
@@ -268,5 +268,5 @@ async def test_no_token_no_other_address(tmp_path: Path) -> None:
 async def test_a_port_that_is_taken_is_a_sentence(tmp_path: Path) -> None:
     async with stage(tmp_path) as at:
         with pytest.raises(Refused, match="--port"):
-            async with serving(Plan(tmp_path / "other", tmp_path, port=at.port), Settings()):
+            async with serving(ServePlan(tmp_path / "other", tmp_path, port=at.port), ServerSettings()):
                 pass

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from detent.define.problem import BrokenDefinition
-from detent.surfaces.server.setting import Hook, Settings, Webhook, read_settings
-from detent.surfaces.server.signature import problem, signed
+from detent.surfaces.server.setting import Hook, ServerSettings, Webhook, read_settings
+from detent.surfaces.server.signature import problem, sign
 from tests.surfaces.server.stage import stage
 
 SECRET = b"a long enough secret"
@@ -22,7 +22,7 @@ def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", SECRET.decode())
 
 
-HOOKS = Settings(
+HOOKS = ServerSettings(
     hooks={
         "pay": Hook("HOOK_SECRET", run="{{ body.run }}", signal="TICK", data={"sum": "{{ body.sum }}"}),
         "named": Hook("HOOK_SECRET", run="{{ body.run }}", signal="{{ body.what }}", id="{{ body.id }}"),
@@ -36,7 +36,7 @@ async def test_a_signed_message_becomes_a_signal_once(tmp_path: Path) -> None:
         begun = await at.client.post("/api/runs", json={"definition": "count"}, headers=auth)
         run_id = begun.json()["run_id"]
         body = json.dumps({"run": run_id, "sum": 7}).encode()
-        headers = {"Detent-Signature": signed(SECRET, body, time.time())}
+        headers = {"Detent-Signature": sign(SECRET, body, time.time())}
         first = await at.client.post("/api/hooks/pay", content=body, headers=headers)
         assert (first.status_code, first.json()["signal"]) == (200, "TICK")
         again = await at.client.post("/api/hooks/pay", content=body, headers=headers)
@@ -51,7 +51,7 @@ async def test_an_id_of_the_sender_counts_once_however_it_is_signed(tmp_path: Pa
         run_id = await at.start("count")
         for later in (0, 1, 2):
             body = json.dumps({"run": run_id, "what": "TICK", "id": "p1", "try": later}).encode()
-            headers = {"Detent-Signature": signed(SECRET, body, time.time() - later)}
+            headers = {"Detent-Signature": sign(SECRET, body, time.time() - later)}
             assert (await at.client.post("/api/hooks/named", content=body, headers=headers)).status_code == 200
         assert (await at.get(f"/api/runs/{run_id}"))["seq"] == 2
 
@@ -61,18 +61,18 @@ async def test_a_message_that_is_not_signed_old_or_senseless_is_refused(tmp_path
         run_id = await at.start("count")
         body = json.dumps({"run": run_id, "sum": 7}).encode()
         now = time.time()
-        good = signed(SECRET, body, now)
+        good = sign(SECRET, body, now)
         cases: list[tuple[str, bytes, str, int]] = [
             ("pay", body, "", 401),
             ("pay", body, good[:-1] + ("0" if good[-1] != "0" else "1"), 401),
             ("pay", body + b" ", good, 401),
-            ("pay", body, signed(b"another secret, also long", body, now), 401),
-            ("pay", body, signed(SECRET, body, now - 310), 401),
-            ("pay", body, signed(SECRET, body, now + 310), 401),
+            ("pay", body, sign(b"another secret, also long", body, now), 401),
+            ("pay", body, sign(SECRET, body, now - 310), 401),
+            ("pay", body, sign(SECRET, body, now + 310), 401),
             ("nothing", body, good, 401),
-            ("pay", b"{", signed(SECRET, b"{", now), 400),
-            ("pay", b"{}", signed(SECRET, b"{}", now), 422),
-            ("pay", b'{"run": "nobody"}', signed(SECRET, b'{"run": "nobody"}', now), 404),
+            ("pay", b"{", sign(SECRET, b"{", now), 400),
+            ("pay", b"{}", sign(SECRET, b"{}", now), 422),
+            ("pay", b'{"run": "nobody"}', sign(SECRET, b'{"run": "nobody"}', now), 404),
         ]
         for name, content, signature, status in cases:
             answer = await at.client.post(
@@ -120,7 +120,9 @@ async def receiver(refusals: int = 0) -> AsyncIterator[tuple[Receiver, str]]:
 
 async def test_waiting_and_the_end_are_told_signed_and_tried_again(tmp_path: Path) -> None:
     async with receiver(refusals=1) as (other, url):
-        settings = Settings(webhooks={"chat": Webhook(url, "HOOK_SECRET"), "mail": Webhook(url, "HOOK_SECRET", on=())})
+        settings = ServerSettings(
+            webhooks={"chat": Webhook(url, "HOOK_SECRET"), "mail": Webhook(url, "HOOK_SECRET", on=())}
+        )
         async with stage(tmp_path, settings) as at:
             run_id = await at.start("form")
             await other.until(1)
@@ -140,7 +142,7 @@ async def test_waiting_and_the_end_are_told_signed_and_tried_again(tmp_path: Pat
 
 async def test_a_delivery_survives_a_restart_and_nothing_is_told_twice(tmp_path: Path) -> None:
     async with receiver(refusals=1_000) as (other, url):
-        settings = Settings(webhooks={"chat": Webhook(url, "HOOK_SECRET")})
+        settings = ServerSettings(webhooks={"chat": Webhook(url, "HOOK_SECRET")})
         async with stage(tmp_path, settings) as at:
             await at.start("form")
             await other.news.wait()  # the first try was refused; the next is a timer in the journal
@@ -156,7 +158,7 @@ async def test_a_delivery_survives_a_restart_and_nothing_is_told_twice(tmp_path:
 
 def test_the_file_is_read_strictly_with_its_lines(tmp_path: Path) -> None:
     path = tmp_path / "detent.serve.yaml"
-    assert read_settings(tmp_path) == Settings()
+    assert read_settings(tmp_path) == ServerSettings()
     path.write_text(
         "hosts: [a.example]\nlimits: {streams: 5}\nhooks:\n  pay: {secret_env: HOOK_SECRET, run: x, signal: GO}\n"
         "webhooks:\n  chat: {url: 'https://chat.example/x', secret_env: HOOK_SECRET, on: [ended]}\n"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from detent.surfaces.server.service import bound
+from detent.surfaces.server.service import bind_socket
 from tests.effort import PATIENCE_S
 from tests.surfaces.command import SCRIPT
 from tests.surfaces.server.stage import FLOWS
@@ -103,7 +103,7 @@ def test_it_stops_with_open_streams_and_goes_on_after_it(tmp_path: Path) -> None
 
 
 def test_a_stream_s_small_messages_do_not_wait_for_each_other() -> None:
-    with bound("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+    with bind_socket("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
         listening.setblocking(True)
         accepted, _ = listening.accept()
         with accepted:

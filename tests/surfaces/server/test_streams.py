@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from detent.surfaces.server.progress_feed import Spoken
-from detent.surfaces.server.setting import Limits, Settings
+from detent.surfaces.server.progress_feed import ProgressText
+from detent.surfaces.server.setting import ServerLimits, ServerSettings
 from tests.surfaces.server.stage import Stage, stage
 
 TICKS = 400
@@ -149,7 +149,7 @@ async def test_whoever_comes_late_hears_what_was_said_so_far_and_then_goes_on_li
     ],
 )
 def test_what_is_kept_of_words_is_bounded(words: list[dict[str, Any]], kept: list[dict[str, Any]] | None) -> None:
-    spoken = Spoken()
+    spoken = ProgressText()
     for word in words:
         spoken.add(word, len(str(word)))
     assert spoken.words == (words if kept is None else kept)
@@ -178,7 +178,7 @@ async def test_a_reader_that_does_not_read_costs_nothing_and_misses_nothing(tmp_
 
 
 async def test_a_quiet_stream_gives_signs_of_life(tmp_path: Path) -> None:
-    async with stage(tmp_path, Settings(limits=Limits(heartbeat_seconds=0.1))) as at:
+    async with stage(tmp_path, ServerSettings(limits=ServerLimits(heartbeat_seconds=0.1))) as at:
         run_id = await at.start("count")
         for path in ("/api/events", f"/api/runs/{run_id}/events"):
             async with at.client.stream("GET", path) as answer:
@@ -191,7 +191,7 @@ async def test_a_quiet_stream_gives_signs_of_life(tmp_path: Path) -> None:
 
 
 async def test_streams_have_a_limit_and_others_go_on(tmp_path: Path) -> None:
-    async with stage(tmp_path, Settings(limits=Limits(streams=3))) as at:
+    async with stage(tmp_path, ServerSettings(limits=ServerLimits(streams=3))) as at:
         run_id = await at.start("count")
         streams = [at.events("/api/events") for _ in range(3)]
         for stream in streams:

@@ -5,12 +5,12 @@ from detent.agents.assistant.key import old_key
 from detent.agents.assistant.machine import ASSISTANT
 from detent.agents.assistant.node import effects
 from detent.agents.assistant.turn import (
-    checked_session,
+    check_session,
+    find_cancelled_call,
     from_client,
-    left,
     new_session,
     new_turn,
-    offered,
+    offer_tools,
     past,
     turn_input,
 )
@@ -23,11 +23,11 @@ __all__ = [
     "trace",
     "old_key",
     "turn_input",
-    "offered",
+    "offer_tools",
     "past",
-    "left",
+    "find_cancelled_call",
     "from_client",
     "new_session",
-    "checked_session",
+    "check_session",
     "new_turn",
 ]

@@ -5,7 +5,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from detent.agents.assistant import ASSISTANT, Ledger, effects, left, new_turn, offered, past, setting, turn_input
+from detent.agents.assistant import (
+    ASSISTANT,
+    Ledger,
+    effects,
+    find_cancelled_call,
+    new_turn,
+    offer_tools,
+    past,
+    setting,
+    turn_input,
+)
 from detent.core.effect_type import Effect
 from detent.core.status import Status
 from detent.define import find_effects
@@ -23,7 +33,7 @@ TURNS_READ = 10  # of a session's past
 
 def agent_effects(home: Path) -> dict[str, Effect]:
     """The assistant's own effects, by name; for one home they are made once, and with them its memory is opened."""
-    return dict(_made(home.absolute()))
+    return dict(_make_effects(home.absolute()))
 
 
 def open_effects(around: Surroundings) -> dict[str, Effect]:
@@ -32,7 +42,7 @@ def open_effects(around: Surroundings) -> dict[str, Effect]:
 
 
 @functools.lru_cache(8)
-def _made(home: Path) -> dict[str, Effect]:
+def _make_effects(home: Path) -> dict[str, Effect]:
     return {effect.name: effect for effect in effects(home)}
 
 
@@ -52,13 +62,13 @@ def tools_of(known: Mapping[str, Effect], own: Mapping[str, Effect], named: Sequ
     unknown = [name for name in named if name not in known]
     if unknown:
         raise Refused(f"there is no tool `{unknown[0]}`; known: {', '.join(sorted(known))}")
-    quiet = {*_installed(), WEBHOOK} - set(named)
+    quiet = {*_list_installed(), WEBHOOK} - set(named)
     served = {name: effect for name, effect in known.items() if name not in quiet}
-    return offered({**served, **own}.values())
+    return offer_tools({**served, **own}.values())
 
 
 @functools.cache
-def _installed() -> frozenset[str]:
+def _list_installed() -> frozenset[str]:
     """The names of what comes with detent and with plugins; looking through all packages takes longer than a turn."""
     from detent.effects import builtin, discover
 
@@ -67,16 +77,16 @@ def _installed() -> frozenset[str]:
 
 def check_model(wanted: str, *, is_here: bool) -> None:
     """Refuse a model that cannot be asked before anything begins; `is_here`: this process is the one that asks it."""
-    from detent.effects.llm import chosen
+    from detent.effects.llm import choose_model
 
-    choice = chosen(wanted)
+    choice = choose_model(wanted)
     if choice.problem and (is_here or not choice.is_written_well):
         raise Refused(f"the model `{choice.spec}` cannot be used: {choice.problem}")
 
 
 def settings_of(home: Path, **given: Any) -> dict[str, Any]:
     """What holds for a new turn: the home's settings, and over them what its caller says."""
-    return {**setting.told(setting.load(home)), **given}
+    return {**setting.list_set(setting.load(home)), **given}
 
 
 class Past(NamedTuple):
@@ -101,7 +111,7 @@ def history(reader: "Reader", session: str) -> Past:
             if turn is turns[0] or turn.updated_at > since or turn.status is Status.CANCELLED]  # fmt: skip
     facts, news = list[dict[str, Any]](), list[dict[str, str]]()
     for run in reversed(runs):
-        fact = left(run, ledger_of(reader, run.id)) if run.ended is Status.CANCELLED else None
+        fact = find_cancelled_call(run, ledger_of(reader, run.id)) if run.ended is Status.CANCELLED else None
         if fact is None:
             continue
         facts.append(fact)

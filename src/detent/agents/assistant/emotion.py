@@ -39,7 +39,7 @@ def _pattern(name: str) -> re.Pattern[str]:
     return re.compile("|".join([*words, *(re.escape(word) for word in lexicon.chinese)]), re.IGNORECASE)
 
 
-def detected(text: str) -> dict[str, Any]:
+def detect_emotion(text: str) -> dict[str, Any]:
     """The emotion of a text: primary, category, confidence and the words that say so."""
     best, hits = "neutral", list[str]()
     for name, lexicon in emotions().items():
@@ -63,7 +63,9 @@ def context(emotion: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def trusted(said: dict[str, Any] | None, otherwise: dict[str, Any], threshold: float = THRESHOLD) -> dict[str, Any]:
+def trust_emotion(
+    said: dict[str, Any] | None, otherwise: dict[str, Any], threshold: float = THRESHOLD
+) -> dict[str, Any]:
     """The emotion a model claims to see; one it is not sure of becomes neutral, and says what it was."""
     if not said or said.get("primary") not in emotions():
         return otherwise

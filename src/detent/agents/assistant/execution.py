@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from detent.agents.assistant.fact import ALREADY, UNKNOWN
-from detent.agents.assistant.reasoning import split
+from detent.agents.assistant.reasoning import split_name
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.events import ContractMoved
 from detent.core.history import Consequence, Entry
@@ -63,7 +63,7 @@ class Execution(msgspec.Struct, frozen=True):
     expires_at: float = 0.0
     already_done: bool = False  # refused because an earlier one did the same; `result` is what that one gave
 
-    def moved(self, trigger: str, actor: str, at: float, seq: int = 0, **known: Any) -> "Execution":
+    def move(self, trigger: str, actor: str, at: float, seq: int = 0, **known: Any) -> "Execution":
         """The execution after one more move; only nodes that carry out, and people, may move one."""
         if actor not in WRITERS:
             raise Refused(f"`{actor}` may read executions, not move them; writers: {', '.join(WRITERS)}")
@@ -125,7 +125,7 @@ class Ledger:
             return self._executions, self._rows
         executions, rows = {**self._executions}, [*self._rows]
         for contract_id, entry in self._started.items():
-            begun = self._begun(executions[self._own[contract_id]], entry)
+            begun = self._begin(executions[self._own[contract_id]], entry)
             executions[begun.id] = begun
             rows.append((begun.id, begun.moves[-1]))
         return executions, rows
@@ -141,7 +141,7 @@ class Ledger:
         for contract in entry.run.contracts:
             if _is_execution(contract.id):
                 self._seen[contract.id] = contract
-                self._asked_anew(contract)
+                self._ask_anew(contract)
         asked = {taken.subject for taken in entry.taken if taken.kind == "contract" and taken.event == "suspend"}
         for contract_id in [one for one in self._started if one not in asked]:
             self._settle(contract_id, is_asked=False)
@@ -165,11 +165,11 @@ class Ledger:
                 return
         guard = self._guard.get(contract_id)
         if guard is not None and self._executions[guard].status is Status.WAITING:
-            self._answered(entry, taken, contract_id, guard)
+            self._take_answer(entry, taken, contract_id, guard)
         else:
             self._move(self._own[contract_id], entry, taken, reason)
 
-    def _asked_anew(self, contract: Contract) -> None:
+    def _ask_anew(self, contract: Contract) -> None:
         """A confirmation may learn, after it was asked for, that the same was done before."""
         guard = self._executions.get(self._guard.get(contract.id, ""))
         if guard is None or guard.status is not Status.WAITING or contract.question in (None, guard.question):
@@ -185,7 +185,7 @@ class Ledger:
         if is_tool:
             effect = contract.effect if contract else str(call.get("effect", ""))
             name = str(call.get("name") or effect)
-            service, method = split(name)
+            service, method = split_name(name)
             given = contract.input if contract else call.get("arguments", {})
             detail = {"service": service, "method": method, "args": given}
         else:
@@ -217,12 +217,12 @@ class Ledger:
         """It is known now whether a contract that has begun asks first; one that does has not begun for clients."""
         entry = self._started.pop(contract_id)
         if not is_asked:
-            self._keep(self._begun(self._executions[self._own[contract_id]], entry))
+            self._keep(self._begin(self._executions[self._own[contract_id]], entry))
 
     @staticmethod
-    def _begun(execution: Execution, entry: Entry) -> Execution:
+    def _begin(execution: Execution, entry: Entry) -> Execution:
         actor = TOOL if execution.type == "tool_call" else ECS
-        return execution.moved("start", actor, entry.event.at, entry.seq)
+        return execution.move("start", actor, entry.event.at, entry.seq)
 
     def _confirm(self, entry: Entry, contract_id: str) -> None:
         own, contract = self._executions[self._own[contract_id]], self._seen[contract_id]
@@ -234,7 +234,7 @@ class Ledger:
         self._apply(guard.id, "start", ECS, entry)
         self._apply(guard.id, "suspend", ECS, entry)
 
-    def _answered(self, entry: Entry, taken: Consequence, contract_id: str, guard: str) -> None:
+    def _take_answer(self, entry: Entry, taken: Consequence, contract_id: str, guard: str) -> None:
         """The confirmation has come to its end, and with it the tool call begins, or ends before it began."""
         own, trigger = self._own[contract_id], taken.event
         if trigger != "resume":
@@ -246,7 +246,7 @@ class Ledger:
         self._apply(guard, "resume", RUNNER, entry)
         is_no = any(t.subject == contract_id and t.event == "reject" for t in entry.taken)
         if not is_no:
-            self._apply(guard, "succeed", RUNNER, entry, result=_said(entry))
+            self._apply(guard, "succeed", RUNNER, entry, result=_answer_in(entry))
             self._apply(own, "start", TOOL, entry, allowed_by=_speaker(entry))
 
     def _move(self, own: str, entry: Entry, taken: Consequence, reason: str) -> None:
@@ -257,9 +257,9 @@ class Ledger:
             self._apply(guard, "reject", RUNNER, entry, error=error)
             self._apply(own, "start", TOOL, entry)
         if trigger == "succeed":
-            known["result"] = self._given(entry, execution.contract_id)
+            known["result"] = self._find_result(entry, execution.contract_id)
             if isinstance(known["result"], dict) and known["result"].get("success") is False:
-                trigger, known["error"] = "fail", _reported(known["result"])
+                trigger, known["error"] = "fail", _error_in(known["result"])
         elif trigger in ("fail", "reject", "cancel", "timeout"):
             known["error"] = _error(entry, execution.contract_id)
             if trigger == "reject":
@@ -272,7 +272,7 @@ class Ledger:
             known["doubt"] = execution.doubt or reason == "outcome_unknown"
         self._apply(own, trigger, _actor(execution, trigger, taken), entry, **known)
 
-    def _given(self, entry: Entry, contract_id: str) -> Any:
+    def _find_result(self, entry: Entry, contract_id: str) -> Any:
         """What a call gave, or the same call before it whose result somebody took."""
         result = _result(entry, contract_id)
         contract, said = self._seen.get(contract_id), getattr(entry.event, "result", None)
@@ -282,7 +282,7 @@ class Ledger:
         return result
 
     def _apply(self, id: str, trigger: str, actor: str, entry: Entry, **known: Any) -> None:
-        self._keep(self._executions[id].moved(trigger, actor, entry.event.at, entry.seq, **known))
+        self._keep(self._executions[id].move(trigger, actor, entry.event.at, entry.seq, **known))
 
     def _put(self, execution: Execution) -> None:
         self._executions = {**self._executions, execution.id: execution}  # others may be going through the old ones
@@ -313,7 +313,7 @@ def _result(entry: Entry, contract_id: str) -> Any:
     return event.result.get("result") if isinstance(event.result, dict) else None
 
 
-def _said(entry: Entry) -> Any:
+def _answer_in(entry: Entry) -> Any:
     event = entry.event
     said = event.result if isinstance(event, ContractMoved) and isinstance(event.result, dict) else {}
     return {name: said[name] for name in ("approved", "comment", "data") if said.get(name) not in (None, "")}
@@ -325,7 +325,7 @@ def _speaker(entry: Entry) -> str:
     return str(said.get("by") or "")
 
 
-def _reported(result: dict[str, Any]) -> str:
+def _error_in(result: dict[str, Any]) -> str:
     error = result.get("error")
     return str(error.get("message", error) if isinstance(error, dict) else error or "it reported an error")
 
@@ -340,7 +340,7 @@ def _error(entry: Entry, contract_id: str) -> str:
         return "superseded"
     failure = failure or entry.run.error
     if failure is None or not failure.message:
-        said = _said(entry)
+        said = _answer_in(entry)
         return str(said.get("comment") or (failure.type if failure else "")) or "it was ended"
     return failure.message if failure.type != UNKNOWN else f"outcome unknown: {failure.message}"
 

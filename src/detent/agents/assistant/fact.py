@@ -92,7 +92,7 @@ def one_line(value: Any) -> str:
     return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in text)
 
 
-def called(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:
+def make_fact(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:
     """The fact of one call, from what its contract gave and what people said about it."""
     way = str(call.get("way", "use"))
     outcome = outcomes.get(way)
@@ -106,7 +106,7 @@ def called(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Mappin
     is_theirs = said.get("call_hash", bound) == bound
     if isinstance(edited, dict) and is_theirs and status == "completed":
         arguments = edited
-    result = _bare(outcome) if status == "completed" else _given(outcome)
+    result = _bare(outcome) if status == "completed" else _strip_failure(outcome)
     view = consequence(
         f"{call['service']}.{call['method']}",
         status,
@@ -127,7 +127,7 @@ def _kind(outcome: Any) -> str:
     return str(error.get("type", "")) if isinstance(error, Mapping) else ""
 
 
-def _given(outcome: Any) -> Any:
+def _strip_failure(outcome: Any) -> Any:
     """What a call that did not succeed gave all the same, without what the engine says of it."""
     rest = {name: value for name, value in outcome.items() if name not in ("success", "error")} if outcome else {}
     return rest.get("result") if rest.keys() <= {"result"} else rest

@@ -45,7 +45,7 @@ DEFAULT_ACTIONS = (
 )
 
 
-def cleaned(given: dict[str, Any], ttl_s: float = 0.0) -> dict[str, Any]:
+def clean_request(given: dict[str, Any], ttl_s: float = 0.0) -> dict[str, Any]:
     """A request in the one form everything else reads; raises EffectFailed where nothing can be made of it.
 
     `ttl_s` is how long a form stands that says nothing about it; 0: until somebody answers.
@@ -198,14 +198,14 @@ def question(form: dict[str, Any], wrong: Sequence[str] = ()) -> Question:
     return Question(text, "form", schema(form), expires_s=float(form.get("ttl_seconds", 0)), data={"form": form})
 
 
-def rendered(form: dict[str, Any], data: dict[str, Any]) -> str:
+def render_form(form: dict[str, Any], data: dict[str, Any]) -> str:
     """A filled-in form as the message it stands for."""
     labels = {field["name"]: field["label"] for field in form["fields"]}
-    lines = [f"{labels.get(name, name)}: {_said(value)}" for name, value in data.items()]
+    lines = [f"{labels.get(name, name)}: {_render_value(value)}" for name, value in data.items()]
     return "\n".join([f"[{form['title']}]", *lines])
 
 
-def _said(value: Any) -> str:
+def _render_value(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

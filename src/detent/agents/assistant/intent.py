@@ -21,7 +21,7 @@ PROMPT = (
 )
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class IntentRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One rule of layer 1."""
 
     name: str
@@ -32,14 +32,14 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @functools.cache
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[IntentRule, ...]:
     """All rules, the strongest first."""
     text = files(__package__).joinpath("intents.json").read_bytes()
-    return tuple(sorted(msgspec.json.decode(text, type=list[Rule]), key=lambda rule: -rule.priority))
+    return tuple(sorted(msgspec.json.decode(text, type=list[IntentRule]), key=lambda rule: -rule.priority))
 
 
 @functools.cache
-def _patterns(rule: Rule) -> tuple[re.Pattern[str], ...]:
+def _patterns(rule: IntentRule) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(pattern, re.IGNORECASE) for pattern in rule.patterns)
 
 
@@ -48,7 +48,9 @@ def categories() -> dict[str, str]:
     return {rule.intent_type: rule.category for rule in rules() if rule.category != "normal"}
 
 
-def found(category: str, intent_type: str, confidence: float, source: str, rule: str = "", service: str = "") -> Any:
+def make_intent(
+    category: str, intent_type: str, confidence: float, source: str, rule: str = "", service: str = ""
+) -> Any:
     """An intent in the form everybody reads."""
     return {
         "category": category,
@@ -60,7 +62,7 @@ def found(category: str, intent_type: str, confidence: float, source: str, rule:
     }
 
 
-FALLBACK = found("normal", "normal", 0.0, "fallback")
+FALLBACK = make_intent("normal", "normal", 0.0, "fallback")
 
 
 def by_rules(text: str, tools: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any] | None:
@@ -75,9 +77,9 @@ def by_rules(text: str, tools: Iterable[Mapping[str, Any]] = ()) -> dict[str, An
             break
         if any(pattern.search(text) for pattern in _patterns(rule)):
             service = named if rule.category == "mcp" else ""
-            return dict(found(rule.category, rule.intent_type, 1.0, "layer1", rule.name, service))
+            return dict(make_intent(rule.category, rule.intent_type, 1.0, "layer1", rule.name, service))
     if named:
-        return dict(found("mcp", "mcp_tool_call", 1.0, "layer1", f"service:{named}", named))
+        return dict(make_intent("mcp", "mcp_tool_call", 1.0, "layer1", f"service:{named}", named))
     return None
 
 
@@ -111,4 +113,4 @@ def by_model(said: Any) -> dict[str, Any]:
     is_sure = isinstance(confidence, int | float) and not isinstance(confidence, bool) and confidence >= ACCEPTED
     if not is_sure or kind not in categories() or not isinstance(kind, str):
         return dict(FALLBACK)
-    return dict(found(categories()[kind], kind, min(float(confidence), 1.0), "layer2"))  # type: ignore[arg-type]
+    return dict(make_intent(categories()[kind], kind, min(float(confidence), 1.0), "layer2"))  # type: ignore[arg-type]

@@ -59,7 +59,9 @@ async def _llm(contract: Contract) -> Any:
     return await llm.perform(contract)
 
 
-async def _asked(ask: Perform, contract: Contract, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
+async def _ask_model(
+    ask: Perform, contract: Contract, request: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, float]]:
     """A model's answer to a request made in the name of a contract, and what it used."""
     inner = replace(contract, effect="llm", input=request)
     with speaking_for(contract, inner):
@@ -79,25 +81,25 @@ def _intent(ask: Perform) -> Perform:
             found = dict(intent.FALLBACK)
         if found is None:
             try:
-                answer, usage = await _asked(ask, contract, intent.request(text))
+                answer, usage = await _ask_model(ask, contract, intent.request(text))
                 found = intent.by_model(answer.get("json"))
             except EffectFailed as error:
                 # Knowing the intent is a help, not a condition: an answer that is no JSON must not end the turn.
                 if error.type != "tool_failure.bad_answer":
                     raise
-                found, usage = dict(intent.FALLBACK), _used_by(error)
+                found, usage = dict(intent.FALLBACK), _usage_of(error)
         return Outcome(found, patch={"intent": found}, usage=usage)
 
     return perform
 
 
-def _used_by(error: EffectFailed) -> dict[str, float]:
+def _usage_of(error: EffectFailed) -> dict[str, float]:
     """What a call that failed used up all the same."""
     return dict(getattr(error, "usage", None) or {})
 
 
 async def _emotion(contract: Contract) -> Outcome:
-    felt = emotion.detected(str(contract.input.get("text") or ""))
+    felt = emotion.detect_emotion(str(contract.input.get("text") or ""))
     seen = emotion.context(felt)
     return Outcome(felt, patch={"felt": felt, "emotion": seen, "detected": felt})
 
@@ -108,7 +110,7 @@ def _recall(store: Store) -> Perform:
     ) -> tuple[list[tuple[float, Memory]], dict[str, str]]:
         if facts:
             store.keep(facts, session)  # of turns that were cancelled; each has its source, so it is there once
-        best = recall.chosen(store.candidates(text), text, store.now(), topic)
+        best = recall.choose_memories(store.candidates(text), text, store.now(), topic)
         if best:
             store.touch([memory.id for _, memory in best])
         return best, store.working(session)
@@ -119,7 +121,7 @@ def _recall(store: Store) -> Perform:
         topic = str(found.get("intent_type", "")) if found.get("category") == "memory" else ""
         text, session = str(given.get("text") or ""), str(given.get("session") or "")
         best, working = await asyncio.to_thread(look, text, topic, session, given.get("facts") or ())
-        memories = [recall.recalled(memory, value) for value, memory in best]
+        memories = [recall.describe_memory(memory, value) for value, memory in best]
         return Outcome({"retrieved": len(memories)}, patch={"memories": memories, "working": working})
 
     return perform
@@ -138,7 +140,7 @@ def _store(store: Store) -> Perform:
 
 
 def _keep_call(store: Store, given: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
-    told = fact.called(given["call"], given.get("outcomes") or {}, given.get("answers") or {})
+    told = fact.make_fact(given["call"], given.get("outcomes") or {}, given.get("answers") or {})
     entry = {"category": "execution", "key": told["view"]["action_summary"], "value": told["line"], "source": source}
     return store.keep([entry], str(given.get("session") or ""))
 
@@ -172,9 +174,9 @@ def _keep(store: Store) -> Perform:
 def _think(ask: Perform) -> Perform:
     async def perform(contract: Contract) -> Outcome:
         given = contract.input
-        done = reasoning.done_so_far(given)
-        answer, usage = await _asked(ask, contract, reasoning.request(given, done))
-        event, patch = reasoning.decided(given, answer, done)
+        done = reasoning.collect_done(given)
+        answer, usage = await _ask_model(ask, contract, reasoning.request(given, done))
+        event, patch = reasoning.decide(given, answer, done)
         told = {name: answer.get(name) for name in ("text", "tool_calls", "model", "usage", "cost_usd")}
         return Outcome({**told, "next": event}, raises=event, patch=patch, usage=usage)
 
@@ -194,6 +196,6 @@ async def _form(contract: Contract) -> Outcome:
     history = [*(contract.input.get("history") or ()), {"role": "user", "content": contract.input.get("message") or ""}]
     if contract.input.get("response"):
         history.append({"role": "assistant", "content": contract.input["response"]})
-    message = form.rendered(wanted, data)
+    message = form.render_form(wanted, data)
     patch = {"message": message, "history": history, "images": [], "turn": (contract.input.get("turn") or 0) + 1}
     return Outcome({"data": data, "message": message}, raises="ANSWERED", patch=patch)

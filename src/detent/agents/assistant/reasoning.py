@@ -12,7 +12,7 @@ from detent.agents.assistant.key import STYLE, old_hash
 from detent.core.effect_type import Declared, EffectFailed
 from detent.core.expression import compile_template
 from detent.core.schema import problems
-from detent.effects.llm import Spoken, spoken
+from detent.effects.llm import DecodedAnswer, read_answer
 from detent.errors import DetentError
 
 IN_A_ROW_MAX = 3  # the fourth call of one tool in a row is not made
@@ -31,7 +31,7 @@ Answer in the user's language, in plain text; or, to remember something or to as
  "ecs_request": {"title", "fields": [{"name", "type", "label", "required", "options"}]}}"""
 
 
-class Decision(NamedTuple):
+class ReasoningDecision(NamedTuple):
     """What follows from an answer: the event, and what changes in the run's context."""
 
     event: str  # TOOL, ASK, END or AGAIN
@@ -49,11 +49,11 @@ def request(given: Mapping[str, Any], done: Sequence[Mapping[str, Any]]) -> dict
     messages.append({"role": "user", "content": _words(given)})
     for one in done:
         if one.get("turn", 0) == turn:
-            messages += _told(one)
+            messages += _render_deed(one)
     if any(one["view"]["has_side_effects"] for one in done):
         messages[-1] = {**messages[-1], "content": f"{messages[-1]['content']}\n{fact.WARNING}"}
     tools = [
-        {"name": tool["name"], "description": _described(tool), "schema": tool.get("schema") or {}}
+        {"name": tool["name"], "description": _describe_tool(tool), "schema": tool.get("schema") or {}}
         for tool in given.get("tools") or ()
     ]
     asked: dict[str, Any] = {"messages": messages}
@@ -72,7 +72,7 @@ def _words(given: Mapping[str, Any]) -> Any:
     return [{"type": "text", "text": text}, *({"type": "image", **image} for image in images)]
 
 
-def _described(tool: Mapping[str, Any]) -> str:
+def _describe_tool(tool: Mapping[str, Any]) -> str:
     mark = " (irreversible: a person is asked first)" if tool.get("kind") == "irreversible" else ""
     if mark and tool.get("kind_by"):
         harmless = ", ".join(value for value, kind in tool["kinds"].items() if value and kind != "irreversible")
@@ -98,7 +98,7 @@ def _instructions(given: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def _told(one: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _render_deed(one: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One thing that was done, as the model's own call and our line about it."""
     if one["type"] != "tool_call":
         return [{"role": "system", "content": one["line"]}]
@@ -109,13 +109,13 @@ def _told(one: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def done_so_far(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+def collect_done(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Everything this turn has done, the latest included."""
     done = list(given.get("executions") or ())
     call, asked, turn = given.get("call"), given.get("form"), given.get("turn") or 0
     outcomes, answers = given.get("outcomes") or {}, given.get("answers") or {}
     if call:
-        done.append({**fact.called(call, outcomes, answers), "said": call.get("said", ""), "turn": turn})
+        done.append({**fact.make_fact(call, outcomes, answers), "said": call.get("said", ""), "turn": turn})
     elif asked:
         status, error = fact.status_of(outcomes.get("form"))
         if status != "completed":
@@ -132,16 +132,16 @@ class Thought(NamedTuple):
     done: list[dict[str, Any]]
     patch: dict[str, Any]
 
-    def leads_to(self, event: str, **more: Any) -> Decision:
+    def leads_to(self, event: str, **more: Any) -> ReasoningDecision:
         """This event, and these further changes."""
-        return Decision(event, {**self.patch, **more})
+        return ReasoningDecision(event, {**self.patch, **more})
 
 
-def decided(given: Mapping[str, Any], answer: Mapping[str, Any], done: list[dict[str, Any]]) -> Decision:
+def decide(given: Mapping[str, Any], answer: Mapping[str, Any], done: list[dict[str, Any]]) -> ReasoningDecision:
     """What an answer of the model leads to."""
-    said = spoken(str(answer.get("text") or ""))
+    said = read_answer(str(answer.get("text") or ""))
     settings = given.get("settings") or {}
-    felt = emotion.trusted(said.emotion, given.get("felt") or {}, float(settings.get("emotion_threshold", 0.5)))
+    felt = emotion.trust_emotion(said.emotion, given.get("felt") or {}, float(settings.get("emotion_threshold", 0.5)))
     patch: dict[str, Any] = {
         "executions": done,
         "response": said.response,
@@ -152,19 +152,19 @@ def decided(given: Mapping[str, Any], answer: Mapping[str, Any], done: list[dict
         "observation": "\n".join(fact.lines(done)),
     }
     thought = Thought(given, done, patch)
-    wanted = _wanted(answer, said)
+    wanted = _find_call(answer, said)
     if wanted is not None:
         return _tool(thought, wanted)
     if said.ecs_request is not None:
         try:
             ttl_s = float(settings.get("form_ttl_seconds") or 0.0)
-            return thought.leads_to("ASK", form=form.cleaned(said.ecs_request, ttl_s))
+            return thought.leads_to("ASK", form=form.clean_request(said.ecs_request, ttl_s))
         except EffectFailed as error:
             return _again(thought, "form", str(error))
     return thought.leads_to("END")
 
 
-def _wanted(answer: Mapping[str, Any], said: Spoken) -> dict[str, Any] | None:
+def _find_call(answer: Mapping[str, Any], said: DecodedAnswer) -> dict[str, Any] | None:
     """The first tool call of an answer: the protocol's own, else the one in the JSON object."""
     calls = answer.get("tool_calls") or ()
     if calls:
@@ -176,7 +176,7 @@ def _wanted(answer: Mapping[str, Any], said: Spoken) -> dict[str, Any] | None:
     return {"id": "", "names": [f"{name}.{method}", name], "arguments": dict(said.tool_call["arguments"])}
 
 
-def _tool(thought: Thought, wanted: dict[str, Any]) -> Decision:
+def _tool(thought: Thought, wanted: dict[str, Any]) -> ReasoningDecision:
     """The call, if the tool was offered and the arguments fit; else the model is told why not."""
     tools = {tool["name"]: tool for tool in thought.given.get("tools") or ()}
     tool = next((tools[name] for name in wanted["names"] if name in tools), None)
@@ -188,7 +188,7 @@ def _tool(thought: Thought, wanted: dict[str, Any]) -> Decision:
     wrong = problems(schema, arguments, "arguments")
     if wrong:
         return _again(thought, tool["name"], "; ".join(wrong[:5]), arguments)
-    service, method = split(tool["name"])
+    service, method = split_name(tool["name"])
     if _in_a_row(thought.done, service, method) >= IN_A_ROW_MAX:
         text = f"Stopped: {service}.{method} was wanted {IN_A_ROW_MAX + 1} times in a row."
         return thought.leads_to("END", response=text, is_forced_stop=True)
@@ -233,9 +233,9 @@ def _key(tool: Mapping[str, Any], arguments: dict[str, Any]) -> str:
     return old_hash(arguments) if tool.get("key_style") == STYLE else ""
 
 
-def _again(thought: Thought, name: str, problem: str, arguments: Mapping[str, Any] | None = None) -> Decision:
+def _again(thought: Thought, name: str, problem: str, arguments: Mapping[str, Any] | None = None) -> ReasoningDecision:
     """The model asked for something that cannot be: it is told so, nothing else happens. A form has no arguments."""
-    service, method = split(name)
+    service, method = split_name(name)
     summary = f"{service}.{method}" if arguments is not None else name
     view = fact.consequence(summary, "failed", irreversible=False, was_suspended=False, error=problem)
     told = {
@@ -252,7 +252,7 @@ def _again(thought: Thought, name: str, problem: str, arguments: Mapping[str, An
     return thought.leads_to("AGAIN", executions=[*thought.done, told])
 
 
-def split(name: str) -> tuple[str, str]:
+def split_name(name: str) -> tuple[str, str]:
     """A tool's service and method; one without a dot is both."""
     service, dot, method = name.partition(".")
     return (service, method) if dot and service and method else (name, name)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from detent.agents.assistant.store import Memory, folded, terms
+from detent.agents.assistant.store import Memory, fold_text, terms
 
 LIMIT = 5
 DAY_S = 86_400.0
@@ -18,7 +18,7 @@ ON_TOPIC = 1.3
 
 def score(memory: Memory, wanted: list[str], now: float, topic: str = "") -> float:
     """How much a memory matters: what it shares with the message, its kind, its age, its use, how sure it is."""
-    text = folded(memory.text)
+    text = fold_text(memory.text)
     parts: dict[str, float] = {
         "keyword": sum(term in text for term in wanted) / len(wanted) if wanted else 0.0,
         "category": CATEGORIES.get(memory.category, OTHER_CATEGORY),
@@ -36,14 +36,14 @@ def is_on_topic(memory: Memory, wanted: list[str], topic: str) -> bool:
     return (bool(topic) and memory.category == topic) or (bool(key) and set(key) <= set(wanted))
 
 
-def chosen(candidates: Iterable[Memory], text: str, now: float, topic: str = "") -> list[tuple[float, Memory]]:
+def choose_memories(candidates: Iterable[Memory], text: str, now: float, topic: str = "") -> list[tuple[float, Memory]]:
     """The best of the candidates, best first."""
     wanted = terms(text)
     scored = [(score(memory, wanted, now, topic), memory) for memory in candidates]
     return sorted(scored, key=lambda pair: (-pair[0], -pair[1].id))[:LIMIT]
 
 
-def recalled(memory: Memory, value: float) -> dict[str, Any]:
+def describe_memory(memory: Memory, value: float) -> dict[str, Any]:
     """A memory as the rest of the turn sees it."""
     content = f"{memory.key}: {memory.value}"
     return {"id": memory.id, "content": content, "type": memory.category, "confidence": memory.confidence,

@@ -62,7 +62,7 @@ def form_of(execution: Execution) -> dict[str, Any]:
         return {"id": execution.id, **{name: value for name, value in detail.items() if name != "request"}}
     call = detail["call"] if asked in (CONFIRMATION, REPEAT) else detail
     about = {"call": {name: call[name] for name in ("service", "method", "args")},
-             "execution_id": detail.get("execution_id", execution.id), **_known(execution, asked)}  # fmt: skip
+             "execution_id": detail.get("execution_id", execution.id), **_explain_doubt(execution, asked)}  # fmt: skip
     return {
         "id": execution.id,
         "type": "form",
@@ -78,7 +78,7 @@ ACTIONS = {DOUBT: DOUBT_ACTIONS, REPEAT: REPEAT_ACTIONS}
 FIELDS = {DOUBT: DOUBT_FIELDS, REPEAT: REPEAT_FIELDS}
 
 
-def _known(execution: Execution, asked: str) -> dict[str, Any]:
+def _explain_doubt(execution: Execution, asked: str) -> dict[str, Any]:
     """What is known of a call in doubt (why, until when it may land), or of the same call made before."""
     question = execution.question
     if question is None or asked not in FIELDS:
@@ -109,7 +109,7 @@ def answer_of(execution: Execution, action: str, data: Mapping[str, Any]) -> dic
     if asked == CONFIRMATION:
         return {"approved": True, "args": dict(data)} if action == "edit" and data else {"approved": True}
     schema = execution.question.schema if execution.question is not None else {}
-    return {"data": unfolded(schema, data)}
+    return {"data": unfold(schema, data)}
 
 
 def problems(execution: Execution, action: str, data: Mapping[str, Any]) -> list[str]:
@@ -136,7 +136,7 @@ def fields_of(schema: Mapping[str, Any], within: str = "") -> Iterator[dict[str,
                    "required": is_needed}  # fmt: skip
 
 
-def unfolded(schema: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+def unfold(schema: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Data by field names as the schema has it, with its objects made again."""
     objects = {name for name, one in _properties(schema).items() if one.get("type") == "object"}
     found: dict[str, Any] = {}

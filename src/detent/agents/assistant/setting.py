@@ -50,6 +50,6 @@ def save(home: Path, setting: Setting) -> Setting:
     return setting
 
 
-def told(setting: Setting) -> dict[str, Any]:
+def list_set(setting: Setting) -> dict[str, Any]:
     """The settings as a turn takes them: those that say something."""
     return {name: value for name, value in msgspec.structs.asdict(setting).items() if value != ""}

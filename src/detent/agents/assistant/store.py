@@ -65,14 +65,14 @@ class Memory(NamedTuple):
         return f"{self.key} {self.value}"
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """A text as it is compared: full-width and capital letters are as good as others."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 def pieces(text: str) -> list[str]:
     """Words, and runs of letters of languages that put no blanks between words."""
-    return _PIECE.findall(folded(text))
+    return _PIECE.findall(fold_text(text))
 
 
 def terms(text: str) -> list[str]:
@@ -88,7 +88,7 @@ def terms(text: str) -> list[str]:
     return list(dict.fromkeys(found))[:TERMS_MAX]
 
 
-def indexed(text: str) -> str:
+def index_text(text: str) -> str:
     """A text as it is put into the index."""
     return " ".join(" ".join(piece) if _IS_CJK.match(piece) else piece for piece in pieces(text))
 
@@ -147,7 +147,7 @@ class Store:
                     number = int(db.execute(KEEP, given).fetchone()[0])
                     if self.has_index:
                         db.execute("delete from memory_index where rowid = ?", (number,))
-                        text = indexed(f"{key} {value}")
+                        text = index_text(f"{key} {value}")
                         db.execute("insert into memory_index (rowid, text) values (?, ?)", (number, text))
                     kept.append({"id": number, "category": category, "key": key})
                 db.execute("commit")
@@ -213,7 +213,7 @@ class Store:
         with self._guard:
             self._open().execute("insert or replace into archived values (?, ?)", (session, self.now()))
 
-    def archived(self) -> dict[str, float]:
+    def list_archived(self) -> dict[str, float]:
         """The conversations that were put away, and when."""
         with self._guard:
             return dict(self._open().execute("select session, at from archived").fetchall())
@@ -249,4 +249,4 @@ def _by_substring(db: sqlite3.Connection, wanted: Sequence[str]) -> list[Memory]
     """SQLite's LIKE knows no full-width letters and no capitals beyond ASCII; this does."""
     rows = db.execute(SELECT + "order by id desc limit ?", (SCANNED_MAX,))
     found = (Memory(*row) for row in rows)
-    return [memory for memory in found if any(term in folded(memory.text) for term in wanted)][:CANDIDATES]
+    return [memory for memory in found if any(term in fold_text(memory.text) for term in wanted)][:CANDIDATES]

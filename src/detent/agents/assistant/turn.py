@@ -26,7 +26,7 @@ def new_session() -> str:
     return secrets.token_hex(4)
 
 
-def checked_session(name: str) -> str:
+def check_session(name: str) -> str:
     """The session's name, if it can be one."""
     if not _SESSION.match(name):
         raise Refused(f"{name[:80]!r} is not a session: letters, digits, `-` and `_`, at most 60")
@@ -52,7 +52,7 @@ def turn_input(
         raise Refused(f"the message has {len(message):,} characters; at most {MESSAGE_MAX:,} are taken")
     return {
         "message": message,
-        "history": bounded(history),
+        "history": bound_history(history),
         "tools": [dict(tool) for tool in tools],
         "settings": {**SETTINGS, **(settings or {})},
         "images": [dict(image) for image in images],
@@ -64,7 +64,7 @@ def turn_input(
     }
 
 
-def bounded(history: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def bound_history(history: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """The latest of what was said, as much as a model is told again."""
     kept: list[dict[str, str]] = []
     left = HISTORY_TEXT_MAX
@@ -95,10 +95,10 @@ def past(runs: Sequence[Run]) -> list[dict[str, str]]:
             facts = "\n".join(one["line"] for one in run.context.get("executions") or ())
             said += [{"role": "system", "content": facts}] if facts else []
             said.append({"role": "assistant", "content": run.context["response"]})
-    return bounded(said)
+    return bound_history(said)
 
 
-def left(run: Run, ledger: Ledger) -> dict[str, Any] | None:
+def find_cancelled_call(run: Run, ledger: Ledger) -> dict[str, Any] | None:
     """The fact of the call that a turn had under way when it was cancelled from outside: no node came after it."""
     calls = [execution for execution in ledger.executions.values() if execution.type == "tool_call"]
     if run.ended is not Status.CANCELLED or run.state != "tools" or not calls:
@@ -119,7 +119,7 @@ def tool_of(effect: Effect, settings: Mapping[str, Any] | None = None) -> dict[s
     return {**about, **given, "kind": declared.kind, **by_argument}
 
 
-def offered(effects: Iterable[Effect], settings: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+def offer_tools(effects: Iterable[Effect], settings: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """These effects as tools; the assistant's own are never among them."""
     known = settings or {}
     return [tool_of(effect, known.get(effect.name)) for effect in effects if not effect.name.startswith("assistant.")]

@@ -174,7 +174,7 @@ def topology() -> dict[str, Any]:
     return {"nodes": nodes, "edges": edges}
 
 
-def seen_by(execution: Execution, audience: Audience, now: float) -> dict[str, Any]:
+def view_for(execution: Execution, audience: Audience, now: float) -> dict[str, Any]:
     """An execution at the levels this audience may see."""
     shown = snapshot(execution, now)
     result = {name: shown[name] for name in ("execution_id", "action_summary", "current_status", "is_terminal",

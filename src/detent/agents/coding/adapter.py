@@ -23,7 +23,7 @@ import msgspec
 
 from detent.agents.coding import stream
 from detent.agents.coding import worker_process as leash
-from detent.agents.coding.port import Assignment, Hear, Report, Word
+from detent.agents.coding.port import Assignment, Hear, Word, WorkerReport
 from detent.agents.coding.settings import WORKER_LITTER, WorkerSettings
 from detent.effects.llm.model import Reply
 from detent.effects.llm.price import cost
@@ -48,7 +48,7 @@ OWNED = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CODEX_SANDBOX", "CODEX_SANDBOX
 Call = Callable[[Assignment, WorkerSettings], list[str]]
 
 
-class Agent(msgspec.Struct, frozen=True):
+class AgentKind(msgspec.Struct, frozen=True):
     """One kind of agent."""
 
     program: str
@@ -112,15 +112,15 @@ def _aider(assignment: Assignment, settings: WorkerSettings) -> list[str]:
 
 
 AGENTS = {
-    "claude": Agent(
+    "claude": AgentKind(
         "claude", "npm: @anthropic-ai/claude-code", _claude, stream.claude, options=("args", "tools", "schema")
     ),
-    "codex": Agent("codex", "npm: @openai/codex", _codex, stream.codex, options=("args", "schema")),
-    "gemini": Agent(
+    "codex": AgentKind("codex", "npm: @openai/codex", _codex, stream.codex, options=("args", "schema")),
+    "gemini": AgentKind(
         "gemini", "npm: @google/gemini-cli", _gemini, stream.gemini, env=(("GEMINI_CLI_TRUST_WORKSPACE", "true"),)
     ),  # without a terminal it cannot ask whether it may work here, and ends at once
-    "opencode": Agent("opencode", "npm: opencode-ai", _opencode, stream.opencode),
-    "aider": Agent("aider", "PyPI: aider-chat", _aider, stream.aider, has_stdin=False),
+    "opencode": AgentKind("opencode", "npm: opencode-ai", _opencode, stream.opencode),
+    "aider": AgentKind("aider", "PyPI: aider-chat", _aider, stream.aider, has_stdin=False),
 }
 EXITS = {
     ("gemini", 41): "it is not signed in: set GEMINI_API_KEY, or start `gemini` once and choose how",
@@ -135,7 +135,7 @@ class AgentWorker:
 
     def __init__(self, name: str, settings: WorkerSettings) -> None:
         self._agent, self._settings, self._name = AGENTS[name], settings, name
-        self._start = _started(settings.command, self._agent.program)
+        self._start = _split_command(settings.command, self._agent.program)
         unknown = sorted(set(settings.options) - set(self._agent.options))
         if unknown:
             known = ", ".join(self._agent.options)
@@ -174,10 +174,10 @@ class AgentWorker:
         at = 1 if argv and not argv[0].startswith("-") else 0
         return [*argv[:at], *self._more, *argv[at:]]
 
-    async def work(self, assignment: Assignment, hear: Hear) -> Report:
+    async def work(self, assignment: Assignment, hear: Hear) -> WorkerReport:
         """Do one attempt; when this returns, or is cancelled, no process of it is left."""
         if self.missing:
-            return Report(ended="not_started", error=self.missing, environment=True)
+            return WorkerReport(ended="not_started", error=self.missing, environment=True)
         given = leash.prepare(assignment)
         Path(assignment.folder, SCHEMA_FILE).write_text(json.dumps(SCHEMA), encoding="utf-8")
         listener = _Listener(self._agent.reader, hear)
@@ -190,9 +190,9 @@ class AgentWorker:
             stdin,
             lambda: listener.said.cost_usd,
         )
-        return leash.result_of(assignment.folder, self._told(assignment, report, listener.said))
+        return leash.result_of(assignment.folder, self._read_stream(assignment, report, listener.said))
 
-    def _told(self, assignment: Assignment, report: Report, said: stream.Said) -> Report:
+    def _read_stream(self, assignment: Assignment, report: WorkerReport, said: stream.Said) -> WorkerReport:
         """The report with what the agent's own stream says; that a stream is without errors is no success."""
         status: Word = "unknown"
         if report.ended == "exited" and said.data.get("status") in ("done", "question", "blocked"):
@@ -230,14 +230,14 @@ class _Listener:
             self._hear(name, part)
 
 
-def _started(command: list[str] | str, program: str) -> list[str]:
+def _split_command(command: list[str] | str, program: str) -> list[str]:
     try:
         return (shlex.split(command) if isinstance(command, str) else list(command)) or [program]
     except ValueError as error:
         raise DefinitionError(f"`{command}` is not a command line: {error}", "worker.command") from None
 
 
-def _environment(given: Mapping[str, str], agent: Agent) -> dict[str, str]:
+def _environment(given: Mapping[str, str], agent: AgentKind) -> dict[str, str]:
     mine = {name: value for name, value in leash.environment(given).items() if name not in OWNED}
     return dict(agent.env) | mine
 
@@ -252,6 +252,6 @@ def _price(model: str, tokens: int) -> float | None:
     return cost(name, Reply(input_tokens=0, output_tokens=tokens)) if tokens else 0.0
 
 
-def hired(settings: WorkerSettings) -> AgentWorker:
+def hire(settings: WorkerSettings) -> AgentWorker:
     """The worker that `use: claude` and the like mean."""
     return AgentWorker(settings.use, settings)

@@ -29,7 +29,7 @@ async def write(stage: Stage, job: Job) -> Path:
     folder = home_of(job.root) / month / stage.run_id
     if job.plan is None:
         raise Refused("there is no plan to archive")
-    write_text(folder / "plan.md", plans.written(job.plan.body, {"run": stage.run_id, "digest": job.plan.digest}))
+    write_text(folder / "plan.md", plans.write_plan(job.plan.body, {"run": stage.run_id, "digest": job.plan.digest}))
     evidence = {
         task: msgspec.to_builtins(progress.evidence) for task, progress in job.tasks.items() if progress.evidence
     }
@@ -96,7 +96,7 @@ def _facts(run_id: str, job: Job) -> dict[str, Any]:
 
 def summary(run_id: str, job: Job) -> str:
     """A text that people can paste into a pull request."""
-    body = job.plan.body if job.plan else plans.Plan(job.requirement)
+    body = job.plan.body if job.plan else plans.TaskPlan(job.requirement)
     lines = [f"# {body.title}", "", body.goal or job.requirement, "", "## Done", ""]
     for task in body.tasks:
         progress = job.progress(task.id)

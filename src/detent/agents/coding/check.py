@@ -17,7 +17,7 @@ import msgspec
 from detent.agents.coding import parser
 from detent.agents.coding.evidence import FAILURES_MAX, IDS_MAX, Checked
 from detent.agents.coding.port import Hear
-from detent.agents.coding.settings import Step
+from detent.agents.coding.settings import CheckStep
 from detent.effects import containment, process
 from detent.effects.containment import ANY, Space
 
@@ -36,7 +36,7 @@ def environment(report: Path) -> dict[str, str]:
 
 
 async def run_steps(
-    steps: Sequence[Step], root: str, folder: Path, key: str, hear: Hear, rerun: bool = False, space: Space = ANY
+    steps: Sequence[CheckStep], root: str, folder: Path, key: str, hear: Hear, rerun: bool = False, space: Space = ANY
 ) -> tuple[Checked, ...]:
     """Run every step in order; a red one does not keep the next from running, a missing tool does."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ async def run_steps(
     return tuple(done)
 
 
-async def _run(step: Step, root: str, folder: Path, key: str, hear: Hear, space: Space) -> Checked:
+async def _run(step: CheckStep, root: str, folder: Path, key: str, hear: Hear, space: Space) -> Checked:
     report = folder / f"{step.name.replace(' ', '-')}.report"
     report.unlink(missing_ok=True)
     argv = [argument.replace("{report}", str(report)) for argument in step.argv]
@@ -80,11 +80,11 @@ async def _run(step: Step, root: str, folder: Path, key: str, hear: Hear, space:
     if finished.disk:
         return Checked(**facts, exit=-9, seconds=_since(begun), environment=f"it was stopped: {finished.disk}")
     output = f"{finished.stdout}\n{finished.stderr}" if finished.stderr else finished.stdout
-    return _checked(facts, step, finished.exit, _since(begun), output, _text(report), heard.tail)
+    return _judge_step(facts, step, finished.exit, _since(begun), output, _text(report), heard.tail)
 
 
-def _checked(
-    facts: dict[str, Any], step: Step, code: int, seconds: float, output: str, report: str, tail: str
+def _judge_step(
+    facts: dict[str, Any], step: CheckStep, code: int, seconds: float, output: str, report: str, tail: str
 ) -> Checked:
     found = parser.parse(step.parse, report, output)
     failures = found.failures if code != 0 or found.counted else ()

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Sequence
 
 from detent.agents.coding import worker_process as leash
-from detent.agents.coding.port import Assignment, Hear, Report
+from detent.agents.coding.port import Assignment, Hear, WorkerReport
 from detent.agents.coding.settings import FILE, WorkerSettings
 from detent.errors import DefinitionError
 
@@ -64,22 +64,22 @@ class CommandWorker:
             return ""
         return f"there is no program `{program}` on this machine, and no worker of that name"
 
-    async def work(self, assignment: Assignment, hear: Hear) -> Report:
+    async def work(self, assignment: Assignment, hear: Hear) -> WorkerReport:
         """Do one attempt; when this returns, or is cancelled, no process of it is left."""
         given = leash.prepare(assignment)
         filled = {place: given[name] for place, name in PLACES.items()} | {"{root}": assignment.root}
-        argv = [_filled(argument, filled) for argument in self._argv]
+        argv = [_fill(argument, filled) for argument in self._argv]
         report = await leash.hold(argv, leash.environment(given), assignment, hear, assignment.prompt)
         return leash.result_of(assignment.folder, report)
 
 
-def _filled(argument: str, given: dict[str, str]) -> str:
+def _fill(argument: str, given: dict[str, str]) -> str:
     for place, value in given.items():
         argument = argument.replace(place, value)
     return argument
 
 
-def hired(settings: WorkerSettings) -> CommandWorker:
+def hire(settings: WorkerSettings) -> CommandWorker:
     """The worker that `use: shell` means."""
     if not settings.command:
         line = 'worker: {use: shell, command: ["my-agent", "--prompt", "{prompt_file}"]}'

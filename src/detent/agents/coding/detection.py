@@ -10,21 +10,21 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.coding.settings import Step
+from detent.agents.coding.settings import CheckStep
 
 READ_MAX = 1024 * 1024
 _TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
 _DEFAULT_NPM_TEST = "no test specified"
 
 
-def detect(root: Path) -> list[Step]:
+def detect(root: Path) -> list[CheckStep]:
     """The verification steps this project seems to want, checks of style before tests."""
-    steps: list[Step] = []
+    steps: list[CheckStep] = []
     for find in (_python, _javascript, _rust, _golang, _flutter):
         steps += find(root)
     if not steps:
         steps = _make(root)
-    seen: dict[str, Step] = {}
+    seen: dict[str, CheckStep] = {}
     for step in steps:
         name = step.name if step.name not in seen else f"{step.name}-{len(seen)}"
         seen[name] = msgspec.structs.replace(step, name=name)
@@ -46,7 +46,7 @@ def _toml(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _python(root: Path) -> list[Step]:
+def _python(root: Path) -> list[CheckStep]:
     project = _toml(root / "pyproject.toml")
     tool = project.get("tool", {}) if isinstance(project.get("tool"), dict) else {}
     setup = _text(root / "setup.cfg") + _text(root / "tox.ini")
@@ -57,16 +57,16 @@ def _python(root: Path) -> list[Step]:
     python = _interpreter(root)
     steps = []
     if "ruff" in tool or (root / "ruff.toml").exists() or (root / ".ruff.toml").exists():
-        steps.append(Step("ruff", [*_tool(root, "ruff"), "check", "."], timeout=120))
+        steps.append(CheckStep("ruff", [*_tool(root, "ruff"), "check", "."], timeout=120))
     if "mypy" in tool or (root / "mypy.ini").exists() or "[mypy]" in setup:
         has_files = "files" in tool.get("mypy", {}) or "files" in setup + _text(root / "mypy.ini")
-        steps.append(Step("mypy", [*_tool(root, "mypy"), *([] if has_files else ["."])], timeout=600))
+        steps.append(CheckStep("mypy", [*_tool(root, "mypy"), *([] if has_files else ["."])], timeout=600))
     is_pytest = (
         "pytest" in tool or (root / "pytest.ini").exists() or "pytest]" in setup or (root / "conftest.py").exists()
     )
     if is_pytest or tests:
         run = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={report}"]
-        steps.append(Step("pytest", run, parse="junit"))
+        steps.append(CheckStep("pytest", run, parse="junit"))
     return steps
 
 
@@ -91,7 +91,7 @@ def _tool(root: Path, name: str) -> list[str]:
     return [name]
 
 
-def _javascript(root: Path) -> list[Step]:
+def _javascript(root: Path) -> list[CheckStep]:
     try:
         package = json.loads(_text(root / "package.json") or "null")
     except ValueError:
@@ -104,42 +104,42 @@ def _javascript(root: Path) -> list[Step]:
         runner = "pnpm"
     elif (root / "yarn.lock").exists():
         runner = "yarn"
-    steps = [Step(name, [runner, "run", name], timeout=600) for name in ("lint", "typecheck") if name in scripts]
+    steps = [CheckStep(name, [runner, "run", name], timeout=600) for name in ("lint", "typecheck") if name in scripts]
     test = scripts.get("test")
     if isinstance(test, str) and _DEFAULT_NPM_TEST not in test:
         is_tap = re.search(r"\btap\b|node --test", test) is not None
-        steps.append(Step(f"{runner} test", [runner, "test"], parse="tap" if is_tap else "none"))
+        steps.append(CheckStep(f"{runner} test", [runner, "test"], parse="tap" if is_tap else "none"))
     return steps
 
 
-def _rust(root: Path) -> list[Step]:
+def _rust(root: Path) -> list[CheckStep]:
     if not (root / "Cargo.toml").exists():
         return []
-    return [Step("cargo test", ["cargo", "test", "--quiet"], timeout=1800)]
+    return [CheckStep("cargo test", ["cargo", "test", "--quiet"], timeout=1800)]
 
 
-def _golang(root: Path) -> list[Step]:
+def _golang(root: Path) -> list[CheckStep]:
     if not (root / "go.mod").exists():
         return []
-    vet = Step("go vet", ["go", "vet", "./..."])
-    return [vet, Step("go test", ["go", "test", "-json", "./..."], parse="go-json", timeout=1200)]
+    vet = CheckStep("go vet", ["go", "vet", "./..."])
+    return [vet, CheckStep("go test", ["go", "test", "-json", "./..."], parse="go-json", timeout=1200)]
 
 
-def _flutter(root: Path) -> list[Step]:
+def _flutter(root: Path) -> list[CheckStep]:
     text = _text(root / "pubspec.yaml")
     if not text:
         return []
     program = "flutter" if re.search(r"^\s*sdk:\s*flutter\b", text, re.MULTILINE) else "dart"
-    steps = [Step(f"{program} analyze", [program, "analyze"])]
+    steps = [CheckStep(f"{program} analyze", [program, "analyze"])]
     if (root / "test").is_dir():
         run = [program, "test", "--machine" if program == "flutter" else "--reporter=json"]
-        steps.append(Step(f"{program} test", run, parse="flutter-machine", timeout=1200))
+        steps.append(CheckStep(f"{program} test", run, parse="flutter-machine", timeout=1200))
     return steps
 
 
-def _make(root: Path) -> list[Step]:
+def _make(root: Path) -> list[CheckStep]:
     for name in ("GNUmakefile", "Makefile", "makefile"):
         found = _TARGET.search(_text(root / name))
         if found and os.path.isfile(root / name):
-            return [Step("make", ["make", found.group(1)], timeout=1200)]
+            return [CheckStep("make", ["make", found.group(1)], timeout=1200)]
     return []

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from detent.agents.coding import archive as archives
 from detent.agents.coding import projection, prompt
-from detent.agents.coding.job import FINAL, Blocked, Job, noted
-from detent.agents.coding.stage import now, staged
+from detent.agents.coding.job import FINAL, Blocked, Job, add_note
+from detent.agents.coding.stage import now, set_stage
 from detent.agents.coding.workspace import GitFailed
 from detent.core.contract import Contract
 from detent.core.effect_type import Outcome, effect
@@ -28,16 +28,16 @@ MENU = (
 @effect("code.report", kind="idempotent", timeout_s=120.0)
 async def report(contract: Contract) -> Outcome:
     """Write down why a person is needed and what they can do; never fails."""
-    async with staged(contract) as stage:
+    async with set_stage(contract) as stage:
         job = replace(stage.job, asked=None)
         with contextlib.suppress(OSError, DetentError, GitFailed):
-            projection.write(stage.folder / REPORT, described(job).encode())
+            projection.write(stage.folder / REPORT, describe_end(job).encode())
         if job.blocked is not None:
-            job = noted(job, now(), f"blocked: {job.blocked.reason}: {job.blocked.detail}", job.blocked.task)
+            job = add_note(job, now(), f"blocked: {job.blocked.reason}: {job.blocked.detail}", job.blocked.task)
         return stage.outcome(job)
 
 
-def described(job: Job) -> str:
+def describe_end(job: Job) -> str:
     """The report: reason, failing checks, what was changed, and the ways on."""
     blocked = job.blocked or Blocked("unknown")
     task = blocked.task or job.step.task
@@ -64,7 +64,7 @@ def described(job: Job) -> str:
 @effect("code.undo", kind="idempotent", timeout_s=0.0)
 async def undo(contract: Contract) -> Outcome:
     """Roll back: to before the task, before the job, or to a checkpoint; what was there stays as a checkpoint."""
-    async with staged(contract) as stage:
+    async with set_stage(contract) as stage:
         job, asked = stage.job, stage.job.asked
         data = asked.data if asked else {}
         task = (job.blocked.task if job.blocked else "") or job.step.task
@@ -73,7 +73,7 @@ async def undo(contract: Contract) -> Outcome:
             target = job.first_checkpoint if data.get("run") or task in ("", FINAL) else job.progress(task).checkpoint
         job = replace(job, asked=None)
         if not target and not job.first_checkpoint:
-            return stage.concluded(replace(noted(job, now(), "nothing was changed yet"), verdict="ROLLBACK"))
+            return stage.conclude(replace(add_note(job, now(), "nothing was changed yet"), verdict="ROLLBACK"))
         try:
             goal = await stage.repository.resolve(
                 target or job.first_checkpoint, None if data.get("to") else stage.run_id
@@ -85,9 +85,9 @@ async def undo(contract: Contract) -> Outcome:
             done = await stage.repository.rollback(goal)
         except (DetentError, GitFailed, OSError) as error:
             failed = Blocked("rollback", str(error), task)
-            return stage.concluded(replace(job, verdict="ROLLBACK_FAILED", blocked=failed))
+            return stage.conclude(replace(job, verdict="ROLLBACK_FAILED", blocked=failed))
         back = known[0].id if known else done.undo.id
-        job = noted(job, now(), f"rolled back to {goal.id}; undo: {back}", task)
+        job = add_note(job, now(), f"rolled back to {goal.id}; undo: {back}", task)
         job = replace(job, verdict="ROLLBACK", undo=back, last_checkpoint=goal.id)
         projection.project(job, stage.run_id, "IDLE")
         result = {
@@ -98,13 +98,13 @@ async def undo(contract: Contract) -> Outcome:
             "rescued": list(done.rescued)[:50],
             "notes": list(done.notes)[:20],
         }
-        return stage.concluded(job, result)
+        return stage.conclude(job, result)
 
 
 @effect("code.archive", kind="idempotent", timeout_s=0.0)
 async def archive(contract: Contract) -> Outcome:
     """Keep the record of a finished job; without evidence for the tree as it is there is nothing to archive."""
-    async with staged(contract) as stage:
+    async with set_stage(contract) as stage:
         job = replace(stage.job, asked=None)
         plan = job.plan
         problem = ""
@@ -117,9 +117,9 @@ async def archive(contract: Contract) -> Outcome:
                 folder = await archives.write(stage, job)
                 await stage.repository.retain(spare={stage.run_id})
                 shown = str(Path(folder).relative_to(job.root))
-                job = noted(replace(job, archive=shown, verdict="ARCHIVE_COMPLETE"), now(), f"archived in {shown}")
+                job = add_note(replace(job, archive=shown, verdict="ARCHIVE_COMPLETE"), now(), f"archived in {shown}")
                 projection.project(job, stage.run_id, "IDLE")
-                return stage.concluded(job, {"folder": shown})
+                return stage.conclude(job, {"folder": shown})
         except (DetentError, GitFailed, OSError) as error:
             problem = str(error)
-        return stage.concluded(replace(job, verdict="ARCHIVE_FAILED", blocked=Blocked("archive", problem)))
+        return stage.conclude(replace(job, verdict="ARCHIVE_FAILED", blocked=Blocked("archive", problem)))

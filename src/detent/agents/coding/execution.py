@@ -16,12 +16,12 @@ from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.evidence import Evidence
 from detent.agents.coding.git_backup import Guard
-from detent.agents.coding.job import FINAL, Job, job_of, noted, put
-from detent.agents.coding.lifecycle import Seen
+from detent.agents.coding.job import FINAL, Job, add_note, job_of, update_task
+from detent.agents.coding.lifecycle import TreeFindings
 from detent.agents.coding.planning import digest_of, write_plan
-from detent.agents.coding.port import Assignment, Report, limits_of, used
-from detent.agents.coding.settings import Step
-from detent.agents.coding.stage import Stage, folder_of, now, staged
+from detent.agents.coding.port import Assignment, WorkerReport, limits_of, usage_of
+from detent.agents.coding.settings import CheckStep
+from detent.agents.coding.stage import Stage, folder_of, now, set_stage
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, effect
 from detent.effects import process
@@ -33,18 +33,18 @@ SUMMARY_MAX = 4000
 @effect("code.baseline", kind="idempotent", timeout_s=0.0)
 async def baseline(contract: Contract) -> Outcome:
     """Keep the tree as it was before the job, and find out what was already wrong with it."""
-    async with staged(contract) as stage:
-        job = lifecycle.confirmed(stage.job)
+    async with set_stage(contract) as stage:
+        job = lifecycle.confirm_plan(stage.job)
         if not job.first_checkpoint:
             first = await stage.checkpoint("before the job")
             job = replace(job, first_checkpoint=first.id, first_tree=first.tree, last_checkpoint=first.id)
-        found = await _verified(stage, job.settings.verify, "baseline", contract.key)
+        found = await _verify_tree(stage, job.settings.verify, "baseline", contract.key)
         if found.environment:
-            return stage.concluded(lifecycle.block(job, "environment", found.environment))
+            return stage.conclude(lifecycle.block(job, "environment", found.environment))
         wrong = sum(step.failed for step in found.steps)
         told = f"baseline: {found.counted}{_were_wrong(job, found)}"
         return stage.outcome(
-            replace(noted(job, now(), told), baseline=found), {"tests": found.tests, "failures": wrong}
+            replace(add_note(job, now(), told), baseline=found), {"tests": found.tests, "failures": wrong}
         )
 
 
@@ -68,21 +68,21 @@ def _some(names: list[str]) -> str:
 @effect("code.next", kind="idempotent", timeout_s=300.0)
 async def choose(contract: Contract) -> Outcome:
     """Take in what people said and edited, and choose the next step."""
-    async with staged(contract) as stage:
+    async with set_stage(contract) as stage:
         job = lifecycle.hear(stage.job, now())
         hand = projection.project(stage.job, stage.run_id, stage.state)
         job = replace(job, scratchpad=hand.scratchpad)
-        job = _edited(stage, job, projection.take_edits(stage.folder))
-        job = await _committed(stage, job)
+        job = _apply_edits(stage, job, projection.take_edits(stage.folder))
+        job = await _commit_verified(stage, job)
         tree, changed = "", list[str]()
         if lifecycle.wants_tree(job):
             tree = await stage.repository.tree_id()
             since = job.progress(job.step.task).tree if job.step.task else ""
-            changed = await stage.changed(since, tree) if since else []
-        return stage.concluded(lifecycle.choose(job, tree, changed))
+            changed = await stage.list_changed(since, tree) if since else []
+        return stage.conclude(lifecycle.choose(job, tree, changed))
 
 
-async def _committed(stage: Stage, job: Job) -> Job:
+async def _commit_verified(stage: Stage, job: Job) -> Job:
     """Commit what verified tasks have changed, if the settings want that: the trees that the evidence is about."""
     policy = job.settings.commit
     for task_id, progress in job.tasks.items():
@@ -90,7 +90,7 @@ async def _committed(stage: Stage, job: Job) -> Job:
         if policy == "none" or is_open or progress.evidence is None:
             continue
         after, message = progress.evidence.tree, f"{task_id}: {job.title(task_id)}\n\n{progress.summary}"
-        paths = await stage.changed(progress.tree, after)
+        paths = await stage.list_changed(progress.tree, after)
         try:
             if policy == "branch":
                 done = await stage.repository.commit_on_branch(stage.run_id, progress.tree, after, message, paths)
@@ -98,13 +98,15 @@ async def _committed(stage: Stage, job: Job) -> Job:
                 done = await stage.repository.commit_in_place(progress.checkpoint, after, message, paths)
             word = f"{done.id[:12] or 'nothing new'} on {done.ref.removeprefix('refs/heads/')}"
             left = f"; not committed: {', '.join(done.skipped[:10])}" if done.skipped else ""
-            job = noted(put(job, task_id, commit=done.id or word), now(), f"{task_id} committed: {word}{left}", task_id)
+            job = add_note(
+                update_task(job, task_id, commit=done.id or word), now(), f"{task_id} committed: {word}{left}", task_id
+            )
         except Refused as error:
-            job = noted(put(job, task_id, commit=str(error)), now(), str(error), task_id)
+            job = add_note(update_task(job, task_id, commit=str(error)), now(), str(error), task_id)
     return job
 
 
-def _edited(stage: Stage, job: Job, edits: tuple[projection.TaskEdit, ...]) -> Job:
+def _apply_edits(stage: Stage, job: Job, edits: tuple[projection.TaskEdit, ...]) -> Job:
     """Apply what people did to open tasks in the page; what cannot be is left, and said in the history."""
     if job.plan is None or not edits:
         return job
@@ -118,33 +120,33 @@ def _edited(stage: Stage, job: Job, edits: tuple[projection.TaskEdit, ...]) -> J
         elif edit.what == "removed" and is_open:
             tasks.pop(edit.id, None)
     try:
-        body = plan.checked(replace(job.plan.body, tasks=tuple(tasks.values())))
+        body = plan.check_plan(replace(job.plan.body, tasks=tuple(tasks.values())))
     except Refused as error:
-        return noted(job, now(), f"edits of the task queue were not taken: {error}")
+        return add_note(job, now(), f"edits of the task queue were not taken: {error}")
     if body == job.plan.body:
         return job
     planned = replace(job.plan, body=body, digest=digest_of(job, body), revision=job.plan.revision + 1)
-    job = lifecycle.confirmed(replace(job, plan=planned))
+    job = lifecycle.confirm_plan(replace(job, plan=planned))
     write_plan(job, stage.run_id)
-    return noted(job, now(), f"{len(edits)} edits of the task queue were taken")
+    return add_note(job, now(), f"{len(edits)} edits of the task queue were taken")
 
 
 @effect("code.repair", kind="idempotent", timeout_s=60.0)
 async def repair(contract: Contract) -> Outcome:
     """Begin the next repair."""
-    async with staged(contract) as stage:
-        return stage.concluded(lifecycle.repair(stage.job))
+    async with set_stage(contract) as stage:
+        return stage.conclude(lifecycle.repair(stage.job))
 
 
 @effect("code.checkpoint", kind="idempotent", timeout_s=0.0)
 async def checkpoint(contract: Contract) -> Outcome:
     """Keep the tree before an attempt."""
-    async with staged(contract) as stage:
+    async with set_stage(contract) as stage:
         job, step = stage.job, stage.job.step
         taken = await stage.checkpoint(f"before attempt {step.attempt} at {step.task}")
         word = await stage.fingerprint(job.first_tree, taken.tree)
         if not job.progress(step.task).checkpoint:
-            job = put(job, step.task, checkpoint=taken.id, tree=taken.tree)
+            job = update_task(job, step.task, checkpoint=taken.id, tree=taken.tree)
         job = replace(job, step=replace(step, checkpoint=taken.id, before=word), last_checkpoint=taken.id)
         return stage.outcome(job, {"checkpoint": taken.id})
 
@@ -152,11 +154,11 @@ async def checkpoint(contract: Contract) -> Outcome:
 @effect("code.rollback", kind="idempotent", timeout_s=0.0)
 async def restore(contract: Contract) -> Outcome:
     """Put the tree back to where the job wants it."""
-    async with staged(contract) as stage:
+    async with set_stage(contract) as stage:
         job = stage.job
         target = await stage.repository.resolve(job.restore, stage.run_id)
         done = await stage.repository.rollback(target)
-        job = noted(job, now(), f"restored {target.id}; undo: {done.undo.id}", job.step.task)
+        job = add_note(job, now(), f"restored {target.id}; undo: {done.undo.id}", job.step.task)
         return stage.outcome(replace(job, restore="", undo=done.undo.id), {"restored": target.id, "undo": done.undo.id})
 
 
@@ -173,7 +175,7 @@ async def probe(contract: Contract) -> Outcome:
         raise EffectFailed("the worker had not been started")
     projection.put_back(job.root, str(contract.input.get("run", "")))
     report = {"ended": "interrupted", "error": "it was interrupted"}
-    after = put(job, job.step.task, attempts=job.step.attempt)
+    after = update_task(job, job.step.task, attempts=job.step.attempt)
     patched = msgspec.to_builtins(replace(after, step=replace(job.step, report=report)))
     return Outcome(report, patch={"step": patched["step"], "tasks": patched["tasks"]})
 
@@ -182,7 +184,7 @@ async def probe(contract: Contract) -> Outcome:
 async def work(contract: Contract) -> Outcome:
     """Let the worker make one attempt, within its limits; when this is done no process of it is left."""
     try:
-        return await _worked(contract)
+        return await _run_worker(contract)
     except Exception as error:
         if _has_begun(contract):
             raise  # its tree may be anything; the probe looks
@@ -197,8 +199,8 @@ def _has_begun(contract: Contract) -> bool:
         return False
 
 
-async def _worked(contract: Contract) -> Outcome:
-    async with staged(contract, is_projected=False) as stage:
+async def _run_worker(contract: Contract) -> Outcome:
+    async with set_stage(contract, is_projected=False) as stage:
         job, step = stage.job, stage.job.step
         since = job.progress(step.task).checkpoint
         diff = await stage.repository.diff(since) if since and step.attempt > 1 else ""
@@ -227,10 +229,10 @@ async def _worked(contract: Contract) -> Outcome:
         report = await crew.hire(job.settings.worker).work(assignment, stage.hear)
         damage = await asyncio.to_thread(guard.repair)
         projection.put_back(job.root, stage.run_id)
-        return _reported(stage, report, round(now() - begun, 3), damage)
+        return _report(stage, report, round(now() - begun, 3), damage)
 
 
-def _reported(stage: Stage, report: Report, seconds: float, damage: str) -> Outcome:
+def _report(stage: Stage, report: WorkerReport, seconds: float, damage: str) -> Outcome:
     """What the worker said and used, as far as the lifecycle needs it."""
     job, step = stage.job, stage.job.step
     said: dict[str, Any] = {
@@ -248,7 +250,7 @@ def _reported(stage: Stage, report: Report, seconds: float, damage: str) -> Outc
     if damage:
         said.update(status="blocked", summary=f"the worker damaged the repository itself: {damage}")
     before = job.progress(step.task)
-    job = put(
+    job = update_task(
         job,
         step.task,
         attempts=step.attempt,
@@ -267,42 +269,42 @@ def _reported(stage: Stage, report: Report, seconds: float, damage: str) -> Outc
     )
     job = replace(job, step=replace(step, report=said), spent=spent)
     if damage:
-        job = noted(job, now(), said["summary"], step.task)
-    return stage.outcome(job, said, used(report))
+        job = add_note(job, now(), said["summary"], step.task)
+    return stage.outcome(job, said, usage_of(report))
 
 
-def _steps(job: Job) -> list[Step]:
+def _steps(job: Job) -> list[CheckStep]:
     """The checks that decide about the task under way."""
     if job.step.task == FINAL:
         return list(job.settings.verify)
     steps = [item for item in job.settings.verify if item.when == "task"]
     own = lifecycle.task_of(job, job.step.task).verify
-    return [*steps, Step(check.OWN_STEP, own, baseline="strict")] if own else steps
+    return [*steps, CheckStep(check.OWN_STEP, own, baseline="strict")] if own else steps
 
 
 @effect("code.verify", kind="idempotent", timeout_s=0.0)
 async def verify(contract: Contract) -> Outcome:
     """Run the checks on the tree as it is and say what that means: the only way to be done."""
-    async with staged(contract) as stage:
+    async with set_stage(contract) as stage:
         job, step = stage.job, stage.job.step
-        hopeless = lifecycle.stopped(job)
+        hopeless = lifecycle.find_stop(job)
         if hopeless is not None:
-            return stage.concluded(lifecycle.block(job, *hopeless, step.task))
-        found = await _verified(stage, _steps(job), step.mode, contract.key)
+            return stage.conclude(lifecycle.block(job, *hopeless, step.task))
+        found = await _verify_tree(stage, _steps(job), step.mode, contract.key)
         spent = replace(job.spent, seconds=round(job.spent.seconds + found.seconds, 3))
         since = job.progress(step.task).tree
         word, lines, changed = await asyncio.gather(
             stage.fingerprint(job.first_tree, found.tree),
             stage.lines(job.first_tree, found.tree),
-            stage.changed(since or found.tree, found.tree),
+            stage.list_changed(since or found.tree, found.tree),
         )
-        after = lifecycle.judge(replace(job, spent=spent), found, Seen(word, tuple(changed), lines, now()))
+        after = lifecycle.judge(replace(job, spent=spent), found, TreeFindings(word, tuple(changed), lines, now()))
         if after.verdict in ("FIX_SUCCESS", "TASK_VERIFIED"):
             projection.json_file(stage.folder / "evidence" / f"{step.task}.json", msgspec.to_builtins(found))
-        return stage.concluded(after, {"verdict": after.verdict, "tree": found.tree, "tests": found.tests})
+        return stage.conclude(after, {"verdict": after.verdict, "tree": found.tree, "tests": found.tests})
 
 
-async def _verified(stage: Stage, steps: list[Step], mode: Any, key: str) -> Evidence:
+async def _verify_tree(stage: Stage, steps: list[CheckStep], mode: Any, key: str) -> Evidence:
     """Run the checks; the evidence is bound to the tree they were run on."""
     await asyncio.to_thread(process.kill_leftovers, key)
     begun = now()
@@ -313,5 +315,5 @@ async def _verified(stage: Stage, steps: list[Step], mode: Any, key: str) -> Evi
         limits_of(stage.job.settings.limits).space,
     )  # fmt: skip
     after = await stage.repository.tree_id() if steps else before
-    moved = await stage.changed(before, after)
+    moved = await stage.list_changed(before, after)
     return Evidence(after, mode, done, tuple(moved[:50]), now(), round(now() - begun, 3))

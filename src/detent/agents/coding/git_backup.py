@@ -9,7 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.place import Worktree
 
 FOLDER = "guard"
 COPIED_MAX = 64 * 1024 * 1024  # a mutable file larger than this is not git's usual bookkeeping
@@ -18,7 +18,7 @@ COPIED_MAX = 64 * 1024 * 1024  # a mutable file larger than this is not git's us
 class Guard:
     """The held copy of one git dir."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Worktree) -> None:
         self._git_dir = Path(place.git_dir)
         self._held = Path(place.root) / ".detent" / FOLDER
         # A linked work tree's or submodule's git dir lies outside of the worker's folder.

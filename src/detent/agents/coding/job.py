@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from detent.agents.coding.evidence import Evidence, Fault
-from detent.agents.coding.plan import Plan
+from detent.agents.coding.plan import TaskPlan
 from detent.agents.coding.settings import Settings
 
 FINAL = "FINAL"  # stands for the verification before archiving; repaired like a task, never skipped
@@ -55,7 +55,7 @@ class Current(msgspec.Struct, frozen=True, omit_defaults=True):
 class Planned(msgspec.Struct, frozen=True, omit_defaults=True):
     """The plan in force."""
 
-    body: Plan
+    body: TaskPlan
     digest: str
     revision: int = 1
     file: str = ""
@@ -80,7 +80,7 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
     changed_lines: int = 0
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class LastWord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a person last said to the machine."""
 
     name: str = ""
@@ -88,7 +88,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     by: str = ""
 
 
-class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+class HistoryNote(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of the job's history."""
 
     at: float
@@ -110,7 +110,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     final: Evidence | None = None
     blocked: Blocked | None = None
     spent: Spent = Spent()
-    asked: Asked | None = None
+    asked: LastWord | None = None
     restore: str = ""
     verdict: str = ""
     outcome: str = ""
@@ -120,7 +120,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     last_checkpoint: str = ""
     undo: str = ""  # the checkpoint that takes the last rollback back
     serial: int = 0
-    log: tuple[Note, ...] = ()
+    log: tuple[HistoryNote, ...] = ()
     scratchpad: str = ""
     messages: list[dict[str, Any]] = []  # for the model that plans
     answers: list[dict[str, str]] = []  # to the planner's questions
@@ -154,12 +154,12 @@ def patch(before: Job, after: Job) -> dict[str, Any]:
     return changed
 
 
-def put(job: Job, task_id: str, **facts: Any) -> Job:
+def update_task(job: Job, task_id: str, **facts: Any) -> Job:
     """The job with some facts of a task changed."""
     progress = msgspec.structs.replace(job.progress(task_id), **facts)
     return msgspec.structs.replace(job, tasks={**job.tasks, task_id: progress})
 
 
-def noted(job: Job, at: float, text: str, task: str = "") -> Job:
+def add_note(job: Job, at: float, text: str, task: str = "") -> Job:
     """The job with one more line of history; old lines are in the journal."""
-    return msgspec.structs.replace(job, log=(*job.log, Note(at, text[:500], task))[-LOG_MAX:])
+    return msgspec.structs.replace(job, log=(*job.log, HistoryNote(at, text[:500], task))[-LOG_MAX:])

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from detent.agents.coding import projection
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.place import Worktree
 from detent.effects import census
 from detent.errors import Refused
 
@@ -36,7 +36,7 @@ class Lease(msgspec.Struct, frozen=True):
         return self.host == socket.gethostname() and census.lives(self.process)
 
 
-def read(place: Place) -> Lease | None:
+def read(place: Worktree) -> Lease | None:
     """The lease on a work tree, held or stale."""
     try:
         return msgspec.json.decode((place.home / FILE).read_bytes(), type=Lease)
@@ -44,7 +44,7 @@ def read(place: Place) -> Lease | None:
         return None
 
 
-def take(place: Place, run_id: str, home: Path, by: str, holds: Callable[[Lease], bool]) -> Lease | None:
+def take(place: Worktree, run_id: str, home: Path, by: str, holds: Callable[[Lease], bool]) -> Lease | None:
     """Take the lease; refused while another job has it. Returns the stale one that was taken over."""
     place.home.mkdir(parents=True, exist_ok=True)
     fd = os.open(place.home / f"{FILE}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -66,7 +66,7 @@ def take(place: Place, run_id: str, home: Path, by: str, holds: Callable[[Lease]
         os.close(fd)
 
 
-def drop(place: Place, run_id: str) -> None:
+def drop(place: Worktree, run_id: str) -> None:
     """Give it back, if it is still this run's."""
     known = read(place)
     if known is not None and known.run_id == run_id:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from detent.agents.coding import evidence as evidences
 from detent.agents.coding import mending
 from detent.agents.coding.evidence import Evidence, Fault
-from detent.agents.coding.job import FINAL, Asked, Blocked, Current, Job, noted, put
+from detent.agents.coding.job import FINAL, Blocked, Current, Job, LastWord, add_note, update_task
 from detent.agents.coding.plan import Task, order
 from detent.agents.coding.settings import Budget
 from detent.effects.llm.price import unkept
@@ -20,7 +20,7 @@ from detent.effects.llm.price import unkept
 HINTS_MAX = 20
 
 
-class Seen(msgspec.Struct, frozen=True):
+class TreeFindings(msgspec.Struct, frozen=True):
     """What a verification found in the tree, besides the checks' own results."""
 
     fingerprint: str  # of all changes since the job began, litter left out
@@ -36,7 +36,7 @@ def task_of(job: Job, task_id: str) -> Task:
     return job.plan.body.task(task_id)
 
 
-def wanted(job: Job, task: Task) -> tuple[str, ...]:
+def list_to_mend(job: Job, task: Task) -> tuple[str, ...]:
     """What must not fail any more, though it did before the job: what this task mends, and what others have mended."""
     tasks = job.plan.body.tasks if job.plan else ()
     others = (other.mends for other in tasks if job.progress(other.id).status == "DONE")
@@ -51,7 +51,7 @@ def to_mend(job: Job, task: Task) -> tuple[Fault, ...]:
 def block(job: Job, reason: str, detail: str, task: str = "") -> Job:
     """Open the breaker."""
     if task:
-        job = put(job, task, status="BLOCKED")
+        job = update_task(job, task, status="BLOCKED")
     return replace(job, verdict="BREAKER_OPEN", blocked=Blocked(reason, detail, task), step=Current())
 
 
@@ -63,34 +63,34 @@ def hear(job: Job, at: float) -> Job:
     job = replace(job, asked=None)
     task = (job.blocked.task if job.blocked else "") or job.step.task
     if asked.name in ("HUMAN_INTERVENTION", "RETRY_TASK", "SKIP_TASK", "BUDGET_EXTENDED", "ANSWER"):
-        job = noted(job, at, f"{asked.name} by {asked.by or 'somebody'}", task)
+        job = add_note(job, at, f"{asked.name} by {asked.by or 'somebody'}", task)
     if asked.name == "BUDGET_EXTENDED":
-        job = _extended(job, asked.data)
+        job = _extend_budget(job, asked.data)
     if asked.name == "SKIP_TASK":
-        job = _skipped(job, str(asked.data.get("task") or task), bool(asked.data.get("keep")))
+        job = _skip_task(job, str(asked.data.get("task") or task), bool(asked.data.get("keep")))
     elif task:
-        job = _spoken(job, task, asked)
+        job = _restart_task(job, task, asked)
     return replace(job, blocked=None)
 
 
-def _spoken(job: Job, task: str, asked: Asked) -> Job:
+def _restart_task(job: Job, task: str, asked: LastWord) -> Job:
     """A word about one task: it gets a fresh start, with what was said."""
     progress = job.progress(task)
     said = str(asked.data.get("hint") or asked.data.get("answer") or "").strip()
     hints = (*progress.hints, said)[-HINTS_MAX:] if said else progress.hints
     allow = asked.data.get("allow")
     allowed = (*progress.allow, *(str(path) for path in allow)) if isinstance(allow, list) else progress.allow
-    job = put(job, task, status="IN_PROGRESS", question="", hints=hints, allow=allowed)
+    job = update_task(job, task, status="IN_PROGRESS", question="", hints=hints, allow=allowed)
     if asked.name in ("HUMAN_INTERVENTION", "RETRY_TASK"):
-        job = put(job, task, repairs=0, interruptions=0, seen=())
+        job = update_task(job, task, repairs=0, interruptions=0, seen=())
     if asked.name == "RETRY_TASK":
-        job = replace(put(job, task, faults=()), restore=progress.checkpoint)
+        job = replace(update_task(job, task, faults=()), restore=progress.checkpoint)
     is_ours = asked.name in ("HUMAN_INTERVENTION", "BUDGET_EXTENDED") and progress.checkpoint
     # Verify first: the person may have done it already. `choose` turns this into work where nothing has changed.
     return replace(job, step=Current(go="verify" if is_ours else "work", task=task))
 
 
-def _extended(job: Job, data: dict[str, Any]) -> Job:
+def _extend_budget(job: Job, data: dict[str, Any]) -> Job:
     budget = job.settings.budget
     more = {
         name: getattr(budget, name) + type(getattr(budget, name))(data[name])
@@ -102,16 +102,16 @@ def _extended(job: Job, data: dict[str, Any]) -> Job:
     return replace(job, settings=replace(job.settings, budget=replace(budget, **more)), spent=spent)
 
 
-def _skipped(job: Job, task: str, keep: bool) -> Job:
+def _skip_task(job: Job, task: str, keep: bool) -> Job:
     if task in ("", FINAL) or job.plan is None:
         return job
     tasks = job.plan.body.tasks
     restore = "" if keep else job.progress(task).checkpoint
-    job = replace(put(job, task, status="SKIPPED"), restore=restore, step=Current())
+    job = replace(update_task(job, task, status="SKIPPED"), restore=restore, step=Current())
     gone = {task}
     for other in order(tasks):
         if gone & set(other.depends) and job.progress(other.id).status not in ("DONE", "SKIPPED"):
-            job = put(job, other.id, status="SKIPPED", summary=f"depends on {task}, which was skipped")
+            job = update_task(job, other.id, status="SKIPPED", summary=f"depends on {task}, which was skipped")
             gone.add(other.id)
     return job
 
@@ -189,7 +189,7 @@ def _begin(job: Job, task: str, go: str) -> Job:
         attempt=attempt,
         key=f"{serial:04d}-{task}-{attempt}",
     )
-    job = put(job, task, status="IN_PROGRESS")
+    job = update_task(job, task, status="IN_PROGRESS")
     return replace(job, step=step, serial=serial, verdict="", blocked=None)
 
 
@@ -202,7 +202,7 @@ def repair(job: Job) -> Job:
     return replace(job, step=replace(job.step, is_repair=True))
 
 
-def stopped(job: Job) -> tuple[str, str] | None:
+def find_stop(job: Job) -> tuple[str, str] | None:
     """Why an attempt cannot be judged by the checks at all: reason and detail."""
     report = job.step.report
     if not report or report.get("ended") == "interrupted":
@@ -218,12 +218,12 @@ def stopped(job: Job) -> tuple[str, str] | None:
     return None
 
 
-def judge(job: Job, found: Evidence, seen: Seen) -> Job:
+def judge(job: Job, found: Evidence, seen: TreeFindings) -> Job:
     """What a verification means for the task under way."""
     step = job.step
     task, progress = task_of(job, step.task), job.progress(step.task)
     job = replace(job, spent=replace(job.spent, changed_lines=seen.changed_lines))
-    job = put(job, step.task, changed=seen.changed[:500])
+    job = update_task(job, step.task, changed=seen.changed[:500])
     protected = evidences.without(
         evidences.matching(seen.changed, job.settings.all_protected), (*task.files, *progress.allow)
     )
@@ -234,11 +234,11 @@ def judge(job: Job, found: Evidence, seen: Seen) -> Job:
     faults = _faults(job, task, found)
     is_interrupted = step.report.get("ended") == "interrupted"
     if is_interrupted and (faults or not seen.changed):
-        return _interrupted(job)
+        return _redo_interrupted(job)
     if not faults:
         return _green(job, task, found, seen)
     signed = (seen.fingerprint, evidences.signature(faults))
-    job = put(job, task.id, faults=faults, evidence=found, seen=(*progress.seen, signed))
+    job = update_task(job, task.id, faults=faults, evidence=found, seen=(*progress.seen, signed))
     hopeless = _hopeless(job, progress.seen, signed)
     if hopeless is not None:
         return block(job, *hopeless, task.id)
@@ -267,7 +267,7 @@ def _hopeless(job: Job, before: Sequence[tuple[str, str]], signed: tuple[str, st
 
 def _faults(job: Job, task: Task, found: Evidence) -> tuple[Fault, ...]:
     """Every reason why the task is not done."""
-    names = wanted(job, task)
+    names = list_to_mend(job, task)
     faults = list(evidences.faults(found, job.baseline, lambda test: mending.is_meant(test, names)))
     shrunk = evidences.shrunk(found, job.baseline, job.settings.allow_fewer_tests + task.fewer_tests)
     if shrunk:
@@ -277,15 +277,15 @@ def _faults(job: Job, task: Task, found: Evidence) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
-def _green(job: Job, task: Task, found: Evidence, seen: Seen) -> Job:
+def _green(job: Job, task: Task, found: Evidence, seen: TreeFindings) -> Job:
     if task.id != FINAL and not seen.changed and not task.no_change:
         detail = f"the checks pass, but nothing was changed; a worker's word is no evidence{_bad_end(job)}"
-        return block(put(job, task.id, evidence=found), "no_change", detail, task.id)
+        return block(update_task(job, task.id, evidence=found), "no_change", detail, task.id)
     spent = over_budget(job)
     if spent and job.settings.budget.changed_lines and seen.changed_lines > job.settings.budget.changed_lines:
-        return block(put(job, task.id, evidence=found), "budget", spent, task.id)
-    job = put(job, task.id, status="DONE", faults=(), evidence=found, finished_at=seen.at, question="")
-    job = noted(
+        return block(update_task(job, task.id, evidence=found), "budget", spent, task.id)
+    job = update_task(job, task.id, status="DONE", faults=(), evidence=found, finished_at=seen.at, question="")
+    job = add_note(
         job,
         seen.at,
         f"{task.id} verified: {found.counted}tree {found.tree[:12]}",
@@ -302,25 +302,27 @@ def _red(job: Job, task: str, faults: tuple[Fault, ...], at: float) -> Job:
     limit = job.settings.fix.attempts
     step = replace(job.step, go="", report={})
     if not job.step.is_repair:
-        job = noted(job, at, f"{task} failed its checks: {_brief(faults)}", task)
+        job = add_note(job, at, f"{task} failed its checks: {_brief(faults)}", task)
         if limit == 0:
             return block(job, "attempts", "the checks fail, and no repairs are allowed", task)
         return replace(job, verdict="ERROR_DETECTED", step=step)
     repairs = job.progress(task).repairs + 1
-    job = noted(put(job, task, repairs=repairs), at, f"repair {repairs} of {task} failed: {_brief(faults)}", task)
+    job = add_note(
+        update_task(job, task, repairs=repairs), at, f"repair {repairs} of {task} failed: {_brief(faults)}", task
+    )
     if repairs < limit:
         return replace(job, verdict="FIX_ATTEMPT_FAILED", step=step)
     detail = f"{repairs} repairs failed; the last one: {_brief(faults)}"
-    job = put(job, task, status="BLOCKED")
+    job = update_task(job, task, status="BLOCKED")
     return replace(job, verdict="FIX_FAILED_3X", blocked=Blocked("attempts", detail, task), step=Current())
 
 
-def _interrupted(job: Job) -> Job:
+def _redo_interrupted(job: Job) -> Job:
     """The attempt was cut short and its tree is not good: back to before it, and once more."""
     task = job.step.task
     count = job.progress(task).interruptions + 1
     attempts = max(0, job.progress(task).attempts - 1)  # the same attempt is made again
-    job = put(job, task, interruptions=count, attempts=attempts)
+    job = update_task(job, task, interruptions=count, attempts=attempts)
     if count > job.settings.fix.interruptions:
         return block(job, "interruptions", f"the worker was interrupted {count} times", task)
     # In EXECUTING `choose` takes the task up again because its step still says so.
@@ -335,12 +337,12 @@ def _brief(faults: Sequence[Fault]) -> str:
     return f"{first.step}: {where}"[:200] + more
 
 
-def confirmed(job: Job) -> Job:
+def confirm_plan(job: Job) -> Job:
     """A confirmed plan's tasks, ready to be worked on; what was ticked off before stays so."""
     if job.plan is None:
         return job
     for task in job.plan.body.tasks:
         if task.id not in job.tasks:
             done = {"status": "DONE", "summary": "done before this job"} if task.is_done else {}
-            job = put(job, task.id, **done)
+            job = update_task(job, task.id, **done)
     return job

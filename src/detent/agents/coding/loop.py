@@ -13,12 +13,12 @@ from typing import Any, cast
 import msgspec
 
 from detent.agents.coding import worker_process as leash
-from detent.agents.coding.port import Assignment, Hear, Report, Word
+from detent.agents.coding.port import Assignment, Hear, Word, WorkerReport
 from detent.agents.coding.settings import WorkerSettings
 from detent.agents.coding.toolbox import Toolbox, cut
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome
-from detent.effects.llm import Tool, chosen, llm
+from detent.effects.llm import Tool, choose_model, llm
 from detent.effects.llm.price import unkept
 from detent.effects.llm.settings import HOW
 from detent.errors import DefinitionError
@@ -77,15 +77,15 @@ class BuiltinWorker:
     @property
     def missing(self) -> str:
         """What must be configured before it can work; empty: nothing."""
-        choice = chosen(self._model)
+        choice = choose_model(self._model)
         if choice.is_builtin or choice.problem:
             return f"the worker `builtin` needs a language model: {choice.problem or HOW}"
         return ""
 
-    async def work(self, assignment: Assignment, hear: Hear) -> Report:
+    async def work(self, assignment: Assignment, hear: Hear) -> WorkerReport:
         """Do one attempt; when this returns, or is cancelled, no process of it is left."""
         if self.missing:
-            return Report(ended="not_started", error=self.missing, environment=True)
+            return WorkerReport(ended="not_started", error=self.missing, environment=True)
         leash.prepare(assignment)
         leash.begin(Path(assignment.folder))
         file = Path(assignment.folder, leash.OUTPUT)
@@ -93,13 +93,13 @@ class BuiltinWorker:
             talk = _Talk(self._model, assignment, echo)
             try:
                 async with asyncio.timeout(assignment.limits.wall_s or None) as limit:
-                    report = await talk.held(self._turns)
+                    report = await talk.hold(self._turns)
             except TimeoutError:
                 if not limit.expired():
                     raise
-                report = Report(ended="wall", error=f"it had not ended after {assignment.limits.wall_s:g} s")
+                report = WorkerReport(ended="wall", error=f"it had not ended after {assignment.limits.wall_s:g} s")
             except EffectFailed as error:
-                report = Report(error=f"the model could not be asked: {error}", environment=True)
+                report = WorkerReport(error=f"the model could not be asked: {error}", environment=True)
             finally:
                 talk.keep()
         return msgspec.structs.replace(
@@ -145,33 +145,33 @@ class _Talk:
         self._messages.append({"role": "user", "content": assignment.prompt})
         self.cost_usd, self.tokens, self.unpriced_calls = 0.0, 0, 0
 
-    async def held(self, turns: int) -> Report:
+    async def hold(self, turns: int) -> WorkerReport:
         """Turn by turn, to the end."""
         bound = self._assignment.limits.cost_usd
         for _ in range(turns):
-            said = await self._asked()
+            said = await self._ask_model()
             text, calls = said["text"], said["tool_calls"]
             self._echo("model", text)
             self._messages.append({"role": "assistant", "content": text, "tool_calls": calls})
             if not calls:
-                return Report(summary=text[-4000:], plan=text if self._is_plan else "", exit=0)
-            finished = await self._used(calls)
+                return WorkerReport(summary=text[-4000:], plan=text if self._is_plan else "", exit=0)
+            finished = await self._use_tools(calls)
             if finished is not None:
                 return finished
             if bound and self.cost_usd > bound:
                 problem = f"it has cost {self.cost_usd:.2f} USD; {bound:.2f} were left"
-                return Report(ended="cost", error=problem)
+                return WorkerReport(ended="cost", error=problem)
             if bound and self.unpriced_calls:
-                return Report(ended="cost", error=unkept(self.unpriced_calls, bound))
-        return Report(exit=0, error=f"it used all its {turns} turns", summary=f"not finished after {turns} turns")
+                return WorkerReport(ended="cost", error=unkept(self.unpriced_calls, bound))
+        return WorkerReport(exit=0, error=f"it used all its {turns} turns", summary=f"not finished after {turns} turns")
 
-    async def _used(self, calls: list[dict[str, Any]]) -> Report | None:
+    async def _use_tools(self, calls: list[dict[str, Any]]) -> WorkerReport | None:
         """Carry out what the model asks for; its report, if it has ended the work."""
         finished = None
         for call in calls:
             name, given = str(call["name"]), call["arguments"]
             if name == FINISH.name and not self._is_plan:
-                finished = _finished(given)
+                finished = _parse_report(given)
                 answer = "noted"
             else:
                 self._echo("tool", cut(f"[{name}] {given.get('path') or given.get('name') or given.get('text') or ''}"))
@@ -179,7 +179,7 @@ class _Talk:
             self._messages.append({"role": "tool", "content": answer, "tool_call_id": call["id"]})
         return finished
 
-    async def _asked(self) -> dict[str, Any]:
+    async def _ask_model(self) -> dict[str, Any]:
         """The model's next words; one that cannot be reached is asked again, a few times."""
         self._shorten()
         tools = self._box.tools if self._is_plan else (*self._box.tools, FINISH)
@@ -234,10 +234,10 @@ def _earlier(session: str) -> list[dict[str, Any]]:
     return found if asked <= answered else []
 
 
-def _finished(given: dict[str, Any]) -> Report:
+def _parse_report(given: dict[str, Any]) -> WorkerReport:
     known: dict[str, Word] = {"done": "done", "question": "question", "blocked": "blocked"}
     summary, question = given.get("summary"), given.get("question")
-    return Report(
+    return WorkerReport(
         status=known.get(str(given.get("status")), "unknown"),
         summary=summary[:4000] if isinstance(summary, str) else "",
         question=question[:4000] if isinstance(question, str) else "",
@@ -245,6 +245,6 @@ def _finished(given: dict[str, Any]) -> Report:
     )
 
 
-def hired(settings: WorkerSettings) -> BuiltinWorker:
+def hire(settings: WorkerSettings) -> BuiltinWorker:
     """The worker that `use: builtin` means."""
     return BuiltinWorker(settings)

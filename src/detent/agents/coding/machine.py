@@ -93,7 +93,7 @@ GUARDS = {
 OUTCOMES = {"USER_CANCEL": "cancelled", "ARCHIVE_COMPLETE": "archived", "ROLLBACK": "rolled_back"}
 
 
-def _set(name: str, value: object) -> Action:
+def _set_value(name: str, value: object) -> Action:
     return Action(f"set_{name}", "set", {"name": name, "value": value})
 
 
@@ -102,20 +102,20 @@ def _row(row: Transition) -> Transition:
     then: list[Action] = []
     when = GUARDS.get((row.source, row.on), "")
     if row.error:
-        then = [_set("blocked", {"reason": "error", "detail": "{{ error.message }}", "type": "{{ error.type }}"})]
+        then = [_set_value("blocked", {"reason": "error", "detail": "{{ error.message }}", "type": "{{ error.type }}"})]
     elif row.on in CONCLUDED:
         when = f"context.verdict == '{row.on}'"
     elif row.on == "ROLLBACK":
         when = "context.verdict == 'ROLLBACK'" if row.target == IDLE else ""
-        then = [] if row.target == IDLE else [_set("asked", "{{ event }}")]
+        then = [] if row.target == IDLE else [_set_value("asked", "{{ event }}")]
     else:
-        then = [_set("asked", "{{ event }}"), _set("verdict", "")]
+        then = [_set_value("asked", "{{ event }}"), _set_value("verdict", "")]
     if row.on == "FORCE_STOP":
-        then.append(_set("blocked", {"reason": "stopped", "detail": "{{ event.data.reason }}"}))
+        then.append(_set_value("blocked", {"reason": "stopped", "detail": "{{ event.data.reason }}"}))
     if row.on == "USER_CONFIRM":
-        then.append(_set("is_confirmed", True))
+        then.append(_set_value("is_confirmed", True))
     if row.target == IDLE:
-        then.append(_set("outcome", OUTCOMES[row.on]))
+        then.append(_set_value("outcome", OUTCOMES[row.on]))
     return replace(row, when=when, then=tuple(then))
 
 

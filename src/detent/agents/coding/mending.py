@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from detent.agents.coding.evidence import Evidence, Failing, Fault
-from detent.agents.coding.plan import Plan
+from detent.agents.coding.plan import TaskPlan
 
 ALL, NONE = "all", "none"
 NAMES_MAX = 20
@@ -28,13 +28,13 @@ _PIECES = re.compile(r"\w[\w-]*(?:\[[^\]]*\])?")
 _PARAMETERS = re.compile(r"\[[^\]]*\]$")
 
 
-def understood(plan: Plan) -> Plan:
+def find_mends(plan: TaskPlan) -> TaskPlan:
     """The plan with what its tasks have to mend, where their titles say so and nothing else does."""
-    tasks = tuple(replace(task, mends=task.mends or named_in(task.title, task.about)) for task in plan.tasks)
+    tasks = tuple(replace(task, mends=task.mends or find_tests_named(task.title, task.about)) for task in plan.tasks)
     return replace(plan, tasks=tasks)
 
 
-def named_in(title: str, about: str = "") -> tuple[str, ...]:
+def find_tests_named(title: str, about: str = "") -> tuple[str, ...]:
     """The tests that a text wants to be mended: their names, `all` where it speaks of failing ones as such, or none."""
     if not _MEND.search(title) or not (_WRONG.search(title) or _TESTS.search(title)):
         return ()

@@ -36,7 +36,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     is_done: bool = False  # ticked off in the document it was read from
 
 
-class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+class TaskPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """What will be done, and why."""
 
     title: str
@@ -52,12 +52,12 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
         return next(task for task in self.tasks if task.id == task_id)
 
 
-def digest(plan: Plan, checks: Mapping[str, Any]) -> str:
+def digest(plan: TaskPlan, checks: Mapping[str, Any]) -> str:
     """What a confirmation is bound to: the plan and the frozen checks and bounds."""
     return value_digest([msgspec.to_builtins(plan), dict(checks)])[:16]
 
 
-def checked(plan: Plan) -> Plan:
+def check_plan(plan: TaskPlan) -> TaskPlan:
     """The plan, if it can be carried out; refused with what is wrong with it."""
     if not plan.tasks:
         raise Refused("the plan has no tasks; write each as `- [ ] T-001 (P1) title`")
@@ -94,7 +94,7 @@ def natural(text: str) -> tuple[Any, ...]:
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", text) if part)
 
 
-def written(plan: Plan, front: Mapping[str, Any]) -> str:
+def write_plan(plan: TaskPlan, front: Mapping[str, Any]) -> str:
     """The one canonical document: front matter, the story for people, and the list that is read back."""
     head = yaml.safe_dump(dict(front), sort_keys=False, allow_unicode=True).strip()
     lines = ["---", head, "---", "", f"# {plan.title}", ""]

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from detent.agents.coding import prompt
-from detent.agents.coding.plan import Plan, Task, written
-from detent.agents.coding.port import Assignment, Brief, Draft, Hear, Report, Worker
+from detent.agents.coding.plan import Task, TaskPlan, write_plan
+from detent.agents.coding.port import Assignment, Draft, Hear, PlanBrief, Worker, WorkerReport
 from detent.errors import Refused
 
 FILE_MAX = 2 * 1024 * 1024
@@ -21,7 +21,7 @@ class FilePlanner:
     def __init__(self, file: str) -> None:
         self._file = file
 
-    async def plan(self, brief: Brief, hear: Hear) -> Draft:
+    async def plan(self, brief: PlanBrief, hear: Hear) -> Draft:
         """Read it."""
         try:
             body = _bytes(Path(brief.root, self._file))
@@ -38,14 +38,14 @@ class SinglePlanner:
 
     name = "single"
 
-    async def plan(self, brief: Brief, hear: Hear) -> Draft:
+    async def plan(self, brief: PlanBrief, hear: Hear) -> Draft:
         """One task."""
         lines = [line for line in (brief.requirement, brief.wish) if line]
         title, _, about = brief.requirement.strip().partition("\n")
         about = "\n".join([about.strip(), brief.wish]).strip()
-        plan = Plan(title=title[:200], goal="\n".join(lines), tasks=(Task("T-001", title[:200], about=about),))
+        plan = TaskPlan(title=title[:200], goal="\n".join(lines), tasks=(Task("T-001", title[:200], about=about),))
         hear("plan", "the requirement is the only task")
-        return Draft(text=written(plan, {"planner": self.name}))
+        return Draft(text=write_plan(plan, {"planner": self.name}))
 
 
 class WorkerPlanner:
@@ -59,7 +59,7 @@ class WorkerPlanner:
         """The worker's own name."""
         return self._worker.name
 
-    async def plan(self, brief: Brief, hear: Hear) -> Draft:
+    async def plan(self, brief: PlanBrief, hear: Hear) -> Draft:
         """Ask it."""
         assignment = Assignment(
             run_id=brief.run_id,
@@ -74,16 +74,16 @@ class WorkerPlanner:
         )
         report = await self._worker.work(assignment, hear)
         if report.status == "question":
-            return _priced(Draft(questions=(report.question,)), report)
+            return _add_cost(Draft(questions=(report.question,)), report)
         text = report.plan or _output(report.output_file)
         if report.ended != "exited" or not text.strip():
             said = report.error or report.summary or f"it ended with {report.exit} and said nothing"
             error = f"`{self.name}` gave no plan: {said}"
-            return _priced(Draft(error=error), report)
-        return _priced(said_by(text), report)
+            return _add_cost(Draft(error=error), report)
+        return _add_cost(parse_draft(text), report)
 
 
-def _priced(draft: Draft, report: Report) -> Draft:
+def _add_cost(draft: Draft, report: WorkerReport) -> Draft:
     used = {"cost_usd": report.cost_usd, "tokens": report.tokens, "unpriced_calls": report.unpriced_calls}
     return msgspec.structs.replace(draft, **used)
 
@@ -101,7 +101,7 @@ def _bytes(path: Path) -> bytes:
         return file.read(FILE_MAX + 1)
 
 
-def said_by(text: str) -> Draft:
+def parse_draft(text: str) -> Draft:
     """A plan or questions in what a model or an agent said."""
     body = text.strip()
     if body.startswith("```") and body.endswith("```"):

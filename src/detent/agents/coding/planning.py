@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from detent.agents.coding import mending, plan, projection, prompt, reading
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
-from detent.agents.coding.job import Blocked, Job, Planned, noted
-from detent.agents.coding.planner import FilePlanner, SinglePlanner, WorkerPlanner, refusal, said_by
-from detent.agents.coding.port import Brief, Draft, Planner, limits_of, used
-from detent.agents.coding.stage import Stage, now, staged
+from detent.agents.coding.job import Blocked, Job, Planned, add_note
+from detent.agents.coding.planner import FilePlanner, SinglePlanner, WorkerPlanner, parse_draft, refusal
+from detent.agents.coding.port import Draft, PlanBrief, TaskPlanner, limits_of, usage_of
+from detent.agents.coding.stage import Stage, now, set_stage
 from detent.core.contract import Contract
 from detent.core.effect_type import Outcome, effect
 from detent.core.question import Question
@@ -30,7 +30,7 @@ def plan_path(root: str) -> Path:
 @effect("code.brief", kind="idempotent", timeout_s=0.0)
 async def brief(contract: Contract) -> Outcome:
     """Take in the requirement or the wish; where a model plans, write what it is asked."""
-    async with staged(contract) as stage:
+    async with set_stage(contract) as stage:
         job, asked = stage.job, stage.job.asked
         if asked is not None and asked.name == "USER_INPUT_REQUIREMENT":
             given = str(asked.data.get("requirement") or "").strip()
@@ -47,15 +47,15 @@ async def brief(contract: Contract) -> Outcome:
 @effect("code.plan", kind="idempotent", timeout_s=0.0)
 async def make_plan(contract: Contract) -> Outcome:
     """Get a plan; its questions go to a person, and a tree that the planner changed is put back."""
-    async with staged(contract) as stage:
+    async with set_stage(contract) as stage:
         job = stage.job
         if contract.answers:
-            return _clarified(stage, contract)
+            return _clarify(stage, contract)
         try:
-            draft = await _drafted(stage, contract)
+            draft = await _draft(stage, contract)
         except DetentError as error:
             draft = Draft(error=str(error))
-        usage, spent = used(draft), job.spent
+        usage, spent = usage_of(draft), job.spent
         spent = replace(
             spent,
             cost_usd=spent.cost_usd + draft.cost_usd,
@@ -69,22 +69,22 @@ async def make_plan(contract: Contract) -> Outcome:
             return Outcome(question=_questions(draft.questions), usage=usage)
         if not draft.error:
             try:
-                return stage.concluded(_planned(stage, job, draft.text), usage=usage)
+                return stage.conclude(_adopt_plan(stage, job, draft.text), usage=usage)
             except Refused as error:
                 draft = replace(draft, error=refusal(error, draft.text))
         failed = replace(job, verdict="PLAN_FAILED", blocked=Blocked("plan", draft.error), messages=[])
-        return stage.concluded(noted(failed, now(), f"no plan: {draft.error}"), usage=usage)
+        return stage.conclude(add_note(failed, now(), f"no plan: {draft.error}"), usage=usage)
 
 
-def _brief(stage: Stage, job: Job, key: str = "") -> Brief:
+def _brief(stage: Stage, job: Job, key: str = "") -> PlanBrief:
     revision = (job.plan.revision if job.plan else 0) + 1
-    return Brief(
+    return PlanBrief(
         run_id=stage.run_id,
         requirement=job.requirement,
         root=job.root,
         folder=str(stage.folder / f"plan-{revision}"),
         revision=revision,
-        previous=plan.written(job.plan.body, {}) if job.plan and job.wish else "",
+        previous=plan.write_plan(job.plan.body, {}) if job.plan and job.wish else "",
         wish=job.wish,
         answers=tuple(job.answers),
         checks=tuple(step.name for step in job.settings.verify),
@@ -93,22 +93,24 @@ def _brief(stage: Stage, job: Job, key: str = "") -> Brief:
     )
 
 
-async def _drafted(stage: Stage, contract: Contract) -> Draft:
+async def _draft(stage: Stage, contract: Contract) -> Draft:
     settings = stage.job.settings.planner
     if settings.use == "model":
         said = contract.input.get("said")
         said = said if isinstance(said, dict) else {}
         text = str(said.get("text") or "")
-        return said_by(text) if text else Draft(error="the model said nothing")  # its cost is counted with its contract
-    planner: Planner = SinglePlanner()
+        return (
+            parse_draft(text) if text else Draft(error="the model said nothing")
+        )  # its cost is counted with its contract
+    planner: TaskPlanner = SinglePlanner()
     if settings.use == "file":
         planner = FilePlanner(settings.file)
     elif settings.use == "worker":
-        return await _drafted_by_worker(stage, contract)
+        return await _draft_by_worker(stage, contract)
     return await planner.plan(_brief(stage, stage.job, contract.key), stage.hear)
 
 
-async def _drafted_by_worker(stage: Stage, contract: Contract) -> Draft:
+async def _draft_by_worker(stage: Stage, contract: Contract) -> Draft:
     """A worker may only read: if the tree is not the same afterwards, it is put back."""
     job = stage.job
     asked = _brief(stage, job, contract.key)
@@ -122,7 +124,7 @@ async def _drafted_by_worker(stage: Stage, contract: Contract) -> Draft:
         )
     finally:
         tree = await stage.repository.tree_id()
-        changed = await stage.changed(before.tree, tree)
+        changed = await stage.list_changed(before.tree, tree)
         projection.put_back(job.root, stage.run_id)
         if changed:
             await stage.repository.rollback(before)
@@ -142,7 +144,7 @@ def _questions(asked: tuple[str, ...]) -> Question:
     return Question(text, "form", schema=schema, data={"questions": list(asked)})
 
 
-def _clarified(stage: Stage, contract: Contract) -> Outcome:
+def _clarify(stage: Stage, contract: Contract) -> Outcome:
     data: Any = contract.answers[-1].data
     said = data.get("answers", []) if isinstance(data, dict) else []
     try:
@@ -152,22 +154,22 @@ def _clarified(stage: Stage, contract: Contract) -> Outcome:
     numbered = [*asked, *(f"question {n}" for n in range(len(asked) + 1, len(said) + 1))]
     answers = [{"question": str(q), "answer": str(a)} for q, a in zip(numbered, said, strict=False)]
     job = replace(stage.job, answers=[*stage.job.answers, *answers], verdict="CLARIFIED", messages=[])
-    return stage.concluded(job)
+    return stage.conclude(job)
 
 
-def _planned(stage: Stage, job: Job, text: str) -> Job:
+def _adopt_plan(stage: Stage, job: Job, text: str) -> Job:
     """The job with this plan, and the document in its canonical form."""
-    body = mending.understood(reading.read(text, title=job.requirement.partition("\n")[0][:200]))
+    body = mending.find_mends(reading.read(text, title=job.requirement.partition("\n")[0][:200]))
     if all(task.is_done for task in body.tasks):
         raise Refused("every task of the plan is ticked off already")
     revision = (job.plan.revision if job.plan else 0) + 1
     planned = Planned(body, digest_of(job, body), revision, str(plan_path(job.root).relative_to(job.root)))
     job = replace(job, plan=planned, verdict="PRD_GENERATED", wish="", messages=[], answers=[])
     write_plan(job, stage.run_id)
-    return noted(job, now(), f"plan {revision}: {len(body.tasks)} task{'s' * (len(body.tasks) != 1)}")
+    return add_note(job, now(), f"plan {revision}: {len(body.tasks)} task{'s' * (len(body.tasks) != 1)}")
 
 
-def digest_of(job: Job, body: plan.Plan) -> str:
+def digest_of(job: Job, body: plan.TaskPlan) -> str:
     """What a person confirms: the plan, the checks, the bounds and who works."""
     return plan.digest(body, msgspec.to_builtins(replace(job.settings, planner=type(job.settings.planner)())))
 
@@ -186,7 +188,7 @@ def write_plan(job: Job, run_id: str) -> None:
         "checks": checks,
     }
     path = plan_path(job.root)
-    text = plan.written(job.plan.body, front)
+    text = plan.write_plan(job.plan.body, front)
     projection.write(path, text.encode())
     projection.write(path.with_name(f".{path.name}"), text.encode())  # to see later what was edited
 
@@ -194,7 +196,7 @@ def write_plan(job: Job, run_id: str) -> None:
 @effect("code.present", kind="idempotent", timeout_s=120.0)
 async def present(contract: Contract) -> Outcome:
     """Show the plan to whoever has to confirm it; take in what was edited in its document."""
-    async with staged(contract) as stage:
+    async with set_stage(contract) as stage:
         job = stage.job
         asked = job.asked
         job = replace(job, asked=None)
@@ -202,13 +204,13 @@ async def present(contract: Contract) -> Outcome:
             body = reading.read(str(asked.data.get("text") or ""), title=job.plan.body.title)
             if body != job.plan.body:
                 planned = Planned(body, digest_of(job, body), job.plan.revision + 1, job.plan.file)
-                job = noted(replace(job, plan=planned), now(), f"plan edited by {asked.by or 'somebody'}")
+                job = add_note(replace(job, plan=planned), now(), f"plan edited by {asked.by or 'somebody'}")
             write_plan(job, stage.run_id)
         hand = projection.project(job, stage.run_id, stage.state)
         return stage.outcome(replace(job, scratchpad=hand.scratchpad))
 
 
-def edited(job: Job) -> tuple[str, str]:
+def read_edits(job: Job) -> tuple[str, str]:
     """The plan document as it is now and as it was written; equal when nobody has edited it."""
     path = plan_path(job.root)
     try:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from detent.agents.coding.settings import Bounds, Step
+from detent.agents.coding.settings import Bounds, CheckStep
 from detent.effects.containment import Space
 
 Hear = Callable[[str, str], None]  # stream ("stdout", "stderr" or an adapter's own word) and one line of output
@@ -18,7 +18,7 @@ Ended = Literal["exited", "wall", "silence", "output", "disk", "cost", "not_star
 Word = Literal["done", "question", "blocked", "unknown"]
 
 
-class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+class AttemptLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one attempt may use; 0 means no limit."""
 
     wall_s: float = 1200.0
@@ -34,9 +34,11 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
         return Space(self.disk_bytes, self.free_bytes)
 
 
-def limits_of(bounds: Bounds, cost_usd: float = 0.0) -> Limits:
+def limits_of(bounds: Bounds, cost_usd: float = 0.0) -> AttemptLimits:
     """The limits of one attempt in a project with these bounds."""
-    return Limits(bounds.wall_s, bounds.silence_s, bounds.output_bytes, cost_usd, bounds.disk_bytes, bounds.free_bytes)
+    return AttemptLimits(
+        bounds.wall_s, bounds.silence_s, bounds.output_bytes, cost_usd, bounds.disk_bytes, bounds.free_bytes
+    )
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -50,15 +52,15 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     prompt: str
     role: Literal["work", "plan"] = "work"
     failures: tuple[dict[str, Any], ...] = ()  # of the checks before this attempt: {step, test, file, line, message}
-    limits: Limits = Limits()
+    limits: AttemptLimits = AttemptLimits()
     session: str = ""  # of an earlier attempt at the same task, for workers that can go on with one
     key: str = ""  # the mark every process of this attempt carries in its environment
-    checks: tuple[Step, ...] = ()  # those that will decide; a worker may run them, too
+    checks: tuple[CheckStep, ...] = ()  # those that will decide; a worker may run them, too
     protected: tuple[str, ...] = ()  # globs of files that a task must leave alone
     changeable: tuple[str, ...] = ()  # globs of files that this task may change all the same
 
 
-class Report(msgspec.Struct, frozen=True, omit_defaults=True):
+class WorkerReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a worker said and used. `unknown` is the word of one that said nothing; it is not success."""
 
     status: Word = "unknown"
@@ -89,11 +91,11 @@ class Worker(Protocol):
     def litter(self) -> tuple[str, ...]:
         """Globs of files it leaves behind that are no part of its work."""
 
-    async def work(self, assignment: Assignment, hear: Hear) -> Report:
+    async def work(self, assignment: Assignment, hear: Hear) -> WorkerReport:
         """Do one attempt; when this returns, or is cancelled, no process of it is left."""
 
 
-class Brief(msgspec.Struct, frozen=True, omit_defaults=True):
+class PlanBrief(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a planner is asked."""
 
     run_id: str
@@ -105,7 +107,7 @@ class Brief(msgspec.Struct, frozen=True, omit_defaults=True):
     wish: str = ""  # how
     answers: tuple[dict[str, str], ...] = ()  # to its earlier questions: {question, answer}
     checks: tuple[str, ...] = ()  # names of the verification steps every task has to pass
-    limits: Limits = Limits()
+    limits: AttemptLimits = AttemptLimits()
     key: str = ""
 
 
@@ -121,18 +123,18 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True):
     summary: str = ""
 
 
-def used(of: Report | Draft) -> dict[str, float]:
+def usage_of(of: WorkerReport | Draft) -> dict[str, float]:
     """What an attempt has used, as the run counts it."""
     unpriced = {"unpriced_calls": float(of.unpriced_calls)} if of.unpriced_calls else {}
     return {"cost_usd": of.cost_usd, "tokens": float(of.tokens), **unpriced}
 
 
-class Planner(Protocol):
+class TaskPlanner(Protocol):
     """Somebody who writes a plan."""
 
     @property
     def name(self) -> str:
         """How `detent.code.yaml` calls it."""
 
-    async def plan(self, brief: Brief, hear: Hear) -> Draft:
+    async def plan(self, brief: PlanBrief, hear: Hear) -> Draft:
         """Write a plan; the work tree must be the same afterwards."""

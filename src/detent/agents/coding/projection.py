@@ -17,7 +17,7 @@ import msgspec
 import yaml
 
 from detent.agents.coding.job import FINAL, Job, TaskStatus
-from detent.agents.coding.reading import front_matter, listed
+from detent.agents.coding.reading import front_matter, parse_list
 from detent.core.value import digest
 
 FILE, STORED, EDITS = "active_context.md", ".projection.json", "task-edits.json"
@@ -75,7 +75,7 @@ def project(job: Job, run_id: str, state: str, *, is_paused: bool = False) -> Ha
     """Bring the page up to date; returns what people had written into it."""
     page = page_of(job.root)
     page.parent.mkdir(parents=True, exist_ok=True)
-    stored, present = _stored(page), _text(page)
+    stored, present = _read_stored(page), _text(page)
     hand = compare(stored, present)
     if hand.tasks:
         _keep_edits(page.parent / run_id, hand.tasks)
@@ -132,8 +132,8 @@ def compare(stored: Stored, present: str) -> Hand:
 def _task_edits(was: str, now: str) -> tuple[list[TaskEdit], list[str]]:
     if was == now or not was:
         return [], []
-    before = {task.id: task for task in listed(was.split("\n"))}
-    after = {task.id: task for task in listed(now.split("\n"))}
+    before = {task.id: task for task in parse_list(was.split("\n"))}
+    after = {task.id: task for task in parse_list(now.split("\n"))}
     open_ids = {task_id for mark, task_id in re.findall(r"^- \[(.)\] (\S+)", was, re.MULTILINE) if mark == " "}
     edits: list[TaskEdit] = []
     refused: list[str] = []
@@ -176,7 +176,7 @@ def _keep_edits(folder: Path, edits: tuple[TaskEdit, ...]) -> None:
 def put_back(root: str, run_id: str) -> bool:
     """Undo what was done to the page while a worker was at work: whether there was anything."""
     page = page_of(root)
-    stored = _stored(page)
+    stored = _read_stored(page)
     if not stored.text or _text(page) == stored.text:
         return False
     _aside(page, _text(page), f"worker-{run_id}")
@@ -229,7 +229,7 @@ def _section(body: str, name: str) -> str:
     return found.group(1).strip("\n") if found else ""
 
 
-def _stored(page: Path) -> Stored:
+def _read_stored(page: Path) -> Stored:
     try:
         return msgspec.json.decode(page.with_name(STORED).read_bytes(), type=Stored)
     except (OSError, msgspec.MsgspecError):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from detent.agents.coding.evidence import Fault
 from detent.agents.coding.job import FINAL, Job
 from detent.agents.coding.lifecycle import task_of, to_mend
-from detent.agents.coding.port import Brief
+from detent.agents.coding.port import PlanBrief
 
 PROMPT_MAX = 16_000
 HEAD, TAIL = 2_000, 8_000
@@ -65,13 +65,13 @@ def failures(faults: Sequence[Fault]) -> str:
     lines = []
     for fault in faults[:FAULTS_MAX]:
         where = f" ({fault.file}:{fault.line})" if fault.file else ""
-        lines.append(f"- {fault.step} {fault.test}{where}\n{_indented(cut(fault.message, 1500))}".rstrip())
+        lines.append(f"- {fault.step} {fault.test}{where}\n{_indent(cut(fault.message, 1500))}".rstrip())
     if len(faults) > FAULTS_MAX:
         lines.append(f"- and {len(faults) - FAULTS_MAX} more")
     return "\n".join(lines)
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
@@ -106,7 +106,7 @@ One paragraph.
 """
 
 
-def for_planner(brief: Brief) -> str:
+def for_planner(brief: PlanBrief) -> str:
     """What a planner is asked."""
     parts = [
         "Write a plan for this requirement. Do not change any file; only read.",

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from detent.agents.coding.plan import TEXT_MAX, Plan, Task, checked
+from detent.agents.coding.plan import TEXT_MAX, Task, TaskPlan, check_plan
 from detent.errors import Refused
 
 SOURCE_MAX = 2 * 1024 * 1024
@@ -60,7 +60,7 @@ WORDS = {"high": 0, "medium": 1, "low": 2, "critical": 0}
 DONE = ("done", "completed", "x", "✅", "完成", "已完成")
 
 
-def read(source: str, title: str = "") -> Plan:
+def read(source: str, title: str = "") -> TaskPlan:
     """The plan in a document; refused with what is missing or wrong."""
     if len(source) > SOURCE_MAX:
         raise Refused(f"the plan has {len(source):,} characters; at most {SOURCE_MAX:,} are read")
@@ -68,8 +68,8 @@ def read(source: str, title: str = "") -> Plan:
     if "\n<<<<<<< " in f"\n{text}" and "\n>>>>>>> " in text:
         raise Refused("the plan has conflict markers in it (`<<<<<<<`); settle them first")
     if text.lstrip().startswith(("{", "[")):
-        return checked(_taskmaster(text, title))
-    return checked(_markdown(text, title))
+        return check_plan(_taskmaster(text, title))
+    return check_plan(_markdown(text, title))
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
@@ -85,7 +85,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
     return (value if isinstance(value, dict) else {}), text[found.end() :]
 
 
-def _markdown(text: str, title: str) -> Plan:
+def _markdown(text: str, title: str) -> TaskPlan:
     front, body = front_matter(text)
     parts: dict[str, list[str]] = {}
     section, heading, fence = "", "", False
@@ -100,9 +100,9 @@ def _markdown(text: str, title: str) -> Plan:
             continue
         parts.setdefault(section, []).append(line)
     every = [line for lines in parts.values() for line in lines]
-    tasks = listed(parts.get("tasks", [])) or _tabled(every) or listed(every)
+    tasks = parse_list(parts.get("tasks", [])) or _parse_table(every) or parse_list(every)
     named = front.get("title") if isinstance(front.get("title"), str) else ""
-    return Plan(
+    return TaskPlan(
         title=_clean(heading or str(named or "") or title or "Plan"),
         goal=_prose(parts.get("goal", [])),
         scope=_items(parts.get("scope", [])),
@@ -113,7 +113,7 @@ def _markdown(text: str, title: str) -> Plan:
     )
 
 
-def listed(lines: list[str]) -> list[Task]:
+def parse_list(lines: list[str]) -> list[Task]:
     """Tasks written as a list with checkboxes, their facts on nested lines."""
     tasks: list[dict[str, Any]] = []
     depth = -1
@@ -124,7 +124,7 @@ def listed(lines: list[str]) -> list[Task]:
             given = found.groupdict()
             tasks.append(_item(given.get("id") or "", given["mark"], given["rest"], len(tasks) + 1))
         elif tasks and line.strip() and line[:1] in " \t":
-            _nested(tasks[-1], line)
+            _add_fact(tasks[-1], line)
     return [_task(given) for given in tasks]
 
 
@@ -138,7 +138,7 @@ def _item(task_id: str, mark: str, rest: str, number: int) -> dict[str, Any]:
     return given
 
 
-def _nested(task: dict[str, Any], line: str) -> None:
+def _add_fact(task: dict[str, Any], line: str) -> None:
     found = _NESTED.match(line)
     key = KEYS.get(found["key"].strip().lower()) if found else None
     if found and key in ("acceptance", "files", "depends", "mends"):
@@ -149,7 +149,7 @@ def _nested(task: dict[str, Any], line: str) -> None:
         task.setdefault("about", []).append(line.strip())
 
 
-def _tabled(lines: list[str]) -> list[Task]:
+def _parse_table(lines: list[str]) -> list[Task]:
     """Tasks written as a table whose head names its columns."""
     tasks: list[Task] = []
     columns: list[str] = []
@@ -173,7 +173,7 @@ def _tabled(lines: list[str]) -> list[Task]:
     return tasks
 
 
-def _taskmaster(text: str, title: str) -> Plan:
+def _taskmaster(text: str, title: str) -> TaskPlan:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -186,7 +186,7 @@ def _taskmaster(text: str, title: str) -> Plan:
     tasks: list[Task] = []
     for item in items:
         tasks += _master(item, "")
-    return Plan(title=title or "Plan", tasks=tuple(tasks))
+    return TaskPlan(title=title or "Plan", tasks=tuple(tasks))
 
 
 def _master(item: Any, above: str) -> list[Task]:

@@ -12,7 +12,7 @@ from detent.errors import Refused, Unknown
 from detent.kit.agent import owner
 from detent.kit.http.asked import Asked
 from detent.kit.http.context import ServerContext
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 
 PATCH_MAX = 1_000_000  # characters shown
 PATIENCE_S = 30.0
@@ -33,7 +33,7 @@ class Patch(msgspec.Struct, frozen=True):
     is_cut: bool
 
 
-async def diff(room: ServerContext, call: Call) -> Patch:
+async def diff(room: ServerContext, call: HttpCall) -> Patch:
     """The difference a job or a task has made."""
     found = await room.find(call.path["run_id"])
     run = (await room.ask(room.reader.standing, found.run_id)).run

@@ -34,7 +34,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,60}$"
 Parse = Literal["junit", "tap", "go-json", "flutter-machine", "none"]
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class CheckStep(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One verification command; `{report}` in it is a file it may write its results to."""
 
     name: Name
@@ -102,7 +102,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     version: Literal[1] = 1
     worker: WorkerSettings = WorkerSettings()
     planner: PlannerSettings = PlannerSettings()
-    verify: list[Step] = []
+    verify: list[CheckStep] = []
     protect: list[str] = []
     litter: list[str] = []
     fix: Fix = Fix()
@@ -137,7 +137,7 @@ def settings(value: Any, where: str) -> Settings:
     try:
         found = msgspec.convert(value, Settings, strict=True)
     except msgspec.ValidationError as error:
-        raise DefinitionError(_told(str(error)), where) from None
+        raise DefinitionError(_explain(str(error)), where) from None
     names = [step.name for step in found.verify]
     for step in found.verify:
         if names.count(step.name) > 1:
@@ -151,10 +151,10 @@ def settings(value: Any, where: str) -> Settings:
     return found
 
 
-def _told(problem: str) -> str:
+def _explain(problem: str) -> str:
     if "unknown field" in problem:
         name = problem.split("`")[1]
-        fields = (Settings, Step, WorkerSettings, PlannerSettings, Fix, Budget, Bounds)
+        fields = (Settings, CheckStep, WorkerSettings, PlannerSettings, Fix, Budget, Bounds)
         known = {field for kind in fields for field in kind.__struct_fields__}
         return problem + did_you_mean(name, known)
     return problem
@@ -167,7 +167,7 @@ HEADER = """\
 """
 
 
-def written(found: Settings) -> str:
+def write_settings(found: Settings) -> str:
     """The file for these settings."""
     body = msgspec.to_builtins(found)
     body = {"version": 1, **body}

@@ -46,7 +46,7 @@ class Stage:
         """Keep the tree as it is."""
         return await self.repository.checkpoint(self.run_id, label)
 
-    async def changed(self, before: str, after: str) -> list[str]:
+    async def list_changed(self, before: str, after: str) -> list[str]:
         """The paths that differ between two trees, litter left out."""
         found = await difference.steps(self.repository.place, before, after)
         return without(sorted(found), self.job.settings.all_litter)
@@ -67,7 +67,7 @@ class Stage:
         """What changed of the job."""
         return Outcome(result=result or {}, patch=patch(self.job, after), usage=usage or {})
 
-    def concluded(self, after: Job, result: Any = None, usage: dict[str, float] | None = None) -> Outcome:
+    def conclude(self, after: Job, result: Any = None, usage: dict[str, float] | None = None) -> Outcome:
         """The same, and the event that the job's verdict names, if it has one."""
         changed = {**patch(self.job, after), "verdict": after.verdict}
         return Outcome(result=result or {}, raises=after.verdict, patch=changed, usage=usage or {})
@@ -83,7 +83,7 @@ def now() -> float:
     return round(time.time(), 3)
 
 
-async def opened(root: str) -> Repository:
+async def open_repository(root: str) -> Repository:
     """The repository of a work tree, looked up once in a process as long as it is there."""
     known = _open.get(root)
     if known is not None and known.place.git_dir.is_dir() and known.has_git:
@@ -94,7 +94,7 @@ async def opened(root: str) -> Repository:
 
 
 @asynccontextmanager
-async def staged(contract: Contract, *, is_projected: bool = True) -> AsyncIterator[Stage]:
+async def set_stage(contract: Contract, *, is_projected: bool = True) -> AsyncIterator[Stage]:
     """The stage for a contract; nobody else works in its tree until the block is left."""
     try:
         job = job_of(contract.input["job"])
@@ -103,7 +103,7 @@ async def staged(contract: Contract, *, is_projected: bool = True) -> AsyncItera
     key = (id(asyncio.get_running_loop()), job.root)
     hands = _hands.setdefault(key, asyncio.Lock())
     async with hands:
-        stage = Stage(contract, job, await opened(job.root))
+        stage = Stage(contract, job, await open_repository(job.root))
         own = Path(job.root) / ".detent"
         own.mkdir(mode=0o700, exist_ok=True)  # it may become a home
         stage.folder.mkdir(parents=True, exist_ok=True)

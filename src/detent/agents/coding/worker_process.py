@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from detent.agents.coding.port import Assignment, Ended, Hear, Limits, Report, Word
+from detent.agents.coding.port import Assignment, AttemptLimits, Ended, Hear, Word, WorkerReport
 from detent.effects import census, containment, process
 
 PROMPT, FAILURES, RESULT, OUTPUT, PROCESS = "prompt.md", "failures.json", "result.json", "output.log", "process.json"
@@ -73,7 +73,7 @@ async def hold(
     hear: Hear,
     stdin: str | None = None,
     cost_usd: Callable[[], float] = float,
-) -> Report:
+) -> WorkerReport:
     """Run a worker's process within its limits; when this returns or is cancelled, nothing of it is left.
 
     `cost_usd` says what it has cost so far, as far as its output tells.
@@ -83,9 +83,9 @@ async def hold(
     try:
         with (folder / OUTPUT).open("wb") as log:
             watch = _Watch(assignment.limits, hear, log.write, cost_usd)
-            report = await _held(argv, env, assignment, stdin, watch)
+            report = await _keep_process(argv, env, assignment, stdin, watch)
     except OSError as error:
-        report = Report(ended="not_started", error=f"cannot keep the worker's output: {error}", environment=True)
+        report = WorkerReport(ended="not_started", error=f"cannot keep the worker's output: {error}", environment=True)
     finally:
         swept = await asyncio.shield(asyncio.to_thread(sweep, folder, assignment.key))
         (folder / BALLAST).unlink(missing_ok=True)
@@ -94,9 +94,9 @@ async def hold(
     return msgspec.structs.replace(report, swept=swept, output_file=str(folder / OUTPUT), output_tail=tail)
 
 
-async def _held(
+async def _keep_process(
     argv: list[str], env: Mapping[str, str], assignment: Assignment, stdin: str | None, watch: "_Watch"
-) -> Report:
+) -> WorkerReport:
     folder, begun = Path(assignment.folder), time.time()
     ears = process.Ears(
         lambda pid: begin(folder, pid), lambda chunk: watch.take("stdout", chunk), lambda c: watch.take("stderr", c)
@@ -110,16 +110,16 @@ async def _held(
     except TimeoutError:
         if not watch.alarm.expired():
             raise
-        return Report(ended=watch.cause, error=watch.sentence())
+        return WorkerReport(ended=watch.cause, error=watch.sentence())
     except process.NotStarted as error:
         sentence = f"`{argv[0]}` could not be started: {error.__cause__}"
-        return Report(ended="not_started", error=sentence, environment=True)
+        return WorkerReport(ended="not_started", error=sentence, environment=True)
     finally:
         watch.end()
     if finished.disk:
         newest = await asyncio.to_thread(_largest, assignment.root, begun)
-        return Report(ended="disk", swept=finished.swept, error=f"it was stopped: {finished.disk}{newest}")
-    return Report(exit=finished.exit, swept=finished.swept, error=finished.problem)
+        return WorkerReport(ended="disk", swept=finished.swept, error=f"it was stopped: {finished.disk}{newest}")
+    return WorkerReport(exit=finished.exit, swept=finished.swept, error=finished.problem)
 
 
 def _hold_back(ballast: Path, most: int) -> None:
@@ -148,7 +148,7 @@ def _largest(root: str, since: float) -> str:
     return f"; the largest new files here: {shown}" if shown else ""
 
 
-def result_of(folder: str, report: Report) -> Report:
+def result_of(folder: str, report: WorkerReport) -> WorkerReport:
     """The report with what the worker itself wrote into its result file, if that can be read."""
     try:
         with (Path(folder) / RESULT).open("rb") as file:
@@ -171,7 +171,7 @@ class _Watch:
     """Output on its way to the file and the listener, and the clocks and counts that end an attempt."""
 
     def __init__(
-        self, limits: Limits, hear: Hear, write: Callable[[bytes], object], cost_usd: Callable[[], float]
+        self, limits: AttemptLimits, hear: Hear, write: Callable[[bytes], object], cost_usd: Callable[[], float]
     ) -> None:
         self.alarm = asyncio.timeout(None)
         self.cause: Ended = "wall"

@@ -10,9 +10,9 @@ from detent.errors import DefinitionError
 
 # "module:function" that makes a worker of its settings.
 WORKERS = {
-    "shell": "detent.agents.coding.command:hired",
-    "builtin": "detent.agents.coding.loop:hired",
-    **dict.fromkeys(("claude", "codex", "gemini", "opencode", "aider"), "detent.agents.coding.adapter:hired"),
+    "shell": "detent.agents.coding.command:hire",
+    "builtin": "detent.agents.coding.loop:hire",
+    **dict.fromkeys(("claude", "codex", "gemini", "opencode", "aider"), "detent.agents.coding.adapter:hire"),
 }
 
 

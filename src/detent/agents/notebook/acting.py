@@ -13,8 +13,8 @@ from detent.agents.notebook.action import code_cell
 from detent.agents.notebook.caution import risks
 from detent.agents.notebook.cell import Cell, Output, metadata_of
 from detent.agents.notebook.content import action_of, code_of
-from detent.agents.notebook.debug import repaired
-from detent.agents.notebook.kernels import limits, outputs_of, told, variable_changes
+from detent.agents.notebook.debug import repair
+from detent.agents.notebook.kernels import describe_effects, limits, outputs_of, variable_changes
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.planning import consent
 from detent.agents.notebook.store import CellNotFound, ScriptStore
@@ -24,7 +24,7 @@ from detent.core.progress import voice
 from detent.core.question import Question
 
 if TYPE_CHECKING:
-    from detent.agents.notebook.jupyter import Execution
+    from detent.agents.notebook.jupyter import CellExecution
     from detent.agents.notebook.service import Notebooks
 
 REPAIRS_MAX = 3
@@ -80,9 +80,9 @@ class Acting:
         try:
             result = await self.store.exec_action(step)
         except CellNotFound as error:
-            raise EffectFailed(str(error), "tool_failure.not_found", self._told(step)) from error
+            raise EffectFailed(str(error), "tool_failure.not_found", self._record_failure(step)) from error
         except CellFailed as error:
-            raise PartialFailure(str(error), error.type, self._told(step)) from error
+            raise PartialFailure(str(error), error.type, self._record_failure(step)) from error
         except NeedsConsent as error:
             return Outcome(question=error.question)
         except asyncio.CancelledError:
@@ -94,7 +94,7 @@ class Acting:
             problem = f"{type(error).__name__}: {error}"
             self.store.warn(f"the action `{step['action']}` failed: {problem}")
             result = {"success": False, "error": problem, "action_id": self.store.action_id}
-        return self._done(step, result)
+        return self._conclude(step, result)
 
     def _within_limit(self) -> None:
         most = int(self.book.given_input.get("max_steps") or 0)
@@ -117,12 +117,12 @@ class Acting:
         if isinstance(state.get("section_progress"), dict):
             self.store.set("section_progress", state["section_progress"])
 
-    def _told(self, step: dict[str, Any]) -> dict[str, Any]:
+    def _record_failure(self, step: dict[str, Any]) -> dict[str, Any]:
         """What a failed action leaves in the notebook."""
         self._finish(step, "error")
         return {"success": False, "changes": self.store.changes}
 
-    def _done(self, step: dict[str, Any], result: Any) -> Outcome:
+    def _conclude(self, step: dict[str, Any], result: Any) -> Outcome:
         store, book = self.store, self.book
         word = "skipped" if result is None else "success" if result.get("success") else "error"
         self._finish(step, word)
@@ -155,20 +155,20 @@ class Acting:
         repairs, limit = [*cell.repairs], limits(book)
         while True:
             execution = await kernel.execute(
-                cell.content, on_output=self._heard, timeout_s=limit.timeout_s, grace_s=limit.grace_s
+                cell.content, on_output=self._pass_on, timeout_s=limit.timeout_s, grace_s=limit.grace_s
             )
             executed.append({"cell_id": cell.id, "code": cell.content, "repeat": repeat, "ran": execution.status})
             may_repair = step.get("auto_debug") is True and repeat != "once" and len(executed) <= REPAIRS_MAX
-            better = await self._repaired(cell, execution, repairs, len(executed)) if may_repair else None
+            better = await self._repair(cell, execution, repairs, len(executed)) if may_repair else None
             if better is None:
                 break
             cell = replace(cell, content=code_of(str(better["code"])))
             repairs.append(str(better.get("why") or "repaired"))
             self._say({"repair": repairs[-1], "code": cell.content})
         store.changes["executed"] = executed
-        self._entered(cell, execution, repeat, shown, repairs, step)
-        self._updated_displays(execution)
-        return self._judged(execution, cell)
+        self._enter_cell(cell, execution, repeat, shown, repairs, step)
+        self._update_displays(execution)
+        return self._judge(execution, cell)
 
     def _review(self, cell: Cell) -> None:
         """Ask before a cell that starts programs, uses the network, writes elsewhere or installs something."""
@@ -184,16 +184,16 @@ class Acting:
         is_reviewed = given.get("review") == "risky" or (is_model and not given.get("review"))
         return risks(code, str((given.get("kernel") or {}).get("cwd") or "")) if is_reviewed else []
 
-    def _heard(self, output: dict[str, Any]) -> None:
+    def _pass_on(self, output: dict[str, Any]) -> None:
         self._say({"output": output})
 
-    def _entered(
-        self, cell: Cell, execution: "Execution", repeat: str, shown: bool, repairs: list[str], step: dict[str, Any]
+    def _enter_cell(
+        self, cell: Cell, execution: "CellExecution", repeat: str, shown: bool, repairs: list[str], step: dict[str, Any]
     ) -> None:
         store = self.store
         # Counted by us: after a resume the kernel's own count is another one, and the notebook must not show that.
         number = None if execution.execution_count is None else self.book.execution_count + 1
-        outputs = _marked(outputs_of(execution.outputs, number), execution.displays)
+        outputs = _mark_displays(outputs_of(execution.outputs, number), execution.displays)
         store.put(
             replace(
                 cell,
@@ -208,7 +208,7 @@ class Acting:
                 keep_debug_button_visible=step.get("keep_debug_button_visible") is True,
             )
         )
-        texts = told(execution, outputs)
+        texts = describe_effects(execution, outputs)
         for text in texts if shown or execution.status != "ok" else ():
             store.add_effect(text)
         variables = (
@@ -219,7 +219,7 @@ class Acting:
         elif execution.is_restarted or execution.status == "dead":
             store.changes["kernel_gone"] = True
 
-    def _updated_displays(self, execution: "Execution") -> None:
+    def _update_displays(self, execution: "CellExecution") -> None:
         """A cell may change what an earlier cell shows."""
         for display_id, new in execution.updates.items():
             for cell in self.book.cells:
@@ -230,15 +230,15 @@ class Acting:
                     )
                     self.store.put(replace(cell, outputs=outputs))
 
-    async def _repaired(
-        self, cell: Cell, execution: "Execution", repairs: list[str], attempt: int
+    async def _repair(
+        self, cell: Cell, execution: "CellExecution", repairs: list[str], attempt: int
     ) -> dict[str, Any] | None:
         if execution.status != "error":
             return None
         variables = {name: variable.value for name, variable in execution.variables.items()}
         failure = {"code": cell.content, "error": execution.error, "attempt": attempt, "variables": variables}
         debugger = self.notebooks.advisers(self.book).debugger
-        better = repaired(failure)  # rules cost nothing; whoever plans is asked where they do not help
+        better = repair(failure)  # rules cost nothing; whoever plans is asked where they do not help
         if better is None and debugger is not None:
             better = await debugger.repair({**failure, "repairs": [*repairs]})
         code = code_of(str((better or {}).get("code", "")))
@@ -248,7 +248,7 @@ class Acting:
             return None
         return better if code.strip() not in ("", cell.content.strip()) else None
 
-    def _judged(self, execution: "Execution", cell: Cell) -> dict[str, Any]:
+    def _judge(self, execution: "CellExecution", cell: Cell) -> dict[str, Any]:
         if execution.status == "ok":
             return {"cell_id": cell.id}
         error = execution.error or {"ename": execution.status, "evalue": ""}
@@ -274,7 +274,7 @@ def onward(store: ScriptStore, position: int, number: int) -> tuple[str, dict[st
     return "COMPLETE_BEHAVIOR", {}
 
 
-def _marked(outputs: tuple[Output, ...], displays: Mapping[str, list[int]]) -> tuple[Output, ...]:
+def _mark_displays(outputs: tuple[Output, ...], displays: Mapping[str, list[int]]) -> tuple[Output, ...]:
     """Outputs that a later cell may change carry the id by which it will."""
     if not displays:
         return outputs

@@ -8,7 +8,14 @@ from msgspec.structs import replace
 from detent.agents.notebook.cell import Cell, Metadata, metadata_of
 from detent.agents.notebook.content import code_of, heading, text_of
 from detent.agents.notebook.registry import ActionRegistry
-from detent.agents.notebook.store import LAST_ADDED, CellNotFound, MissingField, ScriptStore, needed, needed_text
+from detent.agents.notebook.store import (
+    LAST_ADDED,
+    CellNotFound,
+    MissingField,
+    ScriptStore,
+    require_field,
+    require_text,
+)
 from detent.agents.notebook.template import steps_of, template_of
 from detent.errors import Refused
 
@@ -18,7 +25,7 @@ REPEATS = ("replay", "once", "skip")
 
 def add(store: ScriptStore, step: Step) -> Step:
     """Add a text or a code cell, as `shot_type` says."""
-    content = needed_text(step, "content")
+    content = require_text(step, "content")
     shot_type = step.get("shot_type", "dialogue")
     metadata = metadata_of(step.get("metadata"))
     store_id = str(step.get("store_id") or "")
@@ -43,7 +50,7 @@ def repeat_of(step: Step, metadata: Metadata) -> str:
 
 async def exec_code(store: ScriptStore, step: Step) -> Step:
     """Run a code cell."""
-    wanted = needed_text(step, "codecell_id")
+    wanted = require_text(step, "codecell_id")
     return await store.execute(code_cell(store, wanted), step)
 
 
@@ -91,7 +98,7 @@ def new_chapter(store: ScriptStore, step: Step) -> Step:
     metadata = replace(
         metadata_of(step.get("metadata")), is_chapter=True, chapter_number=number, chapter_id=f"chapter-{number}"
     )
-    content = heading(needed_text(step, "content"), 2)
+    content = heading(require_text(step, "content"), 2)
     cell = store.add_cell("markdown", content, store_id=str(step.get("store_id") or ""), metadata=metadata)
     return {"cell_id": cell.id, "chapter_id": metadata.chapter_id}
 
@@ -106,7 +113,7 @@ def new_section(store: ScriptStore, step: Step) -> Step:
         section_id=f"section-{number}",
         chapter_id=f"chapter-{chapter}" if chapter else None,
     )
-    content = heading(needed_text(step, "content"), 3)
+    content = heading(require_text(step, "content"), 3)
     cell = store.add_cell("markdown", content, store_id=str(step.get("store_id") or ""), metadata=metadata)
     return {"cell_id": cell.id, "section_id": metadata.section_id}
 
@@ -114,12 +121,12 @@ def new_section(store: ScriptStore, step: Step) -> Step:
 def new_step(store: ScriptStore, step: Step) -> Step:
     """Add a step heading, for generators that send one."""
     metadata = replace(metadata_of(step.get("metadata")), is_step=True)
-    return {"cell_id": store.add_cell("markdown", heading(needed_text(step, "content"), 3), metadata=metadata).id}
+    return {"cell_id": store.add_cell("markdown", heading(require_text(step, "content"), 3), metadata=metadata).id}
 
 
 def update_title(store: ScriptStore, step: Step) -> Step:
     """Give the notebook a title; a title cell at its beginning follows."""
-    title = text_of(needed_text(step, "title" if step.get("title") else "content")).strip().lstrip("#").strip()
+    title = text_of(require_text(step, "title" if step.get("title") else "content")).strip().lstrip("#").strip()
     store.set("title", title)
     first = store.book.cells[0] if store.book.cells else None
     if first is not None and first.type == "markdown" and first.content.startswith("# "):
@@ -130,7 +137,7 @@ def update_title(store: ScriptStore, step: Step) -> Step:
 def update_workflow(store: ScriptStore, step: Step) -> Step:
     """Propose another plan."""
     try:
-        template = template_of(needed(step, "updated_workflow"))
+        template = template_of(require_field(step, "updated_workflow"))
     except Refused as error:
         raise MissingField(f"`updated_workflow`: {error}") from None
     store.raised = "UPDATE_WORKFLOW"
@@ -144,7 +151,7 @@ def update_stage_steps(store: ScriptStore, step: Step) -> Step:
     if plan is None or plan.stage(str(stage_id)) is None:
         raise MissingField(f"`stage_id`: the plan has no stage `{stage_id}`")
     try:
-        steps = steps_of(needed(step, "updated_steps"), "updated_steps")
+        steps = steps_of(require_field(step, "updated_steps"), "updated_steps")
     except Refused as error:
         raise MissingField(str(error)) from None
     store.raised = "UPDATE_STEP"
@@ -166,7 +173,7 @@ def next_event(store: ScriptStore, step: Step) -> Step:
 
 def update_last_text(store: ScriptStore, step: Step) -> Step:
     """Replace the text of the last text cell."""
-    text = needed_text(step, "text")
+    text = require_text(step, "text")
     for cell in reversed(store.book.cells):
         if cell.type == "markdown":
             return {"cell_id": store.put(replace(cell, content=text)).id}
@@ -183,14 +190,14 @@ def set_effect_as_thinking(store: ScriptStore, step: Step) -> Step:
 
 def comment_result(store: ScriptStore, step: Step) -> Step:
     """Add a comment on what was just shown, and file the effects away."""
-    cell = store.add_cell("markdown", text_of(needed_text(step, "content")))
+    cell = store.add_cell("markdown", text_of(require_text(step, "content")))
     store.changes["effects_set"] = {"current": [], "history": [*store.book.past, *store.book.current]}
     return {"cell_id": cell.id}
 
 
 async def promote(store: ScriptStore, step: Step) -> Step:
     """Make a temporary variable a lasting one: renamed in the kernel, registered as an artifact, told as produced."""
-    variable, version = needed_text(step, "variable"), needed_text(step, "version")
+    variable, version = require_text(step, "variable"), require_text(step, "version")
     base = str(step.get("base") or variable.removeprefix("tmp_").removeprefix("_"))
     artifact_id = f"{base}@{version}"
     name = artifact_id.replace("@", "_")

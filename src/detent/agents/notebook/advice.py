@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.notebook.template import Template, expressions_of, steps_of, template_of, texts_of
+from detent.agents.notebook.template import WorkflowTemplate, expressions_of, steps_of, template_of, texts_of
 from detent.agents.notebook.view import LEVELS
 from detent.errors import Refused
 
@@ -31,7 +31,7 @@ class Advice:
         self.usage = {k: float(v) for k, v in usage.items() if isinstance(v, int | float) and not isinstance(v, bool)}
         self.reason = str(answer.get("reason") or "")
         self.updates: list[dict[str, Any]] = []  # of the plan, as internal actions
-        self.template: Template | None = None
+        self.template: WorkflowTemplate | None = None
         self.next_stage_id = ""
         self.steps: tuple[str, tuple[Any, ...]] | None = None
         self.changes: dict[str, Any] = {}
@@ -149,7 +149,7 @@ class Advice:
         else:
             self.warnings.append("context_update.section_progress is not an object and was left out")
 
-    def _known(self, value: Any) -> None:
+    def _ignore(self, value: Any) -> None:
         """Handled where more is known."""
 
 
@@ -160,9 +160,9 @@ KINDS = {
     "effects_update": Advice._effects,
     "workflow_update": Advice._workflow,
     "stage_steps_update": Advice._stage_steps,
-    "todo_list_update": Advice._known,
+    "todo_list_update": Advice._ignore,
     "section_progress": Advice._sections,
-    "workflow_progress": Advice._known,
+    "workflow_progress": Advice._ignore,
 }
 
 

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from detent.agents.notebook.template import Template
+from detent.agents.notebook.template import WorkflowTemplate
 from detent.errors import Refused
 
 
@@ -29,7 +29,7 @@ class Brief(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     todo: list[Any] = []  # what the planner is shown as toDoList
     planner: dict[str, Any] = msgspec.field(default_factory=lambda: {"use": "builtin:analysis"})
     fallback: dict[str, Any] | None = None
-    plan: Template | None = None  # a plan to begin with
+    plan: WorkflowTemplate | None = None  # a plan to begin with
     confirm: Literal["first", "all", "none"] = "first"  # which changes of the plan need nobody's word
     on_cell_error: Literal["feedback", "continue", "fail"] = "feedback"
     max_steps: int = 0  # an action counts as two; 0: no limit

@@ -43,12 +43,12 @@ def _of(node: ast.AST, cwd: str) -> Iterator[str]:
     if isinstance(node, ast.Import | ast.ImportFrom):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         for name in names:
-            yield from _imported(name.partition(".")[0])
+            yield from _judge_import(name.partition(".")[0])
     elif isinstance(node, ast.Call):
-        yield from _called(node, cwd)
+        yield from _judge_call(node, cwd)
 
 
-def _imported(name: str) -> Iterator[str]:
+def _judge_import(name: str) -> Iterator[str]:
     if name in PROGRAMS:
         yield "starts a program"
     elif name in NETWORK:
@@ -57,7 +57,7 @@ def _imported(name: str) -> Iterator[str]:
         yield "installs packages"
 
 
-def _called(node: ast.Call, cwd: str) -> Iterator[str]:
+def _judge_call(node: ast.Call, cwd: str) -> Iterator[str]:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     owner = getattr(node.func.value, "id", "") if isinstance(node.func, ast.Attribute) else ""
     texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]

@@ -85,7 +85,7 @@ Failure = Mapping[str, Any]
 Repair = dict[str, Any]
 
 
-class Problem(NamedTuple):
+class CellProblem(NamedTuple):
     """A failure, taken apart."""
 
     code: str
@@ -95,10 +95,10 @@ class Problem(NamedTuple):
     trace: str
 
 
-def repaired(failure: Failure) -> Repair | None:
+def repair(failure: Failure) -> Repair | None:
     """What the first rule that applies makes of a failed cell; pure."""
     error = failure.get("error") or {}
-    problem = Problem(
+    problem = CellProblem(
         str(failure.get("code") or ""),
         str(error.get("ename") or ""),
         str(error.get("evalue") or ""),
@@ -112,7 +112,7 @@ def repaired(failure: Failure) -> Repair | None:
     return None
 
 
-def _missing_import(problem: Problem) -> Repair | None:
+def _missing_import(problem: CellProblem) -> Repair | None:
     found = re.search(r"name '(\w+)' is not defined", problem.message)
     if problem.name != "NameError" or found is None:
         return None
@@ -120,12 +120,12 @@ def _missing_import(problem: Problem) -> Repair | None:
     return {"code": f"{line}\n{problem.code}", "why": f"added the missing import: {line}"} if line else None
 
 
-def _encoding(problem: Problem) -> Repair | None:
+def _encoding(problem: CellProblem) -> Repair | None:
     """Reading failed on a byte: the next encoding, in the call that reads."""
     is_decode = problem.name in ("UnicodeDecodeError", "UnicodeError") or "codec can't decode" in problem.message
     if not is_decode:
         return None
-    tree = _parsed(problem.code)
+    tree = _parse(problem.code)
     call = next((node for node in ast.walk(tree) if _reads(node)), None) if tree is not None else None
     if not isinstance(call, ast.Call):
         return None
@@ -138,13 +138,13 @@ def _encoding(problem: Problem) -> Repair | None:
         return None
     wanted = "utf-16" if is_wide and now != "utf-16" else later[0]
     if given is not None:
-        code = _replaced(problem.code, given.value, repr(wanted))
+        code = _replace(problem.code, given.value, repr(wanted))
     else:
-        code = _inserted(problem.code, call, f"encoding={wanted!r}")
+        code = _insert_keyword(problem.code, call, f"encoding={wanted!r}")
     return {"code": code, "why": f"the text is not {now}: read as {wanted}"}
 
 
-def _near_name(problem: Problem) -> Repair | None:
+def _near_name(problem: CellProblem) -> Repair | None:
     found = re.search(r"name '(\w+)' is not defined(?:\. Did you mean: '(\w+)'\?)?", problem.message)
     if problem.name not in ("NameError", "UnboundLocalError") or found is None:
         return None
@@ -156,11 +156,11 @@ def _near_name(problem: Problem) -> Repair | None:
     places = [node for node in _names(problem.code) if node.id == found[1]]
     code = problem.code
     for node in sorted(places, key=lambda one: (one.lineno, one.col_offset), reverse=True):
-        code = _replaced(code, node, better)
+        code = _replace(code, node, better)
     return {"code": code, "why": f"`{found[1]}` is not defined; `{better}` is"}
 
 
-def _near_attribute(problem: Problem) -> Repair | None:
+def _near_attribute(problem: CellProblem) -> Repair | None:
     found = re.search(r"has no attribute '(\w+)'.*Did you mean: '\.?(\w+)'", problem.message + " " + problem.trace)
     if problem.name != "AttributeError" or found is None or found[1] == found[2]:
         return None
@@ -168,7 +168,7 @@ def _near_attribute(problem: Problem) -> Repair | None:
     return {"code": code, "why": f"there is no attribute `{found[1]}`; `{found[2]}` is near"}
 
 
-RULES: tuple[Callable[[Problem], Repair | None], ...] = (_missing_import, _encoding, _near_name, _near_attribute)
+RULES: tuple[Callable[[CellProblem], Repair | None], ...] = (_missing_import, _encoding, _near_name, _near_attribute)
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
@@ -178,7 +178,7 @@ def _nearest(name: str, known: Iterable[str]) -> str | None:
     return names[near[0]] if near else None
 
 
-def _parsed(code: str) -> ast.Module | None:
+def _parse(code: str) -> ast.Module | None:
     try:
         return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError):
@@ -186,7 +186,7 @@ def _parsed(code: str) -> ast.Module | None:
 
 
 def _names(code: str) -> list[ast.Name]:
-    tree = _parsed(code)
+    tree = _parse(code)
     return [node for node in ast.walk(tree) if isinstance(node, ast.Name)] if tree is not None else []
 
 
@@ -205,13 +205,13 @@ def _offset(code: str, line: int, column: int) -> int:
     return sum(len(one) + 1 for one in lines[: line - 1]) + len(lines[line - 1].encode()[:column].decode())
 
 
-def _replaced(code: str, node: ast.expr, text: str) -> str:
+def _replace(code: str, node: ast.expr, text: str) -> str:
     start = _offset(code, node.lineno, node.col_offset)
     end = _offset(code, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
     return code[:start] + text + code[end:]
 
 
-def _inserted(code: str, call: ast.Call, text: str) -> str:
+def _insert_keyword(code: str, call: ast.Call, text: str) -> str:
     """A keyword put at the end of a call."""
     end = _offset(code, call.end_lineno or call.lineno, (call.end_col_offset or 1) - 1)
     before = code[:end].rstrip()

@@ -25,7 +25,7 @@ def patterns_of(wanted: dict[str, Any]) -> list[str]:
     return [text for kind in ("include", "exclude") for text in _texts(patterns.get(kind))]
 
 
-def focused(
+def apply_focus(
     observation: dict[str, Any], wanted: dict[str, Any], details: Mapping[str, Any], matches: Matches
 ) -> dict[str, Any]:
     """The observation with only what the filter lets through.
@@ -92,7 +92,7 @@ def _effects(
         history = _last(effects["history"], limit) if limit else []
     patterns = _mapping(config.get("patterns"))
     for kind, keeps in (("include", True), ("exclude", False)):
-        found = _found(_texts(patterns.get(kind)), matches, warnings)
+        found = _find_texts(_texts(patterns.get(kind)), matches, warnings)
         if found is not None:
             current = [text for text in current if (text in found) is keeps]
             history = [text for text in history if (text in found) is keeps]
@@ -106,7 +106,7 @@ def _last(texts: list[str], limit: Any) -> list[str]:
     return texts[-limit:] if limit > 0 else []
 
 
-def _found(patterns: list[str], matches: Matches, warnings: list[str]) -> set[str] | None:
+def _find_texts(patterns: list[str], matches: Matches, warnings: list[str]) -> set[str] | None:
     """The texts in which one of the patterns is found; None if there is no pattern to go by."""
     found: set[str] = set()
     fit = 0

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from detent.agents.notebook.acting import doorway
 from detent.agents.notebook.content import action_of
-from detent.agents.notebook.focus import focused, patterns_of, strategies
+from detent.agents.notebook.focus import apply_focus, patterns_of, strategies
 from detent.agents.notebook.notebook_state import NotebookState
-from detent.agents.notebook.pattern import searched
+from detent.agents.notebook.pattern import search_patterns
 from detent.agents.notebook.planning import TRIES, failure_of
 from detent.agents.notebook.port import PlannerFailed
 from detent.agents.notebook.store import ScriptStore
@@ -28,8 +28,8 @@ async def generate(notebooks: "Notebooks", book: NotebookState, contract: Contra
     actions: list[dict[str, Any]] = []
     usage: dict[str, float] = {}
     if not (book.inserted and book.is_update_only):
-        observation = await _seen(notebooks, book, changes)
-        actions = await _generated(notebooks, book, contract, observation, changes, usage)
+        observation = await _narrow_observation(notebooks, book, changes)
+        actions = await _generate(notebooks, book, contract, observation, changes, usage)
     queue = [*book.inserted, *actions]
     changes["queue"] = {"actions": queue}
     result = {"success": True, "actions": len(queue), "changes": changes}
@@ -39,7 +39,7 @@ async def generate(notebooks: "Notebooks", book: NotebookState, contract: Contra
     return Outcome(result, raises="START_ACTION", patch=patch, usage=usage)
 
 
-async def _seen(notebooks: "Notebooks", book: NotebookState, changes: dict[str, Any]) -> dict[str, Any]:
+async def _narrow_observation(notebooks: "Notebooks", book: NotebookState, changes: dict[str, Any]) -> dict[str, Any]:
     """The observation, narrowed to what the planner's filter lets through."""
     observation = observe(book)
     wanted = book.filter
@@ -51,8 +51,8 @@ async def _seen(notebooks: "Notebooks", book: NotebookState, changes: dict[str, 
         looked = await notebooks.bench.look(book, {}, asked)
         details = {name: variable.detail for name, variable in looked.variables.items() if variable.detail is not None}
     effects = observation["context"]["effects"]
-    matches = await searched(patterns_of(wanted), [*effects["current"], *effects["history"]])
-    shown = focused(observation, wanted, details, matches)
+    matches = await search_patterns(patterns_of(wanted), [*effects["current"], *effects["history"]])
+    shown = apply_focus(observation, wanted, details, matches)
     warnings = [text for text in shown["context"]["effects"]["current"] if text.startswith("⚠️ WARN")]
     new = [text for text in warnings if text not in book.current]
     if new:
@@ -60,7 +60,7 @@ async def _seen(notebooks: "Notebooks", book: NotebookState, changes: dict[str, 
     return shown
 
 
-async def _generated(
+async def _generate(
     notebooks: "Notebooks",
     book: NotebookState,
     contract: Contract,
@@ -70,19 +70,19 @@ async def _generated(
 ) -> list[dict[str, Any]]:
     fallback = notebooks.fallback(book)
     if fallback is not None and book.is_fallback:
-        return await _collected(fallback.generator.generate(observation), book, contract, changes, usage)
+        return await _collect(fallback.generator.generate(observation), book, contract, changes, usage)
     try:
         advisers = notebooks.advisers(book)
-        return await _collected(advisers.generator.generate(observation), book, contract, changes, usage)
+        return await _collect(advisers.generator.generate(observation), book, contract, changes, usage)
     except PlannerFailed as error:
         if fallback is not None and contract.attempt >= TRIES:
             say(contract, {"warning": f"the generator failed ({error}); the fallback is asked"})
             changes.setdefault("set", {})["is_fallback"] = True
-            return await _collected(fallback.generator.generate(observation), book, contract, changes, usage)
+            return await _collect(fallback.generator.generate(observation), book, contract, changes, usage)
         raise failure_of(error) from error
 
 
-async def _collected(
+async def _collect(
     stream: AsyncIterator[dict[str, Any]],
     book: NotebookState,
     contract: Contract,

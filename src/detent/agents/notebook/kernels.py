@@ -12,7 +12,7 @@ from detent.agents.notebook.content import plain_text
 from detent.agents.notebook.notebook_state import NotebookState
 
 if TYPE_CHECKING:
-    from detent.agents.notebook.jupyter import Execution, Kernel, Kernels
+    from detent.agents.notebook.jupyter import CellExecution, Kernel, Kernels
 
 TIMEOUT_S = 300.0
 GRACE_S = 5.0
@@ -21,7 +21,7 @@ NOT_REPLAYED = ("once", "skip")
 Say = Callable[[Mapping[str, Any]], None]
 
 
-class Limits(NamedTuple):
+class CellLimits(NamedTuple):
     """How long a cell may take, and how long it then has to give in."""
 
     timeout_s: float
@@ -83,7 +83,7 @@ class Bench:
 
     async def look(
         self, book: NotebookState, expressions: Mapping[str, str], strategies: Mapping[str, str]
-    ) -> "Execution":
+    ) -> "CellExecution":
         """Look into a run's kernel without running a cell."""
         kernel, _ = await self.ready(book, lambda _: None)
         return await kernel.look(expressions=expressions, strategies=strategies)
@@ -115,10 +115,10 @@ def _settings(book: NotebookState) -> dict[str, Any]:
     return {"name": str(given.get("name") or ""), "cwd": str(given.get("cwd") or ""), "env": env}
 
 
-def limits(book: NotebookState) -> Limits:
+def limits(book: NotebookState) -> CellLimits:
     """How long a cell of this run may take."""
     given = book.given_input.get("kernel") or {}
-    return Limits(float(given.get("timeout_s") or TIMEOUT_S), float(given.get("grace_s") or GRACE_S))
+    return CellLimits(float(given.get("timeout_s") or TIMEOUT_S), float(given.get("grace_s") or GRACE_S))
 
 
 def outputs_of(rows: list[dict[str, Any]], number: int | None) -> tuple[Output, ...]:
@@ -164,7 +164,7 @@ def cut(text: str) -> str:
     return f"{text[:half]}\n… {len(text) - EFFECT_MAX:,} characters left out …\n{text[-half:]}"
 
 
-def variable_changes(book: NotebookState, execution: "Execution") -> dict[str, Any]:
+def variable_changes(book: NotebookState, execution: "CellExecution") -> dict[str, Any]:
     """What a cell did to the variables."""
     now = {name: variable.value for name, variable in execution.variables.items()}
     new = {name: value for name, value in now.items() if name not in book.variables or book.variables[name] != value}
@@ -184,7 +184,7 @@ def questions(acceptance: Iterable[str]) -> dict[str, str]:
     return asked
 
 
-def judged(acceptance: Iterable[str], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def judge_acceptance(acceptance: Iterable[str], answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Acceptance expressions with what the kernel found: whether each holds, its value or its error."""
     found: dict[str, Any] = {}
     for number, source in enumerate(acceptance):
@@ -199,7 +199,7 @@ def judged(acceptance: Iterable[str], answers: Mapping[str, Mapping[str, Any]]) 
     return found
 
 
-def told(execution: "Execution", outputs: tuple[Output, ...]) -> list[str]:
+def describe_effects(execution: "CellExecution", outputs: tuple[Output, ...]) -> list[str]:
     """The effects of a cell: what it really put out."""
     texts = [output.content for output in outputs if output.content.strip()]
     if execution.error is not None and not any(output.output_type == "error" for output in outputs):

@@ -6,7 +6,7 @@ Everything here follows from the transitions taken and the plan in force; nothin
 from dataclasses import dataclass, field
 from typing import Any
 
-from detent.agents.notebook.template import Template
+from detent.agents.notebook.template import WorkflowTemplate
 
 TAKEN_MAX = 100  # action names told per finished behaviour
 DONE_MAX = 500  # finished behaviours told per step
@@ -70,7 +70,7 @@ class Location:
     actions_taken: list[str] = field(default_factory=list)
     artifacts: list[dict[str, Any]] = field(default_factory=list)  # registered in this behaviour
 
-    def moved(self, event: str, plan: Template | None) -> list[str]:
+    def move(self, event: str, plan: WorkflowTemplate | None) -> list[str]:
         """Follow one transition; what is to be told about it."""
         match event:
             case "START_WORKFLOW":
@@ -91,12 +91,12 @@ class Location:
                 self.__init__()  # type: ignore[misc]  # a reset run stands where a new one stands
         return []
 
-    def _begin(self, plan: Template | None) -> None:
+    def _begin(self, plan: WorkflowTemplate | None) -> None:
         self.__init__()  # type: ignore[misc]
         if plan is not None and plan.stages:
             self._enter_stage(plan.stages[0].id)
 
-    def planned(self, plan: Template) -> None:
+    def take_plan(self, plan: WorkflowTemplate) -> None:
         """A first plan has come while the run already stands in its first stage."""
         if self.stage_id is None and plan.stages:
             self._enter_stage(plan.stages[0].id)
@@ -112,7 +112,7 @@ class Location:
         self.levels["behaviors"] = Level()
         self.levels["steps"].outputs = Tracked()
 
-    def _enter_behavior(self, plan: Template | None) -> None:
+    def _enter_behavior(self, plan: WorkflowTemplate | None) -> None:
         if self.stage_id is None and plan is not None:  # restarted after an error before there was a step
             self._enter_stage(self.next_stage(plan))
         if self.step_id is None:
@@ -126,7 +126,7 @@ class Location:
             self.levels["steps"].outputs.expected = list(dict.fromkeys([*expected, *step.expected]))
         self.actions_taken, self.artifacts = [], []
 
-    def _end_behavior(self, plan: Template | None) -> list[str]:
+    def _end_behavior(self, plan: WorkflowTemplate | None) -> list[str]:
         level = self.levels["behaviors"]
         outputs = level.outputs
         missing = outputs.missing
@@ -143,7 +143,7 @@ class Location:
         outputs.in_progress = []
         return [f"⚠️ WARN: expected output '{name}' was not produced by {self.behavior_id}" for name in missing]
 
-    def _end_step(self, plan: Template | None) -> None:
+    def _end_step(self, plan: WorkflowTemplate | None) -> None:
         outputs = self.levels["steps"].outputs
         taken = [name for entry in self.levels["behaviors"].completed for name in entry["actions_taken"]]
         self.levels["steps"].completed.append(
@@ -157,7 +157,7 @@ class Location:
         outputs.in_progress = []
         self.levels["stages"].outputs.produce(*outputs.produced)
 
-    def _end_stage(self, plan: Template | None) -> None:
+    def _end_stage(self, plan: WorkflowTemplate | None) -> None:
         outputs = self.levels["stages"].outputs
         stage = plan.stage(self.stage_id) if plan else None
         self.levels["stages"].completed.append(
@@ -169,30 +169,30 @@ class Location:
             }
         )
 
-    def _goal(self, plan: Template | None) -> str:
+    def _goal(self, plan: WorkflowTemplate | None) -> str:
         step = plan.step(self.stage_id, self.step_id) if plan else None
         return step.description if step else ""
 
-    def done(self, level: str) -> list[str]:
+    def list_done(self, level: str) -> list[str]:
         """The ids finished on a level."""
         key = {"stages": "stage_id", "steps": "step_id", "behaviors": "behavior_id"}[level]
         return [str(entry[key]) for entry in self.levels[level].completed]
 
-    def remaining(self, level: str, plan: Template | None) -> list[str]:
+    def remaining(self, level: str, plan: WorkflowTemplate | None) -> list[str]:
         """The ids of the plan that are neither finished nor current."""
         if plan is None:
             return []
-        done = {*self.done(level), self.stage_id if level == "stages" else self.step_id}
+        done = {*self.list_done(level), self.stage_id if level == "stages" else self.step_id}
         if level == "stages":
             ids = [stage.id for stage in plan.stages if stage.id not in done]
             return sorted(ids, key=lambda one: one != self.next_stage_id) if self.next_stage_id in ids else ids
         stage = plan.stage(self.stage_id)
         return [step.step_id for step in stage.steps if step.step_id not in done] if stage else []
 
-    def next_stage(self, plan: Template | None) -> str | None:
+    def next_stage(self, plan: WorkflowTemplate | None) -> str | None:
         """The stage to go to."""
         return next(iter(self.remaining("stages", plan)), None)
 
-    def next_step(self, plan: Template | None) -> str | None:
+    def next_step(self, plan: WorkflowTemplate | None) -> str | None:
         """The step to go to."""
         return next(iter(self.remaining("steps", plan)), None)

@@ -11,7 +11,7 @@ from typing import Any
 from detent.agents.notebook.action import BESIDES, PROTOCOL
 from detent.agents.notebook.content import action_of
 from detent.agents.notebook.port import Advisers, PlannerFailed
-from detent.agents.notebook.wire import Lines
+from detent.agents.notebook.wire import ActionLines
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome
 
@@ -67,7 +67,7 @@ Put code into cells that do one thing each, use the variables that are there, an
 REPAIRING = "A cell of a notebook failed. Answer with one JSON object: code (the whole repaired cell) and why."
 
 
-def modelled(settings: dict[str, Any]) -> Advisers:
+def advise_by_model(settings: dict[str, Any]) -> Advisers:
     """A model in all three parts."""
     model = Modelled(str(settings.get("model") or ""), int(settings.get("max_actions") or ACTIONS_MAX))
     return Advisers(model, model, model)
@@ -82,7 +82,7 @@ class Modelled:
     async def plan(self, observation: dict[str, Any], feedback: dict[str, Any] | None = None) -> dict[str, Any]:
         """One planning answer."""
         asked = {"observation": brief(observation), "behavior_feedback": feedback}
-        outcome = await self._asked([_system(PLANNING), _user(asked)], schema=PLANNING_SCHEMA)
+        outcome = await self._ask([_system(PLANNING), _user(asked)], schema=PLANNING_SCHEMA)
         answer = outcome.result.get("json")
         if not isinstance(answer, dict):
             raise PlannerFailed(f"the model gave no plan: {str(outcome.result.get('text'))[:200]}")
@@ -93,11 +93,11 @@ class Modelled:
         messages = [_system(GENERATING), _user({"observation": brief(observation)})]
         usage: dict[str, float] = {}
         for turn in range(CORRECTIONS_MAX + 1):
-            outcome = await self._asked(messages)
+            outcome = await self._ask(messages)
             for name, amount in outcome.usage.items():
                 usage[name] = usage.get(name, 0.0) + amount
             text = str(outcome.result.get("text") or "")
-            actions, problems = checked(text, self._actions_max)
+            actions, problems = check_actions(text, self._actions_max)
             if actions and not problems:
                 for action in actions:
                     yield action
@@ -114,13 +114,13 @@ class Modelled:
         error = failure.get("error") or {}
         shown = {**failure, "error": {"ename": error.get("ename"), "evalue": error.get("evalue")}}
         try:
-            outcome = await self._asked([_system(REPAIRING), _user(shown)], schema=REPAIR_SCHEMA)
+            outcome = await self._ask([_system(REPAIRING), _user(shown)], schema=REPAIR_SCHEMA)
         except PlannerFailed:
             return None
         better = outcome.result.get("json")
         return better if isinstance(better, dict) else None
 
-    async def _asked(self, messages: list[dict[str, Any]], schema: dict[str, Any] | None = None) -> Outcome:
+    async def _ask(self, messages: list[dict[str, Any]], schema: dict[str, Any] | None = None) -> Outcome:
         from detent.effects.llm import llm  # noqa: PLC0415  # a client library may come with it
 
         given: dict[str, Any] = {"messages": messages, "schema": schema, "model": self._model or None}
@@ -134,9 +134,9 @@ class Modelled:
         return outcome
 
 
-def checked(text: str, most: int) -> tuple[list[dict[str, Any]], list[str]]:
+def check_actions(text: str, most: int) -> tuple[list[dict[str, Any]], list[str]]:
     """The actions in a model's text, and what is wrong with the lines that are none."""
-    lines = Lines()
+    lines = ActionLines()
     kept = "\n".join(line for line in text.splitlines() if not line.strip().startswith("```"))
     found = [*lines.feed(kept.encode("utf-8", "replace")), *lines.end()]
     actions, problems = [], []

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from detent.agents.notebook.cell import Cell, Notebook
 from detent.agents.notebook.location import Location
 from detent.agents.notebook.machine import EVENT_OF
-from detent.agents.notebook.template import Template, steps_of, template_of
+from detent.agents.notebook.template import WorkflowTemplate, steps_of, template_of
 from detent.core.events import ContractMoved, Started
 from detent.core.history import Entry
 from detent.core.run import Run
@@ -56,7 +56,7 @@ class NotebookState:
     artifacts: list[dict[str, Any]] = field(default_factory=list)
     acceptance: dict[str, Any] = field(default_factory=dict)
     acceptance_asked: tuple[str, ...] = ()  # the planner's own, for the current step
-    plan: Template | None = None
+    plan: WorkflowTemplate | None = None
     location: Location = field(default_factory=Location)
     filter: dict[str, Any] | None = None
     queue: list[dict[str, Any]] = field(default_factory=list)
@@ -103,13 +103,13 @@ class NotebookState:
         event, self.run = entry.event, entry.run
         if type(event) is Started:
             self._begin(event)
-        changes = self._heard(event) if type(event) is ContractMoved else {}
+        changes = self._take_event(event) if type(event) is ContractMoved else {}
         is_shown = bool(changes) and event.contract_id.split("/")[1] in SHOWN  # type: ignore[union-attr]
         # A planner speaks about what comes next, so its words count after the move; only the plan itself leads there.
         self.change({"plan": changes.pop("plan")} if is_shown and "plan" in changes else {} if is_shown else changes)
         for taken in entry.taken:
             if taken.kind == "transition":
-                self._moved(taken.source, taken.event, taken.target, event.at)
+                self._follow_move(taken.source, taken.event, taken.target, event.at)
         if is_shown:
             self.updated.clear()
             self.change(changes)
@@ -120,22 +120,22 @@ class NotebookState:
         self.given = dict(given.get("variables") or {})
         self.todo = list(given.get("todo") or [])
         if given.get("plan"):
-            self.plan = msgspec.convert(given["plan"], Template)
+            self.plan = msgspec.convert(given["plan"], WorkflowTemplate)
 
-    def _heard(self, event: ContractMoved) -> dict[str, Any]:
+    def _take_event(self, event: ContractMoved) -> dict[str, Any]:
         """The changes an effect of ours has brought."""
         if event.trigger == "suspend" and event.question is not None and "update" in event.question.data:
             self.proposals[event.contract_id] = event.question.data
         changes = event.result.get("changes") if isinstance(event.result, dict) else None
         return dict(changes) if isinstance(changes, dict) and event.trigger in ("succeed", "fail") else {}
 
-    def _moved(self, source: str, event: str, target: str, at: float) -> None:
+    def _follow_move(self, source: str, event: str, target: str, at: float) -> None:
         event = event or EVENT_OF.get((source, target), "")
         if event in ("UPDATE_WORKFLOW_CONFIRMED", "UPDATE_STEP_CONFIRMED"):
             self.adopt(self.pending)
         elif event == "UPDATE_WORKFLOW_REJECTED":
             self.current.append("⚠️ the proposed workflow was rejected; the plan stays as it is")
-        self.current += self.location.moved(event, self.plan)
+        self.current += self.location.move(event, self.plan)
         if event in ("START_BEHAVIOR", "NEXT_BEHAVIOR"):
             self.past = [*self.past, *self.current][-HISTORY_MAX:]
             self.current, self.queue, self.position = [], [], 0
@@ -164,7 +164,7 @@ class NotebookState:
         if update.get("action") == "update_workflow":
             self.plan = template_of(update["updated_workflow"])
             self.location.next_stage_id = str(update.get("next_stage_id") or "")
-            self.location.planned(self.plan)
+            self.location.take_plan(self.plan)
         elif self.plan is not None and update.get("action") == "update_stage_steps":
             stage_id, steps = update.get("stage_id") or self.location.stage_id, steps_of(update["updated_steps"])
             stages = [replace(stage, steps=steps) if stage.id == stage_id else stage for stage in self.plan.stages]
@@ -259,8 +259,8 @@ class NotebookState:
 
     def _plan(self, found: dict[str, Any]) -> None:
         if found.get("is_default"):
-            self.plan = msgspec.convert(found["template"], Template)
-            self.location.planned(self.plan)
+            self.plan = msgspec.convert(found["template"], WorkflowTemplate)
+            self.location.take_plan(self.plan)
         else:
             for update in found["updates"]:
                 self.adopt(update)
@@ -269,11 +269,11 @@ class NotebookState:
         self.queue, self.position = list(found["actions"]), 0
         self.inserted, self.filter, self.is_update_only = [], None, False
 
-    def _inserted(self, found: dict[str, Any]) -> None:
+    def _take_inserted(self, found: dict[str, Any]) -> None:
         self.inserted += found["actions"]
         self.is_update_only = bool(found.get("is_only"))
 
-    def _done(self, found: dict[str, Any]) -> None:
+    def _take_done(self, found: dict[str, Any]) -> None:
         self.position += 1
         self.actions_done += 1
         self.location.actions_taken.append(found["action"])
@@ -282,7 +282,7 @@ class NotebookState:
         self.counts["sections"] += bool(found.get("is_section"))
         self.is_phase_ended = self.is_phase_ended or found["action"] == "end_phase"
 
-    def _executed(self, found: list[dict[str, Any]]) -> None:
+    def _take_executed(self, found: list[dict[str, Any]]) -> None:
         self.executed += found
 
     def _artifact(self, found: dict[str, Any]) -> None:
@@ -292,7 +292,7 @@ class NotebookState:
         outputs.in_progress = [name for name in outputs.in_progress if name != found["source"]]
         outputs.produce(found["variable_name"])
 
-    def _warned(self, found: list[str]) -> None:
+    def _take_warnings(self, found: list[str]) -> None:
         self.warnings = [*self.warnings, *found][-WARNINGS_MAX:]
 
     def _set(self, found: dict[str, Any]) -> None:
@@ -314,10 +314,10 @@ CHANGES: dict[str, Callable[[NotebookState, Any], None]] = {
     "outputs": NotebookState._outputs,
     "plan": NotebookState._plan,
     "queue": NotebookState._queue,
-    "inserted": NotebookState._inserted,
-    "done": NotebookState._done,
-    "executed": NotebookState._executed,
+    "inserted": NotebookState._take_inserted,
+    "done": NotebookState._take_done,
+    "executed": NotebookState._take_executed,
     "artifact": NotebookState._artifact,
-    "warned": NotebookState._warned,
+    "warned": NotebookState._take_warnings,
     "set": NotebookState._set,
 }

@@ -30,7 +30,7 @@ for number, pattern in enumerate(given["patterns"]):
 """
 
 
-async def searched(patterns: Iterable[Any], texts: Sequence[str], within_s: float = WITHIN_S) -> Matches:
+async def search_patterns(patterns: Iterable[Any], texts: Sequence[str], within_s: float = WITHIN_S) -> Matches:
     """Where each pattern is found."""
     matches: dict[str, frozenset[str] | str] = {}
     hard = []
@@ -43,13 +43,13 @@ async def searched(patterns: Iterable[Any], texts: Sequence[str], within_s: floa
             hard.append(pattern)
     if hard:
         matches.update(dict.fromkeys(hard, f"it took more than {within_s:g} s"))
-        async for number, found in _tried(hard, texts, within_s):
+        async for number, found in _try_patterns(hard, texts, within_s):
             is_error = isinstance(found, str)
             matches[hard[number]] = found if is_error else frozenset(texts[at] for at in found)
     return matches
 
 
-async def _tried(patterns: list[str], texts: Sequence[str], within_s: float) -> Any:
+async def _try_patterns(patterns: list[str], texts: Sequence[str], within_s: float) -> Any:
     """Number and result of each pattern, as long as there is time."""
     given = msgspec.json.encode({"patterns": patterns, "texts": texts})
     process = await asyncio.create_subprocess_exec(

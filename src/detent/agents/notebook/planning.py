@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.agents.notebook.advice import Advice
-from detent.agents.notebook.kernels import judged, questions
+from detent.agents.notebook.kernels import judge_acceptance, questions
 from detent.agents.notebook.machine import PLANNER_FAILED
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.port import PlannerFailed
@@ -105,7 +105,7 @@ class Planning:
             self.changes.setdefault("set", {})["further"] = book.further + 1
             return "NEXT_BEHAVIOR"
         error = f"; the last action ended as {book.last_result}" if book.last_result != "success" else ""
-        raise self._failed("no_directive", f"the planner gave no directive after {book.location.behavior_id}{error}")
+        raise self._fail("no_directive", f"the planner gave no directive after {book.location.behavior_id}{error}")
 
     async def _step_completed(self) -> str | Question:
         if self.book.location.remaining("steps", self.book.plan):
@@ -135,14 +135,14 @@ class Planning:
             return done
         if advice.is_achieved:
             return done
-        raise self._failed("no_directive", "no step is left, and the planner neither adds one nor calls it achieved")
+        raise self._fail("no_directive", "no step is left, and the planner neither adds one nor calls it achieved")
 
     # parts
 
     async def _ask(self, said: dict[str, Any] | None = None) -> Advice:
         book = self.book
         say(self.contract, {"asking": "planner", "state": book.state})
-        response = await advised(self.notebooks, book, self.contract, said, self.changes)
+        response = await ask_planner(self.notebooks, book, self.contract, said, self.changes)
         advice = Advice(response, book.todo, book.given)
         settings = {**self.changes.get("set", {}), **advice.changes.get("set", {})}
         self.changes.update(advice.changes)
@@ -161,7 +161,7 @@ class Planning:
         self.changes["plan"] = {"updates": advice.updates}
 
     def _adds(self, advice: Advice, level: str) -> bool:
-        done = {*self.book.location.done(level)}
+        done = {*self.book.location.list_done(level)}
         place = self.book.location
         if level == "steps":
             current = {*done, place.step_id}
@@ -182,7 +182,7 @@ class Planning:
         if not asked:
             return True
         looked = await self.notebooks.bench.look(book, questions(asked), {})
-        found = judged(asked, looked.expressions)
+        found = judge_acceptance(asked, looked.expressions)
         self.changes.setdefault("set", {})["acceptance"] = found
         refused = [(source, one) for source, one in found.items() if not one["holds"]]
         for source, one in refused:
@@ -199,13 +199,13 @@ class Planning:
         if self.book.location.iteration >= most:
             refused = [source for source, one in self.book.acceptance.items() if not one["holds"]]
             why = f"; not borne out: {', '.join(refused)}" if refused else ""
-            raise self._failed("no_progress", f"the step took {most} behaviors and is not done{why}")
+            raise self._fail("no_progress", f"the step took {most} behaviors and is not done{why}")
 
-    def _failed(self, kind: str, message: str) -> EffectFailed:
+    def _fail(self, kind: str, message: str) -> EffectFailed:
         return EffectFailed(message, type=f"tool_failure.{kind}", result={"changes": self.changes})
 
 
-async def advised(
+async def ask_planner(
     notebooks: "Notebooks",
     book: NotebookState,
     contract: Contract,

@@ -64,22 +64,22 @@ class ActionRegistry:
     async def before(self, step: dict[str, Any], warn: Callable[[str], None]) -> None:
         """Run the hooks that come first."""
         for hook in self._before:
-            await _hooked(hook, warn, step)
+            await _call_hook(hook, warn, step)
 
     async def after(self, step: dict[str, Any], result: Any, warn: Callable[[str], None]) -> None:
         """Run the hooks that come last."""
         for hook in self._after:
-            await _hooked(hook, warn, step, result)
+            await _call_hook(hook, warn, step, result)
 
 
-async def _hooked(hook: Hook, warn: Callable[[str], None], *given: Any) -> None:
+async def _call_hook(hook: Hook, warn: Callable[[str], None], *given: Any) -> None:
     try:
-        await settled(hook(*given))
+        await resolve_value(hook(*given))
     except Exception as error:  # noqa: BLE001  # a hook is somebody else's code
         warn(f"the hook `{getattr(hook, '__name__', 'hook')}` failed: {type(error).__name__}: {error}")
 
 
-async def settled(value: Any) -> Any:
+async def resolve_value(value: Any) -> Any:
     """A value, or what an awaitable gives."""
     if inspect.isawaitable(value):
         waiting: Awaitable[Any] = value

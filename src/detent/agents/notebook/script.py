@@ -23,7 +23,7 @@ ACTIONS_MAX = 100_000
 POLICIES = ("once", "skip")
 
 
-def scripted(settings: dict[str, Any]) -> Advisers:
+def advise_by_script(settings: dict[str, Any]) -> Advisers:
     """The planner and generator of a script."""
     script = Script(settings["script"], is_tolerant=settings.get("tolerant") is True)
     return Advisers(script, script)
@@ -45,10 +45,10 @@ class Script:
             return {"context_update": {"workflow_update": {"workflowTemplate": wire(template_of(self.script))}}}
         if feedback is not None:
             is_done = feedback["actions_executed"] == feedback["actions_planned"]
-            return _achieved(is_done and (self._is_tolerant or feedback["last_action_result"] != "error"))
+            return _directive(is_done and (self._is_tolerant or feedback["last_action_result"] != "error"))
         if observation["context"]["FSM"]["state"] == "step_running":
-            return _achieved(not self._actions(observation))
-        return _achieved(True)
+            return _directive(not self._actions(observation))
+        return _directive(True)
 
     async def generate(self, observation: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """The actions of the current step that have not succeeded yet."""
@@ -64,7 +64,7 @@ class Script:
         return found
 
 
-def _achieved(is_achieved: bool) -> dict[str, Any]:
+def _directive(is_achieved: bool) -> dict[str, Any]:
     return {"targetAchieved": is_achieved, "transition": {"continue_behaviors": False, "target_achieved": is_achieved}}
 
 
@@ -93,10 +93,10 @@ def read_script(path: Path, parameters: Mapping[str, Any] | None = None) -> dict
         script = document.value
     else:
         raise DefinitionError("a script is a .yaml, .ndjson or .ipynb file", str(path))
-    return settled(script, str(path), parameters)
+    return complete_script(script, str(path), parameters)
 
 
-def settled(script: Any, where: str, parameters: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def complete_script(script: Any, where: str, parameters: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A script checked and with all its parts in place."""
     if not isinstance(script, dict):
         raise DefinitionError("a script is a mapping with `actions` or `stages`", where)

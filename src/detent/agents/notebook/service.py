@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 SOURCES = {
     "builtin:analysis": "detent.agents.notebook.analysis:analyst",
-    "builtin:script": "detent.agents.notebook.script:scripted",
+    "builtin:script": "detent.agents.notebook.script:advise_by_script",
     "http": "detent.agents.notebook.wire:remote",
-    "llm": "detent.agents.notebook.model:modelled",
+    "llm": "detent.agents.notebook.model:advise_by_model",
 }
 SWEEP_S = 2.0
 Source = Callable[[dict[str, Any]], Advisers]
@@ -107,14 +107,14 @@ class Notebooks:
 
     def advisers(self, book: NotebookState) -> Advisers:
         """Who this run asks."""
-        return self._resolved(book.run.id, book.given_input.get("planner") or {"use": "builtin:analysis"})
+        return self._resolve(book.run.id, book.given_input.get("planner") or {"use": "builtin:analysis"})
 
     def fallback(self, book: NotebookState) -> Advisers | None:
         """Who is asked when the planner cannot be reached."""
         settings = book.given_input.get("fallback")
-        return self._resolved(f"{book.run.id} fallback", settings) if isinstance(settings, dict) else None
+        return self._resolve(f"{book.run.id} fallback", settings) if isinstance(settings, dict) else None
 
-    def _resolved(self, key: str, settings: dict[str, Any]) -> Advisers:
+    def _resolve(self, key: str, settings: dict[str, Any]) -> Advisers:
         if key not in self._advisers:
             use = str(settings.get("use") or "")
             self._advisers[key] = (self._sources.get(use) or source(use))(settings)

@@ -13,7 +13,7 @@ import msgspec
 
 from detent.agents.notebook.cell import Cell, cell_id
 from detent.agents.notebook.notebook_state import NotebookState
-from detent.agents.notebook.registry import ActionRegistry, Handler, settled
+from detent.agents.notebook.registry import ActionRegistry, Handler, resolve_value
 from detent.core.value import digest
 
 LAST_ADDED = ("lastAddedCellId", "last_added_cell_id")
@@ -140,13 +140,13 @@ class ScriptStore:
             self.warn(f"there is no action `{name}`; it was skipped")
             return None
         await self.registry.before(step, self.warn)
-        result = await self._handled(handler, step)
+        result = await self._handle(handler, step)
         await self.registry.after(step, result, self.warn)
         return result
 
-    async def _handled(self, handler: Handler, step: dict[str, Any]) -> dict[str, Any]:
+    async def _handle(self, handler: Handler, step: dict[str, Any]) -> dict[str, Any]:
         try:
-            result = await settled(handler(self, step))
+            result = await resolve_value(handler(self, step))
         except MissingField as error:
             self.warn(f"{step['action']}: {error}")
             return {"success": False, "error": str(error), "action_id": self.action_id}
@@ -155,7 +155,7 @@ class ScriptStore:
         return {"success": True, **({} if result is None else {"result": result})}
 
 
-def needed(step: dict[str, Any], field: str) -> Any:
+def require_field(step: dict[str, Any], field: str) -> Any:
     """A field an action cannot do without."""
     value = step.get(field)
     if value is None or value == "":
@@ -163,9 +163,9 @@ def needed(step: dict[str, Any], field: str) -> Any:
     return value
 
 
-def needed_text(step: dict[str, Any], field: str) -> str:
+def require_text(step: dict[str, Any], field: str) -> str:
     """A text an action cannot do without."""
-    value = needed(step, field)
+    value = require_field(step, field)
     if not isinstance(value, str):
         raise MissingField(f"`{field}` of `{step['action']}` must be a text")
     return value

@@ -10,7 +10,7 @@ STAGES_MAX, STEPS_MAX = 200, 500
 PLANNING_STAGE, PLANNING_STEP = "chapter_0_planning", "section_1_workflow"
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+class PlanStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step; its description is its goal, its acceptance what the kernel must find true before it counts as done."""
 
     step_id: str
@@ -22,42 +22,42 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     expected: tuple[str, ...] = ()
 
 
-class Stage(msgspec.Struct, frozen=True, omit_defaults=True):
+class PlanStage(msgspec.Struct, frozen=True, omit_defaults=True):
     """One stage; its description is its goal."""
 
     id: str
     title: str = ""
     description: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PlanStep, ...] = ()
 
 
-class Template(msgspec.Struct, frozen=True, omit_defaults=True):
+class WorkflowTemplate(msgspec.Struct, frozen=True, omit_defaults=True):
     """A whole workflow."""
 
     id: str = ""
     name: str = "Unnamed Workflow"
     description: str = ""
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[PlanStage, ...] = ()
     is_default: bool = False  # nobody's plan: only where the planner is asked for one
 
-    def stage(self, stage_id: str | None) -> Stage | None:
+    def stage(self, stage_id: str | None) -> PlanStage | None:
         """The stage of that id."""
         return next((stage for stage in self.stages if stage.id == stage_id), None)
 
-    def step(self, stage_id: str | None, step_id: str | None) -> Step | None:
+    def step(self, stage_id: str | None, step_id: str | None) -> PlanStep | None:
         """The step of that id in that stage."""
         stage = self.stage(stage_id)
         return next((step for step in stage.steps if step.step_id == step_id), None) if stage else None
 
 
-def default_template(goal: str) -> Template:
+def default_template(goal: str) -> WorkflowTemplate:
     """One stage with one step, in which a planner is expected to send the whole workflow."""
-    step = Step(PLANNING_STEP, title="Plan the workflow", description=goal)
-    stage = Stage(PLANNING_STAGE, title="Planning", description=goal, steps=(step,))
-    return Template(id="default", name="Planning", stages=(stage,), is_default=True)
+    step = PlanStep(PLANNING_STEP, title="Plan the workflow", description=goal)
+    stage = PlanStage(PLANNING_STAGE, title="Planning", description=goal, steps=(step,))
+    return WorkflowTemplate(id="default", name="Planning", stages=(stage,), is_default=True)
 
 
-def template_of(given: Any) -> Template:
+def template_of(given: Any) -> WorkflowTemplate:
     """A workflow as a planner may write it; raises Refused where it makes no sense."""
     if isinstance(given, dict) and isinstance(given.get("workflowTemplate", given.get("workflow_template")), dict):
         given = given.get("workflowTemplate", given.get("workflow_template"))
@@ -67,7 +67,7 @@ def template_of(given: Any) -> Template:
         raise Refused(f"a workflow has at most {STAGES_MAX} stages, not {len(given['stages'])}")
     stages = tuple(_stage(stage, f"stages[{number}]") for number, stage in enumerate(given["stages"]))
     _distinct([stage.id for stage in stages], "stages")
-    return Template(
+    return WorkflowTemplate(
         id=_text(given.get("id")),
         name=_text(given.get("name") or given.get("title")) or "Unnamed Workflow",
         description=_text(given.get("description")),
@@ -75,13 +75,13 @@ def template_of(given: Any) -> Template:
     )
 
 
-def _stage(given: Any, where: str) -> Stage:
+def _stage(given: Any, where: str) -> PlanStage:
     if not isinstance(given, dict):
         raise Refused(f"{where} is not an object")
     stage_id = _text(given.get("id") or given.get("stage_id"))
     if not stage_id:
         raise Refused(f"{where} has no `id`")
-    return Stage(
+    return PlanStage(
         id=stage_id,
         title=_text(given.get("title") or given.get("name")) or stage_id,
         description=_text(given.get("description") or given.get("goal")),
@@ -89,7 +89,7 @@ def _stage(given: Any, where: str) -> Stage:
     )
 
 
-def steps_of(given: Any, where: str = "steps") -> tuple[Step, ...]:
+def steps_of(given: Any, where: str = "steps") -> tuple[PlanStep, ...]:
     """The steps of a stage; `id` and `step_id` are interchangeable, `name` stands in for `title`."""
     if given is None:
         return ()
@@ -102,7 +102,7 @@ def steps_of(given: Any, where: str = "steps") -> tuple[Step, ...]:
         step_id = _text(one.get("step_id") or one.get("id"))
         index = one.get("index")
         steps.append(
-            Step(
+            PlanStep(
                 step_id=step_id,
                 title=_text(one.get("title") or one.get("name")) or step_id,
                 description=_text(one.get("description") or one.get("goal")),
@@ -128,10 +128,10 @@ def texts_of(given: Any) -> tuple[str, ...]:
     return tuple(text for text in given if isinstance(text, str) and text) if isinstance(given, list | tuple) else ()
 
 
-def wire(template: Template) -> dict[str, Any]:
+def wire(template: WorkflowTemplate) -> dict[str, Any]:
     """The plan with both spellings of its ids and titles, so that any reader of the protocol finds its own."""
 
-    def step(one: Step) -> dict[str, Any]:
+    def step(one: PlanStep) -> dict[str, Any]:
         return {**msgspec.to_builtins(one), "id": one.step_id, "name": one.title, "index": one.index}
 
     stages = [

@@ -70,7 +70,7 @@ def goal(book: NotebookState) -> str:
 
 def context(book: NotebookState) -> dict[str, Any]:
     """Variables, effects, notebook, machine and lists; cut to what a planner can be sent."""
-    variables, current, history = _bounded({**book.given, **book.variables}, book.current, book.past)
+    variables, current, history = _bound({**book.given, **book.variables}, book.current, book.past)
     return {
         "variables": variables,
         "effects": {"current": current, "history": history},
@@ -84,7 +84,7 @@ def context(book: NotebookState) -> dict[str, Any]:
     }
 
 
-def _bounded(
+def _bound(
     variables: dict[str, Any], current: list[str], history: list[str]
 ) -> tuple[dict[str, Any], list[str], list[str]]:
     """Cut the longest things first: old effects, big values, and as a last resort all but the newest effects."""
@@ -212,7 +212,7 @@ def feedback(book: NotebookState) -> dict[str, Any]:
 def whole(given: dict[str, Any]) -> dict[str, Any]:
     """An observation from outside with every part in place, so that planners need not look for holes."""
     empty = observe(NotebookState())
-    found: dict[str, Any] = _filled(empty, given)
+    found: dict[str, Any] = _fill(empty, given)
     location, context = found["location"], found["context"]
     if isinstance(context["FSM"].get("state"), str):
         context["FSM"]["state"] = context["FSM"]["state"].lower()
@@ -221,12 +221,12 @@ def whole(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _filled(empty: Any, given: Any) -> Any:
+def _fill(empty: Any, given: Any) -> Any:
     """What is given, with the empty one's values where something is missing or of another shape."""
     if isinstance(empty, dict):
         found = {name: given[name] for name in given if name not in empty} if isinstance(given, dict) else {}
         source = given if isinstance(given, dict) else {}
-        return {**{name: _filled(value, source.get(name)) for name, value in empty.items()}, **found}
+        return {**{name: _fill(value, source.get(name)) for name, value in empty.items()}, **found}
     if isinstance(empty, list):
         return given if isinstance(given, list) else empty
     return empty if given is None else given

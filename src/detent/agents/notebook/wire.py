@@ -42,7 +42,7 @@ class Remote:
         if feedback is not None:
             body["behavior_feedback"] = feedback
         lines = bytearray()
-        async for chunk in self._sent("planning", body):
+        async for chunk in self._send("planning", body):
             lines += chunk
         try:
             answer = msgspec.json.decode(bytes(lines))
@@ -55,14 +55,14 @@ class Remote:
     async def generate(self, observation: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         """Ask `/generating`, action by action as the stream brings them."""
         body = payload(observation, is_stream=self._is_stream)
-        reader = Lines()
-        async for chunk in self._sent("generating", body):
+        reader = ActionLines()
+        async for chunk in self._send("generating", body):
             for action in reader.feed(chunk):
                 yield action
         for action in reader.end():
             yield action
 
-    async def _sent(self, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    async def _send(self, path: str, body: dict[str, Any]) -> AsyncIterator[bytes]:
         import httpx2  # noqa: PLC0415  # an extra that takes a while to load
 
         headers = {"Content-Type": "application/json", "Accept": "application/x-ndjson, application/json"}
@@ -103,7 +103,7 @@ def payload(observation: dict[str, Any], *, is_stream: bool) -> dict[str, Any]:
     return {**body, "notebook_id": notebook_id} if notebook_id else body
 
 
-class Lines:
+class ActionLines:
     """A stream of actions, one JSON object per line; or one object with all of them in `actions`."""
 
     def __init__(self) -> None:

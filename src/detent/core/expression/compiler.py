@@ -12,15 +12,15 @@ from detent.core.expression.operation import (
     Work,
     add,
     arithmetic,
-    bounded,
     charge,
+    check_bounds,
     comparable,
     contains,
     differs,
     equal,
     integer,
     is_number,
-    joined,
+    join,
     kind,
     look,
     multiply,
@@ -29,7 +29,7 @@ from detent.core.expression.operation import (
     size,
     text,
 )
-from detent.core.expression.parser import NESTING_MAX, TOO_DEEP, parse, plain_path, public, refusing, shown, unwind
+from detent.core.expression.parser import NESTING_MAX, TOO_DEEP, parse, plain_path, public, refusing, shorten, unwind
 from detent.errors import DefinitionError, ExpressionError
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def _literal(node: Any) -> Any:
     """The value of a node that is made of literals only, or MISSING."""
     match type(node).__name__:
         case "Const":
-            return _allowed(node.value)
+            return _check_value(node.value)
         case "Neg" if type(node.node).__name__ == "Const" and is_number(node.node.value):
-            return -_allowed(node.node.value)
+            return -_check_value(node.node.value)
         case "List" | "Tuple":
             items = [_literal(item) for item in node.items]
             return MISSING if any(item is MISSING for item in items) else items
@@ -85,11 +85,11 @@ def _literal(node: Any) -> Any:
     return MISSING
 
 
-def _allowed(value: Any) -> Any:
+def _check_value(value: Any) -> Any:
     try:
         if isinstance(value, str):
             value.encode()
-        return bounded(value)
+        return check_bounds(value)
     except UnicodeEncodeError:
         raise DefinitionError("a text holds half a character (a lone surrogate)") from None
     except ExpressionError as error:
@@ -170,7 +170,7 @@ def _slice(value: Any, ends: list[Any], work: Work) -> Any:
         raise ExpressionError("the step of a slice cannot be zero")
     part = value[start:stop:step]
     charge(work, size(part))
-    return bounded(part)
+    return check_bounds(part)
 
 
 def _list(node: Any, depth: int) -> Step:
@@ -229,10 +229,10 @@ def _choice(node: Any, depth: int) -> Step:
 
 def _concat(node: Any, depth: int) -> Step:
     steps = [_compile(part, depth) for part in node.nodes]
-    return lambda scope, work: joined([text(step(scope, work), work=work) for step in steps], "", work)
+    return lambda scope, work: join([text(step(scope, work), work=work) for step in steps], "", work)
 
 
-def _signed(node: Any, depth: int) -> Step:
+def _compile_sign(node: Any, depth: int) -> Step:
     step = _compile(node.node, depth)
     sign = operator.neg if type(node).__name__ == "Neg" else operator.pos
     return lambda scope, work: sign(number(step(scope, work)))
@@ -269,7 +269,7 @@ def _compare(node: Any, depth: int) -> Step:
     return chain
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any, Work], bool]:
+def _compile_order(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any, Work], bool]:
     def ordered(left: Any, right: Any, _work: Work) -> bool:
         if type(left) is not int or type(right) is not int:
             comparable(left, right)
@@ -285,7 +285,7 @@ def _filter(node: Any, depth: int) -> Step:
 
     def filtered(scope: Scope, work: Work) -> Any:
         value = subject(scope, work)
-        result = bounded(apply(value, scope, work))
+        result = check_bounds(apply(value, scope, work))
         if result is not value:
             charge(work, size(result))
         return result
@@ -304,7 +304,7 @@ def _check_attribute(node: Any) -> None:
     if node.name in ("selectattr", "rejectattr"):
         for test in map(_literal, node.args[1:2]):
             if isinstance(test, str) and test not in ("defined", "undefined"):
-                _known(test, TESTS, "test")
+                _find(test, TESTS, "test")
 
 
 def _test(node: Any, depth: int) -> Step:
@@ -322,7 +322,7 @@ def _application(
     """A filter or test with its arguments, checked against its signature now."""
     from inspect import signature  # noqa: PLC0415 - see _environment
 
-    call = _known(public(node.name), table, noun)
+    call = _find(public(node.name), table, noun)
     if node.dyn_args is not None or node.dyn_kwargs is not None:
         raise DefinitionError(f"`*` and `**` arguments are not allowed in {noun} `{node.name}`")
     arguments = [_compile(argument, depth) for argument in node.args]
@@ -345,12 +345,12 @@ def _application(
     return apply
 
 
-def _known(name: str, table: Mapping[str, Callable[..., Any]], noun: str) -> Callable[..., Any]:
+def _find(name: str, table: Mapping[str, Callable[..., Any]], noun: str) -> Callable[..., Any]:
     if name in table:
         return table[name]
     close = get_close_matches(name, table, 1)
     hint = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(sorted(table))}"
-    raise DefinitionError(f"unknown {noun} `{shown(name)}`, {hint}")
+    raise DefinitionError(f"unknown {noun} `{shorten(name)}`, {hint}")
 
 
 def _call(_node: Any, _depth: int) -> NoReturn:
@@ -369,10 +369,10 @@ _ARITHMETIC: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
 _COMPARISONS: dict[str, Callable[[Any, Any, Work], bool]] = {
     "eq": equal,
     "ne": differs,
-    "lt": _ordered(operator.lt),
-    "lteq": _ordered(operator.le),
-    "gt": _ordered(operator.gt),
-    "gteq": _ordered(operator.ge),
+    "lt": _compile_order(operator.lt),
+    "lteq": _compile_order(operator.le),
+    "gt": _compile_order(operator.gt),
+    "gteq": _compile_order(operator.ge),
     "in": contains,
     "notin": lambda left, right, work: not contains(left, right, work),
 }
@@ -382,7 +382,7 @@ _NODES: dict[str, Callable[[Any, int], Step]] = {
     **dict.fromkeys(("Name", "Getattr", "Getitem"), _path),
     **dict.fromkeys(("List", "Tuple"), _list),
     **dict.fromkeys(("And", "Or"), _logic),
-    **dict.fromkeys(("Neg", "Pos"), _signed),
+    **dict.fromkeys(("Neg", "Pos"), _compile_sign),
     **dict.fromkeys(("Add", *_ARITHMETIC), _binary),
     "Dict": _dict,
     "Not": _not,

@@ -18,9 +18,9 @@ from detent.core.expression.operation import (
     MISSING,
     TEXT_MAX,
     Work,
-    bounded,
     canonical,
     charge,
+    check_bounds,
     comparable,
     contains,
     differs,
@@ -30,7 +30,7 @@ from detent.core.expression.operation import (
     fits,
     integer,
     is_number,
-    joined,
+    join,
     kind,
     look,
     measure,
@@ -78,7 +78,7 @@ def _title(value: Any) -> str:
 
 
 def _join(value: Any, separator: Any = "", *, work: Work) -> str:
-    return joined([text(item, work=work) for item in _items(value, work)], scalar_text(separator), work)
+    return join([text(item, work=work) for item in _items(value, work)], scalar_text(separator), work)
 
 
 def _split(value: Any, separator: Any = None, limit: Any = -1) -> list[str]:
@@ -117,16 +117,16 @@ def _int(value: Any, default: Any = 0) -> Any:
             return int(value)
         except ValueError:
             value = _float(value, None)
-    return int(bounded(value)) if isinstance(value, (int, float)) else default
+    return int(check_bounds(value)) if isinstance(value, (int, float)) else default
 
 
 def _float(value: Any, default: Any = 0.0) -> Any:
     if isinstance(value, str):
         try:
-            return bounded(float(value))
+            return check_bounds(float(value))
         except ValueError:
             return default
-    return float(bounded(value)) if isinstance(value, (int, float)) else default
+    return float(check_bounds(value)) if isinstance(value, (int, float)) else default
 
 
 def _sum(value: Any, attribute: Any = None, start: Any = 0, *, work: Work) -> Any:
@@ -137,7 +137,7 @@ def _sum(value: Any, attribute: Any = None, start: Any = 0, *, work: Work) -> An
     return total
 
 
-def _ranked(value: Any, work: Work) -> list[Any]:
+def _rank(value: Any, work: Work) -> list[Any]:
     ranks = _items(value, work)
     for left, right in pairwise(ranks):
         comparable(left, right)
@@ -145,16 +145,16 @@ def _ranked(value: Any, work: Work) -> list[Any]:
 
 
 def _min(value: Any, *, work: Work) -> Any:
-    return min(_ranked(value, work), default=None)
+    return min(_rank(value, work), default=None)
 
 
 def _max(value: Any, *, work: Work) -> Any:
-    return max(_ranked(value, work), default=None)
+    return max(_rank(value, work), default=None)
 
 
 def _sort(value: Any, reverse: Any = False, *, attribute: Any = None, work: Work) -> list[Any]:
     items = _items(value, work)
-    ranks = _ranked(items if attribute is None else [dig(item, attribute, work=work) for item in items], work)
+    ranks = _rank(items if attribute is None else [dig(item, attribute, work=work) for item in items], work)
     order = sorted(range(len(items)), key=ranks.__getitem__, reverse=bool(reverse))
     return [items[at] for at in order]
 

@@ -50,7 +50,7 @@ def size(value: Any) -> int:
     return ITEM_COST * len(value) if isinstance(value, (list, dict)) else 1
 
 
-def bounded(value: Any) -> Any:
+def check_bounds(value: Any) -> Any:
     """Pass on a value that is finite and within the caps; refuse any other."""
     if isinstance(value, str):
         fits(len(value), TEXT_MAX, "characters")
@@ -76,7 +76,7 @@ def is_number(value: Any) -> bool:
 def number(value: Any) -> Any:
     if not is_number(value):
         raise ExpressionError(f"a number is needed, not {kind(value)}")
-    return bounded(value)
+    return check_bounds(value)
 
 
 def integer(value: Any) -> int:
@@ -137,7 +137,7 @@ def differs(left: Any, right: Any, work: Work) -> bool:
 def comparable(left: Any, right: Any) -> None:
     """Refuse an order between anything but two numbers or two texts."""
     if is_number(left) and is_number(right):
-        bounded(left), bounded(right)
+        check_bounds(left), check_bounds(right)
     elif not (isinstance(left, str) and isinstance(right, str)):
         raise ExpressionError(f"only numbers or texts have an order, not {kind(left)} and {kind(right)}")
 
@@ -182,7 +182,7 @@ def measure(value: Any, work: Work) -> None:
         elif type(value) not in _KINDS:
             raise ExpressionError(f"the value is {kind(value)}")
         else:
-            bounded(value)
+            check_bounds(value)
         fits(length, TEXT_MAX, "characters")
     charge(work, length)
 
@@ -201,7 +201,7 @@ def scalar_text(value: Any) -> str:
     if value is True or value is False:
         return "true" if value else "false"
     if is_number(value):
-        return repr(bounded(value))
+        return repr(check_bounds(value))
     raise ExpressionError(f"text is needed, not {kind(value)}")
 
 
@@ -210,7 +210,7 @@ def text(value: Any, *, work: Work) -> str:
     return canonical(value, work=work) if isinstance(value, (list, dict)) else scalar_text(value)
 
 
-def joined(parts: list[str], separator: str, work: Work) -> str:
+def join(parts: list[str], separator: str, work: Work) -> str:
     length = sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0)
     fits(length, TEXT_MAX, "characters")
     charge(work, length)
@@ -226,7 +226,7 @@ def encode(value: str) -> bytes:
 
 def add(left: Any, right: Any, work: Work) -> Any:
     if isinstance(left, str) and isinstance(right, str):
-        return joined([left, right], "", work)
+        return join([left, right], "", work)
     if isinstance(left, list) and isinstance(right, list):
         fits(len(left) + len(right), ITEMS_MAX, "items")
         charge(work, size(left) + size(right))
@@ -243,7 +243,7 @@ def arithmetic(sign: str, compute: Callable[[Any, Any], Any], left: Any, right: 
         raise ExpressionError("division by zero") from None
     if isinstance(result, complex):
         raise ExpressionError("a fractional power of a negative number is not a real number")
-    return bounded(result)
+    return check_bounds(result)
 
 
 def multiply(left: Any, right: Any) -> Any:

@@ -27,7 +27,7 @@ _BAD_ESCAPE = re.compile(r"""\\[^'"\nabfnrtv0-7xuUN]""")
 _OPENING, _CLOSING, _SIGNS = frozenset("([{"), frozenset(")]}"), frozenset({"not", "-", "+"})
 
 
-def shown(source: str) -> str:
+def shorten(source: str) -> str:
     line = " ".join(source[:200].split()).encode(errors="replace").decode()
     return line if len(line) <= 60 else f"{line[:59]}…"
 
@@ -57,7 +57,7 @@ def refusing(source: str) -> Iterator[None]:
             problem += "; write the whole expression inside one `{{ }}`"
     else:
         return
-    raise DefinitionError(f"`{shown(source)}`: {problem}")
+    raise DefinitionError(f"`{shorten(source)}`: {problem}")
 
 
 def plain_path(source: str) -> list[str]:
@@ -80,7 +80,7 @@ def parse(source: str) -> "nodes.Expr":
     parser = Parser(_environment(), source, state="variable")
     node = parser.parse_expression()
     if not parser.stream.eos:
-        rest = shown(str(parser.stream.current.value))
+        rest = shorten(str(parser.stream.current.value))
         raise DefinitionError(f"unexpected `{rest}` after a complete expression")
     return node
 
@@ -123,7 +123,7 @@ def paths(tree: "nodes.Expr") -> Iterator[str]:
 
 def public(name: str) -> str:
     if unicodedata.normalize("NFKC", name).startswith("_"):
-        raise DefinitionError(f"`{shown(name)}` is private: a name may not start with `_`")
+        raise DefinitionError(f"`{shorten(name)}` is private: a name may not start with `_`")
     return name
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from detent.core.expression.compiler import CACHE_SIZE, Scope, Step, build, constant
-from detent.core.expression.operation import WORK_MAX, Work, bounded, joined, kind, text
-from detent.core.expression.parser import SOURCE_MAX, STATEMENT, TOO_DEEP, parse, paths, plain_path, refusing, shown
+from detent.core.expression.operation import WORK_MAX, Work, check_bounds, join, kind, text
+from detent.core.expression.parser import SOURCE_MAX, STATEMENT, TOO_DEEP, parse, paths, plain_path, refusing, shorten
 from detent.errors import DefinitionError, ExpressionError
 
 Evaluate = Callable[[Scope], Any]
@@ -28,7 +28,7 @@ def compile_condition(source: str) -> Evaluate:
     def evaluate(scope: Scope) -> bool:
         try:
             value = step(scope, [WORK_MAX])
-            return value if value is True or value is False else bool(bounded(value))
+            return value if value is True or value is False else bool(check_bounds(value))
         except Exception as error:  # noqa: BLE001 - values may be anything; the engine must see one type
             _fail(inner, error)
 
@@ -87,7 +87,9 @@ def inner_of(source: str) -> str:
         return source
     pieces = list(_pieces(source.strip()))
     if len(pieces) != 1:
-        raise DefinitionError(f"`{shown(source)}`: a condition is one expression; write it all inside one `{{{{ }}}}`")
+        raise DefinitionError(
+            f"`{shorten(source)}`: a condition is one expression; write it all inside one `{{{{ }}}}`"
+        )
     return pieces[0][1]
 
 
@@ -98,7 +100,7 @@ def _pieces(source: str) -> Iterator[tuple[bool, str]]:
         if start > at:
             yield False, _literal_text(source[at:start])
         if source.startswith(("-", "+"), start + 2):
-            raise DefinitionError(f"`{shown(source[start:])}`: {_TRIMMING}")
+            raise DefinitionError(f"`{shorten(source[start:])}`: {_TRIMMING}")
         end = _end(source, start + 2)
         yield True, source[start + 2 : end]
         at = end + 2
@@ -116,14 +118,14 @@ def _end(source: str, start: int) -> int:
         if depth == 0 and mark == "}" and source.startswith("}", at):
             return found.start()
         depth += (mark in "[({") - (mark in "])}")
-    label = shown(source[start - 2 : limit])
+    label = shorten(source[start - 2 : limit])
     raise DefinitionError(f"`{label}`: `{{{{` is not closed by `}}}}` within {SOURCE_MAX:,} characters")
 
 
 def _literal_text(source: str) -> str:
     for opening, closing in (("{%", "%}"), ("{#", "#}")):
         if (start := source.find(opening)) >= 0 and source.find(closing, start + 2) >= 0:
-            raise DefinitionError(f"`{shown(source[start:])}`: {STATEMENT}")
+            raise DefinitionError(f"`{shorten(source[start:])}`: {STATEMENT}")
     return source
 
 
@@ -134,9 +136,9 @@ def _template(value: Any, depth: int) -> Step | None:
     if isinstance(value, str):
         return _text_template(value)
     if isinstance(value, dict):
-        return _filled(dict, value, value.items(), depth + 1)
+        return _fill(dict, value, value.items(), depth + 1)
     if isinstance(value, list):
-        return _filled(list, value, enumerate(value), depth + 1)
+        return _fill(list, value, enumerate(value), depth + 1)
     if isinstance(value, float) and not math.isfinite(value):
         raise DefinitionError(f"{value} is not a JSON number")
     if value is not None and not isinstance(value, (int, float)):
@@ -144,7 +146,7 @@ def _template(value: Any, depth: int) -> Step | None:
     return None
 
 
-def _filled(copy: Callable[[Any], Any], value: Any, parts: Iterable[tuple[Any, Any]], depth: int) -> Step | None:
+def _fill(copy: Callable[[Any], Any], value: Any, parts: Iterable[tuple[Any, Any]], depth: int) -> Step | None:
     changing: list[tuple[Any, Step]] = []
     for key, part in parts:
         if copy is dict and not isinstance(key, str):
@@ -174,14 +176,14 @@ def _interpolation(source: str) -> Step | None:
     pieces = list(_pieces(source))
     if not any(is_code for is_code, _ in pieces):
         return None
-    steps = [_guarded(piece) if is_code else constant(piece) for is_code, piece in pieces]
+    steps = [_guard(piece) if is_code else constant(piece) for is_code, piece in pieces]
     if len(steps) == 1:
         return steps[0]
 
     def interpolate(scope: Scope, work: Work) -> str:
         parts = [step(scope, work) for step in steps]
         try:
-            return joined([text(part, work=work) for part in parts], "", work)
+            return join([text(part, work=work) for part in parts], "", work)
         except Exception as error:  # noqa: BLE001 - as above
             _fail(source, error)
 
@@ -192,12 +194,12 @@ def _interpolation(source: str) -> Step | None:
 _known_text = functools.lru_cache(CACHE_SIZE)(_interpolation)
 
 
-def _guarded(source: str) -> Step:
+def _guard(source: str) -> Step:
     step = build(source)
 
     def guard(scope: Scope, work: Work) -> Any:
         try:
-            return bounded(step(scope, work))
+            return check_bounds(step(scope, work))
         except Exception as error:  # noqa: BLE001 - as above
             _fail(source, error)
 
@@ -213,4 +215,4 @@ def _fail(source: str, error: Exception) -> NoReturn:
         problem = "result too large"
     else:
         problem = f"cannot work with these values: {error}"
-    raise ExpressionError(f"`{shown(source)}`: {problem}") from error
+    raise ExpressionError(f"`{shorten(source)}`: {problem}") from error

@@ -190,7 +190,7 @@ def _inner(actions: Iterable[Action]) -> Iterator[Action]:
 
 def _details(machine: Machine, state: str, actions: Iterable[Action]) -> list[str]:
     """A few short lines about what is done in a state."""
-    lines = [_deed(action) for action in actions if action.effect not in _SILENT and not action.branches]
+    lines = [_describe_action(action) for action in actions if action.effect not in _SILENT and not action.branches]
     if len(lines) > DETAILS_MAX:
         lines = [*lines[: DETAILS_MAX - 1], f"+{len(lines) - DETAILS_MAX + 1} more"]
     if state in machine.timeouts_s:
@@ -198,7 +198,7 @@ def _details(machine: Machine, state: str, actions: Iterable[Action]) -> list[st
     return [shorten(line, DETAIL_MAX) for line in lines]
 
 
-def _deed(action: Action) -> str:
+def _describe_action(action: Action) -> str:
     if action.wait is not None:
         return _pause(action.wait)
     if action.effect == "ask":
@@ -226,7 +226,7 @@ def _span(seconds: Any) -> str:
 def _lanes(actions: Iterable[Action]) -> Iterator[str]:
     for action in actions:
         for branch in action.branches:
-            work = [_deed(inner) for inner in branch.actions if inner.effect not in _SILENT]
+            work = [_describe_action(inner) for inner in branch.actions if inner.effect not in _SILENT]
             work = [deed.removeprefix(f"{branch.name}: ") for deed in work]
             name = f"each {_bare(action.each)}" if action.each else branch.name
             yield shorten(f"{name}: {', '.join(work)}" if work else name, DETAIL_MAX)

@@ -68,7 +68,7 @@ class Rect(NamedTuple):
         return (self.y0 + self.y1) // 2
 
 
-class Route(NamedTuple):
+class WireRoute(NamedTuple):
     """Where a wire runs; wires of one net share part of their way, and the label."""
 
     points: Points
@@ -82,11 +82,11 @@ class Layout(NamedTuple):
     width: int
     height: int
     boxes: list[Rect]
-    routes: list[Route]
+    routes: list[WireRoute]
 
 
 @dataclass(slots=True)
-class Spot:
+class LayerSpot:
     """One place in a row: a box, a piece of a line, or the label on a line."""
 
     row: int
@@ -118,7 +118,7 @@ class Segment:
 class Lattice:
     """The layered graph; the first spots are the boxes."""
 
-    spots: list[Spot]
+    spots: list[LayerSpot]
     segments: list[Segment]
     chains: list[list[int]]  # spots that should stand straight above each other
     paths: list[list[int]]  # per wire the spots from its source to its target; empty for a loop

@@ -7,7 +7,7 @@ that top and bottom belong to the way forward.
 from collections.abc import Sequence
 from itertools import pairwise
 
-from detent.define.graph.geometry import MAIN_WEIGHT, Lattice, Metric, Segment, Shape, Spot, Wire
+from detent.define.graph.geometry import MAIN_WEIGHT, Lattice, LayerSpot, Metric, Segment, Shape, Wire
 from detent.define.graph.simplex import Span, solve
 from detent.errors import DefinitionError
 
@@ -92,7 +92,7 @@ class _Builder:
         for shape, rank in zip(self.shapes, self.rank, strict=True):
             half, margin = shape.half_width, self.metric.box_margin
             up, down = shape.half_height + shape.head, shape.half_height
-            self.made.spots.append(Spot(2 * rank, half + margin, half + margin, up, down, "box"))
+            self.made.spots.append(LayerSpot(2 * rank, half + margin, half + margin, up, down, "box"))
         bundles: dict[tuple[int, str, bool], list[int]] = {}
         for index, wire in enumerate(self.wires):
             if wire.source == wire.target:
@@ -149,7 +149,7 @@ class _Builder:
             self.made.labels[index] = trunk[at] if self.wires[index].label_width else -1
 
     def _line(self, row: int) -> int:
-        return self._add(Spot(row, self.metric.line_margin, self.metric.line_margin))
+        return self._add(LayerSpot(row, self.metric.line_margin, self.metric.line_margin))
 
     def _label(self, row: int, index: int) -> int:
         wire = self.wires[index]
@@ -157,12 +157,12 @@ class _Builder:
             return self._line(row)
         half, margin = (wire.label_width + 1) // 2, self.metric.label_margin
         up = wire.label_height // 2
-        return self._add(Spot(row, half + margin, half + margin, up, wire.label_height - up, "label"))
+        return self._add(LayerSpot(row, half + margin, half + margin, up, wire.label_height - up, "label"))
 
     def _beside(self, box: int, row: int, side: int = 1) -> int:
-        return self._add(Spot(row, self.metric.line_margin, self.metric.line_margin, host=box, side=side))
+        return self._add(LayerSpot(row, self.metric.line_margin, self.metric.line_margin, host=box, side=side))
 
-    def _add(self, spot: Spot) -> int:
+    def _add(self, spot: LayerSpot) -> int:
         self.made.spots.append(spot)
         return len(self.made.spots) - 1
 

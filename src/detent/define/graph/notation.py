@@ -55,7 +55,7 @@ def dot(picture: Picture) -> str:
     """The picture as a Graphviz digraph."""
     ids = _ids(picture)
     lines = [
-        f"digraph {_quoted(picture.name)} {{",
+        f"digraph {_quote(picture.name)} {{",
         '    graph [rankdir=TB, fontname="Helvetica"]',
         '    node [shape=box, style="rounded,filled", fillcolor="#f8fafc", color="#7b8794", fontname="Helvetica"]',
         '    edge [color="#6b7280", fontname="Helvetica", fontsize=11]',
@@ -130,10 +130,10 @@ def _dot_edge(edge: Edge) -> dict[str, str]:
 
 
 def _attributes(given: dict[str, str]) -> str:
-    return ", ".join(f"{name}={_quoted(value)}" for name, value in given.items())
+    return ", ".join(f"{name}={_quote(value)}" for name, value in given.items())
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A Graphviz string: only quotes and backslashes have a meaning in it, besides the ends of our own lines."""
     lines = (clean(line).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n"))
     return '"' + "\\n".join(lines) + '"'

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from detent.define.graph.geometry import Lattice, Layout, Metric, Points, Rect, Route, Segment, Wire
+from detent.define.graph.geometry import Lattice, Layout, Metric, Points, Rect, Segment, Wire, WireRoute
 
 _HARD = 1_000
 _SPLITS_MAX = 40
@@ -72,7 +72,7 @@ class _Router:
             net = nets.setdefault(segment.net, _Net((segment.net, 0), set(), set()))
             net.tops.add(self._top_x(segment))
             net.bottoms.add(self._bottom_x(segment))
-        bent = _tracked([net for net in nets.values() if net.low < net.high], self.metric.track)
+        bent = _assign_tracks([net for net in nets.values() if net.low < net.high], self.metric.track)
         for net in sorted(bent, key=lambda one: one.key):
             at = y + self.metric.lead + net.track * self.metric.track
             self.tracks.setdefault((number, net.key[0]), []).append((at, min(net.bottoms)))
@@ -93,13 +93,13 @@ class _Router:
         y = self.row_y[spot.row]
         return Rect(spot.x - half_width, y - half_height, spot.x + half_width, y + half_height)
 
-    def route(self, index: int, wire: Wire) -> Route:
+    def route(self, index: int, wire: Wire) -> WireRoute:
         """The points of a wire and the place of its label."""
         if wire.source == wire.target:
             return self._loop(wire)
         label = self.lattice.labels[index]
         points = _simple(self._points(self.lattice.paths[index]))
-        return Route(points, self._label(label) if label >= 0 else None, self.lattice.nets[index])
+        return WireRoute(points, self._label(label) if label >= 0 else None, self.lattice.nets[index])
 
     def _label(self, index: int) -> Rect:
         spot = self.spots[index]
@@ -164,7 +164,7 @@ class _Router:
                 ports[index] = at * gap - (len(lines) - 1) * gap // 2
         return ports
 
-    def _loop(self, wire: Wire) -> Route:
+    def _loop(self, wire: Wire) -> WireRoute:
         side, _ = self.lattice.loops[wire.source]
         rect = self.box(wire.source)
         near = rect.x1 if side > 0 else rect.x0
@@ -173,17 +173,17 @@ class _Router:
         high, low = rect.y - (reach if reach > 1 else 0), rect.y + reach
         points = [(near, high), (far, high), (far, low), (near, low)]
         if not wire.label_width:
-            return Route(points, None)
+            return WireRoute(points, None)
         start = far + side * self.metric.loop_gap
         x0, x1 = sorted((start, start + side * wire.label_width))
         y0 = rect.y - wire.label_height // 2
-        return Route(points, Rect(x0, y0, x1, y0 + wire.label_height))
+        return WireRoute(points, Rect(x0, y0, x1, y0 + wire.label_height))
 
 
-def _tracked(nets: list[_Net], clear: int) -> list[_Net]:
+def _assign_tracks(nets: list[_Net], clear: int) -> list[_Net]:
     """Give every net a track, such that pieces do not lie on each other and few lines cross."""
     for _ in range(_SPLITS_MAX):
-        ordered = _ordered(nets, clear)
+        ordered = _order(nets, clear)
         clash = _clash(ordered, clear)
         if clash is None:
             break
@@ -224,7 +224,7 @@ def _price(upper: _Net, lower: _Net, clear: int) -> int:
     return crossings + (_HARD if _must(lower, upper, clear) else 0)
 
 
-def _ordered(nets: list[_Net], clear: int) -> list[_Net]:
+def _order(nets: list[_Net], clear: int) -> list[_Net]:
     """From top to bottom: always next the one that loses least by being above all that remain."""
     rest = sorted(nets, key=lambda net: (net.low, net.high, net.key))
     dues = {net.key: 0 for net in rest}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from detent.define.graph.canvas import HEAVY, LIGHT, Canvas
 from detent.define.graph.drawing import Edge, Node, Picture
-from detent.define.graph.geometry import Layout, Metric, Points, Rect, Route, Shape
+from detent.define.graph.geometry import Layout, Metric, Points, Rect, Shape, WireRoute
 from detent.define.graph.layout import lay_out
 from detent.define.graph.vector import wire
 from detent.define.graph.width import clean, columns, shorten
@@ -40,7 +40,7 @@ def ascii(picture: Picture, *, width: int = WIDTH) -> str:
                 return sheet.draw()
             if sheet.width > 2 * width:  # leaving things out does not halve it
                 break
-    return "".join(f"{shorten(line, width) if columns(line) > width else line}\n" for line in _told(picture))
+    return "".join(f"{shorten(line, width) if columns(line) > width else line}\n" for line in _list_states(picture))
 
 
 class Sheet:
@@ -99,7 +99,7 @@ class Sheet:
                     canvas.centre(way.label, way.label.y0 + at, line)
         return canvas.text() + "".join(f"{line}\n" for line in _legend(self.picture))
 
-    def _pairs(self) -> list[tuple[Edge, Route]]:
+    def _pairs(self) -> list[tuple[Edge, WireRoute]]:
         return list(zip(self.picture.edges, self.drawn.routes, strict=True))
 
     def _trim(self, node: Node, rect: Rect) -> Rect:
@@ -147,7 +147,7 @@ def tag(node: Node) -> str:
     return ", ".join(word for word in said if word != node.name)  # a state `failed` need not say so twice
 
 
-def _told(picture: Picture) -> Iterator[str]:
+def _list_states(picture: Picture) -> Iterator[str]:
     """The machine as a list: each state with its ways out."""
     yield f"{clean(picture.title or picture.name)} · {len(picture.nodes)} states"
     if picture.current is not None:

@@ -1,10 +1,10 @@
 """Language models: the effect `llm`, the small protocol behind it, and the one-JSON-object codec."""
 
-from detent.effects.llm.codec import Spoken, decoded, spoken
+from detent.effects.llm.codec import DecodedAnswer, decode_json, read_answer
 from detent.effects.llm.effect import llm
 from detent.effects.llm.model import Message, Model, Reply, Request, Tool, ToolCall
 from detent.effects.llm.price import price_of
-from detent.effects.llm.settings import Choice, chosen
+from detent.effects.llm.settings import Choice, choose_model
 
 __all__ = [
     "llm",
@@ -15,9 +15,9 @@ __all__ = [
     "ToolCall",
     "Reply",
     "Choice",
-    "chosen",
+    "choose_model",
     "price_of",
-    "Spoken",
-    "spoken",
-    "decoded",
+    "DecodedAnswer",
+    "read_answer",
+    "decode_json",
 ]

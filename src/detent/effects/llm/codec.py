@@ -21,7 +21,7 @@ ENTRIES_MAX = 100
 _FENCE = re.compile(r"\s*```[A-Za-z0-9_-]*[ \t]*\r?\n(?P<inside>.*?)\r?\n?[ \t]*```\s*", re.DOTALL)
 
 
-class Spoken(msgspec.Struct, frozen=True):
+class DecodedAnswer(msgspec.Struct, frozen=True):
     """What an answer in this form says; parts that are missing or misshapen are None or empty."""
 
     response: str = ""
@@ -32,7 +32,7 @@ class Spoken(msgspec.Struct, frozen=True):
     is_object: bool = False
 
 
-def decoded(text: str) -> Any:
+def decode_json(text: str) -> Any:
     """The JSON value of an answer, with or without a fence around it; None when it is no JSON."""
     fenced = _FENCE.fullmatch(text)
     try:
@@ -41,13 +41,13 @@ def decoded(text: str) -> Any:
         return None
 
 
-def spoken(text: str) -> Spoken:
+def read_answer(text: str) -> DecodedAnswer:
     """Read an answer."""
-    value = decoded(text)
+    value = decode_json(text)
     if not isinstance(value, dict) or not value.keys() & {"response", "tool_call", "ecs_request"}:
-        return Spoken(text)
+        return DecodedAnswer(text)
     response = value.get("response")
-    return Spoken(
+    return DecodedAnswer(
         response if isinstance(response, str) else "",
         _emotion(value.get("emotion")),
         _memories(value.get("memory_update")),

@@ -8,7 +8,7 @@ from typing import Any
 
 from detent.core.effect_type import EffectFailed
 from detent.effects.llm import exchange
-from detent.effects.llm.model import Hear, Message, Names, Part, Reply, Request, status_failure
+from detent.effects.llm.model import Hear, Message, MessagePart, Names, Reply, Request, status_failure
 
 FINISHES = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "refusal"}
 
@@ -22,7 +22,7 @@ class Completions:
     async def answer(self, request: Request, hear: Hear) -> Reply:
         """Ask once and listen to the stream."""
         sdk, names = exchange.library("openai", "llm"), Names(request)
-        with exchange.trouble(sdk, _refused, sdk.OpenAIError):
+        with exchange.trouble(sdk, _explain_refusal, sdk.OpenAIError):
             key = self._key or "none"  # a local server wants none, the SDK does
             client = exchange.client(sdk.AsyncOpenAI, key, self._base_url)
             async with client, await client.chat.completions.create(**self._body(request, names)) as stream:
@@ -58,7 +58,7 @@ class Completions:
         return body
 
 
-class _Answer(exchange.Answer):
+class _Answer(exchange.StreamedAnswer):
     """An answer while it comes in chunks."""
 
     is_refusal = False
@@ -87,7 +87,7 @@ class _Answer(exchange.Answer):
                 self.add_arguments(at, function.arguments or "")
 
     def reply(self) -> Reply:
-        calls = self.made_calls()
+        calls = self.collect_calls()
         finish = "refusal" if self.is_refusal else FINISHES.get(self.finish, "stop")
         details = getattr(self.usage, "prompt_tokens_details", None)
         return Reply(
@@ -101,7 +101,7 @@ class _Answer(exchange.Answer):
         )
 
 
-def _refused(error: Any) -> EffectFailed:
+def _explain_refusal(error: Any) -> EffectFailed:
     body = error.body
     said = str(body.get("message") or body) if isinstance(body, dict) else str(body or error.message)
     return status_failure(error.status_code, said, str(error.code or ""), error.response.headers.get("retry-after", ""))
@@ -129,7 +129,7 @@ def _message(message: Message, names: Names) -> dict[str, Any]:
     return said
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: MessagePart) -> dict[str, Any]:
     if part.type == "text":
         return {"type": "text", "text": part.text}
     return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}

@@ -21,10 +21,10 @@ from detent.core.effect_type import EffectFailed, Outcome, effect
 from detent.core.progress import say
 from detent.core.schema import problems
 from detent.effects.arguments import invalid
-from detent.effects.llm.codec import decoded
+from detent.effects.llm.codec import decode_json
 from detent.effects.llm.model import BAD_ANSWER, Reply, Request
 from detent.effects.llm.price import OWN_TABLE, cost
-from detent.effects.llm.settings import Choice, chosen, hidden
+from detent.effects.llm.settings import Choice, choose_model, hide_keys
 
 TIMEOUT_S = 180.0
 
@@ -33,15 +33,15 @@ TIMEOUT_S = 180.0
 async def _llm(contract: Contract) -> Outcome:
     """Ask a language model and take its answer."""
     request = _request(contract)
-    choice = chosen(request.model)
+    choice = choose_model(request.model)
 
     def hear(piece: str) -> None:
-        say(contract, {"text": hidden(piece)})
+        say(contract, {"text": hide_keys(piece)})
 
     try:
         reply = await choice.open().answer(request, hear)
     except EffectFailed as error:
-        raise EffectFailed(hidden(str(error)), error.type, error.result) from None  # the cause may hold headers
+        raise EffectFailed(hide_keys(str(error)), error.type, error.result) from None  # the cause may hold headers
     return _outcome(request, choice, reply)
 
 
@@ -65,7 +65,7 @@ def _request(contract: Contract) -> Request:
 
 
 def _outcome(request: Request, choice: Choice, reply: Reply) -> Outcome:
-    text = hidden(reply.text)
+    text = hide_keys(reply.text)
     tokens = (reply.input_tokens or 0) + (reply.output_tokens or 0)
     dollars = 0.0 if choice.is_builtin else cost(choice.name, reply, is_elsewhere=bool(choice.server))
     spent = {"cost_usd": dollars} if dollars is not None else {"unpriced_calls": 1.0}
@@ -74,7 +74,7 @@ def _outcome(request: Request, choice: Choice, reply: Reply) -> Outcome:
     result: dict[str, Any] = {
         "success": reply.finish != "refusal",
         "text": text,
-        "tool_calls": list(msgspec.json.decode(hidden(msgspec.json.encode(calls).decode()))),
+        "tool_calls": list(msgspec.json.decode(hide_keys(msgspec.json.encode(calls).decode()))),
         "model": choice.spec,
         "finish": reply.finish,
         "usage": {"input_tokens": reply.input_tokens or 0, "output_tokens": reply.output_tokens or 0},
@@ -90,7 +90,7 @@ def _outcome(request: Request, choice: Choice, reply: Reply) -> Outcome:
 
 def _fitting(schema: dict[str, Any], text: str, finish: str, usage: dict[str, float]) -> Any:
     """The answer as data, if it is what was asked for."""
-    value = decoded(text)
+    value = decode_json(text)
     wrong = problems(schema, value, "answer")
     if value is None and text.strip() != "null":
         cause = "it was cut off at max_tokens" if finish == "length" else "it is not JSON"

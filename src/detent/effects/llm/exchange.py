@@ -12,7 +12,17 @@ from typing import Any
 
 from detent.core.effect_type import EffectFailed
 from detent.effects.http import tls
-from detent.effects.llm.model import TIMEOUT, UNAVAILABLE, Hear, Heard, Names, Reply, ToolCall, cut_off, failed
+from detent.effects.llm.model import (
+    TIMEOUT,
+    UNAVAILABLE,
+    Hear,
+    Heard,
+    Names,
+    Reply,
+    ToolCall,
+    make_cut_off,
+    make_failure,
+)
 
 CONNECT_S = 10.0
 
@@ -43,20 +53,20 @@ def trouble(sdk: Any, refused: Callable[[Any], EffectFailed], base: type[Excepti
     try:
         yield
     except sdk.APITimeoutError as error:
-        raise failed("the model's server did not answer in time", TIMEOUT) from error
+        raise make_failure("the model's server did not answer in time", TIMEOUT) from error
     except sdk.APIConnectionError as error:
-        raise failed(f"the model's server cannot be reached: {error.__cause__ or error}", UNAVAILABLE) from error
+        raise make_failure(f"the model's server cannot be reached: {error.__cause__ or error}", UNAVAILABLE) from error
     except sdk.APIStatusError as error:
         raise refused(error) from error
     except sdk.APIError as error:  # an error inside the stream
-        raise failed(f"the model's server broke off: {error.message}", UNAVAILABLE) from error
+        raise make_failure(f"the model's server broke off: {error.message}", UNAVAILABLE) from error
     except (httpx2.HTTPError, httpx2.StreamError) as error:
-        raise cut_off() from error
+        raise make_cut_off() from error
     except base as error:
-        raise failed(f"the request cannot be made: {error}", "validation_error") from error
+        raise make_failure(f"the request cannot be made: {error}", "validation_error") from error
 
 
-class Answer(ABC):
+class StreamedAnswer(ABC):
     """An answer while it comes, piece by piece; each protocol says what a piece means, and what they come to."""
 
     def __init__(self, names: Names, hear: Hear) -> None:
@@ -72,9 +82,9 @@ class Answer(ABC):
             async for piece in stream:
                 self.take(piece)
         except (ValueError, AttributeError, TypeError) as error:  # decoding errors are among them
-            raise failed("the model's server sent something that is not its protocol", UNAVAILABLE) from error
+            raise make_failure("the model's server sent something that is not its protocol", UNAVAILABLE) from error
         if not self.is_whole:
-            raise cut_off()
+            raise make_cut_off()
         return self.reply()
 
     @abstractmethod
@@ -96,7 +106,7 @@ class Answer(ABC):
         self.heard.count(piece)
         self.calls[at]["arguments"] += piece
 
-    def made_calls(self) -> tuple[ToolCall, ...]:
+    def collect_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls, in their order."""
         found = [self.calls[at] for at in sorted(self.calls)]
         return tuple(self.names.call(one["id"], one["name"], one["arguments"], at) for at, one in enumerate(found))

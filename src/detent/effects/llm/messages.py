@@ -8,7 +8,7 @@ from typing import Any
 
 from detent.core.effect_type import EffectFailed
 from detent.effects.llm import exchange
-from detent.effects.llm.model import Hear, Message, Names, Part, Reply, Request, status_failure
+from detent.effects.llm.model import Hear, Message, MessagePart, Names, Reply, Request, status_failure
 
 MAX_TOKENS = 4096  # the API wants a number
 FINISHES = {"max_tokens": "length", "tool_use": "tool_calls", "refusal": "refusal"}
@@ -23,7 +23,7 @@ class Messages:
     async def answer(self, request: Request, hear: Hear) -> Reply:
         """Ask once and listen to the stream."""
         sdk, names = exchange.library("anthropic", "anthropic"), Names(request)
-        with exchange.trouble(sdk, _refused, sdk.AnthropicError):
+        with exchange.trouble(sdk, _explain_refusal, sdk.AnthropicError):
             client = exchange.client(sdk.AsyncAnthropic, self._key, self._base_url)
             async with client, await client.messages.create(**self._body(request, names)) as stream:
                 return await _Answer(names, hear).read(stream)
@@ -52,7 +52,7 @@ class Messages:
         return body
 
 
-class _Answer(exchange.Answer):
+class _Answer(exchange.StreamedAnswer):
     """An answer while it comes, event by event."""
 
     input = cached = 0
@@ -81,10 +81,10 @@ class _Answer(exchange.Answer):
     def reply(self) -> Reply:
         known = None if self.output is None else self.input
         finish = FINISHES.get(self.finish, "stop")
-        return Reply(self.heard.text, self.made_calls(), self.model, finish, known, self.output, self.cached)
+        return Reply(self.heard.text, self.collect_calls(), self.model, finish, known, self.output, self.cached)
 
 
-def _refused(error: Any) -> EffectFailed:
+def _explain_refusal(error: Any) -> EffectFailed:
     inner = error.body.get("error") if isinstance(error.body, dict) else None
     said = inner.get("message") if isinstance(inner, dict) else error.body
     kind = str(inner.get("type") or "") if isinstance(inner, dict) else ""
@@ -119,7 +119,7 @@ def _blocks(message: Message, names: Names) -> list[dict[str, Any]]:
     ]
 
 
-def _block(part: Part) -> dict[str, Any]:
+def _block(part: MessagePart) -> dict[str, Any]:
     if part.type == "text":
         return {"type": "text", "text": part.text}
     return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": part.data}}

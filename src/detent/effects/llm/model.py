@@ -41,7 +41,7 @@ class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arguments: dict[str, Any] = {}
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MessagePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A piece of a message that is not only text: `data` is the image in base64."""
 
     type: Literal["text", "image"]
@@ -54,14 +54,14 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One turn of a conversation; `tool_call_id` says which call a tool's result belongs to."""
 
     role: Literal["system", "user", "assistant", "tool"]
-    content: str | list[Part] | None = ""
+    content: str | list[MessagePart] | None = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[MessagePart]:
         """The content as a list, without empty texts."""
-        given = [Part("text", self.content)] if isinstance(self.content, str) else self.content or []
+        given = [MessagePart("text", self.content)] if isinstance(self.content, str) else self.content or []
         return [part for part in given if part.type == "image" or part.text]
 
     @property
@@ -100,7 +100,7 @@ class Model(Protocol):
         """Ask once; every piece of text is also given to `hear` as it comes."""
 
 
-def failed(message: str, type: str, **known: Any) -> EffectFailed:
+def make_failure(message: str, type: str, **known: Any) -> EffectFailed:
     """The failure of a call to a model, with what is known of it."""
     return EffectFailed(message, type=type, result=known or None)
 
@@ -112,19 +112,19 @@ def status_failure(status: int, message: str, code: str = "", retry_after: str =
         known["retry_after_s"] = float(retry_after)
     said = f"the model's server answered {status}: {message[:MESSAGE_MAX]}"
     if status == 429 and code != "insufficient_quota":
-        return failed(f"{said} (rate limit)", RATE_LIMITED, **known)
+        return make_failure(f"{said} (rate limit)", RATE_LIMITED, **known)
     if status in (408, 504):
-        return failed(said, TIMEOUT, **known)
+        return make_failure(said, TIMEOUT, **known)
     if status in (409, 425) or status >= 500:
-        return failed(said, UNAVAILABLE, **known)
+        return make_failure(said, UNAVAILABLE, **known)
     if status in (401, 403):
         said += "; check the key in the environment (OPENAI_API_KEY or ANTHROPIC_API_KEY)"
-    return failed(said, "validation_error", **known)
+    return make_failure(said, "validation_error", **known)
 
 
-def cut_off() -> EffectFailed:
+def make_cut_off() -> EffectFailed:
     """The stream ended in the middle of an answer."""
-    return failed("the model's server closed the stream in the middle of its answer", UNAVAILABLE)
+    return make_failure("the model's server closed the stream in the middle of its answer", UNAVAILABLE)
 
 
 class Heard:
@@ -143,7 +143,7 @@ class Heard:
         """Something else that comes with the answer and takes room."""
         self._length += len(piece)
         if self._length > TEXT_MAX:
-            raise failed(f"the model's answer is longer than {TEXT_MAX:,} characters", BAD_ANSWER)
+            raise make_failure(f"the model's answer is longer than {TEXT_MAX:,} characters", BAD_ANSWER)
 
     @property
     def text(self) -> str:
@@ -184,5 +184,5 @@ class Names:
         except msgspec.DecodeError:
             given = None
         if not name or not isinstance(given, dict):
-            raise failed(f"the model asked for `{name[:60]}` with arguments that are no JSON object", BAD_ANSWER)
+            raise make_failure(f"the model asked for `{name[:60]}` with arguments that are no JSON object", BAD_ANSWER)
         return ToolCall(id or f"call_{position + 1}", self.ours(name), given)

@@ -29,7 +29,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cached_input: float | None = None
 
 
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PriceTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The built-in prices, and the month they are of."""
 
     as_of: str
@@ -75,8 +75,8 @@ _DATED = re.compile(r"-(?:[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}|latest)$")
 
 
 @functools.cache
-def _builtin() -> Table:
-    return msgspec.json.decode(files(__package__).joinpath("prices.json").read_bytes(), type=Table)
+def _builtin() -> PriceTable:
+    return msgspec.json.decode(files(__package__).joinpath("prices.json").read_bytes(), type=PriceTable)
 
 
 def _own(file: str) -> dict[str, Price]:

@@ -37,7 +37,7 @@ LABELS = {
 }
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AnswerRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to answer when a pattern is found."""
 
     when: str
@@ -52,7 +52,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Book(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All rules, and the sentences for what none of them knows."""
 
-    rules: list[Rule]
+    rules: list[AnswerRule]
     results: dict[str, dict[str, str]] = {}
     otherwise: dict[str, str] = {}
 
@@ -81,23 +81,23 @@ def _answer(book: Book, request: Request) -> Reply:
     for rule, found in _matches(book, [message.text for message in said]):
         if request.schema is not None:
             if rule.json is not None:
-                return _reply(msgspec.json.encode(_filled(rule.json, found)).decode())
+                return _reply(msgspec.json.encode(_fill(rule.json, found)).decode())
         elif rule.tool:
             name = next((one for one in rule.tool if one in offered), "")
             if name:
                 number = sum(len(message.tool_calls) for message in request.messages) + 1
-                call = ToolCall(f"call_{number}", name, _filled(rule.arguments, found))
-                return _reply(_filled(rule.text, found), call)
+                call = ToolCall(f"call_{number}", name, _fill(rule.arguments, found))
+                return _reply(_fill(rule.text, found), call)
         elif rule.json is None:
-            return _reply(_filled(rule.text, found))
+            return _reply(_fill(rule.text, found))
     if request.schema is not None:
         return _reply(msgspec.json.encode(_smallest(request.schema)).decode())
     return _reply(book.otherwise.get(language, "{how}").replace("{how}", HOW))
 
 
-def _matches(book: Book, texts: list[str]) -> list[tuple[Rule, dict[str, str]]]:
+def _matches(book: Book, texts: list[str]) -> list[tuple[AnswerRule, dict[str, str]]]:
     """The rules that fit the last text; one that says `again` stands for those of the text before it."""
-    found: list[tuple[Rule, dict[str, str]]] = []
+    found: list[tuple[AnswerRule, dict[str, str]]] = []
     for rule in book.rules if texts else ():
         match = _pattern(rule.when).search(texts[-1][:TEXT_READ_MAX])
         if match and rule.again:
@@ -120,12 +120,12 @@ def _after(messages: tuple[Message, ...]) -> tuple[str, str] | None:
     return ("done", last.text) if last.role == "tool" else None
 
 
-def _filled(value: Any, found: dict[str, str]) -> Any:
+def _fill(value: Any, found: dict[str, str]) -> Any:
     if isinstance(value, str):
         return _FIELD.sub(lambda field: found.get(field["name"]) or field["default"] or "", value)
     if isinstance(value, list):
-        return [_filled(one, found) for one in value]
-    return {name: _filled(one, found) for name, one in value.items()} if isinstance(value, dict) else value
+        return [_fill(one, found) for one in value]
+    return {name: _fill(one, found) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def _reply(text: str, *calls: ToolCall) -> Reply:

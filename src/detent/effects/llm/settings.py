@@ -69,7 +69,7 @@ class Choice(NamedTuple):
         return kind(self.name, key, self.server or None)
 
 
-def chosen(wanted: str = "") -> Choice:
+def choose_model(wanted: str = "") -> Choice:
     """The model of this environment, or the one a call wants."""
     environment = os.environ
     base_url = environment.get(BASE_URL, "")
@@ -91,7 +91,7 @@ def chosen(wanted: str = "") -> Choice:
     return Choice(provider, name, server)
 
 
-def hidden(text: str) -> str:
+def hide_keys(text: str) -> str:
     """The text without any key in it: a server may repeat what it was sent."""
     for variable in KEYS.values():
         key = os.environ.get(variable, "")

@@ -4,7 +4,16 @@ Whatever a server says (descriptions, results, questions) is data for people and
 """
 
 from detent.effects.mcp.catalogue import Offer, kind_of
-from detent.effects.mcp.config import ServerConfig, ToolConfig, Trouble, configured
-from detent.effects.mcp.servers import Servers, Standing
+from detent.effects.mcp.config import ConfigTrouble, ServerConfig, ToolConfig, parse_config
+from detent.effects.mcp.servers import Servers, ServerStanding
 
-__all__ = ["Servers", "ServerConfig", "ToolConfig", "Trouble", "configured", "Offer", "kind_of", "Standing"]
+__all__ = [
+    "Servers",
+    "ServerConfig",
+    "ToolConfig",
+    "ConfigTrouble",
+    "parse_config",
+    "Offer",
+    "kind_of",
+    "ServerStanding",
+]

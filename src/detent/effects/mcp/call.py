@@ -26,7 +26,7 @@ REFUSED = (-32601, -32602)  # there is no such tool, or its arguments do not fit
 GARBLED = (-32600, -32700)  # the request was wrong; over HTTP the SDK says the same of an answer that it cannot read
 
 
-class Call:
+class PendingCall:
     """A call that has been sent and may be waiting for a person's answer on its open line."""
 
     def __init__(self, connection: Connection, tool: str, contract: Contract) -> None:
@@ -39,15 +39,15 @@ class Call:
         self._answer: asyncio.Future[Any] | None = None
         self._is_given_up = False
 
-    async def elicited(self, params: Any) -> Any:
+    async def elicit(self, params: Any) -> Any:
         """The tool asks on the open line: hand the question up and wait for its answer."""
         from mcp.types import ElicitResult  # noqa: PLC0415
 
-        before = form.asked(self.contract)
+        before = form.question_of(self.contract)
         if self._is_given_up:
             return ElicitResult(action="cancel")
         if before.get("question") == form.mark(params):  # asked and answered before this host was started anew
-            return self._said()
+            return self._make_answer()
         self._answer = asyncio.get_running_loop().create_future()
         self.questions.put_nowait(params)
         return await self._answer
@@ -56,9 +56,9 @@ class Call:
         """Give the tool the answer it waits for."""
         self.contract, self._say = contract, voice(contract)
         if self._answer is not None and not self._answer.done():
-            self._answer.set_result(self._said())
+            self._answer.set_result(self._make_answer())
 
-    def _said(self) -> Any:
+    def _make_answer(self) -> Any:
         from mcp.types import ElicitResult  # noqa: PLC0415
 
         if form.is_no(self.contract):
@@ -77,12 +77,12 @@ class Call:
         """Send it and take what comes back."""
         from mcp.types import CallToolResult  # noqa: PLC0415
 
-        left = form.asked(self.contract)
+        left = form.question_of(self.contract)
         state, keys = left.get("state"), left.get("keys") or []
         responses = form.responses(keys, form.answer_of(self.contract)) if keys else None
         pause_s = BACKOFF_S
         for _ in range(ROUNDS_MAX):
-            result = await self._sent(responses, state)
+            result = await self._send(responses, state)
             if isinstance(result, CallToolResult):
                 return self._outcome(result)
             responses, state = None, result.request_state
@@ -92,7 +92,7 @@ class Call:
             pause_s = min(pause_s * 2, BACKOFF_S_MAX)
         raise OutcomeUnknown(f"`{self.tool}` said {ROUNDS_MAX} times that it is not done yet")
 
-    async def _sent(self, responses: Any, state: str | None) -> "CallToolResult | InputRequiredResult":
+    async def _send(self, responses: Any, state: str | None) -> "CallToolResult | InputRequiredResult":
         from mcp import MCPError  # noqa: PLC0415
         from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult, InputRequiredResult  # noqa: PLC0415
         from pydantic import TypeAdapter  # noqa: PLC0415
@@ -122,21 +122,21 @@ class Call:
         except MCPError as error:
             raise self._failure(error.error.code, error.error.message) from None
         except Exception as error:  # noqa: BLE001  # whatever it is, the deed may be done
-            raise OutcomeUnknown(self._hidden(f"`{self.tool}` sent an answer that cannot be read: {error}")) from None
+            raise OutcomeUnknown(self._hide(f"`{self.tool}` sent an answer that cannot be read: {error}")) from None
 
     async def _progress(self, progress: float, total: float | None, message: str | None) -> None:
-        self._say({"progress": progress, "total": total, "text": self._hidden(message or "")})
+        self._say({"progress": progress, "total": total, "text": self._hide(message or "")})
 
     def _failure(self, code: int, message: str) -> Exception:
-        said = self._hidden(f"`{self.connection.server.name}.{self.tool}`: {message}")
+        said = self._hide(f"`{self.connection.server.name}.{self.tool}`: {message}")
         if code in LOST or (code in GARBLED and self.connection.server.url):
             return OutcomeUnknown(f"{said} (error {code}); the call had been sent")
         if code in REFUSED or code in GARBLED:
             return EffectFailed(f"{said} (error {code})", "validation_error")
         return PartialFailure(f"{said} (error {code})")
 
-    def _hidden(self, value: Any) -> Any:
-        return self.connection.resolver.hidden(value)
+    def _hide(self, value: Any) -> Any:
+        return self.connection.resolver.hide(value)
 
     def _question(self, result: "InputRequiredResult") -> Any:
         requests = result.input_requests or {}
@@ -159,7 +159,7 @@ class Call:
             told["content"] = kept
         if result.structured_content is not None:
             told["structured"] = result.structured_content
-        told = self._hidden(told)
+        told = self._hide(told)
         if result.is_error:
             raise PartialFailure(told["text"][:2000] or f"`{self.tool}` reported an error", "tool_failure", told)
         return Outcome(told)

@@ -38,7 +38,7 @@ class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
     hints: Hints = Hints()
 
 
-class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class CachedTools(msgspec.Struct, frozen=True, omit_defaults=True):
     """The tools of a server as they were when it was last seen."""
 
     config: str
@@ -55,7 +55,7 @@ def kind_of(server: ServerConfig, offer: Offer) -> Kind:
     said = server.tool(offer.name).effect
     if said is not None:
         return said
-    hinted = _hinted(offer.hints)
+    hinted = _kind_of(offer.hints)
     if server.trusted and hinted is not None:
         return hinted
     kinds = [kind for kind in (server.effect, hinted) if kind is not None]
@@ -67,7 +67,7 @@ def stricter(*kinds: Kind) -> Kind:
     return max(kinds, key=ORDER.index)
 
 
-def _hinted(hints: Hints) -> Kind | None:
+def _kind_of(hints: Hints) -> Kind | None:
     if hints.read_only:
         return "pure"
     if hints.idempotent:
@@ -89,7 +89,7 @@ def offers(server: str, listed: Any) -> tuple[Offer, ...]:
 
 def advice(server: ServerConfig, offer: Offer) -> str:
     """How to declare a tool that counts as irreversible only because nobody whose word counts says otherwise."""
-    hinted = _hinted(offer.hints)
+    hinted = _kind_of(offer.hints)
     is_said = server.tool(offer.name).effect is not None or hinted == "irreversible"
     if is_said or kind_of(server, offer) != "irreversible":
         return ""
@@ -101,7 +101,7 @@ def advice(server: ServerConfig, offer: Offer) -> str:
     return f"{why}, write {entry} under `tools` of `{server.name}` in detent.mcp.yaml."
 
 
-def kept(folder: Path, server: ServerConfig) -> tuple[Offer, ...] | None:
+def load_tools(folder: Path, server: ServerConfig) -> tuple[Offer, ...] | None:
     """The tools as they were last seen; None when they were not, or the server may be another one now."""
     found = _read(folder, server)
     return found.tools if found is not None and found.config == server.digest else None
@@ -110,7 +110,7 @@ def kept(folder: Path, server: ServerConfig) -> tuple[Offer, ...] | None:
 def keep(folder: Path, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[str, Kind]:
     """Remember the tools; tells the most harmless that each was ever taken for."""
     before = _read(folder, server)
-    now = Kept(server.digest, tools, _laxest(before, server, tools))
+    now = CachedTools(server.digest, tools, _laxest(before, server, tools))
     if before != now:
         with contextlib.suppress(OSError):  # a home that cannot be written is no reason to stop
             make_folder(folder)
@@ -121,14 +121,14 @@ def keep(folder: Path, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[s
     return now.laxest
 
 
-def _read(folder: Path, server: ServerConfig) -> Kept | None:
+def _read(folder: Path, server: ServerConfig) -> CachedTools | None:
     try:
-        return msgspec.json.decode((folder / f"{server.name}.json").read_bytes(), type=Kept)
+        return msgspec.json.decode((folder / f"{server.name}.json").read_bytes(), type=CachedTools)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def _laxest(before: Kept | None, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[str, Kind]:
+def _laxest(before: CachedTools | None, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[str, Kind]:
     found = {offer.name: kind_of(server, offer) for offer in tools}
     if before is None:
         return found

@@ -42,7 +42,7 @@ RESERVED = frozenset({"files", "child", "shell", "python", "http", "llm", "ask",
 Route = tuple[str | int, ...]
 
 
-class Trouble(NamedTuple):
+class ConfigTrouble(NamedTuple):
     """One thing that is wrong with a configuration, at a path in it."""
 
     path: Route
@@ -114,7 +114,7 @@ class Resolver:
             self._values.add(found)
         return found
 
-    def hidden(self, value: Any) -> Any:
+    def hide(self, value: Any) -> Any:
         """A value without any of them."""
         if not self._values:
             return value
@@ -123,11 +123,11 @@ class Resolver:
                 value = value.replace(secret, HIDDEN)
             return value
         if isinstance(value, dict):
-            return {self.hidden(name): self.hidden(inner) for name, inner in value.items()}
-        return [self.hidden(inner) for inner in value] if isinstance(value, list) else value
+            return {self.hide(name): self.hide(inner) for name, inner in value.items()}
+        return [self.hide(inner) for inner in value] if isinstance(value, list) else value
 
 
-def configured(value: Any) -> tuple[dict[str, ServerConfig], list[Trouble]]:
+def parse_config(value: Any) -> tuple[dict[str, ServerConfig], list[ConfigTrouble]]:
     """The servers a configuration names, and everything that is wrong with it."""
     reader = _Reader()
     return reader.read(value), reader.troubles
@@ -135,10 +135,10 @@ def configured(value: Any) -> tuple[dict[str, ServerConfig], list[Trouble]]:
 
 class _Reader:
     def __init__(self) -> None:
-        self.troubles: list[Trouble] = []
+        self.troubles: list[ConfigTrouble] = []
 
     def say(self, path: Route, message: str) -> None:
-        self.troubles.append(Trouble(path, message))
+        self.troubles.append(ConfigTrouble(path, message))
 
     def read(self, value: Any) -> dict[str, ServerConfig]:
         given = self._mapping((), value, "the file", ("servers", "mcpServers"))

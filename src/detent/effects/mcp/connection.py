@@ -19,7 +19,7 @@ from detent.effects.orphan import marks
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
 
-    from detent.effects.mcp.call import Call
+    from detent.effects.mcp.call import PendingCall
 
 MARK = "DETENT_MCP"
 CONNECT_S = 60.0  # npm may have to fetch a package first
@@ -28,7 +28,7 @@ PAGES_MAX = 100
 TOOLS_MAX = 2000
 
 
-class Line:
+class WatchedTransport:
     """A transport that notices when the other side is gone."""
 
     def __init__(self, inner: Any) -> None:
@@ -44,7 +44,7 @@ class Line:
 
 
 class _Reading:
-    def __init__(self, inner: Any, line: Line) -> None:
+    def __init__(self, inner: Any, line: WatchedTransport) -> None:
         self._inner, self._line = inner, line
 
     async def __aenter__(self) -> "_Reading":
@@ -85,9 +85,9 @@ class Connection:
         self.laxest: dict[str, Kind] = {}  # by tool: the most harmless that it was ever taken for
         self.protocol = ""
         self.turn = asyncio.Lock()  # of a server whose questions do not say which call they belong to
-        self.active: Call | None = None
+        self.active: PendingCall | None = None
         self._folder = folder
-        self._line: Line | None = None
+        self._line: WatchedTransport | None = None
         self._client: Any = None
         self._stop = asyncio.Event()
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -117,7 +117,7 @@ class Connection:
         try:
             async with self._transport() as line, asyncio.timeout(CONNECT_S) as limit:
                 self._line = line
-                async with self._made(line) as client:
+                async with self._make_client(line) as client:
                     self._client = client
                     self.protocol = client.protocol_version
                     self.tools = {offer.name: offer for offer in await self._list(client)}
@@ -134,17 +134,15 @@ class Connection:
         finally:
             self._client = None
 
-    def _made(self, line: Line) -> Any:
+    def _make_client(self, line: WatchedTransport) -> Any:
         from mcp import Client  # noqa: PLC0415  # takes a while to load
         from mcp.types import Implementation  # noqa: PLC0415
 
         about = Implementation(name="detent", version="0")
-        return Client(
-            line, mode=self.server.protocol, client_info=about, elicitation_callback=self._elicited, cache=None
-        )
+        return Client(line, mode=self.server.protocol, client_info=about, elicitation_callback=self._elicit, cache=None)
 
     @contextlib.asynccontextmanager
-    async def _transport(self) -> AsyncIterator[Line]:
+    async def _transport(self) -> AsyncIterator[WatchedTransport]:
         server = self.server
         if server.url:
             import httpx2  # noqa: PLC0415
@@ -153,7 +151,7 @@ class Connection:
             limits = httpx2.Timeout(None, connect=10.0)
             headers = self.resolver.texts(server.headers)
             async with httpx2.AsyncClient(headers=headers, verify=tls(), timeout=limits) as client:
-                yield Line(streamable_http_client(self.resolver.text(server.url), http_client=client))
+                yield WatchedTransport(streamable_http_client(self.resolver.text(server.url), http_client=client))
             return
         from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
 
@@ -165,7 +163,7 @@ class Connection:
             encoding_error_handler="replace",
         )
         with open_log(self._folder, server.name) as log:
-            yield Line(stdio_client(parameters, errlog=log))
+            yield WatchedTransport(stdio_client(parameters, errlog=log))
 
     async def _list(self, client: Any) -> tuple[Offer, ...]:
         if client.server_capabilities.tools is None:
@@ -195,17 +193,17 @@ class Connection:
             )
         if isinstance(error, TimeoutError):
             return EffectFailed(f"server `{name}` did not answer within {CONNECT_S:g} s", "timeout.action")
-        said = self.resolver.hidden(str(error) or type(error).__name__)
+        said = self.resolver.hide(str(error) or type(error).__name__)
         log = "" if self.server.url else f"; what it said itself is in {self._folder / (name + '.log')}"
         return EffectFailed(f"server `{name}` cannot be reached: {said}{log}", "tool_failure.unavailable")
 
-    async def _elicited(self, context: Any, params: Any) -> Any:  # noqa: ARG002
+    async def _elicit(self, context: Any, params: Any) -> Any:  # noqa: ARG002
         """A tool asks a person, and its call is waiting on this line: the only one that is not waiting already."""
         from mcp.types import ElicitResult  # noqa: PLC0415
 
         if self.active is None:
             return ElicitResult(action="cancel")
-        return await self.active.elicited(params)
+        return await self.active.elicit(params)
 
 
 @contextlib.contextmanager

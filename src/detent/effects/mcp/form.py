@@ -10,7 +10,7 @@ NAME = "mcp"  # where a question's `data` keeps what is needed to go on
 TEXT_MAX = 4000
 
 
-def asked(contract: Contract) -> dict[str, Any]:
+def question_of(contract: Contract) -> dict[str, Any]:
     """What was left with the question that this contract's last answer is for."""
     found = contract.asked.get(NAME)
     return found if isinstance(found, dict) else {}

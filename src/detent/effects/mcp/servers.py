@@ -19,8 +19,8 @@ from detent.core.effect_type import (
     PartialFailure,
 )
 from detent.effects.mcp import form
-from detent.effects.mcp.call import Call
-from detent.effects.mcp.catalogue import ORDER, Offer, advice, kept, kind_of
+from detent.effects.mcp.call import PendingCall
+from detent.effects.mcp.catalogue import ORDER, Offer, advice, kind_of, load_tools
 from detent.effects.mcp.config import ServerConfig
 from detent.effects.mcp.connection import MARK, Connection
 from detent.effects.orphan import kill_orphans
@@ -30,7 +30,7 @@ OPEN_MAX = 100  # calls of one host that wait for a person on an open line
 GIVEN_UP_S = 10.0  # for a tool to end when it was told that nobody will answer
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ServerStanding(msgspec.Struct, frozen=True):
     """How a server is found."""
 
     name: str
@@ -51,7 +51,7 @@ class Servers:
         self._configs = dict(configs)
         self._folder = home / FOLDER
         self._connections: dict[str, Connection] = {}
-        self._open: dict[str, Call] = {}
+        self._open: dict[str, PendingCall] = {}
         self._tasks = asyncio.TaskGroup()
         self.problems: dict[str, str] = {}
 
@@ -92,22 +92,22 @@ class Servers:
                 self.problems[name] = str(error)
         return found
 
-    async def standing(self, name: str) -> Standing:
+    async def standing(self, name: str) -> ServerStanding:
         """Start a server and say what it is."""
         server = self._configs[name]
         try:
-            connection = await self._connected(server)
+            connection = await self._connect(server)
         except EffectFailed as error:
-            return Standing(name, server.place, problem=str(error))
+            return ServerStanding(name, server.place, problem=str(error))
         tools = tuple((offer, kind_of(server, offer)) for offer in connection.tools.values())
         undeclared = tuple(offer.name for offer, _ in tools if advice(server, offer))
-        return Standing(name, server.place, connection.protocol, tools, undeclared)
+        return ServerStanding(name, server.place, connection.protocol, tools, undeclared)
 
     async def _tools(self, server: ServerConfig) -> tuple[Offer, ...]:
-        known = kept(self._folder, server)
-        return known if known is not None else tuple((await self._connected(server)).tools.values())
+        known = load_tools(self._folder, server)
+        return known if known is not None else tuple((await self._connect(server)).tools.values())
 
-    async def _connected(self, server: ServerConfig) -> Connection:
+    async def _connect(self, server: ServerConfig) -> Connection:
         connection = self._connections.get(server.name)
         if connection is None or (connection.ready.done() and not connection.is_open):
             if connection is not None:
@@ -142,22 +142,22 @@ class Servers:
         )
 
     async def _perform(self, server: ServerConfig, tool: str, contract: Contract) -> Outcome:
-        token = form.asked(contract).get("call")
+        token = form.question_of(contract).get("call")
         call = self._open.pop(token, None) if isinstance(token, str) else None
         if form.is_no(contract):
-            return await self._declined(call, contract)
+            return await self._decline(call, contract)
         if call is None and token and contract.is_irreversible:
             raise OutcomeUnknown(f"`{server.name}.{tool}` was at work when it asked, and the line to it is gone")
         if call is None:
-            connection = await self._connected(server)
+            connection = await self._connect(server)
             self._check(connection, tool, contract)
-            call = Call(connection, tool, contract)
+            call = PendingCall(connection, tool, contract)
         if call.connection.is_open and call.connection.is_modern:
             return await call.perform()
         async with call.connection.turn:
             return await self._in_turn(call, contract)
 
-    async def _declined(self, call: Call | None, contract: Contract) -> Outcome:
+    async def _decline(self, call: PendingCall | None, contract: Contract) -> Outcome:
         """Hand a person's no to the tool that waits for it; the contract is rejected, whatever the tool says to that.
 
         Only a server that refuses the request as such has said that nothing happened.
@@ -184,10 +184,10 @@ class Servers:
         if call is not None:
             self._give_up(call)
 
-    def _give_up(self, call: Call) -> None:
-        self._tasks.create_task(self._ended(call))
+    def _give_up(self, call: PendingCall) -> None:
+        self._tasks.create_task(self._end(call))
 
-    async def _ended(self, call: Call) -> None:
+    async def _end(self, call: PendingCall) -> None:
         """Let a call that nobody waits for come to its end, alone on its line; one that does not is cut off."""
         async with call.connection.turn:
             call.connection.active = call
@@ -199,12 +199,12 @@ class Servers:
             finally:
                 call.connection.active = None
 
-    async def _in_turn(self, call: Call, contract: Contract) -> Outcome:
+    async def _in_turn(self, call: PendingCall, contract: Contract) -> Outcome:
         """Go on with a call until it is done or asks; only one is at work on such a line, so a question is its own."""
         call.connection.active = call
         try:
             if call.task is None:
-                call.task = self._tasks.create_task(self._kept(call))
+                call.task = self._tasks.create_task(self._keep(call))
             else:
                 call.answer(contract)
             asking = asyncio.ensure_future(call.questions.get())
@@ -222,7 +222,7 @@ class Servers:
         finally:
             call.connection.active = None
 
-    async def _kept(self, call: Call) -> Outcome | Exception:
+    async def _keep(self, call: PendingCall) -> Outcome | Exception:
         """The call as a task that outlives the attempt which began it; its failure is a value, for whoever waits."""
         try:
             return await call.perform()
@@ -235,7 +235,7 @@ class Servers:
             raise result
         return result
 
-    def _remember(self, call: Call) -> None:
+    def _remember(self, call: PendingCall) -> None:
         self._open[call.token] = call
         while len(self._open) > OPEN_MAX:
             self._give_up(self._open.pop(next(iter(self._open))))

@@ -95,7 +95,7 @@ class Admission:
             return Identity(wish)
         return self.of_process(people, wish, os.getuid(), self._token)
 
-    def attempted(self) -> Identity:
+    def identify_attempt(self) -> Identity:
         """Who tried something they may not: the one we know them as, and otherwise nobody."""
         try:
             return self.identify("")

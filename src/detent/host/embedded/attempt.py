@@ -20,20 +20,20 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.embedded.child import awaiting, child_id, child_machine
-from detent.host.embedded.doubt import Doubts, owned
+from detent.host.embedded.doubt import DoubtRegister, guard_work
 from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.embedded.outcome import (
-    Doubt,
     Limit,
+    UnknownOutcome,
+    describe_exception,
     doubtful,
-    failed,
-    moved_by,
+    judge_exception,
+    make_failure,
+    move_for,
     not_kept,
-    raised,
-    reported,
-    said,
+    take_report,
 )
-from detent.host.embedded.secret import NONE, Secrets, hide, named
+from detent.host.embedded.secret import NONE, Secrets, hide, list_secrets
 from detent.host.embedded.task_pool import TaskPool
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 _CHILD_MARK = " child"
 
 
-def _cut_off(contract: Contract, limit: Limit, at: float) -> ContractMoved | Doubt:
+def _judge_cut_off(contract: Contract, limit: Limit, at: float) -> ContractMoved | UnknownOutcome:
     """A call that was cancelled: by its time limit or by itself; by somebody else, that is not ours to judge."""
     if limit.is_from_outside:
         raise asyncio.CancelledError
     problem, kind = f"`{contract.effect}` broke off by itself", "tool_failure.exception"
     if limit.is_over:
         problem, kind = f"`{contract.effect}` took longer than {contract.timeout_s:g} s", "timeout.action"
-    return Doubt(problem, kind) if contract.is_irreversible else failed(contract, kind, problem, at)
+    return UnknownOutcome(problem, kind) if contract.is_irreversible else make_failure(contract, kind, problem, at)
 
 
 class Attempts:
@@ -59,7 +59,7 @@ class Attempts:
         self._host = host
         self._under_way: dict[tuple[str, str], bool] = {}  # attempts that have begun; whether the effect was called
         self._aborted: set[tuple[str, str]] = set()
-        self.doubts = Doubts(host, self)
+        self.doubts = DoubtRegister(host, self)
         self.is_draining = False
         self._may_begin = True
         self._crew = TaskPool(host.tasks, self._attempt)
@@ -167,9 +167,9 @@ class Attempts:
         if isinstance(error, JournalError) or contract is None or contract.status is not Status.RUNNING:
             return  # the journal has the last word, and it is with `recover`
         at = self._host.clock.now()
-        moved = failed(contract, "engine_error", said(error), at)
+        moved = make_failure(contract, "engine_error", describe_exception(error), at)
         if contract.is_irreversible:
-            moved = doubtful(contract, Doubt(said(error), "engine_error"))
+            moved = doubtful(contract, UnknownOutcome(describe_exception(error), "engine_error"))
         try:
             self._host.fold(live, replace(moved, at=at))
         except DetentError as problem:
@@ -185,7 +185,7 @@ class Attempts:
             effect = self._host.effect(live, contract.effect)
             if contract.effect == "child":
                 effect = Effect("child", lambda c: self._child(live, c))
-            known = frozenset() if contract.effect == "child" else named(live.machine, contract.action)
+            known = frozenset() if contract.effect == "child" else list_secrets(live.machine, contract.action)
             secrets = Secrets(known) if known else NONE
             self._under_way[mark] = True
             speaking = progress.attempt.set(progress.Attempt(contract, live.run.id, self._pass_on))
@@ -194,18 +194,18 @@ class Attempts:
             except asyncio.CancelledError:
                 if mark not in self._aborted:
                     raise  # the host is closing: the contract stays as it is and is recovered later
-                moved = Doubt(f"`{contract.effect}` was stopped", "cancelled")
+                moved = UnknownOutcome(f"`{contract.effect}` was stopped", "cancelled")
             finally:
                 progress.attempt.reset(speaking)
                 self._under_way.pop(mark, None)
                 self._aborted.discard(mark)
                 live.dispatched.discard(contract.id)
                 live.tasks.pop(contract.id, None)
-            if type(moved) is Doubt:
+            if type(moved) is UnknownOutcome:
                 self._host.spawn(live, contract.id, self.doubts.settle(live, contract.id, effect, hide(secrets, moved)))
             elif type(moved) is ContractMoved:
                 self._crew.at_hand(task)
-                self.tell(live, secrets.hidden(moved))
+                self.tell(live, secrets.hide(moved))
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
             self.broke(live, contract.id, error)
 
@@ -216,7 +216,7 @@ class Attempts:
 
     async def _call(
         self, live: LoadedRun, effect: Effect | None, contract: Contract, secrets: Secrets
-    ) -> ContractMoved | Doubt:
+    ) -> ContractMoved | UnknownOutcome:
         """What calling the effect comes to: an event, or the doubt whether it happened.
 
         Only the effect knows what its exceptions mean. `EffectFailed` and `PartialFailure` are its word; no other class
@@ -225,28 +225,28 @@ class Attempts:
         clock = self._host.clock
         if effect is None:
             missing = f"there is no effect `{contract.effect}` here"
-            return failed(contract, "tool_failure.not_found", missing, clock.now())
+            return make_failure(contract, "tool_failure.not_found", missing, clock.now())
         limit = Limit(clock, contract.timeout_s)
         try:
             given = contract
             if contract.input and secrets.find(contract.input):
                 given = replace(contract, input=secrets.resolve(contract.input))
             outcome = await effect.perform(given)
-            return moved_by(contract, outcome, clock.now())
+            return move_for(contract, outcome, clock.now())
         except asyncio.CancelledError:
-            return _cut_off(contract, limit, clock.now())
+            return _judge_cut_off(contract, limit, clock.now())
         except (EffectFailed, PartialFailure) as error:
-            return reported(contract, error, clock.now(), live.run.rules)
+            return take_report(contract, error, clock.now(), live.run.rules)
         except StillRunning as error:
             if self._may_begin:  # a host that closes does not wait for what cannot be stopped
                 self.doubts.linger(live, contract, secrets, error)
-            return _cut_off(contract, limit, clock.now())
+            return _judge_cut_off(contract, limit, clock.now())
         except (KeyboardInterrupt, GeneratorExit):
             raise  # the user's, or the loop's own end
         except BaseException as error:  # effects may fail in any way; the machine decides what that means
             if contract.effect == "child" and isinstance(error, JournalError):
                 raise  # not the child's failure but ours; `recover` starts it again
-            return raised(contract, error, clock.now())
+            return judge_exception(contract, error, clock.now())
         finally:
             limit.cancel()
 
@@ -258,7 +258,7 @@ class Attempts:
         run_id = child_id(live.run.id, contract.id)
         given = contract.input.get("input")
         try:
-            machine.taken_input(given if isinstance(given, dict) else {})
+            machine.fill_input(given if isinstance(given, dict) else {})
         except Refused as error:
             raise EffectFailed(str(error), "validation_error") from None
         await self._host.start(
@@ -279,7 +279,7 @@ class Attempts:
         except DetentError:
             return False  # it is not there any more, or cannot be read
 
-    @owned
+    @guard_work
     async def _cancel_child(self, live: LoadedRun, mark: str, run_id: str) -> None:
         try:
             await self._host.cancel(run_id, by=Identity("parent", "detent"))

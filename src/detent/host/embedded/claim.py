@@ -44,14 +44,14 @@ class Wish(NamedTuple):
 OnRepeat = Callable[[Contract], Wish]
 
 
-class Taken(NamedTuple):
+class ClaimReply(NamedTuple):
     """What the keys say to a contract that wants to act or ask: whether it may, and what must be folded first."""
 
     may_go_on: bool = True
     events: tuple[Event, ...] = ()
 
 
-FREE = Taken()
+FREE = ClaimReply()
 
 
 class Claims:
@@ -65,7 +65,7 @@ class Claims:
         self._fresh: dict[tuple[str, str], Claim | None] = {}
         self._ended: dict[tuple[str, str], Fate] = {}  # by run and contract
 
-    def take(self, batch: Batch, run: Run, contract_id: str, clock: Clock, policy: OnRepeat) -> Taken:
+    def take(self, batch: Batch, run: Run, contract_id: str, clock: Clock, policy: OnRepeat) -> ClaimReply:
         """Claim a contract's key, or say what follows from somebody else's having it."""
         contract = run.contract(contract_id)
         if contract is None or contract.kind != "irreversible" or contract.effect in ("ask", "wait"):
@@ -79,7 +79,7 @@ class Claims:
             self._put(batch, Claim(*place, run.id, contract_id, contract.call_hash, clock.now()), held)
             return FREE
         assert held is not None  # noqa: S101 - the type checker cannot see it
-        return self._met(batch, run, contract, held, policy(contract), clock.now())
+        return self._meet(batch, run, contract, held, policy(contract), clock.now())
 
     def follow(self, batch: Batch, before: Run, run: Run, event: Event) -> None:
         """Free the keys of contracts this event has ended, unless they have happened, or nobody knows."""
@@ -123,7 +123,7 @@ class Claims:
         batch.claims += (claim,)
 
     def _follow(self, batch: Batch, run: Run, contract: Contract, event: Event) -> None:
-        fate = kept(contract, event)
+        fate = judge_fate(contract, event)
         if fate is not None:
             self._ended[run.id, contract.id] = fate
             batch.fates += ((run.id, contract.id),)
@@ -139,17 +139,17 @@ class Claims:
             self._fresh[place] = None
             batch.freed += ((*place, run.id, contract.id),)
 
-    def _met(self, batch: Batch, run: Run, contract: Contract, held: Claim, said: Wish, at: float) -> Taken:
+    def _meet(self, batch: Batch, run: Run, contract: Contract, held: Claim, said: Wish, at: float) -> ClaimReply:
         """Somebody else has the key: refuse, ask whether to do it again, or do as author or policy have said."""
         fate = self._fate(held)
         is_other_call = held.call_hash != contract.call_hash and held.call_hash
         wish = said.on_repeat or contract.on_repeat or ("ask" if run.rules > 1 else "refuse")
         is_own = held.run_id == run.id
         if is_other_call or fate.status == OPEN or wish == "refuse" or (is_own and fate.status == DONE):
-            return Taken(False, (_refusal(contract, held, fate, at, said.advice),))
+            return ClaimReply(False, (_refusal(contract, held, fate, at, said.advice),))
         if wish == "allow" and fate.status == DONE:
             self._put(batch, Claim(held.scope, held.key, run.id, contract.id, contract.call_hash, at), held)
-            return Taken(True, (_noted(contract, held, at),))
+            return ClaimReply(True, (_note_repetition(contract, held, at),))
         question = contract.question
         if question is not None and question.earlier and _is_about(question.earlier, held):
             return FREE  # it asks about this very deed already
@@ -157,20 +157,22 @@ class Claims:
         asking = _asking(contract, earlier, at, said.advice)
         if wish == "reuse" and fate.status == DONE:
             use = {"outcome": "use", "by": "journal", "result": fate.result}
-            return Taken(False, (*asking, ContractMoved(contract.id, "resume", result=use, actor="journal", at=at)))
-        return Taken(False, asking)
+            return ClaimReply(
+                False, (*asking, ContractMoved(contract.id, "resume", result=use, actor="journal", at=at))
+            )
+        return ClaimReply(False, asking)
 
     def _fate(self, held: Claim) -> Fate:
         known = self._ended.get((held.run_id, held.contract_id))
         return known if known is not None else fate_of(self._journal(), held)
 
 
-def kept(contract: Contract, event: Event) -> Fate | None:
+def judge_fate(contract: Contract, event: Event) -> Fate | None:
     """What came of a contract that this event has ended, if it keeps its key: it was done, or nobody knows."""
     if type(event) is not ContractMoved or event.contract_id != contract.id:
         return None
-    fate = _called_back(contract, event) or _fate(event)
-    is_possible = fate.status == POSSIBLE and contract.deed == "possible"
+    fate = _find_callback(contract, event) or _fate(event)
+    is_possible = fate.status == POSSIBLE and contract.effect_state == "possible"
     return fate if is_possible or (fate.status == DONE and not contract.is_lenient) else None
 
 
@@ -224,7 +226,7 @@ def _fate(moved: ContractMoved) -> Fate:
     return Fate()
 
 
-def _called_back(contract: Contract, moved: ContractMoved) -> Fate | None:
+def _find_callback(contract: Contract, moved: ContractMoved) -> Fate | None:
     """Somebody outside has called back that it is done."""
     is_callback = contract.question is not None and contract.question.reason == "callback"
     is_done = is_callback and moved.trigger == "resume" and moved.error is None
@@ -276,7 +278,7 @@ def _asking(contract: Contract, earlier: dict[str, Any], at: float, advice: str)
     return (ContractMoved(contract.id, "suspend", question=question, deed="none", actor="journal", at=at),)
 
 
-def _noted(contract: Contract, held: Claim, at: float) -> Signalled:
+def _note_repetition(contract: Contract, held: Claim, at: float) -> Signalled:
     """That a second deed was allowed beforehand, for the trace."""
     said = {"rule": "on_repeat: allow", "decision": "allow", "repeats": f"{held.contract_id} of run {held.run_id}"}
     return Signalled(RULED, {"contract_id": contract.id, "policy": said}, "journal", at)

@@ -13,7 +13,7 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, ReplayError
-from detent.host.embedded.claim import OPEN, kept, place_of
+from detent.host.embedded.claim import OPEN, judge_fate, place_of
 from detent.host.embedded.journal import CLAIMS, Batch, Claim, Journal, Record
 from detent.host.embedded.loaded_run import beginning, replay
 
@@ -43,7 +43,7 @@ class Difference(NamedTuple):
         return f"the key {self.claim.key} is claimed for {who}, which does not hold it"
 
 
-class Tally:
+class ClaimTally:
     """The keys one run holds, worked out while it is replayed."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Tally:
         """What one event changed about who holds what."""
         for contract in before.contracts:
             if contract.id in self.held and run.contract(contract.id) is None:
-                fate = kept(contract, event)
+                fate = judge_fate(contract, event)
                 if fate is None:
                     del self.held[contract.id]
                 else:
@@ -73,7 +73,7 @@ def _holds(contract: Contract) -> bool:
     return contract.question is None or not contract.question.earlier
 
 
-def check_run(journal: Journal, tally: Tally) -> str:
+def check_run(journal: Journal, tally: ClaimTally) -> str:
     """What is wrong with the claims of one replayed run; nothing, when all is well."""
     for holder in tally.held.values():
         found = journal.claim(holder.claim.scope, holder.claim.key)
@@ -89,7 +89,7 @@ def differences(journal: Journal) -> list[Difference]:
         known: set[str] = set()
         for record in journal.runs(limit=RUNS_MAX):
             known.add(record.summary.run_id)
-            for holder in _held(journal, record):
+            for holder in _list_held(journal, record):
                 held.setdefault((holder.claim.scope, holder.claim.key), []).append(holder)
         claims = {(row[0], row[1]): Claim(*row) for row in journal.rows(CLAIMS, ())}
     found = [Difference("missing", _latest(holders)) for place, holders in held.items() if place not in claims]
@@ -117,7 +117,7 @@ def right_holders(journal: Journal, found: list[Difference]) -> dict[Place, Clai
     wanted = {(one.claim.scope, one.claim.key) for one in found if one.kind == "stray"}
     right: dict[Place, list[Holder]] = {}
     for record in journal.runs(limit=RUNS_MAX) if wanted else ():
-        for holder in _held(journal, record):
+        for holder in _list_held(journal, record):
             place = (holder.claim.scope, holder.claim.key)
             if place in wanted:
                 right.setdefault(place, []).append(holder)
@@ -128,9 +128,9 @@ def _latest(holders: list[Holder]) -> Claim:
     return max(holders, key=lambda holder: holder.claim.at).claim
 
 
-def _held(journal: Journal, record: Record) -> Iterator[Holder]:
+def _list_held(journal: Journal, record: Record) -> Iterator[Holder]:
     """The keys a run holds; one that cannot hold any is not replayed."""
-    tally, point = Tally(), beginning(record.summary.run_id)
+    tally, point = ClaimTally(), beginning(record.summary.run_id)
     try:
         if not _may_hold(journal.machine(record.summary.machine), journal, record):
             return

@@ -45,7 +45,7 @@ class _Alarm:
         """Do not ring."""
         if self.callback is not None:
             self.callback = None
-            self._clock.taken_back()
+            self._clock.discard_alarm()
 
 
 class SystemClock:
@@ -73,7 +73,7 @@ class SystemClock:
             self._set()
         return alarm
 
-    def taken_back(self) -> None:
+    def discard_alarm(self) -> None:
         """An alarm was cancelled; now and then the heap is rid of them."""
         self._dead += 1
         if self._dead > DEAD_MAX and 2 * self._dead > len(self._heap):

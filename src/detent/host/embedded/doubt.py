@@ -19,23 +19,23 @@ from detent.errors import NotWaiting
 from detent.host.embedded.claim import was_redone
 from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.embedded.outcome import (
-    Doubt,
     Limit,
+    UnknownOutcome,
+    confirm_happened,
     doubtful,
     evident,
-    happened,
-    moved_by,
+    move_for,
     not_done,
-    reported,
+    take_report,
 )
-from detent.host.embedded.secret import Secrets, named
-from detent.host.standing import ASK_WITHIN_S, settled_at
+from detent.host.embedded.secret import Secrets, list_secrets
+from detent.host.standing import ASK_WITHIN_S, settle_time
 
 if TYPE_CHECKING:
-    from detent.host.embedded.part import Performer, Teller
+    from detent.host.embedded.part import ContractPerformer, Performer
 
 PROBE_TIMEOUT_S = 60.0
-CRASHED = Doubt()
+CRASHED = UnknownOutcome()
 _LATE_MARK, _PROBE_MARK = " late", " probe"
 
 Work = Callable[..., Coroutine[Any, Any, None]]
@@ -48,7 +48,7 @@ class Breaks(Protocol):
         """End that contract, so that its run does not wait for ever."""
 
 
-def owned(work: Work) -> Work:
+def guard_work(work: Work) -> Work:
     """A defect of ours ends one contract, not the host and every run in it."""
 
     @functools.wraps(work)
@@ -61,10 +61,10 @@ def owned(work: Work) -> Work:
     return guarded
 
 
-class Doubts:
+class DoubtRegister:
     """Every doubt of this host, and every call that goes on although it was given up."""
 
-    def __init__(self, host: "Performer", attempts: "Teller") -> None:
+    def __init__(self, host: "Performer", attempts: "ContractPerformer") -> None:
         self._host = host
         self._attempts = attempts
         self._lingering: set[tuple[str, str]] = set()
@@ -87,19 +87,19 @@ class Doubts:
         """Whether a call that was given up goes on in this process."""
         return (run_id, contract_id) in self._lingering
 
-    @owned
+    @guard_work
     async def _late(self, live: LoadedRun, contract: Contract, secrets: Secrets, outcome: Awaitable[Any]) -> None:
         try:
-            moved = moved_by(contract, await outcome, self._host.clock.now())
+            moved = move_for(contract, await outcome, self._host.clock.now())
         except (EffectFailed, PartialFailure) as error:
-            moved = reported(contract, error, self._host.clock.now(), live.run.rules)
+            moved = take_report(contract, error, self._host.clock.now(), live.run.rules)
         except Exception as error:  # noqa: BLE001  # it ended, and nobody is any the wiser: the question stays
             self._host.report(live.run.id, error)
             return
         finally:
             self._lingering.discard((live.run.id, contract.id))
             live.tasks.pop(f"{contract.id}{_LATE_MARK}", None)
-        self.give_evidence(live.run.id, contract, secrets.hidden(moved))
+        self.give_evidence(live.run.id, contract, secrets.hide(moved))
 
     def give_evidence(self, run_id: str, performed: Contract, moved: ContractMoved) -> None:
         """What came of a call that had been given up: it answers an open doubt, and never starts a second deed."""
@@ -117,9 +117,14 @@ class Doubts:
             told = f"the call of {performed.effect} that had been given up was done all the same"
             self._host.fold(live, Signalled(EVIDENCE, {**data, "said": told}, "evidence", moved.at))
 
-    @owned
+    @guard_work
     async def settle(
-        self, live: LoadedRun, contract_id: str, effect: Effect | None, doubt: Doubt = CRASHED, is_crash: bool = False
+        self,
+        live: LoadedRun,
+        contract_id: str,
+        effect: Effect | None,
+        doubt: UnknownOutcome = CRASHED,
+        is_crash: bool = False,
     ) -> None:
         """Nobody knows whether it happened: ask the probe, then a person.
 
@@ -132,7 +137,7 @@ class Doubts:
             if contract is None or contract.status is not Status.RUNNING:
                 return
             effect = effect or self._host.effect(live, contract.effect)
-            lands_until = settled_at(contract, clock.now())
+            lands_until = settle_time(contract, clock.now())
             if lands_until - clock.now() <= ASK_WITHIN_S:
                 await clock.sleep_until(lands_until)
                 lands_until = 0.0
@@ -152,7 +157,7 @@ class Doubts:
         if effect is not None and effect.reconcile is not None and f"{contract.id}{_PROBE_MARK}" not in live.tasks:
             self._host.spawn(live, f"{contract.id}{_PROBE_MARK}", self._look_again(live, contract.id, effect))
 
-    @owned
+    @guard_work
     async def _look_again(self, live: LoadedRun, contract_id: str, effect: Effect) -> None:
         try:
             contract = live.run.contract(contract_id)
@@ -190,7 +195,7 @@ class Doubts:
         contract = live.run.contract(contract_id)
         if contract is None or effect is None or effect.reconcile is None:
             return None
-        secrets = Secrets(named(live.machine, contract.action))
+        secrets = Secrets(list_secrets(live.machine, contract.action))
         limit = Limit(self._host.clock, contract.timeout_s or PROBE_TIMEOUT_S)
         try:
             given = contract
@@ -203,12 +208,12 @@ class Doubts:
             contract = live.run.contract(contract_id)  # somebody may have answered meanwhile
             if outcome is None or contract is None:
                 return None
-            return [secrets.hidden(happened(contract, moved_by(contract, outcome, 0.0), "probe"))]
+            return [secrets.hide(confirm_happened(contract, move_for(contract, outcome, 0.0), "probe"))]
         except EffectFailed as error:
             contract = live.run.contract(contract_id)
             if contract is None or not may_deny or self.is_lingering(live.run.id, contract_id):
                 return None
-            return [secrets.hidden(moved) for moved in not_done(contract, error, is_crash)]
+            return [secrets.hide(moved) for moved in not_done(contract, error, is_crash)]
         except asyncio.CancelledError:
             if limit.is_from_outside:
                 raise

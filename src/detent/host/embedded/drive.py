@@ -28,9 +28,9 @@ from detent.host.embedded.admission import Admission
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.claim import Claims, Wish
 from detent.host.embedded.clock import Clock, SystemClock
-from detent.host.embedded.journal import Batch, Journal, sealed
+from detent.host.embedded.journal import Batch, Journal, seal
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.loaded_run import Kept, LoadedRun, load
+from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.marker import Marking, check_missing
 from detent.host.embedded.onlooker import Onlookers
@@ -38,7 +38,7 @@ from detent.host.embedded.outbox import Outbox
 from detent.host.embedded.policy_check import Rulings
 from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.timer import Timers
-from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flushed
+from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flush
 from detent.host.people import PeopleSource
 from detent.host.port import FindEffects
 
@@ -160,7 +160,7 @@ class Drive:
 
     async def all_written(self) -> None:
         """Return when everything handed to the writer so far is on disk, or has failed to get there."""
-        await flushed(self._writer)
+        await flush(self._writer)
 
     async def _tell(self, live: LoadedRun, event: Event, machine: Machine | None = None) -> Run:
         done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
@@ -199,7 +199,7 @@ class Drive:
         while todo:
             before = live.run
             try:
-                body, event = sealed(todo.popleft())  # what is folded is what a replay will read
+                body, event = seal(todo.popleft())  # what is folded is what a replay will read
                 run, commands, taken = advance(live.machine, before, event)
             except Refused:
                 if not batch.events:
@@ -265,7 +265,7 @@ class Drive:
         elif done is not None:
             done.set_result(run)
 
-    def written(self, deeds: "_Deeds", error: JournalError | None) -> None:
+    def act_on_written(self, deeds: "_Deeds", error: JournalError | None) -> None:
         """A batch is on disk, or failed to get there: act, and tell whoever waits for it."""
         live, batch, done = deeds.live, deeds.batch, deeds.done
         live.unwritten -= 1
@@ -280,7 +280,7 @@ class Drive:
             self.claims.wrote(batch)
         if batch.notes:
             self.outbox.post(batch.notes)
-        live.kept = Kept(deeds.run, batch.events[-1][4], deeds.machine)
+        live.kept = ResidentRun(deeds.run, batch.events[-1][4], deeds.machine)
         if done is not None and not done.done():
             done.set_result(deeds.run)  # first in the queue: whoever asked for it is answered before the onlookers
         if deeds.entries or self._tail.followers:
@@ -366,7 +366,7 @@ class Drive:
         """
         return self.onlookers.add(run_id, hear)
 
-    def kept(self, run_id: str) -> Kept | None:
+    def find_resident(self, run_id: str) -> ResidentRun | None:
         """A run in memory, as it is on disk."""
         live = self._live.get(run_id)
         return None if live is None else live.kept
@@ -436,16 +436,14 @@ class _Deeds:
 
     def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
         self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run, self.machine = (
-            live.run,
-            live.machine,
-        )  # a later migration may change the machine before this is on disk
+        self.run = live.run
+        self.machine = live.machine  # a later migration may change it before this is on disk
         self.performs: tuple[str, ...] = ()
         self.aborts: tuple[Contract, ...] = ()
         self.entries: tuple[Entry, ...] = ()
 
     def __call__(self, error: JournalError | None) -> None:
-        self.host.written(self, error)
+        self.host.act_on_written(self, error)
 
 
 def _settle(done: "asyncio.Future[T]", result: T, error: JournalError | None) -> None:

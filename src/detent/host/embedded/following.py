@@ -43,14 +43,14 @@ class Following:
     def at_hand(self) -> Sequence[Entry] | None:
         """The next entries, if memory has them or there are none; None: `more` has to look into the file."""
         self._rung = self._watched.bell.take()
-        return self._given(self._watched.since(self.seq))
+        return self._advance_to(self._watched.since(self.seq))
 
     def more(self) -> Sequence[Entry]:
         """The next entries; none when there are no more for now."""
         found = self.at_hand()
-        return (self._given(self._read()) or ()) if found is None else found
+        return (self._advance_to(self._read()) or ()) if found is None else found
 
-    def _given(self, found: Sequence[Entry] | None) -> Sequence[Entry] | None:
+    def _advance_to(self, found: Sequence[Entry] | None) -> Sequence[Entry] | None:
         if found:
             self.seq, self.run = found[-1].seq, found[-1].run
         return found

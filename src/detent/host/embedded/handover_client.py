@@ -111,7 +111,7 @@ class Knock:
         until = loop.time() + ANSWER_S
         while True:
             try:
-                return cls(home, *await asyncio.open_unix_connection(sock=_connected(home), limit=LINE_MAX))
+                return cls(home, *await asyncio.open_unix_connection(sock=_connect(home), limit=LINE_MAX))
             except BlockingIOError as error:
                 if loop.time() > until:
                     raise DoorBlocked(str(error)) from None
@@ -125,7 +125,7 @@ class Knock:
             await self._offer(errand)
             errand.has_gone = True
             self._writer.write(GO)
-            return _decoded(await self._answer(errand))
+            return _decode(await self._answer(errand))
         except OSError as error:
             raise DoorClosed(str(error)) from None
 
@@ -138,7 +138,7 @@ class Knock:
             async with asyncio.timeout(ANSWER_S):
                 self._writer.write(line + b"\n")
                 await self._writer.drain()
-                reply = _decoded(await self._reader.readline())
+                reply = _decode(await self._reader.readline())
         except TimeoutError:
             raise errand.no_answer() from None
         errand.heard_at = asyncio.get_running_loop().time()
@@ -147,8 +147,8 @@ class Knock:
             raise DoorClosed("the process that held the journal has left")
         if "ready" not in reply and "protocol" not in reply:
             raise Refused(
-                f"{_named(self._home)} holds the journal and is an older detent, which would act on what a person has"
-                " given up on; nothing was done. End it, or use its version here too"
+                f"{_name_holder(self._home)} holds the journal and is an older detent, which would act on what a person"
+                " has given up on; nothing was done. End it, or use its version here too"
             )
         if "ready" not in reply:
             result_of(reply)
@@ -176,7 +176,7 @@ class Knock:
         """Return when the holder has answered; one of an older version does not know a ping, and says so."""
         try:
             self._writer.write(PING)
-            _decoded(await self._reader.readline())
+            _decode(await self._reader.readline())
         except OSError as error:
             raise DoorClosed(str(error)) from None
 
@@ -185,7 +185,7 @@ class Knock:
         self._writer.transport.abort()
 
 
-def _connected(home: Path) -> socket.socket:
+def _connect(home: Path) -> socket.socket:
     """A connection to the door of a home; a local one is made at once or not at all."""
     folder, path = address(home)
     peer = socket.socket(socket.AF_UNIX)
@@ -233,12 +233,12 @@ def no_answer(home: Path, fate: str, run_id: str = "") -> NoAnswer:
     """The error of a holder that says nothing, with what is known of the verb it was to do."""
     look = f"detent show {run_id}" if run_id else "detent list"
     ends = {WITHDRAWN: "; nothing was done", PERHAPS: f" any more; it may have been done: `{look}` tells"}
-    message = f"{_named(home)} holds the journal in {home} and does not answer{ends.get(fate, '')}"
+    message = f"{_name_holder(home)} holds the journal in {home} and does not answer{ends.get(fate, '')}"
     kind = MaybeDone if fate == PERHAPS else NoAnswer
     return kind(message, **holder(home)._asdict(), run_id=run_id, is_change=bool(fate))
 
 
-def _named(home: Path) -> str:
+def _name_holder(home: Path) -> str:
     """The process that holds the journal, with what it runs and since when."""
     pid, command, since = holder(home)
     told = [command, f"since {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(since))}" if since else ""]
@@ -260,7 +260,7 @@ def run_of(result: Any) -> Run:
     return msgspec.convert(result, Run)
 
 
-def _decoded(line: bytes) -> dict[str, Any]:
+def _decode(line: bytes) -> dict[str, Any]:
     if not line.endswith(b"\n"):
         raise DoorClosed("the process that held the journal is gone")
     return msgspec.json.decode(line, type=dict[str, Any])

@@ -114,7 +114,7 @@ class HandoverSocket:
         try:
             verb, given, proof = _offer(line)
         except Refused as error:
-            await _say(writer, _told(error))
+            await _say(writer, _encode_error(error))
             return
         if not verb:
             await _say(writer, PONG)
@@ -163,11 +163,11 @@ class HandoverSocket:
                 raise DetentError(f"it was done, but the run is too large to show here ({len(reply):,} bytes)")
             return reply
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
-            return _told(Refused(f"not understood: {error}"))
+            return _encode_error(Refused(f"not understood: {error}"))
         except DetentError as error:
-            return _told(error)
+            return _encode_error(error)
         except Exception as error:  # noqa: BLE001  # silence would make the caller ask again, for ever
-            return _told(DetentError(f"{type(error).__name__}: {error}"))
+            return _encode_error(DetentError(f"{type(error).__name__}: {error}"))
 
 
 def address(home: Path) -> tuple[int, str]:
@@ -197,7 +197,7 @@ def _offer(line: bytes) -> tuple[str, dict[str, Any], dict[str, Any]]:
     return verb, given, proof
 
 
-def _told(error: DetentError) -> bytes:
+def _encode_error(error: DetentError) -> bytes:
     """An error as the caller will raise it."""
     said: dict[str, Any] = {"protocol": PROTOCOL, "error": type(error).__name__, "message": str(error)}
     if isinstance(error, EventRefused):

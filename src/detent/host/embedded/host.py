@@ -70,10 +70,10 @@ class EmbeddedHost(Drive):
         declared = declarations(machine, known)
         event = Started(
             machine=machine.digest,
-            input=given if fork is not None else machine.taken_input(given),
+            input=given if fork is not None else machine.fill_input(given),
             effects=declared,
             by=who.name,
-            known_by=_kept(who),
+            known_by=_describe_voucher(who),
             spoken_by=who.spoken_by,
             session=session,
             source=source,
@@ -102,10 +102,10 @@ class EmbeddedHost(Drive):
         if id and self._has(live, id):
             return await self._on_disk(live)
         self.timers.ring_first(live.run)
-        return await self._tell(live, self._signalled(name, plain(dict(data or {}), "data"), who, id))
+        return await self._tell(live, self._make_signal(name, plain(dict(data or {}), "data"), who, id))
 
-    def _signalled(self, name: str, data: dict[str, Any], who: Identity, id: str) -> Signalled:
-        return Signalled(name, data, who.name, self.clock.now(), id, _kept(who), who.spoken_by)
+    def _make_signal(self, name: str, data: dict[str, Any], who: Identity, id: str) -> Signalled:
+        return Signalled(name, data, who.name, self.clock.now(), id, _describe_voucher(who), who.spoken_by)
 
     async def answer(
         self, run_id: str, contract_id: str, answer: Mapping[str, Any], *, id: str = "", by: By = ""
@@ -115,7 +115,7 @@ class EmbeddedHost(Drive):
         verb = "settle" if answer.get("outcome") in DOUBT else "answer"
         try:
             who = self.admission.admit(verb, given, run_id)
-            return await self._answer(run_id, contract_id, _signed(answer, who), id)
+            return await self._answer(run_id, contract_id, _sign(answer, who), id)
         except NotPermitted as error:
             await self._note_attempt(run_id, contract_id, verb, given, str(error))
             raise
@@ -129,14 +129,14 @@ class EmbeddedHost(Drive):
                 if tried.known != "step":
                     return  # only claimed: anybody could fill the journal with names
             else:
-                tried = self.admission.attempted()
+                tried = self.admission.identify_attempt()
         live = self.load(run_id)
         person = "" if tried.known == "step" else tried.speaker  # a step may say any name, and is written down once
         mark = f"attempt {digest([contract_id, verb, person, tried.known])[:16]}"
         if live.run.ended is not None or live.run.contract(contract_id) is None or self._has(live, mark):
             return
         data = {"verb": verb, "contract_id": contract_id, "why": why}
-        event = self._signalled(ATTEMPT, data, replace(tried, name=tried.name[:NAME_MAX]), mark)
+        event = self._make_signal(ATTEMPT, data, replace(tried, name=tried.name[:NAME_MAX]), mark)
         await self._tell(live, event)
 
     async def _answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], id: str) -> Run:
@@ -180,7 +180,7 @@ class EmbeddedHost(Drive):
         """Stop a run and everything it has under way."""
         data = {"reason": reason} if reason else {}
         who = self.admission.admit("cancel", by, run_id)
-        return await self._once(self.load(run_id), self._signalled(CANCEL, data, who, id))
+        return await self._once(self.load(run_id), self._make_signal(CANCEL, data, who, id))
 
     async def show(self, run_id: str) -> Run:
         """Where a run stands."""
@@ -225,12 +225,12 @@ class EmbeddedHost(Drive):
     async def hold(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Pause: what is at work goes on, nothing new begins."""
         who = self.admission.admit("hold", by, run_id)
-        return await self._once(self.load(run_id), self._signalled(HOLD, {}, who, id))
+        return await self._once(self.load(run_id), self._make_signal(HOLD, {}, who, id))
 
     async def release(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Go on after `hold`."""
         who = self.admission.admit("release", by, run_id)
-        return await self._once(self.load(run_id), self._signalled(RELEASE, {}, who, id))
+        return await self._once(self.load(run_id), self._make_signal(RELEASE, {}, who, id))
 
     async def retry(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Let a failed run go on from what failed; what is done stays done, and a yes to the same call holds."""
@@ -239,7 +239,7 @@ class EmbeddedHost(Drive):
             above = live.run.parent.partition(" ")[0]
             raise Refused(f"run {run_id} was started by run {above}; try that one again")
         who = self.admission.admit("retry", by, run_id)
-        return await self._once(live, self._signalled(RETRY, {}, who, id))
+        return await self._once(live, self._make_signal(RETRY, {}, who, id))
 
     async def retry_child(self, run_id: str, id: str) -> bool:
         """Let a child run go on because its parent does; whether it goes on now."""
@@ -269,7 +269,7 @@ class EmbeddedHost(Drive):
         data |= {"actions": dict(actions)} if actions else {}
         before, live.machine = live.machine, machine
         try:
-            return await self._tell(live, self._signalled(MIGRATE, data, who, id), machine)
+            return await self._tell(live, self._make_signal(MIGRATE, data, who, id), machine)
         except Refused:
             live.machine = before
             raise
@@ -298,7 +298,7 @@ class EmbeddedHost(Drive):
 
     async def tell_record(self, name: str, data: dict[str, Any], who: Identity, id: str = "") -> Run:
         """Write an event about people into the run that keeps them."""
-        return await self._once(self.load(RECORD_ID), self._signalled(name, data, who, id))
+        return await self._once(self.load(RECORD_ID), self._make_signal(name, data, who, id))
 
     async def probe(self, run_id: str, contract_id: str) -> bool:
         """Ask the effect itself whether a deed in doubt happened; whether that settled it."""
@@ -325,12 +325,12 @@ class EmbeddedHost(Drive):
         return taken_up
 
 
-def _kept(who: Identity) -> str:
+def _describe_voucher(who: Identity) -> str:
     """What vouches for a name, as an event keeps it; what one run does to another is nobody's word."""
     return "" if who.known == "detent" else who.known_by
 
 
-def _signed(answer: Mapping[str, Any], who: Identity) -> dict[str, Any]:
+def _sign(answer: Mapping[str, Any], who: Identity) -> dict[str, Any]:
     """An answer with who gave it, in place of whatever it says about that itself."""
-    about = {"by": who.name, "known_by": _kept(who), "spoken_by": who.spoken_by}
+    about = {"by": who.name, "known_by": _describe_voucher(who), "spoken_by": who.spoken_by}
     return {name: value for name, value in {**answer, **about}.items() if value or name not in about}

@@ -117,7 +117,7 @@ decode_event = msgspec.json.Decoder(Event).decode
 encode = msgspec.json.Encoder().encode
 
 
-def sealed(event: Event) -> tuple[bytes, Event]:
+def seal(event: Event) -> tuple[bytes, Event]:
     """An event as bytes, and as those bytes will be read again: what cannot come back must not go in."""
     try:
         body = encode(event)
@@ -194,7 +194,7 @@ class Journal:
             raise
         except sqlite3.Error as error:
             roll_back(db)
-            raise JournalError(_explained(error, self.path)) from None
+            raise JournalError(_explain(error, self.path)) from None
         except Exception as error:  # a value SQLite cannot take must not end the thread that writes for everybody
             roll_back(db)
             raise JournalError(f"{self.path}: {type(error).__name__}: {error}") from error
@@ -317,7 +317,7 @@ class Journal:
         """Every run that wants to be woken, soonest first."""
         return self._all("select wake_at, run_id from runs where wake_at is not null order by wake_at", ())
 
-    def unattended(self) -> list[str]:
+    def list_unattended(self) -> list[str]:
         """The runs that were at work, or paused by their host, when the last writer stopped, oldest first."""
         query = (
             "select run_id, no from runs where status in ('running', 'pending')"
@@ -333,7 +333,7 @@ class Journal:
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):
                 return []  # an older file that nobody has written to since
-            raise JournalError(_explained(error, self.path)) from None
+            raise JournalError(_explain(error, self.path)) from None
         return [Note(*row)._replace(message=msgspec.json.decode(row[2])) for row in rows]
 
     def next_no(self) -> int:
@@ -409,7 +409,7 @@ class Journal:
         try:
             return self._db.execute(query, values).fetchone()
         except sqlite3.Error as error:
-            raise JournalError(_explained(error, self.path)) from None
+            raise JournalError(_explain(error, self.path)) from None
 
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
         """For `listing`, `claim`, `family` and `retention`, which have questions of their own."""
@@ -419,7 +419,7 @@ class Journal:
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            raise JournalError(_explained(error, self.path)) from None
+            raise JournalError(_explain(error, self.path)) from None
 
 
 _questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode
@@ -440,7 +440,7 @@ def record_of_row(row: Any) -> Record:
     return Record(row[16], summary, row[14])
 
 
-def _explained(error: sqlite3.Error, path: Path) -> str:
+def _explain(error: sqlite3.Error, path: Path) -> str:
     text = str(error)
     if "full" in text:
         return f"no space left for {path}; free some and resume: what was acknowledged is whole"

@@ -18,9 +18,9 @@ from detent.host.embedded.claim_check import differences
 from detent.host.embedded.following import Following, Watching
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
-from detent.host.embedded.loaded_run import Kept, LoadedRun, load, seq_at
+from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load, seq_at
 from detent.host.embedded.marker import check, check_missing
-from detent.host.embedded.projector import Memory, Projector
+from detent.host.embedded.projector import Projector, RunMemory
 from detent.host.embedded.schema import VERSION
 from detent.host.embedded.tail import Tail
 from detent.host.embedded.transcript import transcript
@@ -33,12 +33,12 @@ from detent.host.reading import (
     Member,
     Note,
     OpenQuestion,
-    Page,
     Proof,
     Query,
     Step,
     StoreCheck,
     Summary,
+    SummaryPage,
 )
 from detent.host.standing import Standing
 
@@ -60,7 +60,7 @@ class JournalReader:
     def __init__(self, home: Path, *, is_inline: bool = False) -> None:
         self.home = home
         self.tail = Tail()
-        self.memory: Memory | None = None  # of this process, while it holds the journal
+        self.memory: RunMemory | None = None  # of this process, while it holds the journal
         self._is_inline = is_inline  # read in the loop itself: a simulation has no threads
         self._idle: list[Listing] = []
         self._lock = threading.Lock()
@@ -123,24 +123,24 @@ class JournalReader:
 
     def standing(self, run_id: str) -> Standing:
         """Where a run stands: from memory where this process drives it, else folded from the latest snapshot."""
-        kept = self.kept(run_id)
+        kept = self.find_resident(run_id)
         if kept is not None:
-            return _remembered(kept, self.home)
+            return _standing_of(kept, self.home)
         with self.journal() as journal:
             return _standing(load(journal, run_id), self.home)
 
-    def kept(self, run_id: str) -> Kept | None:
+    def find_resident(self, run_id: str) -> ResidentRun | None:
         """A run as it is on disk; None when it is not in memory."""
         if self.memory is None:
             return None
         watched = self.tail.runs.get(run_id)  # also when it has ended, and so is not driven any more
-        return self.memory.kept(run_id) or (None if watched is None else watched.kept)
+        return self.memory.find_resident(run_id) or (None if watched is None else watched.kept)
 
     def at_hand(self, run_id: str) -> tuple[Standing, tuple[Entry, ...]] | None:
         """Where a run stands and why, if memory has both: nothing is read and nothing folded."""
-        kept = self.kept(run_id)
+        kept = self.find_resident(run_id)
         why = None if kept is None else self._projector.at_hand(run_id, Why, kept.run.seq)
-        return None if kept is None or why is None else (_remembered(kept, self.home), tuple(why.entries))
+        return None if kept is None or why is None else (_standing_of(kept, self.home), tuple(why.entries))
 
     def attend(self) -> None:
         """Keep in memory what moved lately, as long as this process holds the journal: people will look at it."""
@@ -211,12 +211,14 @@ class JournalReader:
 
     # many runs
 
-    def list(self, query: Query = Query()) -> Page:  # noqa: B008  # frozen
+    def list(self, query: Query = Query()) -> SummaryPage:  # noqa: B008  # frozen
         """One page of runs, newest first."""
         with self.journal() as journal:
             journal.damaged.clear()
             found = journal.search(query)
-            return Page([record.summary for record in found.records], found.next, tuple(journal.damaged.values()))
+            return SummaryPage(
+                [record.summary for record in found.records], found.next, tuple(journal.damaged.values())
+            )
 
     def waiting(self, limit: int = EVERY) -> Sequence[Summary]:
         """Runs with a question for people, oldest first; all of them, unless a limit is given."""
@@ -396,7 +398,7 @@ def _check_seq(record: Record, seq: int) -> None:
         raise Unknown(f"run {record.summary.run_id} has the events 1 to {last}, not {seq}")
 
 
-def _remembered(kept: Kept, home: Path) -> Standing:
+def _standing_of(kept: ResidentRun, home: Path) -> Standing:
     return Standing(kept.run, kept.machine, kept.head.hex(), kept.run.seq, has_people(home))
 
 

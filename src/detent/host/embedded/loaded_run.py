@@ -8,7 +8,7 @@ import msgspec
 
 from detent.core.consequence import Consequence
 from detent.core.engine import advance
-from detent.core.events import Event, migrated_to
+from detent.core.events import Event, digest_after
 from detent.core.fork_migrate import FORK_RULES
 from detent.core.machine import Machine
 from detent.core.run import Run
@@ -27,7 +27,7 @@ STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, a
 _run = msgspec.json.Decoder(Run)
 
 
-class Kept(NamedTuple):
+class ResidentRun(NamedTuple):
     """A run in memory, as it is on disk."""
 
     run: Run
@@ -64,7 +64,7 @@ class LoadedRun:
         self.machine = machine
         self.run = run
         self.head = head
-        self.kept = None if is_new else Kept(run, head, machine)  # as it is on disk
+        self.kept = None if is_new else ResidentRun(run, head, machine)  # as it is on disk
         self.since = since  # events since the last snapshot
         self.since_bytes = 0  # and their bytes
         self.snapshot_bytes = 0  # of the last one
@@ -169,7 +169,7 @@ def _load(journal: Journal, run_id: str, upto: int) -> LoadedRun:
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")
-    cached = _remembered(journal, record.no, upto or record.summary.seq)
+    cached = _load_snapshot(journal, record.no, upto or record.summary.seq)
     first = point = beginning(run_id) if cached is None else cached[0]
     bytes_before = journal.bytes_read
     for point in replay(journal, record.no, first, upto):  # noqa: B007  # the last one is what is wanted
@@ -210,7 +210,7 @@ def seq_at(journal: Journal, record: Record, at: str) -> int:
     raise Unknown(f"run {record.summary.run_id} has no checkpoint `{at}`; `detent log` shows them")
 
 
-def _remembered(journal: Journal, no: int, upto: int) -> tuple[Point, int] | None:
+def _load_snapshot(journal: Journal, no: int, upto: int) -> tuple[Point, int] | None:
     """The latest snapshot that is signed, readable and not past `upto`, and its size."""
     cached = journal.snapshot(no, upto)
     found = journal.hash_at(no, cached[0]) if cached is not None else None
@@ -236,7 +236,7 @@ def replay(journal: Journal, no: int, point: Point, upto: int = 0) -> Iterator[P
         try:
             if machine is None:
                 machine = journal.machine(getattr(event, "machine", ""))
-            elif digest := migrated_to(event):
+            elif digest := digest_after(event):
                 machine = journal.machine(digest)
         except Unknown as error:
             raise JournalError(f"run {run.id} is damaged at event {number}: {error}") from None

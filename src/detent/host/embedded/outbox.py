@@ -16,7 +16,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.embedded.clock import Clock
 from detent.host.embedded.journal import Batch, Journal
-from detent.host.embedded.outcome import said
+from detent.host.embedded.outcome import describe_exception
 from detent.host.reading import Note
 
 FILE = "outbox.jsonl"
@@ -128,7 +128,7 @@ class Outbox:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001  # an effect may fail in any way; the message stays
-            return said(error)[:PROBLEM_MAX]
+            return describe_exception(error)[:PROBLEM_MAX]
         return ""
 
     def _keep(self, note: Note) -> None:

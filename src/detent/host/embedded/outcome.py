@@ -48,7 +48,7 @@ class Limit:
             self._task.uncancel()
 
 
-class Doubt(NamedTuple):
+class UnknownOutcome(NamedTuple):
     """Nobody knows whether a call happened, and why; `result` is what came back all the same."""
 
     cause: str = ""
@@ -56,7 +56,7 @@ class Doubt(NamedTuple):
     result: Any = None
 
 
-def failed(contract: Contract, kind: str, message: str, at: float, result: Any = None) -> ContractMoved:
+def make_failure(contract: Contract, kind: str, message: str, at: float, result: Any = None) -> ContractMoved:
     """A contract that did not work, with as much of the reason as can be kept."""
     try:
         result, message = plain(result), plain(message[:MESSAGE_MAX])
@@ -65,24 +65,24 @@ def failed(contract: Contract, kind: str, message: str, at: float, result: Any =
     return ContractMoved(contract.id, "fail", error=Failure(kind, message), result=result, at=at)
 
 
-def reported(contract: Contract, error: EffectFailed | PartialFailure, at: float, rules: int) -> ContractMoved:
+def take_report(contract: Contract, error: EffectFailed | PartialFailure, at: float, rules: int) -> ContractMoved:
     """What the tool itself says went wrong, or that it ended because somebody said no."""
     if rules == 1 and error.type in ANSWERS and isinstance(error.result, dict):
-        return moved_by(contract, error.result, at)  # in 0.1 an exit code and a status were results, not errors
-    moved = replace(failed(contract, error.type, str(error), at, error.result), usage=error.usage)
+        return move_for(contract, error.result, at)  # in 0.1 an exit code and a status were results, not errors
+    moved = replace(make_failure(contract, error.type, str(error), at, error.result), usage=error.usage)
     if isinstance(error, Declined):
         return replace(moved, trigger="reject", deed=error.deed)
     is_kept = isinstance(error, PartialFailure) and contract.is_irreversible and not contract.is_lenient
     return replace(moved, deed="possible") if is_kept else moved
 
 
-def raised(contract: Contract, error: BaseException, at: float) -> ContractMoved | Doubt:
+def judge_exception(contract: Contract, error: BaseException, at: float) -> ContractMoved | UnknownOutcome:
     """An exception that is nobody's word on what happened: after an irreversible call, a doubt."""
     result = _plain(error.result) if isinstance(error, OutcomeUnknown) else None
     kind = "timeout.action" if isinstance(error, TimeoutError) else "tool_failure.exception"
     if contract.is_irreversible:
-        return Doubt(said(error), kind, result)
-    return failed(contract, kind, said(error), at, result)
+        return UnknownOutcome(describe_exception(error), kind, result)
+    return make_failure(contract, kind, describe_exception(error), at, result)
 
 
 def not_kept(contract: Contract | None, moved: ContractMoved, error: Refused) -> ContractMoved:
@@ -91,7 +91,7 @@ def not_kept(contract: Contract | None, moved: ContractMoved, error: Refused) ->
         if moved.trigger == "succeed":
             return ContractMoved(moved.contract_id, "succeed", result={"not_kept": str(error)}, at=moved.at)
         if moved.deed == "possible":
-            return replace(doubtful(contract, Doubt(str(error), "validation_error")), at=moved.at)
+            return replace(doubtful(contract, UnknownOutcome(str(error), "validation_error")), at=moved.at)
     return ContractMoved(moved.contract_id, "fail", error=Failure("validation_error", str(error)), at=moved.at)
 
 
@@ -103,7 +103,7 @@ def _plain(value: Any) -> Any:
         return None
 
 
-def said(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """An exception as a sentence, whatever its own `__str__` does."""
     try:
         return f"{type(error).__name__}: {error}"
@@ -111,7 +111,7 @@ def said(error: BaseException) -> str:
         return f"{type(error).__name__} (and it cannot say more: {type(problem).__name__})"
 
 
-def doubtful(contract: Contract, doubt: Doubt, lands_until: float = 0.0, advice: str = "") -> ContractMoved:
+def doubtful(contract: Contract, doubt: UnknownOutcome, lands_until: float = 0.0, advice: str = "") -> ContractMoved:
     """The question whether it happened; until `lands_until` nobody can know that it did not."""
     data: dict[str, Any] = {"choices": ["happened", "not_happened", "give_up"], "key": contract.key}
     if doubt.cause:
@@ -142,7 +142,7 @@ def not_done(contract: Contract, error: EffectFailed, is_crash: bool) -> list[Co
 def evident(contract: Contract, moved: ContractMoved) -> ContractMoved:
     """What came late of a call, as what it means for a contract that is still in doubt."""
     if moved.trigger == "succeed":
-        return happened(contract, moved, EVIDENCE)
+        return confirm_happened(contract, moved, EVIDENCE)
     if contract.status is not Status.WAITING:
         return replace(moved, actor=EVIDENCE)
     outcome = "give_up" if moved.deed == "possible" else "not_happened"
@@ -150,7 +150,7 @@ def evident(contract: Contract, moved: ContractMoved) -> ContractMoved:
     return replace(moved, trigger="resume", result=answer, deed="", actor=EVIDENCE)
 
 
-def happened(contract: Contract, moved: ContractMoved, by: str) -> ContractMoved:
+def confirm_happened(contract: Contract, moved: ContractMoved, by: str) -> ContractMoved:
     """What a call gave, as the answer to the question whether it happened."""
     if contract.status is not Status.WAITING:
         return replace(moved, actor=by)
@@ -174,7 +174,7 @@ def _for_judges(contract: Contract, asked: Question) -> Question:
     return replace(asked, approvers=contract.judges, separate=asked.separate or contract.separate)
 
 
-def moved_by(contract: Contract, outcome: Any, at: float) -> ContractMoved:
+def move_for(contract: Contract, outcome: Any, at: float) -> ContractMoved:
     """What an effect returned, as the event it means."""
     try:
         if outcome is None or type(outcome) is not Outcome:

@@ -89,7 +89,7 @@ class ChildHost(Performer, Protocol):
         """Let a child that has failed go on, for its parent."""
 
 
-class Teller(Protocol):
+class ContractPerformer(Protocol):
     """Carries out contracts, and tells what comes of them."""
 
     def broke(self, live: LoadedRun, contract_id: str, error: Exception) -> None:

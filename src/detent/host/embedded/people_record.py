@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from detent.core.identity import By, Identity
 from detent.core.machine import Machine
 from detent.core.people import People
-from detent.core.people_change import PeopleChange, change_of, changed
+from detent.core.people_change import PeopleChange, apply_change, change_of
 from detent.core.run import Run
 from detent.core.value import digest
 from detent.errors import NotPermitted
@@ -44,9 +44,9 @@ async def change_people(host: PeopleHost, given: Any, by: By) -> dict[str, Any]:
     else:
         who = await _admit(host, change, by)
     if people is None and change.do != "adopt":
-        after = _first(changed(People(), change), os.getuid())
+        after = _first(apply_change(People(), change), os.getuid())
     else:
-        after = changed(people or People(), change)
+        after = apply_change(people or People(), change)
     is_kept = people is not None or change.do != "adopt"
     if is_kept and change.do != "adopt":
         host.admission.source.check(after)
@@ -94,4 +94,4 @@ def _first(people: People, uid: int) -> People:
         return people
     user = user_name(uid)
     do: Literal["change", "add"] = "change" if user in people.by_name else "add"
-    return changed(people, PeopleChange(do=do, name=user, roles=("admin",), os_user=user))
+    return apply_change(people, PeopleChange(do=do, name=user, roles=("admin",), os_user=user))

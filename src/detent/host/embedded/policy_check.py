@@ -77,12 +77,12 @@ class Rulings:
         if verdict.decision == "ask":
             if is_approved and (not verdict.is_rule or contract.rule == verdict.rule):
                 return None
-            data = {POLICY: self._said(verdict)} | self._named((self._rule_approvers(verdict),))
+            data = {POLICY: self._describe_verdict(verdict)} | self._keep_names((self._rule_approvers(verdict),))
             question = replace(verdict.question or Question(), data=data)
             return ContractMoved(contract.id, "suspend", question=question, deed="none", actor=POLICY, at=run.at)
         if is_approved or not verdict.is_rule:
             return None
-        return self._ruled(run, contract, verdict)
+        return self._make_signal(run, contract, verdict)
 
     def _on_question(self, run: Run, machine: Machine, contract: Contract) -> Event | None:
         """An author's question: a rule may answer it, forbid the call, or say more strictly who may answer."""
@@ -100,11 +100,11 @@ class Rulings:
             if verdict.decision == "ask" and contract.rule != verdict.rule:
                 known = self._with_people(asked) or asked
                 wanted = stricter(known, verdict.question or Question(), verdict.message)
-                named = self._named((asked.approvers, self._rule_approvers(verdict)))
+                named = self._keep_names((asked.approvers, self._rule_approvers(verdict)))
                 wanted = replace(wanted, data={**wanted.data, **named}) if named else wanted
-                return self._ruled(run, contract, verdict, wanted)
+                return self._make_signal(run, contract, verdict, wanted)
         resolved = self._with_people(asked)
-        return self._ruled(run, contract, None, resolved) if resolved is not None else None
+        return self._make_signal(run, contract, None, resolved) if resolved is not None else None
 
     def _with_people(self, asked: Question) -> Question | None:
         """The question with its roles replaced by who holds them; None when there is nothing to replace."""
@@ -112,13 +112,13 @@ class Rulings:
         if people == asked.approvers:
             return None
         roles = [name.removeprefix(ROLE) for name in asked.approvers if name.startswith(ROLE)]
-        data = {**asked.data, "roles": roles, **self._named((asked.approvers,))}
+        data = {**asked.data, "roles": roles, **self._keep_names((asked.approvers,))}
         return replace(asked, approvers=people, data=data)
 
     def _rule_approvers(self, verdict: Verdict) -> tuple[str, ...]:
         return next((rule.approvers for rule in self.policy.rules if rule.name == verdict.rule), ())
 
-    def _named(self, lists: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+    def _keep_names(self, lists: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
         """Whom a question was for before groups became people: who is in them is looked up again at the answer."""
         has_groups = any(name.startswith(ROLE) for names in lists for name in names)
         if not has_groups or self._admission.people() is None:
@@ -137,14 +137,14 @@ class Rulings:
         if not now or now == asked.approvers:
             return None
         left_s = max(0.001, contract.expires_at - at) if contract.expires_at else 0.0  # its time goes on as before
-        return replace(self._ruled(run, contract, None, replace(asked, approvers=now, expires_s=left_s)), at=at)
+        return replace(self._make_signal(run, contract, None, replace(asked, approvers=now, expires_s=left_s)), at=at)
 
-    def _ruled(
+    def _make_signal(
         self, run: Run, contract: Contract, verdict: Verdict | None, question: Question | None = None
     ) -> Signalled:
         data: dict[str, Any] = {"contract_id": contract.id}
         if verdict is not None:
-            data[POLICY] = self._said(verdict)
+            data[POLICY] = self._describe_verdict(verdict)
         if question is not None:
             if verdict is not None:
                 question = replace(question, data={**question.data, POLICY: data[POLICY]})
@@ -154,13 +154,13 @@ class Rulings:
     def _answer(self, contract: Contract, verdict: Verdict, *, is_yes: bool) -> dict[str, Any]:
         about = {"by": f"{SPEAKER}{verdict.rule}", "channel": POLICY, "call_hash": contract.call_hash}
         comment = {"comment": verdict.message} if verdict.message else {}
-        return {"approved": is_yes, **about, **comment, "data": self._said(verdict)}
+        return {"approved": is_yes, **about, **comment, "data": self._describe_verdict(verdict)}
 
     def _refusal(self, contract: Contract, verdict: Verdict) -> Failure:
         why = f": {verdict.message}" if verdict.message else ""
         problem = f"the policy's rule `{verdict.rule}` denies `{contract.effect}`{why}"
-        return Failure("approval_rejected", problem, {POLICY: self._said(verdict)})
+        return Failure("approval_rejected", problem, {POLICY: self._describe_verdict(verdict)})
 
-    def _said(self, verdict: Verdict) -> dict[str, Any]:
+    def _describe_verdict(self, verdict: Verdict) -> dict[str, Any]:
         said = {"decision": verdict.decision, "rule": verdict.rule, "digest": self.policy.digest}
         return said | ({"message": verdict.message} if verdict.message else {})

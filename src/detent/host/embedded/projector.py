@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from detent.core.history import Entry
 from detent.errors import JournalError
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.loaded_run import Kept, engine
+from detent.host.embedded.loaded_run import ResidentRun, engine
 from detent.host.embedded.replay import Follower
 from detent.host.embedded.tail import Tail
 from detent.host.projection import P, Projection
@@ -36,10 +36,10 @@ class ProjectionRow(NamedTuple):
     body: bytes
 
 
-class Memory(Protocol):
+class RunMemory(Protocol):
     """What the process that holds the journal has in memory."""
 
-    def kept(self, run_id: str) -> Kept | None:
+    def find_resident(self, run_id: str) -> ResidentRun | None:
         """A run as it is on disk; None when it is not in memory."""
 
     def keep_projection(self, row: ProjectionRow) -> None:
@@ -50,7 +50,7 @@ class ProjectionSource(Protocol):
     """What projections are made from."""
 
     @property
-    def memory(self) -> Memory | None:
+    def memory(self) -> RunMemory | None:
         """Of this process, while it holds the journal."""
 
     @property
@@ -60,7 +60,7 @@ class ProjectionSource(Protocol):
     def journal(self) -> AbstractContextManager[Journal]:
         """A connection of one's own while the block goes on."""
 
-    def kept(self, run_id: str) -> Kept | None:
+    def find_resident(self, run_id: str) -> ResidentRun | None:
         """A run as it is on disk; None when it is not in memory."""
 
     def summary(self, run_id: str) -> Summary | None:
@@ -104,7 +104,7 @@ class Projector:
         key = (run_id, projection)
         with self._lock:
             made = self._made.get(key)
-        made = made or self._begun(run_id, projection)
+        made = made or self._begin(run_id, projection)
         with made.lock:
             try:
                 self._catch_up(run_id, made)
@@ -118,15 +118,15 @@ class Projector:
         return result  # type: ignore[no-any-return]
 
     def _catch_up(self, run_id: str, made: Made) -> None:
-        kept = self._reader.kept(run_id)
-        fresh = None if kept is None else self._remembered(run_id, made.seq, kept.run.seq)
+        kept = self._reader.find_resident(run_id)
+        fresh = None if kept is None else self._recall_entries(run_id, made.seq, kept.run.seq)
         if fresh is not None:
             made.take(fresh)
             return
         with self._reader.journal() as journal:
             made.read_on(journal, run_id)
 
-    def _remembered(self, run_id: str, seq: int, upto: int) -> Sequence[Entry] | None:
+    def _recall_entries(self, run_id: str, seq: int, upto: int) -> Sequence[Entry] | None:
         """The entries after one, if memory has all of them; None: the file has to be read."""
         if seq >= upto:
             return ()
@@ -142,7 +142,7 @@ class Projector:
         if not made.lock.acquire(blocking=False):
             return None  # somebody is at it
         try:
-            fresh = self._remembered(run_id, made.seq, upto)
+            fresh = self._recall_entries(run_id, made.seq, upto)
             made.take(fresh or ())
         except BaseException:
             with self._lock:
@@ -163,7 +163,7 @@ class Projector:
             while len(self._made) > KEPT_MAX:
                 self._made.popitem(last=False)
 
-    def _begun(self, run_id: str, projection: type[P]) -> Made:
+    def _begin(self, run_id: str, projection: type[P]) -> Made:
         """One that is near the end already where that can be: its latest entries are enough, or a row has it."""
         if projection.reach:
             summary = self._reader.summary(run_id)

@@ -42,7 +42,7 @@ def take_up(host: RecoveringHost, run_id: str) -> tuple[str, ...]:
         left = [one.run_id for one in kin if not one.has_ended]
         apart = [(one.run_id, one.parent, one.has_ended) for one in kin if one.parent]
     else:
-        left, apart = host.journal.unattended(), children(host.journal)
+        left, apart = host.journal.list_unattended(), children(host.journal)
     taken_up = []
     for one in left:
         try:
@@ -74,7 +74,7 @@ def recover_run(host: RecoveringHost, live: LoadedRun) -> bool:
         if contract.id in live.dispatched:
             continue  # this process has just begun it
         found = True
-        if contract.is_irreversible and contract.deed == "possible":
+        if contract.is_irreversible and contract.effect_state == "possible":
             host.spawn(live, contract.id, host.attempts.doubts.settle(live, contract.id, None, is_crash=True))
         else:
             again = [replace(moved, at=now) for moved in run_again(contract, "recovery")]

@@ -9,7 +9,7 @@ from detent.core.history import Entry
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused, ReplayError, Unknown
-from detent.host.embedded.claim_check import Tally, check_run
+from detent.host.embedded.claim_check import ClaimTally, check_run
 from detent.host.embedded.journal import Journal, Record
 from detent.host.embedded.loaded_run import Point, beginning, load, replay
 from detent.host.embedded.marker import check_missing
@@ -75,7 +75,7 @@ def deeds(journal: Journal, run_id: str, after: int = 0) -> list[Deed]:
             contract = known.get(taken.subject)
             if taken.kind != "contract" or contract is None or contract.kind == "pure" or contract.effect in NO_DEEDS:
                 continue
-            deed: str = "done" if taken.target == Status.COMPLETED else contract.deed
+            deed: str = "done" if taken.target == Status.COMPLETED else contract.effect_state
             event = entry.event
             if isinstance(event, ContractMoved) and event.contract_id == contract.id and event.deed:
                 deed = event.deed
@@ -104,7 +104,7 @@ def _verify(journal: Journal, run_id: str) -> Proof:
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")
-    point, tally = beginning(run_id), Tally()
+    point, tally = beginning(run_id), ClaimTally()
     try:
         for after in replay(journal, record.no, point):
             if after.event is not None:

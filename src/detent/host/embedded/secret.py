@@ -18,7 +18,7 @@ from detent.core.contract import Failure
 from detent.core.effect_type import EffectFailed
 from detent.core.events import ContractMoved
 from detent.core.machine import Action, Machine
-from detent.host.embedded.outcome import Doubt
+from detent.host.embedded.outcome import UnknownOutcome
 
 HIDDEN = "•••"
 LENGTH_MIN = 4  # hiding shorter values would damage ordinary text
@@ -53,7 +53,7 @@ class Secrets:
         self._values.add(found)
         return f"{value.get('prefix', '')}{found}"
 
-    def hidden(self, moved: ContractMoved) -> ContractMoved:
+    def hide(self, moved: ContractMoved) -> ContractMoved:
         """The event without any secret in it."""
         if not self._values:
             return moved
@@ -73,10 +73,10 @@ class Secrets:
         return _is_reference(value) and value["secret"] in self._known
 
 
-def hide(secrets: Secrets, doubt: Doubt) -> Doubt:
+def hide(secrets: Secrets, doubt: UnknownOutcome) -> UnknownOutcome:
     """The reason of a doubt without any secret in it."""
-    shown = secrets.hidden(ContractMoved("", "fail", error=Failure(doubt.type, doubt.cause), result=doubt.result))
-    return Doubt(shown.error.message if shown.error else "", doubt.type, shown.result)
+    shown = secrets.hide(ContractMoved("", "fail", error=Failure(doubt.type, doubt.cause), result=doubt.result))
+    return UnknownOutcome(shown.error.message if shown.error else "", doubt.type, shown.result)
 
 
 NONE = Secrets()  # of an attempt whose action names none
@@ -85,7 +85,7 @@ _NAMED: dict[str, dict[str, frozenset[str]]] = {}  # by the machine's digest and
 NAMED_MAX = 100
 
 
-def named(machine: Machine, action: str) -> frozenset[str]:
+def list_secrets(machine: Machine, action: str) -> frozenset[str]:
     """The secrets that the definition of an action names."""
     known = _NAMED.get(machine.digest)
     if known is None:

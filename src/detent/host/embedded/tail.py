@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from detent.core.history import Entry
-from detent.host.embedded.loaded_run import Kept
+from detent.host.embedded.loaded_run import ResidentRun
 
 KEPT = 256  # entries of a run that is followed
 LATELY = 64  # runs that moved lately and that nobody follows
@@ -41,11 +41,11 @@ class Watched:
     def __init__(self) -> None:
         self.followers = 0
         self.bell = Bell()
-        self.kept: Kept | None = None  # as its holder has written it last
+        self.kept: ResidentRun | None = None  # as its holder has written it last
         self._entries: deque[Entry] = deque()
         self._lock = threading.Lock()  # readers in other threads look on too
 
-    def take(self, entries: Sequence[Entry], kept: Kept | None) -> None:
+    def take(self, entries: Sequence[Entry], kept: ResidentRun | None) -> None:
         """Keep what was written, and tell."""
         most = KEPT if self.followers else LATELY_KEPT
         with self._lock:
@@ -106,7 +106,7 @@ class Tail:
         finally:
             self.followers -= 1
 
-    def wrote(self, run_id: str, entries: Sequence[Entry], kept: Kept | None = None) -> None:
+    def wrote(self, run_id: str, entries: Sequence[Entry], kept: ResidentRun | None = None) -> None:
         """The holder has written something of a run, which is now as `kept`."""
         watched = self.runs.get(run_id)
         if watched is None and self.is_attentive:

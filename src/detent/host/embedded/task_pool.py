@@ -34,7 +34,7 @@ class TaskPool:
     def take(self, live: LoadedRun, contract: Contract) -> Task:
         """Have a contract carried out; the task that will most likely do it."""
         self._queue.append((live, contract))
-        return self._at_hand or self._come()
+        return self._at_hand or self._summon()
 
     def at_hand(self, task: Task) -> None:
         """This task of ours is done with its attempt but for saying so, and takes the next one then."""
@@ -44,7 +44,7 @@ class TaskPool:
         """Forget what has not been begun."""
         self._queue.clear()
 
-    def _come(self) -> Task:
+    def _summon(self) -> Task:
         if self._coming is None or self._coming.done():
             self._coming = self._tasks.create_task(self._work(), context=self._context.copy())
         return self._coming
@@ -60,7 +60,7 @@ class TaskPool:
                 self._at_hand = None
                 live, contract = self._queue.popleft()
                 if self._queue:
-                    self._come()  # should this one take its time
+                    self._summon()  # should this one take its time
                 await self._carry_out(live, contract, task)
                 if task.cancelling() or copy_context() != self._context:
                     break
@@ -68,4 +68,4 @@ class TaskPool:
             if self._at_hand is task:
                 self._at_hand = None
             if self._queue:
-                self._come()
+                self._summon()

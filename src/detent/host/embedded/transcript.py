@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from detent.core.events import Event, Started, migrated_to
+from detent.core.events import Event, Started, digest_after
 from detent.errors import JournalError
 from detent.host.embedded.journal import Journal, Record, chain, genesis
 
@@ -66,4 +66,4 @@ def _run(journal: Journal, record: Record, told: set[str]) -> Iterator[dict[str,
 
 
 def _machine(event: Event) -> str:
-    return event.machine if isinstance(event, Started) else migrated_to(event)
+    return event.machine if isinstance(event, Started) else digest_after(event)

@@ -70,7 +70,7 @@ class Writer:
 
     def _write_here(self, group: Group) -> None:
         begun = time.perf_counter()
-        results = self._commit(group) if len(group) > 1 else [(group[0][1], written(self._journal, group[0][0]))]
+        results = self._commit(group) if len(group) > 1 else [(group[0][1], write_batch(self._journal, group[0][0]))]
         self._pace_s += (time.perf_counter() - begun - len(group) * BATCH_S - self._pace_s) / SMOOTH
         if self._pace_s > QUICK_S:
             self._careful, self._pace_s = CAREFUL, QUICK_S / 2
@@ -88,13 +88,13 @@ class Writer:
                     handed_over += 1
             results = self._commit(group)
             try:
-                self._loop.call_soon_threadsafe(self._reported, results, handed_over)
+                self._loop.call_soon_threadsafe(self._report_written, results, handed_over)
             except RuntimeError:
                 return  # the loop is gone; what was written is written
             if is_last:
                 return
 
-    def _reported(self, results: Results, handed_over: int) -> None:
+    def _report_written(self, results: Results, handed_over: int) -> None:
         self._handed_over -= handed_over
         self._report(results)
 
@@ -115,10 +115,10 @@ class Writer:
                 return [(done, None) for _, done in group]
             except JournalError:
                 pass  # one bad batch must not fail the others
-        return [(done, written(self._journal, batch)) for batch, done in group]
+        return [(done, write_batch(self._journal, batch)) for batch, done in group]
 
 
-def written(journal: Journal, batch: Batch) -> JournalError | None:
+def write_batch(journal: Journal, batch: Batch) -> JournalError | None:
     """Write one batch; once one of an owner's batches has failed, none of its later ones may be written."""
     if batch.owner.is_broken:
         return JournalError("an earlier event of this run could not be written")
@@ -136,7 +136,7 @@ class Nobody:
     is_broken = False
 
 
-async def flushed(writer: "Writer | InlineWriter") -> None:
+async def flush(writer: "Writer | InlineWriter") -> None:
     """Return when everything submitted so far is on disk, or has failed to get there."""
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     writer.submit(Batch(Nobody()), lambda _: None if done.done() else done.set_result(None))
@@ -154,7 +154,7 @@ class InlineWriter:
 
     def submit(self, batch: Batch, done: Done, is_alone: bool = False) -> None:  # noqa: ARG002
         """Write now, call back in the loop's next round."""
-        self._loop.call_soon(done, written(self._journal, batch))
+        self._loop.call_soon(done, write_batch(self._journal, batch))
 
     async def close(self) -> None:
         """Nothing is ever left over."""

@@ -19,7 +19,7 @@ Method = Literal["GET", "POST"]
 Kind = Literal["json", "stream", "svg", "lines"]
 
 
-class Call(msgspec.Struct):
+class HttpCall(msgspec.Struct):
     """One request, read and checked: what stands in its path, its query and its body, and who sends it."""
 
     path: dict[str, str]
@@ -29,7 +29,7 @@ class Call(msgspec.Struct):
     request: "Request"
 
 
-Handle = Callable[[Any, Call], Awaitable[Any]]  # a `ServerContext`, or the server itself for its own routes
+Handle = Callable[[Any, HttpCall], Awaitable[Any]]  # a `ServerContext`, or the server itself for its own routes
 
 
 class Route(msgspec.Struct, frozen=True):

@@ -38,7 +38,7 @@ class Stream(Response):
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             async with asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(self._send(send))
-                gone = tasks.create_task(_gone(receive))
+                gone = tasks.create_task(_wait_gone(receive))
                 await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
                 sending.cancel()
                 gone.cancel()
@@ -59,6 +59,6 @@ class Stream(Response):
             await self._chunks.aclose()  # type: ignore[attr-defined]  # a generator
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -56,26 +56,26 @@ def has_colour(stream: Any) -> bool:
     return wanted and bool(stream.isatty())
 
 
-def shown(text: str, colour: str = "", *, stream: Any = None) -> None:
+def show_line(text: str, colour: str = "", *, stream: Any = None) -> None:
     """One line, by default on stderr; whatever could act on the terminal is made visible first."""
-    shown_all([(text, colour)], stream)
+    show_lines([(text, colour)], stream)
 
 
-def shown_all(lines: Iterable[tuple[str, str]], stream: Any = None) -> None:
+def show_lines(lines: Iterable[tuple[str, str]], stream: Any = None) -> None:
     """Several lines with their colours, in one breath."""
     out = sys.stderr if stream is None else stream
     is_coloured = has_colour(out)
     said: list[str] = []
     try:
         for text, colour in lines:
-            said.append(_painted(visible(text, keep="\n"), colour if is_coloured else "") + "\n")
+            said.append(_paint(visible(text, keep="\n"), colour if is_coloured else "") + "\n")
     finally:  # what could be told before something went wrong is told
         if said:
             out.write("".join(said))
             out.flush()
 
 
-def _painted(text: str, colour: str) -> str:
+def _paint(text: str, colour: str) -> str:
     if not colour:
         return text
     return click.style(text, dim=True) if colour == "dim" else click.style(text, fg=colour)
@@ -106,23 +106,23 @@ class Caller:
     def say(self, text: str = "", colour: str = "") -> None:
         """A line of the answer, for people."""
         if not self.is_json:
-            shown(text, colour, stream=sys.stdout)
+            show_line(text, colour, stream=sys.stdout)
 
     def note(self, text: str, colour: str = "") -> None:
         """A line beside the answer, for people."""
         if not self.is_json:
-            shown(text, colour)
+            show_line(text, colour)
 
     def notes(self, lines: Iterable[tuple[str, str]]) -> None:
         """Several such lines with their colours."""
         if not self.is_json:
-            shown_all(lines)
+            show_lines(lines)
 
     def warn(self, text: str) -> None:
         """Something the caller should know whatever they asked for; once."""
         if text not in self._warned:
             self._warned.add(text)
-            shown(_("Warning: {message}", message=visible(text)), "yellow")
+            show_line(_("Warning: {message}", message=visible(text)), "yellow")
 
     def command(self, verb: str, *words: str) -> str:
         """A command line the caller can paste."""
@@ -158,7 +158,7 @@ class Caller:
         self._found = summary.run_id
         return summary
 
-    def known(self, run_id: str) -> "Summary | None":
+    def find_known(self, run_id: str) -> "Summary | None":
         """The run of that id, if there is one."""
         return self.reader.summary(run_id) if run_id and self.has_journal() else None
 

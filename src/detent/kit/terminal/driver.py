@@ -13,7 +13,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, ReplayError
 from detent.host.reading import Family, Query
-from detent.host.standing import ASK_WITHIN_S, children_of, settled_at
+from detent.host.standing import ASK_WITHIN_S, children_of, settle_time
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, has_colour
 from detent.kit.terminal.option import is_left
@@ -92,7 +92,7 @@ class LiveLine:
 
             console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
             self._spinner = Spinner("dots")
-            self._live = Live(console=console, transient=True, refresh_per_second=8, get_renderable=self._drawn)
+            self._live = Live(console=console, transient=True, refresh_per_second=8, get_renderable=self._draw)
             self._live.start()
         return self
 
@@ -111,7 +111,7 @@ class LiveLine:
         for text, colour in lines:
             self._live.console.print(visible(text), style=colour or None)
 
-    def _drawn(self) -> Any:
+    def _draw(self) -> Any:
         at_work = [
             f"{name} {_('{count} s', count=int(time.time() - at))}" for name, _effect, at in self._narrator.at_work
         ]
@@ -123,7 +123,7 @@ async def drive(caller: Caller, host: "OpenHost", run_id: str, after: int = 0, t
     """Stay with a run; on Ctrl-C say at once that it is being put down."""
     try:
         async with tell(caller, run_id, after) if tell else telling(caller, run_id, after, host=host):
-            return await _settled(caller, host, run_id)
+            return await _wait_settled(caller, host, run_id)
     except asyncio.CancelledError:
         caller.interrupted, caller.is_driven_elsewhere = run_id, not host.is_holder
         if host.is_holder:
@@ -162,7 +162,7 @@ def give(caller: Caller, run_id: str) -> int:
     return code
 
 
-async def _settled(caller: Caller, host: "OpenHost", run_id: str) -> Run:
+async def _wait_settled(caller: Caller, host: "OpenHost", run_id: str) -> Run:
     """Return when everything of the run's family has ended or waits for somebody, its timers included."""
     is_told = False
     while True:
@@ -174,7 +174,7 @@ async def _settled(caller: Caller, host: "OpenHost", run_id: str) -> Run:
             caller.catch_up()
             caller.note(_("  sleeps until {clock}; Ctrl-C is safe", clock=clock(min(asleep))), "dim")
             is_told = True
-        if not limits or not await _moved(caller, kin, max(limits.values())):
+        if not limits or not await _wait_event(caller, kin, max(limits.values())):
             return await host.settled(run_id)
 
 
@@ -217,7 +217,7 @@ def _patience(run: Run, ended: set[str]) -> float:
     return inf if run.wake_at and not is_for_people(run) else 0.0
 
 
-async def _moved(caller: Caller, kin: Family, limit_s: float) -> bool:
+async def _wait_event(caller: Caller, kin: Family, limit_s: float) -> bool:
     """Wait for the next event of any of a family; false when none came."""
     known = {one.run_id: one.seq for one in kin.members}
     with suppress(TimeoutError):
@@ -240,8 +240,10 @@ async def recover(caller: Caller, host: "OpenHost", run_id: str = "") -> list[st
     found = list(await host.recover(run_id))
     for one in found if host.is_holder else ():
         for contract in caller.reader.standing(one).run.contracts:
-            is_cut_off = contract.status is Status.RUNNING and contract.deed == "possible" and contract.is_irreversible
-            left = settled_at(contract, time.time()) - time.time() if is_cut_off else 0.0
+            is_cut_off = (
+                contract.status is Status.RUNNING and contract.effect_state == "possible" and contract.is_irreversible
+            )
+            left = settle_time(contract, time.time()) - time.time() if is_cut_off else 0.0
             if 1 < left <= ASK_WITHIN_S:
                 what = {"name": visible(contract.effect), "time": duration(left)}
                 caller.note(_("`{name}` was cut off and may have happened; asking in {time}", **what))

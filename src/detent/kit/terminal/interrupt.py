@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from detent.kit.terminal.caller import Caller
 from detent.kit.terminal.exit_code import INTERRUPTED
-from detent.kit.terminal.trouble import interrupted
+from detent.kit.terminal.trouble import report_interrupt
 
 UNHEEDED_MAX = 2  # presses in a row that a loop may owe an answer; with one more it counts as stuck
 
@@ -28,7 +28,7 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
     try:
         with asyncio.Runner() as runner:
             presses = Presses(runner.get_loop())
-            signal.signal(signal.SIGINT, presses.noted)
+            signal.signal(signal.SIGINT, presses.note)
             try:
                 return runner.run(presses.heeding(main))
             except asyncio.CancelledError:
@@ -45,7 +45,7 @@ def end(is_json: bool) -> int:
     caller = Caller.current
     if caller is not None and caller.answered is not None:
         return caller.answered  # it was over before the key was heard, and one answer is enough
-    return interrupted(is_json)
+    return report_interrupt(is_json)
 
 
 class Presses:
@@ -65,7 +65,7 @@ class Presses:
             raise asyncio.CancelledError
         return await main
 
-    def noted(self, *_: object) -> None:
+    def note(self, *_: object) -> None:
         """The signal handler."""
         self._unheeded += 1
         if self._unheeded > UNHEEDED_MAX:
@@ -89,4 +89,4 @@ class Presses:
 def stop_at_once() -> NoReturn:
     """Like a kill, which the journal survives by design."""
     caller = Caller.current
-    os._exit(interrupted(caller is not None and caller.is_json))
+    os._exit(report_interrupt(caller is not None and caller.is_json))

@@ -22,16 +22,16 @@ async def line(prompt: str, *, is_kept: bool = False) -> str | None:
             heard.set_result(text)
 
     def read() -> None:
-        text = _typed(prompt, is_kept) if is_terminal() else _piped(prompt)
+        text = _read_typed(prompt, is_kept) if is_terminal() else _read_piped(prompt)
         with suppress(RuntimeError):  # the loop has ended, and with it whoever asked
             loop.call_soon_threadsafe(take, text)
 
-    with _kept_settings():
+    with _keep_settings():
         threading.Thread(target=read, daemon=True).start()
         return await heard
 
 
-async def chosen(prompt: str, words: Mapping[str, str]) -> str:
+async def choose(prompt: str, words: Mapping[str, str]) -> str:
     """What one of these words stands for; another word is asked about again, and the end of input chooses nothing."""
     while True:
         text = await line(prompt)
@@ -46,7 +46,7 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _typed(prompt: str, is_kept: bool) -> str | None:
+def _read_typed(prompt: str, is_kept: bool) -> str | None:
     try:
         import readline  # gives `input` its keys
     except ImportError:
@@ -63,7 +63,7 @@ def _typed(prompt: str, is_kept: bool) -> str | None:
     return text
 
 
-def _piped(prompt: str) -> str | None:
+def _read_piped(prompt: str) -> str | None:
     sys.stdout.write(prompt)
     sys.stdout.flush()
     text = sys.stdin.readline()
@@ -71,7 +71,7 @@ def _piped(prompt: str) -> str | None:
 
 
 @contextmanager
-def _kept_settings() -> "Iterator[None]":
+def _keep_settings() -> "Iterator[None]":
     """A thread that still reads when the program ends must not leave the terminal without echo."""
     if not is_terminal():
         yield

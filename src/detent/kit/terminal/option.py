@@ -105,7 +105,7 @@ def is_left() -> bool:
     return bool(click.get_current_context().meta.get(NO_WAIT))
 
 
-def parsed(text: str, name: str) -> Any:
+def parse_json(text: str, name: str) -> Any:
     """A JSON value given as text, as `@FILE`, or as `@-` for standard input."""
     if text.startswith("@"):
         try:
@@ -123,15 +123,15 @@ def _no_number(word: str) -> Any:
     raise ValueError(f"{word} is no JSON number")
 
 
-def parsed_object(text: str, name: str) -> dict[str, Any]:
+def parse_object(text: str, name: str) -> dict[str, Any]:
     """A JSON object; nothing when left out."""
-    value = parsed(text, name) if text else {}
+    value = parse_json(text, name) if text else {}
     if not isinstance(value, dict):
         raise click.UsageError(_("{name} must be a JSON object, like {example}", name=name, example='{"key": "value"}'))
     return value
 
 
-def assigned(pairs: tuple[str, ...], into: dict[str, Any], texts: Collection[str] = ()) -> dict[str, Any]:
+def assign_pairs(pairs: tuple[str, ...], into: dict[str, Any], texts: Collection[str] = ()) -> dict[str, Any]:
     """Apply `--set key=value`: dots go deeper, a value that is JSON is taken as such, else it is text.
 
     What is wanted as a text stays one: `version=1.0` is no number.

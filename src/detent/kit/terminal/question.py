@@ -4,16 +4,18 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from detent.kit.evidence import Rows, known, lines_of
+from detent.kit.evidence import Rows, explain_doubt, lines_of
 from detent.kit.homoglyphs import look_alikes
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller
-from detent.kit.text import brief, call_lines, padded, visible, when, wide
+from detent.kit.text import brief, call_lines, pad, visible, when, wide
 
 LABEL_WIDTH = 10
 
 
-def asked(caller: Caller, question: dict[str, Any], *, is_filled_in: bool = False) -> Iterator[tuple[str, str]]:
+def render_question(
+    caller: Caller, question: dict[str, Any], *, is_filled_in: bool = False
+) -> Iterator[tuple[str, str]]:
     """A question as lines with their colours.
 
     `is_filled_in`: the fields of a form are asked for one by one, so its schema need not be read.
@@ -22,7 +24,7 @@ def asked(caller: Caller, question: dict[str, Any], *, is_filled_in: bool = Fals
     for line in question["question"].split("\n"):
         yield f"  │ {visible(line)}", "yellow"
     for name, value in _rows(caller, question, is_filled_in):
-        yield f"  {padded(name, LABEL_WIDTH)} {value}", ""
+        yield f"  {pad(name, LABEL_WIDTH)} {value}", ""
     yield "", ""
     for command in _ways(caller, question):
         yield f"    {command}", "cyan"
@@ -36,7 +38,7 @@ def _rows(caller: Caller, question: dict[str, Any], is_filled_in: bool) -> Rows:
         yield _("CAREFUL"), text
     if question.get("call_hash"):
         yield _("hash"), question["call_hash"][:16]
-    yield from known(question, caller.command)
+    yield from explain_doubt(question, caller.command)
     if question.get("approvers"):
         yield _("approvers"), visible(", ".join(question["approvers"]))
     if question.get("quorum"):
@@ -71,4 +73,4 @@ def _ways(caller: Caller, question: dict[str, Any]) -> list[str]:
         (_("stop:"), caller.command("reject", *words)),
     ]
     width = max(wide(label) for label, _command in ways)
-    return [f"{padded(label, width)} {command}" for label, command in ways]
+    return [f"{pad(label, width)} {command}" for label, command in ways]

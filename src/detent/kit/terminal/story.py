@@ -44,14 +44,14 @@ class Narrator:
         ends = {t.subject: t for t in entry.taken if t.kind == "contract"}  # only where each contract came to rest
         for taken in entry.taken:
             if taken.kind == "contract":
-                if ends[taken.subject] is taken and (line := self._moved(entry, taken)) is not None:
+                if ends[taken.subject] is taken and (line := self._narrate_move(entry, taken)) is not None:
                     yield line
             elif taken.kind == "transition":
                 yield _transition(taken), ""
             elif taken.kind == "caught":
-                yield _caught(taken), "yellow"
+                yield _tell_caught(taken), "yellow"
             elif taken.kind == "policy":
-                yield f"  {_ruled(taken)}", "yellow" if taken.event == "deny" else "dim"
+                yield f"  {_tell_ruling(taken)}", "yellow" if taken.event == "deny" else "dim"
             elif taken.kind == "evidence":
                 yield f"  {_evidence(taken)}", "red" if entry.run.alarms else "yellow"
             elif taken.kind == "log":
@@ -59,7 +59,7 @@ class Narrator:
             elif taken.kind in ("note", "dropped"):
                 yield f"  {visible(taken.subject)}: {brief(taken.value, 500)}", "dim"
 
-    def _moved(self, entry: Entry, taken: Consequence) -> tuple[str, str] | None:
+    def _narrate_move(self, entry: Entry, taken: Consequence) -> tuple[str, str] | None:
         name, at, target = visible(taken.subject), entry.event.at, taken.target
         begun = self._since.pop(taken.subject, None)
         if target == Status.RUNNING:
@@ -107,12 +107,12 @@ def _transition(taken: Consequence) -> str:
     return _("{way} on {event}", way=way, event=visible(taken.event)) if taken.event else way
 
 
-def _caught(taken: Consequence) -> str:
+def _tell_caught(taken: Consequence) -> str:
     problem = brief(taken.subject or taken.event, 500)
     return _("  {type} is caught: {problem}", type=visible(taken.event), problem=problem)
 
 
-def _ruled(taken: Consequence) -> str:
+def _tell_ruling(taken: Consequence) -> str:
     rule, name, decision = visible(str(taken.value)), visible(taken.subject), visible(taken.event)
     return _("{name}: the policy's rule `{rule}` says {decision}", name=name, rule=rule, decision=decision)
 
@@ -126,9 +126,9 @@ def _evidence(taken: Consequence) -> str:
 def headline(event: Event) -> str:
     """What an event says, on one line."""
     if isinstance(event, Started):
-        by = _(" by {name}", name=visible(_vouched(event.by, event.known_by, event.spoken_by))) if event.by else ""
+        by = _(" by {name}", name=visible(_render_name(event.by, event.known_by, event.spoken_by))) if event.by else ""
         return _("started{by}, input {value}", by=by, value=brief(event.input))
-    by = _vouched(event.by, event.known_by, event.spoken_by) if isinstance(event, Signalled) else _speaker(event)
+    by = _render_name(event.by, event.known_by, event.spoken_by) if isinstance(event, Signalled) else _speaker(event)
     said = _(" by {name}", name=visible(by)) if by else ""
     if isinstance(event, Signalled) and event.name == ATTEMPT:
         about = {"name": visible(str(event.data.get("contract_id", ""))), "by": said}
@@ -146,10 +146,10 @@ def _speaker(event: ContractMoved) -> str:
     if not said or event.actor != "human":
         return str(said.get("by") or event.actor)
     by, known = str(said.get("by") or ""), str(said.get("known_by") or _("claimed"))
-    return _vouched(by, known, str(said.get("spoken_by") or "")) if by else event.actor
+    return _render_name(by, known, str(said.get("spoken_by") or "")) if by else event.actor
 
 
-def _vouched(by: str, known: str, spoken_by: str) -> str:
+def _render_name(by: str, known: str, spoken_by: str) -> str:
     """A name with whoever spoke in it, and what vouches for it; that it is only claimed is told of an answer."""
     name = _("{name} for {other}", name=spoken_by, other=by) if spoken_by else by
     return f"{name} ({known})" if known and by else name
@@ -174,9 +174,9 @@ def consequences(entry: Entry) -> Iterator[str]:
                     "if {condition}: {value}  with {values}", condition=visible(taken.subject), value=value, values=seen
                 )
             case "caught":
-                yield _caught(taken).strip()
+                yield _tell_caught(taken).strip()
             case "policy":
-                yield _ruled(taken)
+                yield _tell_ruling(taken)
             case "evidence":
                 yield _evidence(taken)
             case "log" if taken.event == "notify":

@@ -19,7 +19,7 @@ from detent.errors import (
     Unknown,
 )
 from detent.kit.language import _
-from detent.kit.terminal.caller import Caller, emit, shown
+from detent.kit.terminal.caller import Caller, emit, show_line
 from detent.kit.terminal.exit_code import DEBUG, FAILED, INTERRUPTED, MISTAKE
 from detent.kit.text import near, silence, visible
 
@@ -56,7 +56,7 @@ def failure(kind: str, message: str, **known: Any) -> None:
     emit({**EMPTY, **known, "ok": False, "error": {"type": kind, "message": message}})
 
 
-def told(error: BaseException, is_json: bool) -> int:
+def report_error(error: BaseException, is_json: bool) -> int:
     """Say what happened; returns the exit code."""
     error = _cause(error)
     if os.environ.get(DEBUG):
@@ -73,15 +73,15 @@ def told(error: BaseException, is_json: bool) -> int:
             else:
                 lines = message.split("\n") if isinstance(error, BrokenDefinition) else [message]
                 for line in lines:
-                    shown(_("Error: {message}", message=visible(near(line))), "red")
+                    show_line(_("Error: {message}", message=visible(near(line))), "red")
             return code
     message = f"{type(error).__name__}: {error}"
     if is_json:
         failure("internal_error", message)
     else:
-        shown(_("Unexpected: {message}", message=visible(message)), "red")
+        show_line(_("Unexpected: {message}", message=visible(message)), "red")
     if not os.environ.get(DEBUG):
-        shown(
+        show_line(
             _("This is a bug in detent; {name}=1 shows where. Everything acknowledged is in the journal.", name=DEBUG)
         )
     return FAILED
@@ -90,13 +90,13 @@ def told(error: BaseException, is_json: bool) -> int:
 def _tell_silence(error: NoAnswer) -> None:
     """Who holds the journal and does not answer, what became of the command, and how to go on."""
     about, way = silence(error.pid, error.command, error.since)
-    shown(_("Error: {message}", message=about), "red")
+    show_line(_("Error: {message}", message=about), "red")
     if isinstance(error, MaybeDone):
-        shown(_maybe_done(error.run_id))
+        show_line(_maybe_done(error.run_id))
     elif error.is_change:
-        shown(_("Nothing was done."))
+        show_line(_("Nothing was done."))
     if way:
-        shown(way)
+        show_line(way)
 
 
 def _maybe_done(run_id: str) -> str:
@@ -112,7 +112,7 @@ def _problems(error: BaseException) -> dict[str, Any]:
     return {"problems": [problem._asdict() for problem in error.problems]}
 
 
-def interrupted(is_json: bool) -> int:
+def report_interrupt(is_json: bool) -> int:
     """Ctrl-C: nothing is lost, and how to go on."""
     caller = Caller.current
     run_id = caller.interrupted if caller is not None else ""
@@ -130,7 +130,7 @@ def interrupted(is_json: bool) -> int:
     if is_json:
         failure("interrupted", message, run_id=run_id or None)
     else:
-        shown(message)
+        show_line(message)
     sys.stdout.flush()
     return INTERRUPTED
 

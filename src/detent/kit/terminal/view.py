@@ -16,7 +16,7 @@ from detent.kit.agent import agent_of, owner
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.manner import USUAL, Manner
-from detent.kit.terminal.question import asked
+from detent.kit.terminal.question import render_question
 from detent.kit.text import brief, clock, status_word, visible, when
 
 CODES = {
@@ -101,7 +101,7 @@ class RunReport:
         word = _("paused") if run.is_held and run.status is Status.WAITING else status_word(run.status)
         head = f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})"
         yield head, COLOURS.get(run.status, "")
-        yield from alarmed(self.caller, run.id, run.alarms)
+        yield from render_alarms(self.caller, run.id, run.alarms)
         yield from self._absence()
         if run.error is not None and run.ended is not Status.COMPLETED:
             problem = f"{visible(run.error.type)}: {visible(run.error.message)}"
@@ -115,9 +115,9 @@ class RunReport:
         if run.ended is Status.COMPLETED and run.output not in (None, {}):
             yield from _output(self._manner.response(run.output), run.output)
         for note in self.notes:
-            yield f"  {_told(note)}", "" if note.delivered_at else "yellow"
+            yield f"  {_render_note(note)}", "" if note.delivered_at else "yellow"
         for question in self.questions:
-            yield from asked(self.caller, question)
+            yield from render_question(self.caller, question)
         if run.is_held and run.ended is None:
             again = self._manner.resume or ("resume", run.id)
             yield _("  go on: {command}", command=command(*again)), ""
@@ -145,7 +145,7 @@ class RunReport:
             yield _("  wakes at {clock} ({when})", clock=clock(run.wake_at), when=when(run.wake_at)), ""
 
 
-def alarmed(caller: Caller, run_id: str, alarms: Iterable[str]) -> Iterator[tuple[str, str]]:
+def render_alarms(caller: Caller, run_id: str, alarms: Iterable[str]) -> Iterator[tuple[str, str]]:
     """What somebody must look into at once, whatever else there is to say of the run."""
     found = list(alarms)
     for text in found:
@@ -175,7 +175,7 @@ def _output(said: str, output: Any) -> Iterator[tuple[str, str]]:
         yield _("  output: {value}", value=brief(output, 2000)), ""
 
 
-def _told(note: Note) -> str:
+def _render_note(note: Note) -> str:
     to, message = visible(str(note.message.get("to") or "?")), brief(note.message.get("message"), 500)
     if note.delivered_at:
         return _("told {to}: {message}", to=to, message=message)
@@ -187,11 +187,11 @@ def questions(caller: Caller, standing: Standing) -> list[dict[str, Any]]:
     """Every open question of a run and of the child runs it waits for, each with the run it belongs to."""
     found = [(standing.run.id, question) for question in standing.questions]
     for child in standing.children:
-        found += _asked_by(caller, child)
+        found += _questions_of(caller, child)
     return [{"run_id": run_id, **msgspec.to_builtins(question)} for run_id, question in found]
 
 
-def _asked_by(caller: Caller, run_id: str) -> list[tuple[str, OpenQuestion]]:
+def _questions_of(caller: Caller, run_id: str) -> list[tuple[str, OpenQuestion]]:
     try:
         return [*caller.reader.questions(run_id)]
     except DetentError:

@@ -17,8 +17,8 @@ from detent.kit.terminal.option import (
     comment_option,
     contract_argument,
     no_wait_option,
-    parsed,
-    parsed_object,
+    parse_json,
+    parse_object,
     run_argument,
     verb,
 )
@@ -41,10 +41,10 @@ async def approve(caller: Caller, run: str, contract: str, comment: str, edited:
     """Answer yes."""
     said: dict[str, Any] = {"approved": True, "comment": comment}
     if edited:
-        said["args"] = parsed_object(edited, "--args")
+        said["args"] = parse_object(edited, "--args")
     if patch:
-        said["patch"] = parsed_object(patch, "--patch")
-    return await _answered(caller, run, contract, said, by)
+        said["patch"] = parse_object(patch, "--patch")
+    return await _answer(caller, run, contract, said, by)
 
 
 @verb("reject")
@@ -55,7 +55,7 @@ async def approve(caller: Caller, run: str, contract: str, comment: str, edited:
 @by_option
 async def reject(caller: Caller, run: str, contract: str, comment: str, by: str) -> int:
     """Answer no."""
-    return await _answered(caller, run, contract, {"approved": False, "comment": comment}, by)
+    return await _answer(caller, run, contract, {"approved": False, "comment": comment}, by)
 
 
 @verb("answer")
@@ -80,17 +80,17 @@ async def answer(
         raise click.UsageError(_("--result goes with --outcome happened or use"))
     said: dict[str, Any] = {"comment": comment}
     if data is not None:
-        said["data"] = parsed(data, "--data")
+        said["data"] = parse_json(data, "--data")
     if outcome is not None:
         said["outcome"] = OUTCOMES.get(outcome, USE)
     if result:
-        said["result"] = parsed(result, "--result")
-    return await _answered(caller, run, contract, said, by)
+        said["result"] = parse_json(result, "--result")
+    return await _answer(caller, run, contract, said, by)
 
 
-async def _answered(caller: Caller, name: str, contract: str, said: dict[str, Any], by: str) -> int:
+async def _answer(caller: Caller, name: str, contract: str, said: dict[str, Any], by: str) -> int:
     summary = caller.find(name)
-    question = _chosen(RunReport(caller, summary.run_id), contract)
+    question = _choose_question(RunReport(caller, summary.run_id), contract)
     _check_fit(caller, question, said)
     said = {**said, "by": by, "channel": "cli", "call_hash": question["call_hash"]}
     said = {key: value for key, value in said.items() if value != ""}
@@ -104,7 +104,7 @@ async def _answered(caller: Caller, name: str, contract: str, said: dict[str, An
     )
 
 
-def _chosen(standing: RunReport, contract: str) -> dict[str, Any]:
+def _choose_question(standing: RunReport, contract: str) -> dict[str, Any]:
     """The question that is meant: by contract, by action, or the only one there is."""
     every = standing.questions
     found = [q for q in every if contract in ("", q["contract_id"])] or [q for q in every if contract == q["action"]]

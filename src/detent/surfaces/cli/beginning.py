@@ -43,7 +43,7 @@ def init(caller: Caller, file: str, name: str) -> int:
         if file:
             known = ", ".join(one.name for one in templates())
             raise click.UsageError(_("say which template: --template NAME, one of {names}", names=known))
-        return _listed(caller)
+        return _list_templates(caller)
     chosen = template(name)
     path = Path(file or f"{name}.yaml")
     if path.is_dir():
@@ -64,7 +64,7 @@ def init(caller: Caller, file: str, name: str) -> int:
     return 0
 
 
-def _listed(caller: Caller) -> int:
+def _list_templates(caller: Caller) -> int:
     if caller.is_json:
         emit({"ok": True, "templates": [{"name": t.name, "about": t.about} for t in templates()], "error": None})
     else:

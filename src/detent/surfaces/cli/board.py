@@ -95,7 +95,7 @@ async def watch_run(caller: Caller, run_id: str, after: int) -> int:
             if board.is_live and not caller.is_json:
                 standing = standing or RunReport(caller, run_id)
                 board.draw([("", ""), *standing.lines(), *_at_work(narrator)])
-            await _rung(place.wait, board)
+            await _wait_for_news(place.wait, board)
     if board.is_live and not caller.is_json:
         RunReport(caller, run_id).tell()
     return CODES[place.run.ended]
@@ -110,7 +110,7 @@ def _tell_entry(caller: Caller, board: Board, narrator: Narrator, entry: Entry) 
         board.line(caller, f"{clock(entry.event.at)}  {line}", colour)
 
 
-async def _rung(wait: Callable[[], Awaitable[None]], board: Board) -> None:
+async def _wait_for_news(wait: Callable[[], Awaitable[None]], board: Board) -> None:
     """Wait for news; on a terminal not for long, for the times that are shown go on."""
     with suppress(TimeoutError):
         async with asyncio.timeout(CLOCK_S if board.is_live else None):
@@ -127,7 +127,7 @@ async def watch_list(caller: Caller, wanted: Sequence[Status], limit: int) -> in
     seen: dict[str, Summary] | None = None
     with caller.reader.watching() as news, Board() as board:
         while True:
-            runs = listed(caller, wanted, limit)
+            runs = find_runs(caller, wanted, limit)
             now = {summary.run_id: summary for summary in runs}
             if caller.is_json:
                 if now != seen:
@@ -139,7 +139,7 @@ async def watch_list(caller: Caller, wanted: Sequence[Status], limit: int) -> in
             else:
                 _tell_changes(caller, seen or {}, now)
             seen = now
-            await _rung(news.wait, board)
+            await _wait_for_news(news.wait, board)
 
 
 def _tell_changes(caller: Caller, seen: dict[str, Summary], now: dict[str, Summary]) -> None:
@@ -151,7 +151,7 @@ def _tell_changes(caller: Caller, seen: dict[str, Summary], now: dict[str, Summa
         caller.say(_("{clock}  {run_id} is no longer in this list", clock=clock(time.time()), run_id=run_id))
 
 
-def listed(caller: Caller, wanted: Sequence[Status], limit: int) -> list[Summary]:
+def find_runs(caller: Caller, wanted: Sequence[Status], limit: int) -> list[Summary]:
     """The runs to show, newest first."""
     return caller.reader.list(Query(tuple(wanted), limit=limit)).runs if caller.has_journal() else []
 

@@ -8,7 +8,7 @@ from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.exit_code import FAILED
 from detent.kit.terminal.option import verb
 from detent.kit.text import as_json, visible
-from detent.testing import Case, Verdict, crash_case, read_cases, try_case
+from detent.testing import Case, CaseVerdict, crash_case, read_cases, try_case
 
 NOTHING = "—"
 
@@ -27,7 +27,7 @@ def test(caller: Caller, files: tuple[str, ...], crash: bool) -> int:
     passed = sum(verdict.ok for verdict in verdicts)
     failed = len(verdicts) - passed
     if caller.is_json:
-        told = [_shown(verdict) for verdict in verdicts]
+        told = [_describe_verdict(verdict) for verdict in verdicts]
         emit({"ok": not failed, "passed": passed, "failed": failed, "cases": told})
     else:
         colour = "red" if failed else "green"
@@ -48,7 +48,7 @@ def _read(files: tuple[str, ...]) -> list[Case]:
     return cases
 
 
-def _shown(verdict: Verdict) -> dict[str, object]:
+def _describe_verdict(verdict: CaseVerdict) -> dict[str, object]:
     shown: dict[str, object] = {
         "id": verdict.id,
         "ok": verdict.ok,
@@ -62,7 +62,7 @@ def _shown(verdict: Verdict) -> dict[str, object]:
     return shown
 
 
-def _tell(caller: Caller, verdict: Verdict) -> None:
+def _tell(caller: Caller, verdict: CaseVerdict) -> None:
     if verdict.ok:
         caller.say(_("ok    {name}", name=visible(verdict.id)), "green")
         return
@@ -77,7 +77,7 @@ def _tell(caller: Caller, verdict: Verdict) -> None:
         caller.say(_("        {problem}", problem=visible(line)))
 
 
-def _pairs(key: str, verdict: Verdict) -> list[tuple[str, str, str]]:
+def _pairs(key: str, verdict: CaseVerdict) -> list[tuple[str, str, str]]:
     """What was expected beside what came; of calls and context only the parts that differ."""
     expected, came = verdict.expected.get(key), verdict.actual.get(key)
     if isinstance(expected, dict) and isinstance(came, dict):

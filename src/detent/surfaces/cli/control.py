@@ -12,7 +12,7 @@ from detent.host.reading import Deed, Query
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.driver import drive, give, move, readable, recover, take_up
-from detent.kit.terminal.option import by_option, no_wait_option, parsed_object, run_argument, verb
+from detent.kit.terminal.option import by_option, no_wait_option, parse_object, run_argument, verb
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import brief, visible
 
@@ -30,7 +30,7 @@ RUNS_MAX = 10_000
 @by_option
 async def signal(caller: Caller, run: str, event: str, data: str, signal_id: str, by: str) -> int:
     """Send a signal to a run."""
-    given = parsed_object(data, "--data")
+    given = parse_object(data, "--data")
     summary = caller.find(run)
     return await move(
         caller,
@@ -74,7 +74,7 @@ async def pause(caller: Caller, run: str, by: str) -> int:
 async def resume(caller: Caller, run: str, by: str) -> int:
     """Take up what an earlier process left; with RUN its whole family, and also end its pause."""
     if not run:
-        return await _resume_all(caller) if caller.has_journal() else _given(caller, [])
+        return await _resume_all(caller) if caller.has_journal() else _give(caller, [])
     summary = caller.find(run)
     if all(one.has_ended for one in caller.reader.family(summary.run_id)):
         raise Refused(f"run {summary.run_id} has ended ({summary.status.value})")
@@ -95,7 +95,7 @@ async def _resume_all(caller: Caller) -> int:
             await drive(caller, host, run_id, before.get(run_id, 0))
         standings = {run_id: RunReport(caller, run_id) for run_id in [*heads, *taken_up]}
         left = [one for one in taken_up if standings[_head(caller, one)].run.ended and not standings[one].run.ended]
-        return _given(caller, [standings[run_id] for run_id in dict.fromkeys([*heads, *left])])
+        return _give(caller, [standings[run_id] for run_id in dict.fromkeys([*heads, *left])])
 
 
 def _head(caller: Caller, run_id: str) -> str:
@@ -104,7 +104,7 @@ def _head(caller: Caller, run_id: str) -> str:
     return first if readable(caller, first) else run_id
 
 
-def _given(caller: Caller, standings: list[RunReport]) -> int:
+def _give(caller: Caller, standings: list[RunReport]) -> int:
     codes = [standing.code for standing in standings]
     code = next((c for c in WORST_FIRST if c in codes), 0)
     if caller.is_json:
@@ -136,17 +136,17 @@ async def retry(caller: Caller, run: str, by: str) -> int:
 async def fork(caller: Caller, run: str, at: str, run_id: str, by: str) -> int:
     """Begin a new run as another one was after one of its events."""
     parent = caller.find(run).run_id
-    if caller.known(run_id):
+    if caller.find_known(run_id):
         raise Refused(f"there is a run {run_id} already; give the new one another id")
     seq = caller.reader.seq_at(parent, at)
     since = caller.reader.deeds(parent, seq)
     async with caller.host() as host:
         begun = await host.fork(parent, str(seq), new_id=run_id, by=by)
         await drive(caller, host, begun.id)
-        return _forked(RunReport(caller, begun.id), parent, seq, since)
+        return _show_fork(RunReport(caller, begun.id), parent, seq, since)
 
 
-def _forked(standing: RunReport, parent: str, seq: int, since: Sequence[Deed]) -> int:
+def _show_fork(standing: RunReport, parent: str, seq: int, since: Sequence[Deed]) -> int:
     """The new run, and what the old one has done since: a fork takes nothing back."""
     caller, code = standing.caller, standing.code
     if caller.is_json:

@@ -129,9 +129,9 @@ def _kernel() -> Finding:
 
 
 def _model() -> Finding:
-    from detent.effects.llm import chosen, price_of
+    from detent.effects.llm import choose_model, price_of
 
-    choice = chosen()
+    choice = choose_model()
     if choice.is_builtin and not choice.problem:
         about = _(
             "none configured, so `{name}` answers the examples; for a real one set DETENT_MODEL to openai:NAME or "

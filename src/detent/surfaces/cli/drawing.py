@@ -25,7 +25,7 @@ WIDTH_MIN, WIDTH_MAX = 60, 160
 @click.option("--theme", type=click.Choice(["auto", "light", "dark"]), default="auto", help=_("Colours of an SVG."))
 def graph(caller: Caller, subject: str, form: str, output: str, theme: str) -> int:
     """Draw a machine or a run."""
-    drawn = _drawn(_picture(caller, subject), form, theme)
+    drawn = _draw(_picture(caller, subject), form, theme)
     if output:
         try:
             Path(output).write_text(drawn, encoding="utf-8")
@@ -59,7 +59,7 @@ def _picture(caller: Caller, subject: str) -> Picture:
     return picture(standing.machine, standing.run, path=caller.reader.project(run_id, RunPath))
 
 
-def _drawn(made: Picture, form: str, theme: str) -> str:
+def _draw(made: Picture, form: str, theme: str) -> str:
     if form == "svg":
         return svg(made, theme=theme)  # type: ignore[arg-type]
     if form == "mermaid":

@@ -12,7 +12,7 @@ from detent.kit.text import as_json, duration, status_word, visible
 from detent.testing import Beat, read_tools, rehearse
 
 
-def rehearsed(caller: Caller, definition: Definition, values: dict[str, Any], answers: str, by: str) -> int:
+def show_rehearsal(caller: Caller, definition: Definition, values: dict[str, Any], answers: str, by: str) -> int:
     """Rehearse a machine under the policy that holds here, and show it; returns the exit code the run would have."""
     machine, policy = definition.machine, caller.policy()
     known = ChainMap(dict(definition.effects), Known())  # type: ignore[arg-type]  # only read

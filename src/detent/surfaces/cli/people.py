@@ -49,7 +49,7 @@ async def add(caller: Caller, name: str, has_token: bool, by: str, **given: Any)
     """Add a person; the first one makes the file."""
     if not given["roles"]:
         raise click.UsageError(_("say what they may do: --role {roles}", roles="|".join(ROLES)))
-    return await _changed(caller, {"do": "add", "name": name, **_said(given)}, has_token, by)
+    return await _change(caller, {"do": "add", "name": name, **_collect_options(given)}, has_token, by)
 
 
 @verb("change", _("Change what is known of a person."))
@@ -62,7 +62,7 @@ async def add(caller: Caller, name: str, has_token: bool, by: str, **given: Any)
 @by_option
 async def change(caller: Caller, name: str, has_token: bool, by: str, **given: Any) -> int:
     """Change what is known of a person."""
-    return await _changed(caller, {"do": "change", "name": name, **_said(given)}, has_token, by)
+    return await _change(caller, {"do": "change", "name": name, **_collect_options(given)}, has_token, by)
 
 
 @verb("role", _("Give a person roles, or take them away."))
@@ -72,7 +72,7 @@ async def change(caller: Caller, name: str, has_token: bool, by: str, **given: A
 @by_option
 async def role(caller: Caller, name: str, roles: tuple[str, ...], is_drop: bool, by: str) -> int:
     """Give roles or take them away."""
-    return await _changed(
+    return await _change(
         caller, {"do": "change", "name": name, "drop_roles" if is_drop else "roles": list(roles)}, False, by
     )
 
@@ -85,7 +85,7 @@ async def role(caller: Caller, name: str, roles: tuple[str, ...], is_drop: bool,
 async def group(caller: Caller, name: str, groups: tuple[str, ...], is_drop: bool, by: str) -> int:
     """Put into groups or take out of them."""
     key = "drop_groups" if is_drop else "groups"
-    return await _changed(caller, {"do": "change", "name": name, key: list(groups)}, False, by)
+    return await _change(caller, {"do": "change", "name": name, key: list(groups)}, False, by)
 
 
 @verb("token", _("Make a new token for a person; it is shown once, and the old one ends."))
@@ -95,7 +95,7 @@ async def group(caller: Caller, name: str, groups: tuple[str, ...], is_drop: boo
 async def token(caller: Caller, name: str, is_drop: bool, by: str) -> int:
     """Make a new token, or take the token away."""
     given = {"do": "change", "name": name} | ({"token": ""} if is_drop else {})
-    return await _changed(caller, given, not is_drop, by)
+    return await _change(caller, given, not is_drop, by)
 
 
 @verb("remove", _("Remove a person."))
@@ -103,14 +103,14 @@ async def token(caller: Caller, name: str, is_drop: bool, by: str) -> int:
 @by_option
 async def remove(caller: Caller, name: str, by: str) -> int:
     """Remove a person."""
-    return await _changed(caller, {"do": "remove", "name": name}, False, by)
+    return await _change(caller, {"do": "remove", "name": name}, False, by)
 
 
 @verb("adopt", _("Put an edit by hand of the people file into the journal."))
 @by_option
 async def adopt(caller: Caller, by: str) -> int:
     """Take the file as it is."""
-    return await _changed(caller, {"do": "adopt"}, False, by)
+    return await _change(caller, {"do": "adopt"}, False, by)
 
 
 @verb("list", _("List the people."))
@@ -164,7 +164,7 @@ def _row(person: "Person") -> list[str]:
     return [visible(person.name), ", ".join(person.roles), visible(groups), visible(speaks), visible(", ".join(known))]
 
 
-def _said(given: dict[str, Any]) -> dict[str, Any]:
+def _collect_options(given: dict[str, Any]) -> dict[str, Any]:
     """The options that were given, as a change."""
     said = {
         key: list(value) if isinstance(value, tuple) else value
@@ -188,7 +188,7 @@ def _key(file: Path) -> str:
     return lines[0]
 
 
-async def _changed(caller: Caller, given: dict[str, Any], has_token: bool, by: str) -> int:
+async def _change(caller: Caller, given: dict[str, Any], has_token: bool, by: str) -> int:
     token = ""
     if has_token:
         token = f"{given['name']}.{secrets.token_urlsafe(TOKEN_BYTES)}"

@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter must not end a run
     try:
-        code = _called(given)
+        code = _call(given)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -125,7 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _called(given: list[str]) -> int:
+def _call(given: list[str]) -> int:
     is_json = "--json" in given
     try:
         code = program().main(given, prog_name="detent", standalone_mode=False)
@@ -137,9 +137,9 @@ def _called(given: list[str]) -> int:
     except BrokenPipeError:
         raise
     except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001  # the last place where anything can become words
-        from detent.kit.terminal.trouble import told
+        from detent.kit.terminal.trouble import report_error
 
-        return told(error, is_json)
+        return report_error(error, is_json)
 
 
 def _mistake(error: click.ClickException, is_json: bool) -> int:

@@ -37,11 +37,11 @@ async def mcp(caller: Caller, what: str, name: str, may_approve: bool) -> int:
         known = ", ".join(configs) or "-"
         raise Unknown(_("there is no server `{name}`; known: {names}", name=name, names=known))
     if what == "list":
-        return _listed(caller)
+        return _list_servers(caller)
     return await _tools(caller, [name] if name else list(configs))
 
 
-def _listed(caller: Caller) -> int:
+def _list_servers(caller: Caller) -> int:
     configs = configured_servers()
     if caller.is_json:
         rows = [{"name": one.name, "place": one.place, "trusted": one.trusted} for one in configs.values()]

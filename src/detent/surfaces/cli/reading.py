@@ -13,7 +13,7 @@ from detent.kit.terminal.option import complete, run_argument, verb
 from detent.kit.terminal.story import consequences, headline
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import brief, clock, visible
-from detent.surfaces.cli.board import listed, table, watch_list, watch_run
+from detent.surfaces.cli.board import find_runs, table, watch_list, watch_run
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.copying import STDOUT, export
 
@@ -57,7 +57,7 @@ def log(caller: Caller, run: str, is_proof: bool, file: str, is_all: bool) -> in
     if file:
         return export(caller, runs, file)
     if is_proof:
-        proofs = [_proved(caller, run_id, is_all) for run_id in runs]
+        proofs = [_prove(caller, run_id, is_all) for run_id in runs]
         return max([*proofs, _stray(caller) if is_all else 0], default=0)
     for entry in caller.reader.entries(next(runs)):
         if caller.is_json:
@@ -73,7 +73,7 @@ def _say_entry(caller: Caller, entry: Entry) -> None:
         caller.say(f"{'':>7}{line}", "dim")
 
 
-def _proved(caller: Caller, run_id: str, is_one_of_many: bool = False) -> int:
+def _prove(caller: Caller, run_id: str, is_one_of_many: bool = False) -> int:
     proof = caller.reader.verify(run_id)
     code = 1 if proof.problem else 0
     whose = f"{run_id}  " if is_one_of_many else ""
@@ -118,7 +118,7 @@ async def list_runs(caller: Caller, waiting: bool, status: tuple[str, ...], limi
     wanted = [Status(name) for name in dict.fromkeys((*status, *(["waiting"] if waiting else [])))]
     if is_live:
         return await watch_list(caller, wanted, limit)
-    runs = listed(caller, wanted, limit)
+    runs = find_runs(caller, wanted, limit)
     if caller.is_json:
         emit({"ok": True, "runs": msgspec.to_builtins(runs), "error": None})
         return 0

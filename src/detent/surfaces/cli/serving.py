@@ -31,7 +31,7 @@ async def serve(
     """Serve until SIGINT or SIGTERM."""
     try:
         from detent.surfaces.server import service
-        from detent.surfaces.server.service import Plan, is_loopback, new_token, read_token
+        from detent.surfaces.server.service import ServePlan, is_loopback, new_token, read_token
         from detent.surfaces.server.setting import read_settings
     except ImportError as error:
         raise Refused(f"`detent serve` needs {error.name}: pip install 'detent[server]'") from None
@@ -40,7 +40,7 @@ async def serve(
     token = read_token(Path(token_file)) if token_file else ""
     is_made = not token and not is_loopback(host)
     token = new_token() if is_made else token
-    plan = Plan(caller.home, folder, host, port, token, files, user())
+    plan = ServePlan(caller.home, folder, host, port, token, files, user())
     async with caller.driving() as given, service.serving(plan, settings, **given) as served:
         caller.check_policy(served.room.host)
         page = f"{served.address}/#token={token}" if is_made else served.address

@@ -16,11 +16,11 @@ from detent.kit.evidence import cause_of, landing
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.driver import drive
-from detent.kit.terminal.option import by_option, comment_option, complete, is_left, no_wait_option, parsed, verb
+from detent.kit.terminal.option import by_option, comment_option, complete, is_left, no_wait_option, parse_json, verb
 from detent.kit.terminal.question import LABEL_WIDTH
-from detent.kit.text import clock, padded, status_word, visible, when
+from detent.kit.text import clock, pad, status_word, visible, when
 from detent.surfaces.cli.answering import OUTCOMES
-from detent.surfaces.doubt import Doubt, Settled, chosen, settle
+from detent.surfaces.doubt import Doubt, Settled, choose_doubts, settle
 
 if TYPE_CHECKING:
     from detent.host.port import OpenHost
@@ -45,10 +45,10 @@ async def settle_doubts(
     """List the open doubts, or settle many of them at once."""
     _check(runs, effect, is_all, outcome, is_probed, given["result"])
     named = [caller.find(name).run_id for name in runs]
-    doubts, idle = chosen(caller.reader, named, effect) if caller.has_journal() else ([], [])
+    doubts, idle = choose_doubts(caller.reader, named, effect) if caller.has_journal() else ([], [])
     if outcome is None and not is_probed:
         return _list(caller, doubts)
-    said = None if outcome is None else _said(OUTCOMES[outcome], **given)
+    said = None if outcome is None else _make_answer(OUTCOMES[outcome], **given)
     found = [Settled(run_id, "", effect, False, f"run {run_id} has no open doubt") for run_id in idle]
     async with caller.host() as host:
         found = await settle(host, doubts, said) + found
@@ -68,12 +68,12 @@ def _check(runs: Sequence[str], effect: str, is_all: bool, outcome: str | None, 
         raise click.UsageError(_("--result goes with --outcome happened"))
 
 
-def _said(outcome: str, result: str, comment: str, by: str) -> dict[str, Any]:
+def _make_answer(outcome: str, result: str, comment: str, by: str) -> dict[str, Any]:
     said: dict[str, Any] = {"outcome": outcome, "by": by, "channel": "cli"}
     if comment:
         said["comment"] = comment
     if result:
-        said["result"] = parsed(result, "--result")
+        said["result"] = parse_json(result, "--result")
     return said
 
 
@@ -114,12 +114,12 @@ def _group(caller: Caller, effect: str, doubts: Sequence[Doubt]) -> Lines:
     yield _("{name}: {count} in doubt", name=visible(effect), count=len(doubts)), "yellow"
     causes = Counter(cause_of({"cause": one.cause and msgspec.to_builtins(one.cause)}) for one in doubts)
     for cause, count in causes.most_common(SHOWN_MAX):
-        yield f"  {padded(_('cause'), LABEL_WIDTH)} {cause} ({count})", ""
+        yield f"  {pad(_('cause'), LABEL_WIDTH)} {cause} ({count})", ""
     if until := max((one.lands_until or 0.0 for one in doubts), default=0.0):
-        yield f"  {padded(_('may land'), LABEL_WIDTH)} {landing({'lands_until': until})}", ""
+        yield f"  {pad(_('may land'), LABEL_WIDTH)} {landing({'lands_until': until})}", ""
     for one in doubts[:SHOWN_MAX]:
         where = f"{one.run_id}  {visible(one.machine)}  {visible(one.contract_id)}  ({when(one.since)})"
-        yield f"  {padded(_('run'), LABEL_WIDTH)} {where}", ""
+        yield f"  {pad(_('run'), LABEL_WIDTH)} {where}", ""
     if len(doubts) > SHOWN_MAX:
         yield _("  … and {count} more; --json shows all", count=len(doubts) - SHOWN_MAX), ""
     outcomes = caller.command("settle", "--effect", effect, "--outcome", "|".join(OUTCOMES)).replace("'", "")

@@ -9,7 +9,7 @@ import click
 from detent.core.machine import Action, Machine
 from detent.define import Definition, load
 from detent.define.problem import BrokenDefinition
-from detent.define.proof import Proof
+from detent.define.proof import MachineProof
 from detent.errors import DefinitionError, Refused, Unknown
 from detent.kit.language import _
 from detent.kit.people import PEOPLE_FILE, has_people
@@ -17,7 +17,7 @@ from detent.kit.policy import POLICY_FILE
 from detent.kit.terminal import interrupt
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.driver import drive
-from detent.kit.terminal.option import assigned, by_option, parsed_object, verb, work_begins
+from detent.kit.terminal.option import assign_pairs, by_option, parse_object, verb, work_begins
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import near, visible
 
@@ -45,18 +45,18 @@ def run(  # one argument per option
     by: str,
 ) -> int:
     """Start a run and stay with it, or only rehearse it."""
-    base = parsed_object(given, "--input")
+    base = parse_object(given, "--input")
     if answers and not is_dry:
         raise click.UsageError(_("--answers goes with --dry-run"))
     definition = load(file, warn=False)
     work_begins()  # tens of thousands of values, all of which stay
     wanted = definition.machine.input_schema.get("properties", {})
-    values = assigned(pairs, base, [name for name, schema in wanted.items() if schema.get("type") == "string"])
+    values = assign_pairs(pairs, base, [name for name, schema in wanted.items() if schema.get("type") == "string"])
     _check_given(definition, values)
     if is_dry:
-        from detent.surfaces.cli.dry_run import rehearsed
+        from detent.surfaces.cli.dry_run import show_rehearsal
 
-        return rehearsed(caller, definition, values, answers, by)
+        return show_rehearsal(caller, definition, values, answers, by)
     return interrupt.run(_run(caller, definition, values, run_id, by))
 
 
@@ -69,14 +69,14 @@ def _check_given(definition: Definition, values: dict[str, Any]) -> None:
     ]
     try:
         if missing:
-            definition.machine.taken_input(values)
+            definition.machine.fill_input(values)
     except Refused as error:
         way_out = " ".join(f"--set {name}=…" for name in missing)
         raise Refused(f"{error} (give {way_out}, or --input JSON)") from None
 
 
 async def _run(caller: Caller, definition: Definition, values: dict[str, Any], run_id: str, by: str) -> int:
-    known = caller.known(run_id)
+    known = caller.find_known(run_id)
     if known is not None and known.machine != definition.machine.digest:
         raise Refused(f"there is a run {run_id} of another machine (`{known.name}`); give this one another id")
     async with caller.host() as host:
@@ -102,9 +102,9 @@ def validate(caller: Caller, file: str) -> int:
         return _validate_policy(caller, file)
     if file.endswith(PEOPLES) or Path(file).name == PEOPLE_FILE:
         return _validate_people(caller, file)
-    definition = _checked(caller, file)
+    definition = _check(caller, file)
     machine = definition.machine
-    claimed = _claimed(caller, machine)
+    claimed = _find_claims(caller, machine)
     missing = _missing(caller, definition)
     if missing:
         raise DefinitionError(f"there is no effect `{missing[0]}`", f"{definition.source}, machine `{machine.name}`")
@@ -133,12 +133,12 @@ def validate(caller: Caller, file: str) -> int:
     return 0
 
 
-def _proof(proof: Proof) -> dict[str, Any]:
+def _proof(proof: MachineProof) -> dict[str, Any]:
     holes = [{"after": h.after, "action": h.action, "deed": h.deed, "states": list(h.states)} for h in proof.holes]
     return {"irreversible": proof.deeds, "holds": proof.is_whole and not holes, "ways": holes}
 
 
-def _say_proof(caller: Caller, proof: Proof) -> None:
+def _say_proof(caller: Caller, proof: MachineProof) -> None:
     """What is certain about the machine's irreversible actions, if it has any."""
     if proof.holes or not proof.is_whole:
         caller.say(
@@ -148,7 +148,7 @@ def _say_proof(caller: Caller, proof: Proof) -> None:
         caller.say(_("proved: no irreversible action follows an unhandled failure or a rejected approval"), "green")
 
 
-def _checked(caller: Caller, file: str) -> Definition:
+def _check(caller: Caller, file: str) -> Definition:
     """The definition, with every tool known; MCP servers are asked for theirs only when one is not."""
     from detent.effects import Known
     from detent.kit.tools import effects_here, server_file
@@ -192,7 +192,7 @@ def _validate_people(caller: Caller, file: str) -> int:
     return 0
 
 
-def _claimed(caller: Caller, machine: Machine) -> list[str]:
+def _find_claims(caller: Caller, machine: Machine) -> list[str]:
     """A warning for every question that only certain people may answer, where nobody says who they are."""
     if has_people(caller.home):
         return []

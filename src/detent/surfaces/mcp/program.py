@@ -34,7 +34,7 @@ from detent.core.value import digest
 from detent.define import load
 from detent.errors import DetentError, Refused, Unknown
 from detent.host.standing import question_of
-from detent.kit.evidence import known
+from detent.kit.evidence import explain_doubt
 from detent.kit.homoglyphs import look_alikes
 from detent.kit.text import call_lines, visible
 from detent.surfaces.mcp.result import Again, Approval, Decision, Events, Lines, Questions, Standing
@@ -59,7 +59,7 @@ Answer = TypeVar("Answer")
 Tool = Callable[..., Awaitable[Answer]]
 
 
-def _told(tool: Tool[Answer]) -> Tool[Answer]:
+def _explain_refusals(tool: Tool[Answer]) -> Tool[Answer]:
     """What detent refuses becomes words for the client; anything else the SDK hides."""
 
     @functools.wraps(tool)
@@ -106,15 +106,15 @@ class Surface:
         begins = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True)
         ends = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
         asks = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True)
-        add(annotations=begins)(_told(self.run_start))
-        add(annotations=READ)(_told(self.run_get))
-        add(annotations=READ)(_told(self.run_list))
-        add(annotations=READ)(_told(self.run_events))
-        add(annotations=READ)(_told(self.approvals_list))
-        add(annotations=asks)(_told(self._approval_request()))
-        add(annotations=begins)(_told(self.signal))
-        add(annotations=begins)(_told(self.run_retry))
-        add(annotations=ends)(_told(self.run_cancel))
+        add(annotations=begins)(_explain_refusals(self.run_start))
+        add(annotations=READ)(_explain_refusals(self.run_get))
+        add(annotations=READ)(_explain_refusals(self.run_list))
+        add(annotations=READ)(_explain_refusals(self.run_events))
+        add(annotations=READ)(_explain_refusals(self.approvals_list))
+        add(annotations=asks)(_explain_refusals(self._approval_request()))
+        add(annotations=begins)(_explain_refusals(self.signal))
+        add(annotations=begins)(_explain_refusals(self.run_retry))
+        add(annotations=ends)(_explain_refusals(self.run_cancel))
 
     def _add_resources(self) -> None:
         @self.server.resource("detent://runs/{run_id}", mime_type="application/json")
@@ -153,7 +153,7 @@ class Surface:
         if others:
             raise Refused(f"the key {key!r} began run {others[0]}, with another workflow or input; use another key")
         await self._host.start(definition.machine, input, run_id=run_id, by=_client(ctx), source=definition.source)
-        await self._settled(run_id, wait_seconds)
+        await self._wait_settled(run_id, wait_seconds)
         return self._view.standing(run_id)
 
     def _with(self, beginning: str) -> list[str]:
@@ -162,7 +162,7 @@ class Surface:
         except Refused:
             return []
 
-    async def _settled(self, run_id: str, wait_s: float) -> None:
+    async def _wait_settled(self, run_id: str, wait_s: float) -> None:
         try:
             async with asyncio.timeout(max(0.0, min(wait_s, WAIT_S_MAX))):
                 await self._host.settled(run_id)
@@ -199,7 +199,7 @@ class Surface:
         run_id = self._view.find(run)
         mark = hashlib.sha256(f"mcp {key}".encode()).hexdigest()[:32]
         await self._host.signal(run_id, event, data, id=mark, by=_client(ctx))
-        await self._settled(run_id, 2.0)
+        await self._wait_settled(run_id, 2.0)
         return self._view.standing(run_id)
 
     async def run_retry(self, run: str, ctx: Context) -> Standing:
@@ -220,7 +220,7 @@ class Surface:
     def _approval_request(self) -> Tool[Decision]:
         """The tool, whose answer is not an argument: the SDK has the client ask its user first."""
 
-        @_told
+        @_explain_refusals
         async def asked(run: str, contract: str) -> Elicit[Any]:
             run_id, found = self._view.asking(run, contract)
             self._check_channel(run_id, found)
@@ -235,7 +235,7 @@ class Surface:
             """Have the user of this client asked about a run's open question; only they can answer it."""
             run_id, found = self._view.asking(run, contract)
             self._check_channel(run_id, found)
-            return await self._decided(run_id, found, answer, _client(ctx))
+            return await self._decide(run_id, found, answer, _client(ctx))
 
         return approval_request
 
@@ -246,7 +246,7 @@ class Surface:
                 f"`detent approve {run_id} {contract.id}`, or on the page"
             )
 
-    async def _decided(self, run_id: str, contract: Contract, answer: Any, by: Identity) -> Decision:
+    async def _decide(self, run_id: str, contract: Contract, answer: Any, by: Identity) -> Decision:
         said: dict[str, Any] = {"channel": "mcp", "call_hash": contract.call_hash}
         if isinstance(answer, DeclinedElicitation):
             said, word = said | {"approved": False}, "rejected"
@@ -260,7 +260,7 @@ class Surface:
             is_doubt = contract.question is not None and contract.question.reason == "outcome_unknown"
             said, word = (said | given, "settled") if is_doubt else (said | {"data": given}, "filled_in")
         await self._host.answer(run_id, contract.id, said, by=by)
-        await self._settled(run_id, 2.0)
+        await self._wait_settled(run_id, 2.0)
         return Decision(is_decided=True, answer=word, by=by.name, run=self._view.standing(run_id))
 
 
@@ -279,7 +279,7 @@ def _words(run_id: str, contract: Contract) -> str:
     call = {"effect": contract.effect, "input": contract.input}
     lines += call_lines(call)
     asked = msgspec.to_builtins(question_of(contract))
-    lines += [f"{name}: {value}" if name else value for name, value in known(asked, _command)]
+    lines += [f"{name}: {value}" if name else value for name, value in explain_doubt(asked, _command)]
     lines += [f"CAREFUL: {told}" for told in look_alikes([text, call])]
     return "\n".join([*lines, f"hash {contract.call_hash[:16]}"])
 

@@ -32,12 +32,12 @@ from detent.errors import (
     ReplayError,
     Unknown,
 )
-from detent.kit.http.route import Call, Route, bare
+from detent.kit.http.route import HttpCall, Route, bare
 from detent.kit.http.trouble import AlreadyDecided, BadRequest
 from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page, table
 from detent.surfaces.server.gate import Gate
-from detent.surfaces.server.identity import identify_request
+from detent.surfaces.server.requester import identify_request
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Detail, Trouble
 
@@ -64,7 +64,7 @@ def application(room: HttpServer, gate: "Gate | None" = None) -> ASGIApp:
     document = openapi.document(routes)
 
     async def described(_: Request) -> Response:
-        return answered(document)
+        return respond(document)
 
     paths: list[BaseRoute] = [_path(room, route) for route in routes]
     paths.append(Path("/api/openapi.json", described))
@@ -74,19 +74,19 @@ def application(room: HttpServer, gate: "Gate | None" = None) -> ASGIApp:
     return (gate or Gate(room.settings)).around(made, routes)
 
 
-def answered(value: Any, status: int = 200) -> Response:
+def respond(value: Any, status: int = 200) -> Response:
     """A value as JSON."""
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
 def trouble(status: int, kind: str, message: str, **known: Any) -> Response:
     """What went wrong, as every answer that is not 2xx says it."""
-    return answered(Trouble(Detail(kind, message, **known)), status)
+    return respond(Trouble(Detail(kind, message, **known)), status)
 
 
 def _path(room: HttpServer, route: Route) -> Path:
     async def endpoint(request: Request) -> Response:
-        return await _told(_work(room, route, request))
+        return await _respond_to(_work(room, route, request))
 
     made = Path(route.path, endpoint, methods=[route.method], name=f"{route.method} {route.path}")
     made.methods = {route.method}  # without the HEAD that Starlette adds: it would follow a stream and show nothing
@@ -99,12 +99,12 @@ async def _work(room: HttpServer, route: Route, request: Request) -> Response:
     by: By = getattr(body, "by", "") or room.extras["user"]
     if route.method != "GET":
         by = identify_request(room, request, str(by), is_guarded=route.is_guarded)
-    call = Call({k: str(v) for k, v in request.path_params.items()}, query, body, by, request)
+    call = HttpCall({k: str(v) for k, v in request.path_params.items()}, query, body, by, request)
     result = await route.handle(room, call)
-    return result if isinstance(result, Response) else answered(result, route.status)
+    return result if isinstance(result, Response) else respond(result, route.status)
 
 
-async def _told(work: Awaitable[Response]) -> Response:
+async def _respond_to(work: Awaitable[Response]) -> Response:
     """The answer, or what went wrong: the only place where errors become status codes."""
     try:
         return await work

@@ -12,7 +12,7 @@ from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.port import Reader
 from detent.kit.http.asked import Asked
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import AlreadyDecided
 from detent.surfaces.server import shape
 from detent.surfaces.server.history import deeds_of
@@ -22,18 +22,18 @@ from detent.surfaces.server.server_context import HttpServer
 LOOK_BACK = 500  # events read at once to find out who was first
 
 
-async def signal(room: HttpServer, call: Call) -> shape.RunView:
+async def signal(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Send a signal to a run."""
     given: shape.Signal = call.body
-    run_id = await _known(room, call)
+    run_id = await _find_run(room, call)
     await room.host.signal(run_id, given.name, given.data, id=given.id, by=call.by)
     return await standing(room, run_id)
 
 
-async def answer(room: HttpServer, call: Call) -> shape.RunView:
+async def answer(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Answer a question; whoever is first wins, and the second is told who that was."""
-    given: shape.Answer = call.body
-    run_id, contract_id = await _known(room, call), call.path["contract_id"]
+    given: shape.AnswerBody = call.body
+    run_id, contract_id = await _find_run(room, call), call.path["contract_id"]
     said = {name: value for name, value in msgspec.to_builtins(given).items() if value not in ("", None, {})}
     if given.data is not None:
         said["data"] = given.data
@@ -54,13 +54,13 @@ async def answer(room: HttpServer, call: Call) -> shape.RunView:
 def decision(reader: Reader, run_id: str, contract_id: str) -> dict[str, Any]:
     """Who ended the question of a contract, when and how; empty when nobody ever did."""
     for upto in range(reader.standing(run_id).run.seq, 0, -LOOK_BACK):  # the latest is what counts
-        found = _decided(reader.entries(run_id, max(0, upto - LOOK_BACK), upto), contract_id)
+        found = _find_decision(reader.entries(run_id, max(0, upto - LOOK_BACK), upto), contract_id)
         if found:
             return found
     return {}
 
 
-def _decided(entries: Iterator[Entry], contract_id: str) -> dict[str, Any]:
+def _find_decision(entries: Iterator[Entry], contract_id: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for entry in entries:
         seq, event = entry.seq, entry.event
@@ -80,25 +80,25 @@ def _sentence(contract_id: str, decided: dict[str, Any]) -> str:
     return f"`{contract_id}` was {words[decided.get('approved')]} by {decided['by'] or 'somebody'} already"
 
 
-async def cancel(room: HttpServer, call: Call) -> shape.RunView:
+async def cancel(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Stop a run and everything it has under way."""
-    run_id = await _known(room, call)
+    run_id = await _find_run(room, call)
     await room.host.cancel(run_id, by=call.by, reason=call.body.reason)
     return await standing(room, run_id)
 
 
-async def pause(room: HttpServer, call: Call) -> shape.RunView:
+async def pause(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Pause a run: calls under way finish, nothing new starts."""
-    run_id = await _known(room, call)
+    run_id = await _find_run(room, call)
     if (await standing(room, run_id)).paused:
         raise Refused(f"run {run_id} is paused already")
     await room.host.hold(run_id, by=call.by)
     return await standing(room, run_id)
 
 
-async def resume(room: HttpServer, call: Call) -> shape.RunView:
+async def resume(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Go on after a pause, and take up what nobody drives."""
-    run_id = await _known(room, call)
+    run_id = await _find_run(room, call)
     if all(one.has_ended for one in await room.ask(room.reader.family, run_id)):
         status = (await standing(room, run_id)).status
         raise Refused(f"run {run_id} has ended ({status}); `retry` goes on from what failed, `fork` begins a new one")
@@ -109,20 +109,20 @@ async def resume(room: HttpServer, call: Call) -> shape.RunView:
     return await standing(room, run_id)
 
 
-async def retry(room: HttpServer, call: Call) -> shape.RunView:
+async def retry(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Let a failed run go on from what failed: what had succeeded stays done."""
-    run_id = await _known(room, call)
+    run_id = await _find_run(room, call)
     await room.host.retry(run_id, by=call.by, id=f"http {call.body.key}" if call.body.key else "")
     return await standing(room, run_id)
 
 
-async def fork(room: HttpServer, call: Call) -> shape.Forked:
+async def fork(room: HttpServer, call: HttpCall) -> shape.Forked:
     """Begin a new run where this one was."""
-    run_id = await _known(room, call)
-    return await _forked(room, run_id, call.body.at, call.body.key, call.by)
+    run_id = await _find_run(room, call)
+    return await _fork(room, run_id, call.body.at, call.body.key, call.by)
 
 
-async def _forked(room: HttpServer, run_id: str, at: str, key: str, by: By) -> shape.Forked:
+async def _fork(room: HttpServer, run_id: str, at: str, key: str, by: By) -> shape.Forked:
     def read() -> shape.Deeds:
         return deeds_of(room.reader, run_id, room.reader.seq_at(run_id, at))
 
@@ -132,11 +132,11 @@ async def _forked(room: HttpServer, run_id: str, at: str, key: str, by: By) -> s
     return shape.Forked(await standing(room, begun.id), deeds)
 
 
-async def _known(room: HttpServer, call: Call) -> str:
-    return await room.known(call.path["run_id"])
+async def _find_run(room: HttpServer, call: HttpCall) -> str:
+    return await room.find_run_id(call.path["run_id"])
 
 
-class Retry(Asked, frozen=True):
+class RetryBody(Asked, frozen=True):
     """Try again; a `key` makes it happen once."""
 
     key: shape.Name = ""
@@ -148,13 +148,13 @@ ROUTES = (
     Route("POST", "/api/runs/{run_id}/signals", signal, "Tell a run that something happened", shape.RunView,
           takes=shape.Signal, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/contracts/{contract_id:path}/answer", answer, "Answer a question", shape.RunView,
-          takes=shape.Answer, errors=(403, *MOVED), is_guarded=True,
+          takes=shape.AnswerBody, errors=(403, *MOVED), is_guarded=True,
           about="Send the `call_hash` you saw: a changed call is then refused."),
     Route("POST", "/api/runs/{run_id}/cancel", cancel, "Stop a run", shape.RunView, takes=shape.Cancel, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/pause", pause, "Begin nothing new", shape.RunView, takes=shape.Who, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/resume", resume, "Go on", shape.RunView, takes=shape.Who, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/retry", retry, "Go on from what failed", shape.RunView,
-          takes=Retry, errors=MOVED),
+          takes=RetryBody, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/fork", fork, "Begin a new run where this one was", shape.Forked,
           takes=shape.Fork, status=201, errors=MOVED),
 )  # fmt: skip

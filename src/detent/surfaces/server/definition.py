@@ -12,10 +12,10 @@ from detent.define.graph import picture, svg
 from detent.define.problem import BrokenDefinition
 from detent.errors import DefinitionError, Unknown
 from detent.kit.http.asked import Asked
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import shape
-from detent.surfaces.server.graph import Graph, drawing, laid_out
-from detent.surfaces.server.library import Entry, shown
+from detent.surfaces.server.graph import Graph, drawing, lay_out
+from detent.surfaces.server.library import LibraryEntry, describe_problem
 from detent.surfaces.server.server_context import HttpServer
 
 
@@ -54,7 +54,7 @@ class DefinitionView(msgspec.Struct, frozen=True):
     graph: Graph | None
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+class MachineChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """One difference between two machines."""
 
     what: Literal["state", "transition", "work", "end", "variable", "limit", "name"]
@@ -68,7 +68,7 @@ class Comparison(msgspec.Struct, frozen=True):
     """What differs between two machines, and both pictures."""
 
     is_same: bool
-    changes: list[Change]
+    changes: list[MachineChange]
     left: Graph
     right: Graph
 
@@ -86,12 +86,12 @@ class NameQuery(Asked, frozen=True):
     name: shape.Name
 
 
-async def definitions(room: HttpServer, _: Call) -> list[DefinitionLine]:
+async def definitions(room: HttpServer, _: HttpCall) -> list[DefinitionLine]:
     """What can be started here."""
     return [_line(entry, room.library.folder) for entry in await room.library.entries()]
 
 
-def _line(entry: Entry, folder: Path) -> DefinitionLine:
+def _line(entry: LibraryEntry, folder: Path) -> DefinitionLine:
     machine = entry.definition.machine if entry.definition else None
     return DefinitionLine(
         name=entry.name,
@@ -101,13 +101,13 @@ def _line(entry: Entry, folder: Path) -> DefinitionLine:
         digest=machine.digest if machine else "",
         states=len(machine.states) if machine else 0,
         ok=machine is not None,
-        problems=[Flaw(**shown(problem, folder)) for problem in entry.problems],
+        problems=[Flaw(**describe_problem(problem, folder)) for problem in entry.problems],
         warnings=list(entry.definition.warnings) if entry.definition else [],
         changed_at=entry.changed_at,
     )
 
 
-async def definition(room: HttpServer, call: Call) -> DefinitionView:
+async def definition(room: HttpServer, call: HttpCall) -> DefinitionView:
     """One definition."""
     entry = await room.library.entry(call.query.name)
     made = entry.definition
@@ -115,7 +115,7 @@ async def definition(room: HttpServer, call: Call) -> DefinitionView:
         line=_line(entry, room.library.folder),
         source=_source(room.library.folder / entry.name),
         input=dict(made.input) if made else {},
-        graph=laid_out(made.machine, picture(made.machine)) if made else None,
+        graph=lay_out(made.machine, picture(made.machine)) if made else None,
     )
 
 
@@ -129,7 +129,7 @@ def _source(path: Path) -> str:
         return ""
 
 
-async def definition_svg(room: HttpServer, call: Call) -> Response:
+async def definition_svg(room: HttpServer, call: HttpCall) -> Response:
     """The picture of a definition as SVG."""
     entry = await room.library.entry(call.query.name)
     if entry.definition is None:
@@ -137,11 +137,11 @@ async def definition_svg(room: HttpServer, call: Call) -> Response:
     return drawing(svg(picture(entry.definition.machine)))
 
 
-async def compare(room: HttpServer, call: Call) -> Comparison:
+async def compare(room: HttpServer, call: HttpCall) -> Comparison:
     """What differs between two machines."""
     left, right = await _machine(room, call.query.left), await _machine(room, call.query.right)
     changes = list(differences(left, right))
-    return Comparison(not changes, changes, laid_out(left, picture(left)), laid_out(right, picture(right)))
+    return Comparison(not changes, changes, lay_out(left, picture(left)), lay_out(right, picture(right)))
 
 
 async def _machine(room: HttpServer, name: str) -> Machine:
@@ -156,7 +156,7 @@ async def _machine(room: HttpServer, name: str) -> Machine:
     return (await room.library.load(name)).machine
 
 
-def differences(left: Machine, right: Machine) -> list[Change]:
+def differences(left: Machine, right: Machine) -> list[MachineChange]:
     """Every difference, states first."""
     before, after = msgspec.to_builtins(left), msgspec.to_builtins(right)
     found = _keys("state", dict.fromkeys(left.states), dict.fromkeys(right.states))
@@ -178,11 +178,11 @@ def _rows(machine: dict[str, Any]) -> dict[str, Any]:
     return rows
 
 
-def _keys(what: Any, before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
-    found = [Change(what, "removed", key, before=before[key]) for key in before if key not in after]
-    found += [Change(what, "added", key, after=after[key]) for key in after if key not in before]
+def _keys(what: Any, before: dict[str, Any], after: dict[str, Any]) -> list[MachineChange]:
+    found = [MachineChange(what, "removed", key, before=before[key]) for key in before if key not in after]
+    found += [MachineChange(what, "added", key, after=after[key]) for key in after if key not in before]
     shared = [key for key in before if key in after and before[key] != after[key]]
-    return found + [Change(what, "changed", key, before[key], after[key]) for key in shared]
+    return found + [MachineChange(what, "changed", key, before[key], after[key]) for key in shared]
 
 
 SOME = (404, 409)

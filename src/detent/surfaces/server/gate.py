@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from detent.host.ancestry import can_know, origin_of_connection
 from detent.kit.http.route import Route
-from detent.surfaces.server.setting import Settings
+from detent.surfaces.server.setting import ServerSettings
 from detent.surfaces.server.shape import Detail, Trouble
 
 HEAD_BYTES = 16 * 1024
@@ -57,7 +57,7 @@ class Gate:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ServerSettings,
         token: str = "",
         hosts: Sequence[str] = (),
         is_persons: Callable[[str], bool] = lambda _: False,

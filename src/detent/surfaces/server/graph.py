@@ -25,7 +25,7 @@ class Box(msgspec.Struct, frozen=True):
     height: int
 
 
-class Node(msgspec.Struct, frozen=True):
+class GraphNode(msgspec.Struct, frozen=True):
     """A state."""
 
     id: str
@@ -41,7 +41,7 @@ class Node(msgspec.Struct, frozen=True):
     box: Box
 
 
-class Label(msgspec.Struct, frozen=True):
+class GraphLabel(msgspec.Struct, frozen=True):
     """Why an edge is taken."""
 
     text: str
@@ -49,13 +49,13 @@ class Label(msgspec.Struct, frozen=True):
     is_visited: bool
 
 
-class Edge(msgspec.Struct, frozen=True):
+class GraphEdge(msgspec.Struct, frozen=True):
     """All rows of the table from one state to another."""
 
     source: str
     target: str
     kind: str
-    labels: list[Label]
+    labels: list[GraphLabel]
     visits: int
     points: list[tuple[int, int]]
     label_box: Box | None
@@ -71,8 +71,8 @@ class Graph(msgspec.Struct, frozen=True):
     current: str
     width: int
     height: int
-    nodes: list[Node]
-    edges: list[Edge]
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
 
 
 class GraphQuery(Asked, frozen=True):
@@ -90,28 +90,28 @@ def drawing(text: str) -> Response:
 
 def picture_of(reader: Reader, run_id: str, at: int = 0) -> Picture:
     """The picture of a run now, or as it was after event `at`."""
-    return _drawn(reader, _at(reader, run_id, at))
+    return _draw(reader, _at(reader, run_id, at))
 
 
 def graph(reader: Reader, run_id: str, at: int = 0) -> Graph:
     """The same as data."""
     was = _at(reader, run_id, at)
-    return laid_out(was.machine, _drawn(reader, was))
+    return lay_out(was.machine, _draw(reader, was))
 
 
 def _at(reader: Reader, run_id: str, at: int) -> Standing:
     return reader.at(run_id, at) if at else reader.standing(run_id)
 
 
-def _drawn(reader: Reader, was: Standing) -> Picture:
+def _draw(reader: Reader, was: Standing) -> Picture:
     return picture(was.machine, was.run, reader.entries(was.run.id, upto=was.run.seq))
 
 
-def laid_out(machine: Machine, drawn: Picture) -> Graph:
+def lay_out(machine: Machine, drawn: Picture) -> Graph:
     """A picture with its places."""
     places = _layout(picture(machine))  # the same for every run of it
     nodes = [
-        Node(
+        GraphNode(
             id=node.name,
             text=node.text,
             kind=node.kind,
@@ -128,10 +128,10 @@ def laid_out(machine: Machine, drawn: Picture) -> Graph:
     ]
     edges = []
     for edge, way in zip(drawn.edges, places.routes, strict=True):
-        labels = [Label(label.text, label.kind, label.is_visited) for label in edge.labels]
+        labels = [GraphLabel(label.text, label.kind, label.is_visited) for label in edge.labels]
         rect = way.label
         box = Box(rect.x0, rect.y0, rect.x1 - rect.x0, rect.y1 - rect.y0) if rect is not None else None
-        edges.append(Edge(edge.source, edge.target, edge.kind, labels, edge.visits, list(way.points), box))
+        edges.append(GraphEdge(edge.source, edge.target, edge.kind, labels, edge.visits, list(way.points), box))
     current = drawn.current.name if drawn.current else ""
     return Graph(
         drawn.name, machine.digest, drawn.title, drawn.status, current, places.width, places.height, nodes, edges

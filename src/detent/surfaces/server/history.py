@@ -17,7 +17,7 @@ from detent.core.status import Status
 from detent.define.graph import svg
 from detent.errors import Unknown
 from detent.host.port import Reader
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.graph import Graph, GraphQuery, drawing, graph, picture_of
 from detent.surfaces.server.server_context import HttpServer
@@ -27,7 +27,7 @@ EXPORT_PAGE = 200
 DEEDS_MAX = 1000
 
 
-async def log(room: HttpServer, call: Call) -> shape.LogPage:
+async def log(room: HttpServer, call: HttpCall) -> shape.LogPage:
     """A page of events."""
     found = await room.find(call.path["run_id"])
     return await room.ask(_page, room.reader, found.run_id, found.seq, call.query.after, call.query.limit)
@@ -39,7 +39,7 @@ def _page(reader: Reader, run_id: str, last: int, after: int, limit: int) -> sha
         return shape.LogPage(run_id, [], None, last)
     found: list[shape.LogEntry] = []
     size = 0
-    for entry in view.told(*_from(reader, run_id, after, after + limit)):
+    for entry in view.view_entries(*_from(reader, run_id, after, after + limit)):
         found.append(entry)
         size += len(msgspec.json.encode(entry))
         if size > PAGE_BYTES:
@@ -54,18 +54,18 @@ def _from(reader: Reader, run_id: str, after: int, upto: int) -> tuple[Iterator[
     return reader.entries(run_id, after, upto), before
 
 
-async def log_entry(room: HttpServer, call: Call) -> shape.LogEntry:
+async def log_entry(room: HttpServer, call: HttpCall) -> shape.LogEntry:
     """One event, whole."""
     found = await room.find(call.path["run_id"])
     seq = _seq(call, found.seq)
 
     def read() -> shape.LogEntry:
-        return next(view.told(*_from(room.reader, found.run_id, seq - 1, seq), is_whole=True))
+        return next(view.view_entries(*_from(room.reader, found.run_id, seq - 1, seq), is_whole=True))
 
     return await room.ask(read)
 
 
-async def export(room: HttpServer, call: Call) -> Response:
+async def export(room: HttpServer, call: HttpCall) -> Response:
     """A transcript of the run, which anybody can verify without detent; one that is cut off has no closing line."""
     run_id = (await room.find(call.path["run_id"])).run_id
     told = room.reader.transcript([run_id])
@@ -88,13 +88,13 @@ async def export(room: HttpServer, call: Call) -> Response:
     return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
 
 
-async def verify(room: HttpServer, call: Call) -> shape.Proof:
+async def verify(room: HttpServer, call: HttpCall) -> shape.ProofView:
     """Replay the run and check every hash."""
     proof = await room.ask(room.reader.verify, (await room.find(call.path["run_id"])).run_id)
-    return shape.Proof(proof.run_id, not proof.problem, proof.events, proof.checkpoint, proof.problem)
+    return shape.ProofView(proof.run_id, not proof.problem, proof.events, proof.checkpoint, proof.problem)
 
 
-async def moment(room: HttpServer, call: Call) -> shape.RunView:
+async def moment(room: HttpServer, call: HttpCall) -> shape.RunView:
     """The run as it was after one of its events."""
     found = await room.find(call.path["run_id"])
     seq = _seq(call, found.seq)
@@ -105,27 +105,27 @@ async def moment(room: HttpServer, call: Call) -> shape.RunView:
     return await room.ask(read)
 
 
-def _seq(call: Call, last: int) -> int:
+def _seq(call: HttpCall, last: int) -> int:
     text = call.path["seq"]
     if not text.isascii() or not text.isdecimal() or len(text) > 15 or not 1 <= int(text) <= last:
         raise Unknown(f"this run has the events 1 to {last}, not `{text[:20]}`")
     return int(text)
 
 
-async def drawn(room: HttpServer, call: Call) -> Graph:
+async def draw(room: HttpServer, call: HttpCall) -> Graph:
     """The picture as data, laid out."""
     run_id = (await room.find(call.path["run_id"])).run_id
     return await room.ask(graph, room.reader, run_id, call.query.at)
 
 
-async def drawn_svg(room: HttpServer, call: Call) -> Response:
+async def draw_svg(room: HttpServer, call: HttpCall) -> Response:
     """The picture as SVG."""
     run_id = (await room.find(call.path["run_id"])).run_id
     picture = await room.ask(picture_of, room.reader, run_id, call.query.at)
     return drawing(svg(picture, theme=call.query.theme))
 
 
-async def contracts(room: HttpServer, call: Call) -> shape.LifePage:
+async def contracts(room: HttpServer, call: HttpCall) -> shape.LifePage:
     """The lives of a run's contracts."""
     run_id = (await room.find(call.path["run_id"])).run_id
     lives = await room.ask(lives_of, room.reader, run_id)
@@ -136,21 +136,21 @@ async def contracts(room: HttpServer, call: Call) -> shape.LifePage:
 def lives_of(reader: Reader, run_id: str) -> list[shape.Life]:
     """Every contract a run has made, with all its moves, in the order they were made."""
     known: dict[str, Contract] = {}
-    moves: dict[str, list[shape.Move]] = {}
+    moves: dict[str, list[shape.MoveView]] = {}
     for entry in reader.entries(run_id):
         known.update((one.id, one) for one in entry.run.contracts)
         for taken in entry.taken:
             if taken.kind != "contract":
                 continue
-            move = shape.Move(entry.seq, entry.event.at, taken.event, Status(taken.target).value, taken.actor)
+            move = shape.MoveView(entry.seq, entry.event.at, taken.event, Status(taken.target).value, taken.actor)
             moves.setdefault(taken.subject, []).append(move)
             if taken.subject not in known:
                 known[taken.subject] = Contract(taken.subject, taken.subject.split("/")[-2:][0], "")
-            known[taken.subject] = _ended(known[taken.subject], Status(taken.target), entry)
+            known[taken.subject] = _end_contract(known[taken.subject], Status(taken.target), entry)
     return [shape.Life(view.contract(one), moves.get(one.id, [])) for one in known.values()]
 
 
-def _ended(contract: Contract, status: Status, entry: Entry) -> Contract:
+def _end_contract(contract: Contract, status: Status, entry: Entry) -> Contract:
     """A contract as its last move left it: ended ones are no longer in the run."""
     if not status.is_terminal:
         return contract
@@ -158,13 +158,20 @@ def _ended(contract: Contract, status: Status, entry: Entry) -> Contract:
     is_own = isinstance(event, ContractMoved) and event.contract_id == contract.id
     result = event.result if is_own and isinstance(event, ContractMoved) and event.trigger != "resume" else None
     error = event.error if is_own and isinstance(event, ContractMoved) else None
-    deed: Any = "done" if status is Status.COMPLETED else contract.deed
+    deed: Any = "done" if status is Status.COMPLETED else contract.effect_state
     return replace(
-        contract, status=status, moved_at=event.at, result=result, error=error, deed=deed, expires_at=0.0, due_at=0.0
+        contract,
+        status=status,
+        moved_at=event.at,
+        result=result,
+        error=error,
+        effect_state=deed,
+        expires_at=0.0,
+        due_at=0.0,
     )
 
 
-async def deeds(room: HttpServer, call: Call) -> shape.Deeds:
+async def deeds(room: HttpServer, call: HttpCall) -> shape.Deeds:
     """What a run has done to the outside world."""
     found = await room.find(call.path["run_id"])
     return await room.ask(deeds_of, room.reader, found.run_id, call.query.at or found.seq)
@@ -183,11 +190,12 @@ ROUTES = (
           query=shape.LogQuery, errors=SOME),
     Route("GET", "/api/runs/{run_id}/log/export", export, "The journal of a run, to keep", kind="lines", errors=SOME),
     Route("GET", "/api/runs/{run_id}/log/{seq}", log_entry, "One event, whole", shape.LogEntry, errors=SOME),
-    Route("GET", "/api/runs/{run_id}/verify", verify, "Replay a run and check every hash", shape.Proof, errors=SOME),
-    Route("GET", "/api/runs/{run_id}/at/{seq}", moment, "The run as it was", shape.RunView, errors=SOME),
-    Route("GET", "/api/runs/{run_id}/graph", drawn, "The picture of a run, laid out", Graph, query=shape.PointQuery,
+    Route("GET", "/api/runs/{run_id}/verify", verify, "Replay a run and check every hash", shape.ProofView,
           errors=SOME),
-    Route("GET", "/api/runs/{run_id}/graph.svg", drawn_svg, "The picture of a run as SVG", query=GraphQuery,
+    Route("GET", "/api/runs/{run_id}/at/{seq}", moment, "The run as it was", shape.RunView, errors=SOME),
+    Route("GET", "/api/runs/{run_id}/graph", draw, "The picture of a run, laid out", Graph, query=shape.PointQuery,
+          errors=SOME),
+    Route("GET", "/api/runs/{run_id}/graph.svg", draw_svg, "The picture of a run as SVG", query=GraphQuery,
           kind="svg", errors=SOME),
     Route("GET", "/api/runs/{run_id}/contracts", contracts, "Every contract of a run, with its moves", shape.LifePage,
           query=shape.LifeQuery, errors=SOME),

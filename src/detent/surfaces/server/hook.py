@@ -14,7 +14,7 @@ from detent.core.expression import compile_template
 from detent.core.identity import Identity
 from detent.core.value import plain
 from detent.errors import DetentError
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.setting import Hook, secret
@@ -31,7 +31,7 @@ class Hooked(msgspec.Struct, frozen=True):
     status: str
 
 
-async def receive(room: HttpServer, call: Call) -> Hooked:
+async def receive(room: HttpServer, call: HttpCall) -> Hooked:
     """Take a message and pass it on as a signal."""
     from detent.surfaces.server.application import content_of
 
@@ -44,15 +44,15 @@ async def receive(room: HttpServer, call: Call) -> Hooked:
     if hook is None or wrong:
         said = wrong if hook is not None else "the signature does not fit"
         raise BadRequest(said, 401)
-    sent = _sent(hook, name, header, body)
-    run_id = await room.known(sent["run"])
+    sent = _send(hook, name, header, body)
+    run_id = await room.find_run_id(sent["run"])
     run = await room.host.signal(
         run_id, sent["signal"], sent["data"], id=sent["id"], by=Identity(f"hook:{name}", "hook")
     )
     return Hooked(run.id, sent["signal"], sent["id"], run.state, run.status.value)
 
 
-def _sent(hook: Hook, name: str, header: str, body: bytes) -> dict[str, Any]:
+def _send(hook: Hook, name: str, header: str, body: bytes) -> dict[str, Any]:
     """What the hook makes of a message."""
     try:
         value = plain(msgspec.json.decode(body), "body")

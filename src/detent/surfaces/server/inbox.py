@@ -17,7 +17,7 @@ from detent.host.port import Reader
 from detent.host.reading import Calling, OpenQuestion
 from detent.host.standing import Standing, question_of
 from detent.kit.http.asked import Asked, Count
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server.server_context import HttpServer
 
 RUNS_MAX = 2000  # runs looked at for one inbox
@@ -72,7 +72,7 @@ class InboxQuery(Asked, frozen=True):
     limit: Count = 100
 
 
-async def inbox(room: HttpServer, call: Call) -> Inbox:
+async def inbox(room: HttpServer, call: HttpCall) -> Inbox:
     """Everything that waits for a person."""
     return await room.ask(_inbox, room.reader, call.query.limit)
 
@@ -122,7 +122,7 @@ def _yes(machine: Machine, run: Run, contract: Contract) -> Follow:
     """The call itself and the states it may lead to; where yes is all that is asked for, exactly what follows."""
     asked = contract.question or Question()
     if contract.effect == "ask" and asked.reason == "approval":
-        return _tried(machine, run, contract, {"approved": True})
+        return _try_answer(machine, run, contract, {"approved": True})
     does = [] if contract.effect == "ask" else [Calling(contract.effect, contract.input)]
     rows = [row for row in _rows(machine, run.state) if not (row.on or row.error or row.only_failed)]
     ways = dict.fromkeys((row.target, row.when) for row in rows)
@@ -131,10 +131,10 @@ def _yes(machine: Machine, run: Run, contract: Contract) -> Follow:
 
 def _no(machine: Machine, run: Run, contract: Contract) -> Follow:
     is_doubt = contract.question is not None and contract.question.reason == "outcome_unknown"
-    return _tried(machine, run, contract, {"outcome": "give_up"} if is_doubt else {"approved": False})
+    return _try_answer(machine, run, contract, {"outcome": "give_up"} if is_doubt else {"approved": False})
 
 
-def _tried(machine: Machine, run: Run, contract: Contract, said: dict[str, Any]) -> Follow:
+def _try_answer(machine: Machine, run: Run, contract: Contract, said: dict[str, Any]) -> Follow:
     """What an answer leads to, found out by giving it to a copy: the engine is a function and touches nothing."""
     asked = contract.question or Question()
     by = asked.approvers[0] if asked.approvers else "somebody else"

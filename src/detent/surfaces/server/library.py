@@ -23,7 +23,7 @@ SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", "venv", "di
 WORKFLOW = re.compile(rb"(?m)^states[ \t]*:")
 
 
-class Entry(NamedTuple):
+class LibraryEntry(NamedTuple):
     """One definition: what it is called, and either what it gives or what is wrong with it."""
 
     name: str  # how it is asked for: the path from the project's folder
@@ -38,15 +38,15 @@ class Library:
     def __init__(self, folder: Path, named: Sequence[str] = ()) -> None:
         self.folder = folder.resolve()
         self.named = tuple(named)
-        self._known: dict[str, tuple[tuple[int, int], Entry]] = {}
+        self._known: dict[str, tuple[tuple[int, int], LibraryEntry]] = {}
         self._reading = asyncio.Lock()
 
-    async def entries(self) -> list[Entry]:
+    async def entries(self) -> list[LibraryEntry]:
         """Every definition, in the order of the names."""
         async with self._reading:
             return await asyncio.to_thread(self._entries)
 
-    async def entry(self, name: str) -> Entry:
+    async def entry(self, name: str) -> LibraryEntry:
         """One definition by its file or by the name of its machine."""
         every = await self.entries()
         found = [one for one in every if one.name == name]
@@ -65,7 +65,7 @@ class Library:
             raise BrokenDefinition(found.problems)
         return found.definition
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[LibraryEntry]:
         names = dict.fromkeys([*self.named, *self._files()])
         found = {name: self._entry(name) for name in names}
         self._known = {name: self._known[name] for name in found if name in self._known}
@@ -87,7 +87,7 @@ class Library:
             if folders >= FOLDERS_MAX:
                 return
 
-    def _entry(self, name: str) -> Entry:
+    def _entry(self, name: str) -> LibraryEntry:
         path = self.folder / name
         file = path if path.exists() else self.folder / name.rpartition(":")[0]
         try:
@@ -102,13 +102,13 @@ class Library:
         self._known[name] = version, made
         return made
 
-    def _read(self, name: str, path: Path, at: float) -> Entry:
+    def _read(self, name: str, path: Path, at: float) -> LibraryEntry:
         try:
-            return Entry(name, load(path), (), at)
+            return LibraryEntry(name, load(path), (), at)
         except BrokenDefinition as error:
-            return Entry(name, None, error.problems, at)
+            return LibraryEntry(name, None, error.problems, at)
         except DefinitionError as error:
-            return Entry(name, None, (_problem(error),), at)
+            return LibraryEntry(name, None, (_problem(error),), at)
 
 
 def _is_workflow(path: Path) -> bool:
@@ -130,7 +130,7 @@ def _problem(error: DefinitionError) -> Problem:
     return Problem(file, line, column, error.problem)
 
 
-def shown(problem: Problem, folder: Path) -> dict[str, Any]:
+def describe_problem(problem: Problem, folder: Path) -> dict[str, Any]:
     """A problem for the page, with the file as the project calls it."""
     file = problem.file
     if Path(file).is_absolute() and Path(file).is_relative_to(folder):

@@ -9,12 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from detent.core.effect_type import EffectFailed
-from detent.effects.mcp.catalogue import kept, kind_of
+from detent.effects.mcp.catalogue import kind_of, load_tools
 from detent.effects.mcp.config import NAME, Resolver, ServerConfig
 from detent.effects.mcp.servers import FOLDER
 from detent.errors import Unknown
 from detent.kit.http.asked import Asked
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.kit.tools import configured_servers
 from detent.surfaces.server.server_context import HttpServer
 
@@ -72,7 +72,7 @@ class TailQuery(Asked, frozen=True):
     lines: Annotated[int, Meta(ge=1, le=5000)] = 200
 
 
-async def servers(room: HttpServer, _call: Call) -> ToolServers:
+async def servers(room: HttpServer, _call: HttpCall) -> ToolServers:
     """The servers and their tools, without starting one."""
 
     def read() -> list[ToolServer]:
@@ -82,7 +82,7 @@ async def servers(room: HttpServer, _call: Call) -> ToolServers:
 
 
 def _server(folder: Path, config: ServerConfig) -> ToolServer:
-    offers = kept(folder, config)
+    offers = load_tools(folder, config)
     tools = None
     if offers is not None:
         tools = [
@@ -92,7 +92,7 @@ def _server(folder: Path, config: ServerConfig) -> ToolServer:
     return ToolServer(config.name, config.place, config.trusted, tools)
 
 
-async def logs(room: HttpServer, _call: Call) -> LogFiles:
+async def logs(room: HttpServer, _call: HttpCall) -> LogFiles:
     """The logs of servers."""
 
     def read() -> list[LogFile]:
@@ -103,7 +103,7 @@ async def logs(room: HttpServer, _call: Call) -> LogFiles:
     return LogFiles(await asyncio.to_thread(read))
 
 
-async def log_tail(room: HttpServer, call: Call) -> LogTail:
+async def log_tail(room: HttpServer, call: HttpCall) -> LogTail:
     """The end of one log, with secrets that the server was given hidden."""
     name = call.path["name"]
 
@@ -115,7 +115,7 @@ async def log_tail(room: HttpServer, call: Call) -> LogTail:
             size = file.seek(0, 2)
             file.seek(max(0, size - TAIL_MAX))
             text = file.read(TAIL_MAX).decode(errors="replace")
-        every = _hidden(name, text).split("\n")
+        every = _hide(name, text).split("\n")
         lines = every[:-1] if every[-1] == "" else every
         is_cut = size > TAIL_MAX or len(lines) > call.query.lines
         return LogTail(name, lines[-call.query.lines :], is_cut)
@@ -123,12 +123,12 @@ async def log_tail(room: HttpServer, call: Call) -> LogTail:
     return await asyncio.to_thread(read)
 
 
-def _hidden(name: str, text: str) -> str:
+def _hide(name: str, text: str) -> str:
     config, resolver = configured_servers().get(name), Resolver(name)
     for value in (*config.env.values(), *config.headers.values(), *config.args, config.url) if config else ():
         with contextlib.suppress(EffectFailed):  # a reference to nothing hides nothing
             resolver.text(value)
-    return str(resolver.hidden(text))
+    return str(resolver.hide(text))
 
 
 TAG = "tools"

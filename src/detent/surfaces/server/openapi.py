@@ -1,6 +1,7 @@
 """The OpenAPI 3.1 document, made from the route table: what it says is what the server does."""
 
 import json
+import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
@@ -36,13 +37,27 @@ MEDIA = {
     "svg": "image/svg+xml",
     "lines": "application/x-ndjson",
 }
+# In Python a class name stands once; clients know these by the plain noun, and go on doing so.
+API_NAMES = {
+    "OpenQuestion": "Question",
+    "AnswerBody": "Answer",
+    "ContractView": "Contract",
+    "GraphEdge": "Edge",
+    "GraphLabel": "Label",
+    "GraphNode": "Node",
+    "MachineChange": "Change",
+    "MoveView": "Move",
+    "ProofView": "Proof",
+    "RetryBody": "Retry",
+}
+_CLASS = re.compile(rf'(?<=["/])(?:{"|".join(API_NAMES)})(?=")')
 
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """The whole document."""
     types = [kind for route in routes for kind in (route.gives, route.takes, route.query) if kind is not None]
     schemas, components = msgspec.json.schema_components([*types, Trouble], ref_template=REF)
-    schemas, components = _named(schemas), _named(components)
+    schemas, components = _rename_schemas(schemas), _rename_schemas(components)
     schema_of = dict(zip(map(id, [*types, Trouble]), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -63,9 +78,9 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
     }
 
 
-def _named(schemas: Any) -> Any:
+def _rename_schemas(schemas: Any) -> Any:
     """The schemas under the names that clients know them by."""
-    return json.loads(json.dumps(schemas).replace("OpenQuestion", "Question"))
+    return json.loads(_CLASS.sub(lambda found: API_NAMES[found[0]], json.dumps(schemas)))
 
 
 def _operation(route: Route, schema_of: dict[int, Any], components: dict[str, Any]) -> dict[str, Any]:

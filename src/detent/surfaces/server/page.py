@@ -52,7 +52,7 @@ def paths(_: HttpServer) -> list[BaseRoute]:
         found = _file(here, wanted)
         if found is None and Path(wanted).suffix in TYPES:
             return Response(ABSENT_FILE, 404, media_type="text/plain")
-        return _sent(here / "index.html" if found is None else found, request)
+        return _send_file(here / "index.html" if found is None else found, request)
 
     return [Route(VIEW, _serve_view, methods=["GET"]), Route("/{path:path}", serve, methods=["GET"])]
 
@@ -63,7 +63,7 @@ def _serve_view(request: Request) -> Response:
         found = find_agent(request.path_params["name"]).view_file()
     except DetentError:
         found = None
-    return Response(ABSENT_FILE, 404, media_type="text/plain") if found is None else _sent(found, request)
+    return Response(ABSENT_FILE, 404, media_type="text/plain") if found is None else _send_file(found, request)
 
 
 def _file(here: Path, wanted: str) -> Path | None:
@@ -77,7 +77,7 @@ def _file(here: Path, wanted: str) -> Path | None:
         return None
 
 
-def _sent(path: Path, request: Request) -> Response:
+def _send_file(path: Path, request: Request) -> Response:
     stat = path.stat()
     tag = f'W/"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
@@ -86,7 +86,7 @@ def _sent(path: Path, request: Request) -> Response:
     kind = TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     is_text = path.suffix in TYPES and path.suffix != ".woff2"
     if is_text and stat.st_size > SMALL and "gzip" in request.headers.get("accept-encoding", ""):
-        body = _packed(path, tag)
+        body = _pack(path, tag)
         headers["Content-Encoding"] = "gzip"
     else:
         body = path.read_bytes()
@@ -94,5 +94,5 @@ def _sent(path: Path, request: Request) -> Response:
 
 
 @functools.lru_cache(256)
-def _packed(path: Path, tag: str) -> bytes:  # noqa: ARG001  # the tag tells one version of a file from the next
+def _pack(path: Path, tag: str) -> bytes:  # noqa: ARG001  # the tag tells one version of a file from the next
     return gzip.compress(path.read_bytes(), 9)

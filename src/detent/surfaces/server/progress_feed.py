@@ -18,7 +18,7 @@ CONTRACTS_MAX = 128  # whose words are kept at the same time
 UNREAD_MAX = 256  # words kept for a slow reader; older ones are dropped, for they are gone anyway
 
 
-class Spoken:
+class ProgressText:
     """What one contract has said so far."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Voices:
 
     def __init__(self, host: OpenHost) -> None:
         self._host = host
-        self._spoken: OrderedDict[tuple[str, str], Spoken] = OrderedDict()
+        self._spoken: OrderedDict[tuple[str, str], ProgressText] = OrderedDict()
         self._ears: dict[str, list[Ear]] = {}
         host.hear_all(self.hear)
 
@@ -80,7 +80,7 @@ class Voices:
         """An effect said something."""
         shown = harmless(dict(data))
         told = message("progress", {"contract_id": contract_id, "data": shown})
-        spoken = self._spoken.pop((run_id, contract_id), None) or Spoken()
+        spoken = self._spoken.pop((run_id, contract_id), None) or ProgressText()
         self._spoken[run_id, contract_id] = spoken
         spoken.add(shown, len(told))
         if len(self._spoken) > CONTRACTS_MAX:

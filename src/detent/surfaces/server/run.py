@@ -13,14 +13,14 @@ from detent.errors import Refused
 from detent.host.port import Reader
 from detent.host.reading import Query
 from detent.host.standing import Standing
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
 
-async def list_runs(room: HttpServer, call: Call) -> shape.RunPage:
+async def list_runs(room: HttpServer, call: HttpCall) -> shape.RunPage:
     """One page of runs, newest first."""
     query: shape.RunQuery = call.query
     search = Query(
@@ -44,7 +44,7 @@ def _page(reader: Reader, search: Query) -> shape.RunPage:
     return shape.RunPage([view.line(one) for one in found.runs], found.next or None, reader.waiting_count(), cursor)
 
 
-async def start(room: HttpServer, call: Call) -> shape.RunView:
+async def start(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Begin a run."""
     given: shape.Begin = call.body
     definition = await room.library.load(given.definition)
@@ -79,9 +79,9 @@ def _check_same(reader: Reader, run_id: str, key: str, digest: str, given: dict[
         raise Refused(f"the key `{key}` has started run {run_id} with something else; take another key")
 
 
-async def show(room: HttpServer, call: Call) -> shape.RunView:
+async def show(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Where a run stands."""
-    return await standing(room, await room.known(call.path["run_id"]))
+    return await standing(room, await room.find_run_id(call.path["run_id"]))
 
 
 async def standing(room: HttpServer, run_id: str) -> shape.RunView:
@@ -97,7 +97,7 @@ def _standing(reader: Reader, run_id: str) -> tuple[Standing, tuple[Entry, ...]]
     return now, why if why[-1].seq == now.run.seq else reader.why(run_id, now.run.seq)
 
 
-async def machines(room: HttpServer, _: Call) -> list[str]:
+async def machines(room: HttpServer, _: HttpCall) -> list[str]:
     """The names of machines that runs were started of, for a filter."""
     return [name for name in await room.ask(room.reader.machine_names) if name != WEBHOOK.name]
 
@@ -112,7 +112,7 @@ class Health(msgspec.Struct, frozen=True):
     cursor: int
 
 
-async def health(room: HttpServer, _: Call) -> Health:
+async def health(room: HttpServer, _: HttpCall) -> Health:
     """A small sign of life that has really looked into the journal."""
     from importlib.metadata import version
 

@@ -11,7 +11,7 @@ from detent.host.port import OpenHost
 from detent.host.reading import Summary
 from detent.surfaces.server.feed import Feeds
 from detent.surfaces.server.progress_feed import Voices
-from detent.surfaces.server.setting import Settings
+from detent.surfaces.server.setting import ServerSettings
 
 if TYPE_CHECKING:
     from detent.surfaces.server.library import Library
@@ -25,7 +25,7 @@ class HttpServer:
     """What one server has: a journal, its runs, and the project around it."""
 
     def __init__(
-        self, host: OpenHost, home: Path, library: "Library", settings: Settings, tasks: asyncio.TaskGroup
+        self, host: OpenHost, home: Path, library: "Library", settings: ServerSettings, tasks: asyncio.TaskGroup
     ) -> None:
         self.host = host
         self.reader = host.reader
@@ -60,7 +60,7 @@ class HttpServer:
         """How long a reader may take for one message."""
         return self.settings.limits.stalled_seconds
 
-    async def known(self, name: str) -> str:
+    async def find_run_id(self, name: str) -> str:
         """The id of the run that is meant; one that is in memory is not looked for."""
         return name if self.reader.at_hand(name) else (await self.find(name)).run_id
 
@@ -71,7 +71,9 @@ class HttpServer:
 
 
 @asynccontextmanager
-async def open_room(host: OpenHost, home: Path, library: "Library", settings: Settings) -> AsyncIterator[HttpServer]:
+async def open_room(
+    host: OpenHost, home: Path, library: "Library", settings: ServerSettings
+) -> AsyncIterator[HttpServer]:
     """A room whose feeds run while the block does."""
     host.reader.attend()
     async with asyncio.TaskGroup() as tasks:

@@ -21,11 +21,11 @@ from detent.host.port import FindEffects
 from detent.kit.people import PeopleFile, has_people
 from detent.surfaces.server.application import application
 from detent.surfaces.server.gate import HEAD_BYTES, Gate
-from detent.surfaces.server.identity import people_of
 from detent.surfaces.server.library import Library
 from detent.surfaces.server.mcp_mount import agents_welcome
+from detent.surfaces.server.requester import people_of
 from detent.surfaces.server.server_context import HttpServer, open_room
-from detent.surfaces.server.setting import Settings
+from detent.surfaces.server.setting import ServerSettings
 from detent.surfaces.server.webhook import Courier, sender
 
 STREAMS_S = 1.5  # how long open requests may take after the signal to stop
@@ -34,7 +34,7 @@ FILES_WANTED = 8192
 TOKEN_MIN = 16
 
 
-class Plan(NamedTuple):
+class ServePlan(NamedTuple):
     """What the server was told on its command line."""
 
     home: Path
@@ -81,8 +81,8 @@ def read_token(path: Path) -> str:
 
 @contextlib.asynccontextmanager
 async def serving(
-    plan: Plan,
-    settings: Settings,
+    plan: ServePlan,
+    settings: ServerSettings,
     effects: Mapping[str, Effect] | None = None,
     find_effects: FindEffects | None = None,
     **driving: Any,
@@ -96,7 +96,7 @@ async def serving(
     if not is_loopback(plan.host) and not plan.token:
         raise Refused(f"on {plan.host} others can reach this server: it needs a token")
     driving.setdefault("people", PeopleFile(plan.home))
-    with bound(plan.host, plan.port) as listener:
+    with bind_socket(plan.host, plan.port) as listener:
         given = [*(effects or {}).values(), sender(settings)]
         library = Library(plan.folder, (*plan.definitions, *settings.definitions))
         async with (
@@ -124,7 +124,7 @@ async def serving(
 class Server(uvicorn.Server):
     """uvicorn with our own way to stop, and with a limit on how long a connection may say nothing."""
 
-    def __init__(self, room: HttpServer, plan: Plan, settings: Settings) -> None:
+    def __init__(self, room: HttpServer, plan: ServePlan, settings: ServerSettings) -> None:
         self._room = room
         self._is_answering = asyncio.Event()
         limits = settings.limits
@@ -206,7 +206,7 @@ def _protocol(most: int, head_s: float) -> Any:
 
 
 @contextlib.contextmanager
-def bound(host: str, port: int) -> Iterator[socket.socket]:
+def bind_socket(host: str, port: int) -> Iterator[socket.socket]:
     """A socket at that address, or a sentence that says why not."""
     _want_files()
     try:

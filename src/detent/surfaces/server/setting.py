@@ -23,7 +23,7 @@ Seconds = Annotated[float, Meta(gt=0, le=600)]
 Positive = Annotated[int, Meta(ge=1, le=10_000_000)]
 
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ServerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds on everything that comes in."""
 
     body_bytes: Positive = 4 * 1024 * 1024
@@ -57,25 +57,25 @@ class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     machines: list[str] = []  # empty: all
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything a server can be told by its file."""
 
     hooks: dict[str, Hook] = {}
     webhooks: dict[str, Webhook] = {}
     definitions: list[str] = []  # files beside the workflows of the folder, such as FLOWS.py:NAME
     hosts: list[str] = []  # names under which the server may be asked for
-    limits: Limits = Limits()
+    limits: ServerLimits = ServerLimits()
 
 
-def read_settings(folder: Path, name: str = "") -> Settings:
+def read_settings(folder: Path, name: str = "") -> ServerSettings:
     """The settings of a folder; the defaults when there is no file and none was named."""
     path = Path(name) if name else folder / NAME
     if not name and not path.exists():
-        return Settings()
+        return ServerSettings()
     document = read_document(read_file(path), str(path))
     refuse(document.problems)
     try:
-        settings = msgspec.convert(document.value if document.value is not None else {}, Settings)
+        settings = msgspec.convert(document.value if document.value is not None else {}, ServerSettings)
     except msgspec.ValidationError as error:
         raise BrokenDefinition([_problem(document, str(error))]) from None
     _check(document, settings)
@@ -90,7 +90,7 @@ def secret(variable: str) -> bytes:
     return found.encode()
 
 
-def _check(document: Document, settings: Settings) -> None:
+def _check(document: Document, settings: ServerSettings) -> None:
     """What a type alone does not say, each with its place."""
     problems = []
     for name, hook in settings.hooks.items():
@@ -132,10 +132,10 @@ def _problem(document: Document, said: str) -> Problem:
     field = re.search(r"(?:unknown|required) field `([^`]+)`", message)
     route = (*path, field[1]) if field and "unknown" in message else path
     # msgspec writes [...] for a key of a mapping: the first one that holds the field is meant.
-    return _at(document, _resolved(document.value, route), message)
+    return _at(document, _resolve(document.value, route), message)
 
 
-def _resolved(value: Any, route: tuple[str, ...]) -> tuple[str | int, ...]:
+def _resolve(value: Any, route: tuple[str, ...]) -> tuple[str | int, ...]:
     found: list[str | int] = []
     for part in route:
         if isinstance(value, dict) and part not in value:

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from detent.core.identity import identity_of
 from detent.host.port import Reader
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
-from detent.surfaces.doubt import Doubt, Settled, chosen, open_doubts, settle
+from detent.surfaces.doubt import Doubt, Settled, choose_doubts, open_doubts, settle
 from detent.surfaces.server import shape
 from detent.surfaces.server.server_context import HttpServer
 
@@ -32,19 +32,21 @@ class Settlement(msgspec.Struct, frozen=True):
     doubts: list[Settled]
 
 
-async def doubts(room: HttpServer, _: Call) -> Doubts:
+async def doubts(room: HttpServer, _: HttpCall) -> Doubts:
     """Every open doubt."""
     found = await room.ask(open_doubts, room.reader)
     return Doubts(found, dict(Counter(one.effect for one in found)))
 
 
-async def settle_doubts(room: HttpServer, call: Call) -> Settlement:
+async def settle_doubts(room: HttpServer, call: HttpCall) -> Settlement:
     """Settle the doubts that are meant, each on its own."""
     given: shape.Settle = call.body
     _check(given)
     runs = [(await room.find(name)).run_id for name in given.runs]
-    meant, idle = await room.ask(chosen, room.reader, runs, given.effect)
-    found = await settle(room.host, meant, None if given.probe else _said(given, identity_of(call.by).name), call.by)
+    meant, idle = await room.ask(choose_doubts, room.reader, runs, given.effect)
+    found = await settle(
+        room.host, meant, None if given.probe else _make_answer(given, identity_of(call.by).name), call.by
+    )
     found += [Settled(run_id, "", given.effect, False, f"run {run_id} has no open doubt") for run_id in idle]
     now = await room.ask(_statuses, room.reader, [one.run_id for one in found])
     found = [replace(one, status=now.get(one.run_id, "")) for one in found]
@@ -61,7 +63,7 @@ def _check(given: shape.Settle) -> None:
         raise BadRequest("`result` goes with `outcome: happened`")
 
 
-def _said(given: shape.Settle, by: str) -> dict[str, Any]:
+def _make_answer(given: shape.Settle, by: str) -> dict[str, Any]:
     said: dict[str, Any] = {"outcome": given.outcome, "by": by, "channel": "http"}
     if given.comment:
         said["comment"] = given.comment

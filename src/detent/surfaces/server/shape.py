@@ -73,7 +73,7 @@ class Taken(msgspec.Struct, frozen=True, omit_defaults=True):
     values: dict[str, Any] = {}
 
 
-class Contract(msgspec.Struct, frozen=True, omit_defaults=True):
+class ContractView(msgspec.Struct, frozen=True, omit_defaults=True):
     """One attempt at one action."""
 
     id: str
@@ -107,7 +107,7 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     context: dict[str, Any] = {}
     variables: dict[str, Any] = {}
     dropped: list[str] = []  # keys of the context that are gone
-    contracts: list[Contract] = []  # opened or changed, and open now
+    contracts: list[ContractView] = []  # opened or changed, and open now
     closed: list[str] = []  # ids of contracts that have ended
     error: Failed | None = None
     paused: bool | None = None
@@ -168,14 +168,14 @@ class RunView(msgspec.Struct, frozen=True):
     cost_usd: float
     checkpoint: str
     accepts: list[str]
-    contracts: list[Contract]
+    contracts: list[ContractView]
     waiting: list[OpenQuestion]
     children: list[str]
     can: Can
     why: list[LogEntry]
 
 
-class Move(msgspec.Struct, frozen=True, omit_defaults=True):
+class MoveView(msgspec.Struct, frozen=True, omit_defaults=True):
     """One move of a contract: which of the nine, when, by whom."""
 
     seq: int
@@ -188,8 +188,8 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
 class Life(msgspec.Struct, frozen=True):
     """A contract with all its moves."""
 
-    contract: Contract
-    moves: list[Move]
+    contract: ContractView
+    moves: list[MoveView]
 
 
 class LifePage(msgspec.Struct, frozen=True):
@@ -201,7 +201,7 @@ class LifePage(msgspec.Struct, frozen=True):
     total: int
 
 
-class Proof(msgspec.Struct, frozen=True):
+class ProofView(msgspec.Struct, frozen=True):
     """What replaying a whole run and checking every hash found."""
 
     run_id: str
@@ -246,7 +246,7 @@ class Signal(Asked, frozen=True):
     by: Name = ""
 
 
-class Answer(Asked, frozen=True):
+class AnswerBody(Asked, frozen=True):
     """The reply to a question: `approved`, or `data` of a form, or the `outcome` of a deed nobody is sure about.
 
     `outcome: use` takes the result of the same deed, done before; `result` may say another one.

@@ -10,7 +10,7 @@ import re
 HEADER = "Detent-Signature"
 
 
-def signed(secret: bytes, body: bytes, at: float) -> str:
+def sign(secret: bytes, body: bytes, at: float) -> str:
     """The header for a body sent now."""
     return f"t={int(at)},v1={_mac(secret, body, int(at))}"
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from detent.core.run import Run
 from detent.host.port import EntryStream, Reader
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.sse import BEAT, Stream, message
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape
@@ -20,14 +20,14 @@ from detent.surfaces.server.feed import Frame, frame_of, list_frame
 from detent.surfaces.server.server_context import HttpServer
 
 
-async def run_events(room: HttpServer, call: Call) -> Response:
+async def run_events(room: HttpServer, call: HttpCall) -> Response:
     """The events of one run as they come."""
     _check_room(room)
     run_id = (await room.find(call.path["run_id"])).run_id
     return Stream(room, _run_chunks(room, run_id, _after(call) or 0))
 
 
-async def list_events(room: HttpServer, call: Call) -> Response:
+async def list_events(room: HttpServer, call: HttpCall) -> Response:
     """The runs as they move."""
     _check_room(room)
     return Stream(room, _list_chunks(room, _after(call)))
@@ -39,7 +39,7 @@ def _check_room(room: HttpServer) -> None:
         raise BadRequest(f"{most:,} streams are open already, which is the most this server takes", 429)
 
 
-def _after(call: Call) -> int | None:
+def _after(call: HttpCall) -> int | None:
     """Where to go on: the header that browsers send by themselves, else the parameter."""
     said = call.request.headers.get("last-event-id", "")
     if not said:
@@ -113,7 +113,7 @@ async def _list_chunks(room: HttpServer, after: int | None) -> AsyncIterator[byt
             bell = feed.bell
             ready = feed.since(place)
             if ready is None:
-                ready = await room.ask(_missed, room.reader, place, feed.place)
+                ready = await room.ask(_list_missed, room.reader, place, feed.place)
             if ready:
                 place = ready[-1].place
                 yield b"".join(frame.body for frame in ready)
@@ -123,7 +123,7 @@ async def _list_chunks(room: HttpServer, after: int | None) -> AsyncIterator[byt
         room.feeds.close_list()
 
 
-def _missed(reader: Reader, place: int, upto: int) -> list[Frame]:
+def _list_missed(reader: Reader, place: int, upto: int) -> list[Frame]:
     """What the list's feed no longer keeps, up to where it is: going further, its next message would say it again."""
     steps = [step for step in reader.steps(place) if step.cursor <= upto]
     return [list_frame(reader, steps, place)] if steps else []

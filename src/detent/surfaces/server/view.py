@@ -46,19 +46,19 @@ def line(summary: Summary) -> shape.RunLine:
     )
 
 
-def failed(error: core.Failure | None) -> shape.Failed | None:
+def describe_failure(error: core.Failure | None) -> shape.Failed | None:
     """An error as data."""
     return None if error is None else shape.Failed(error.type, error.message, error.data)
 
 
-def contract(one: core.Contract) -> shape.Contract:
+def contract(one: core.Contract) -> shape.ContractView:
     """A contract."""
-    return shape.Contract(
+    return shape.ContractView(
         id=one.id,
         action=one.action,
         effect=one.effect,
         status=one.status.value,
-        deed=one.deed,
+        deed=one.effect_state,
         kind=one.kind,
         attempt=one.attempt,
         input=one.input,
@@ -74,7 +74,7 @@ def contract(one: core.Contract) -> shape.Contract:
         supersedes=one.supersedes,
         rule=one.rule,
         result=one.result,
-        error=failed(one.error),
+        error=describe_failure(one.error),
     )
 
 
@@ -102,7 +102,7 @@ def run_view(standing: Standing, why: Iterable[Entry] = ()) -> shape.RunView:
         context=run.context,
         variables=run.variables,
         output=run.output,
-        error=failed(run.error),
+        error=describe_failure(run.error),
         alarms=list(run.alarms),
         usage=run.usage,
         cost_usd=run.usage.get("cost_usd", 0.0),
@@ -112,11 +112,13 @@ def run_view(standing: Standing, why: Iterable[Entry] = ()) -> shape.RunView:
         waiting=standing.questions,
         children=standing.children,
         can=standing.can,
-        why=list(told(why)),
+        why=list(view_entries(why)),
     )
 
 
-def told(entries: Iterable[Entry], before: Run | None = None, *, is_whole: bool = False) -> Iterator[shape.LogEntry]:
+def view_entries(
+    entries: Iterable[Entry], before: Run | None = None, *, is_whole: bool = False
+) -> Iterator[shape.LogEntry]:
     """Entries with what each changed; the run before the first, if it is known."""
     for entry in entries:
         yield log_entry(entry, before, is_whole=is_whole)
@@ -134,7 +136,7 @@ def log_entry(entry: Entry, before: Run | None, *, is_whole: bool = False) -> sh
     taken = msgspec.convert(msgspec.to_builtins(entry.taken), list[shape.Taken])
     found: list[str] = []
     if not is_whole:
-        event, found = _folded(event)
+        event, found = _fold_away(event)
         changed, taken, found = _lighter(changed, taken, found)
     return shape.LogEntry(
         seq=entry.seq,
@@ -149,7 +151,7 @@ def log_entry(entry: Entry, before: Run | None, *, is_whole: bool = False) -> sh
     )
 
 
-def _folded(event: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _fold_away(event: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if len(msgspec.json.encode(event)) <= FOLD_BYTES:
         return event, []
     large = [name for name in FOLDABLE if name in event and len(msgspec.json.encode(event[name])) > FOLD_BYTES // 8]
@@ -175,12 +177,12 @@ def delta(before: Run, after: Run) -> shape.Delta:
     return shape.Delta(
         state=after.state if after.state != before.state else None,
         status=after.status.value if after.status is not before.status else None,
-        context=_changed(before.context, after.context),
-        variables=_changed(before.variables, after.variables),
+        context=_list_changed(before.context, after.context),
+        variables=_list_changed(before.variables, after.variables),
         dropped=[key for key in before.context if key not in after.context],
         contracts=[contract(one) for key, one in held.items() if was.get(key) is not one and was.get(key) != one],
         closed=[key for key in was if key not in held],
-        error=failed(after.error) if after.error != before.error else None,
+        error=describe_failure(after.error) if after.error != before.error else None,
         paused=after.is_held if after.is_held != before.is_held else None,
         output=after.output if after.ended is not None and before.ended is None else None,
         usage=after.usage if after.usage != before.usage else {},
@@ -188,7 +190,7 @@ def delta(before: Run, after: Run) -> shape.Delta:
     )
 
 
-def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def _list_changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     if before is after:
         return {}
     return {key: value for key, value in after.items() if key not in before or before[key] != value}

@@ -22,8 +22,8 @@ from detent.core.machine import Action, Machine, Retry, table
 from detent.core.status import TERMINAL, Status
 from detent.errors import DetentError
 from detent.host.reading import Step, Summary
-from detent.surfaces.server.setting import Settings, Webhook, secret
-from detent.surfaces.server.signature import HEADER, signed
+from detent.surfaces.server.setting import ServerSettings, Webhook, secret
+from detent.surfaces.server.signature import HEADER, sign
 
 if TYPE_CHECKING:
     from detent.surfaces.server.server_context import HttpServer
@@ -53,7 +53,7 @@ MACHINE = Machine(
 )
 
 
-def sender(settings: Settings) -> Effect:
+def sender(settings: ServerSettings) -> Effect:
     """The effect that delivers; addresses and secrets come from the settings, never from the journal."""
 
     @effect(EFFECT, kind="idempotent", timeout_s=TIMEOUT_S)
@@ -75,7 +75,7 @@ async def _post(webhook: Webhook, id: str, told: Any) -> Outcome:
     headers = {
         "Content-Type": "application/json",
         "Detent-Id": id,
-        HEADER: signed(secret(webhook.secret_env), body, time.time()),
+        HEADER: sign(secret(webhook.secret_env), body, time.time()),
     }
     try:
         async with httpx2.AsyncClient(timeout=TIMEOUT_S / 2, follow_redirects=False) as client:

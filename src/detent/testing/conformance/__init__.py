@@ -15,7 +15,7 @@ from detent.testing.conformance.stage import (
     DOOR,
     Check,
     HandClock,
-    OpenHost,
+    HostOpener,
     Outside,
     one,
     parent_of,
@@ -25,7 +25,7 @@ from detent.testing.conformance.stage import (
 __all__ = [
     "CHECKS",
     "Check",
-    "OpenHost",
+    "HostOpener",
     "HandClock",
     "Outside",
     "DOOR",

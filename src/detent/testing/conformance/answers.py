@@ -14,7 +14,7 @@ from detent.errors import EventRefused, NotWaiting, Refused
 from detent.testing.conformance.stage import (
     ASKING,
     HandClock,
-    OpenHost,
+    HostOpener,
     Outside,
     one,
     refusal,
@@ -22,7 +22,7 @@ from detent.testing.conformance.stage import (
 )
 
 
-async def check_an_answer_is_bound_to_the_call(open_host: OpenHost, home: Path) -> None:
+async def check_an_answer_is_bound_to_the_call(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         run = await host.start(ASKING, {"amount": 7})
@@ -34,7 +34,7 @@ async def check_an_answer_is_bound_to_the_call(open_host: OpenHost, home: Path) 
         assert [deed.input for deed in outside.deeds] == [{"amount": 7}]
 
 
-async def check_the_first_answer_wins(open_host: OpenHost, home: Path) -> None:
+async def check_the_first_answer_wins(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         run = await host.start(ASKING, {"amount": 7})
@@ -49,7 +49,7 @@ async def check_the_first_answer_wins(open_host: OpenHost, home: Path) -> None:
         assert len(outside.deeds) == 1
 
 
-async def check_a_quorum_of_different_people(open_host: OpenHost, home: Path) -> None:
+async def check_a_quorum_of_different_people(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     asking = one(Action("deed", "do", ask=Question("All?", quorum=3, approvers=("a", "b", "c", "d"))))
     async with open_host(home, [outside.effect()]) as host:
@@ -66,7 +66,7 @@ async def check_a_quorum_of_different_people(open_host: OpenHost, home: Path) ->
         assert len(outside.deeds) == 1
 
 
-async def check_a_rejection_does_nothing(open_host: OpenHost, home: Path) -> None:
+async def check_a_rejection_does_nothing(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         run = await host.start(ASKING, {"amount": 1})
@@ -77,7 +77,7 @@ async def check_a_rejection_does_nothing(open_host: OpenHost, home: Path) -> Non
         assert not outside.deeds
 
 
-async def check_edited_arguments_are_what_is_done(open_host: OpenHost, home: Path) -> None:
+async def check_edited_arguments_are_what_is_done(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         run = await host.start(ASKING, {"amount": 1000})
@@ -95,7 +95,7 @@ async def check_edited_arguments_are_what_is_done(open_host: OpenHost, home: Pat
         assert third.waiting[0].question.earlier["run_id"] == run.id
 
 
-async def check_a_question_expires_across_a_restart(open_host: OpenHost, home: Path) -> None:
+async def check_a_question_expires_across_a_restart(open_host: HostOpener, home: Path) -> None:
     outside, clock = Outside(), HandClock()
     asking = one(Action("deed", "do", ask=Question("Quick?", expires_s=3600)))
     async with open_host(home, [outside.effect()], clock) as host:
@@ -113,7 +113,7 @@ async def check_a_question_expires_across_a_restart(open_host: OpenHost, home: P
         assert not outside.deeds
 
 
-async def check_an_answer_after_its_time_is_too_late(open_host: OpenHost, home: Path) -> None:
+async def check_an_answer_after_its_time_is_too_late(open_host: HostOpener, home: Path) -> None:
     """Nobody drove the run when the question expired, and whoever comes first now brings an answer."""
     outside, clock = Outside(), HandClock()
     asking = one(Action("deed", "do", ask=Question("Quick?", expires_s=3600)))
@@ -129,7 +129,7 @@ async def check_an_answer_after_its_time_is_too_late(open_host: OpenHost, home: 
         assert (run.status, run.error.type, outside.deeds) == (Status.FAILED, "timeout.approval", [])
 
 
-async def check_a_signal_after_the_time_for_it_is_too_late(open_host: OpenHost, home: Path) -> None:
+async def check_a_signal_after_the_time_for_it_is_too_late(open_host: HostOpener, home: Path) -> None:
     clock = HandClock()
     waiting = one(Action("nap", "wait", wait=Wait(events=(Await("PAID"),), timeout_s=60)))
     async with open_host(home, (), clock) as host:
@@ -142,7 +142,7 @@ async def check_a_signal_after_the_time_for_it_is_too_late(open_host: OpenHost, 
         assert (run.status, run.error.type) == (Status.FAILED, "timeout.event")
 
 
-async def check_an_answer_beats_its_timer(open_host: OpenHost, home: Path) -> None:
+async def check_an_answer_beats_its_timer(open_host: HostOpener, home: Path) -> None:
     outside, clock = Outside(), HandClock()
     asking = one(
         Action("deed", "do", ask=Question("Quick?", expires_s=60)), Action("nap", "wait", wait=Wait(duration_s=600))

@@ -18,7 +18,7 @@ from detent.host.port import Host
 from detent.testing.conformance.stage import (
     ASKING,
     DOING,
-    OpenHost,
+    HostOpener,
     Outside,
     as_data,
     one,
@@ -28,7 +28,7 @@ from detent.testing.conformance.stage import (
 )
 
 
-async def check_a_child_run_gives_its_output(open_host: OpenHost, home: Path) -> None:
+async def check_a_child_run_gives_its_output(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         run = await host.start(parent_of(DOING), {"amount": 3})
@@ -38,7 +38,7 @@ async def check_a_child_run_gives_its_output(open_host: OpenHost, home: Path) ->
         assert len(await host.list()) == 2
 
 
-async def check_two_parents_may_have_equal_children(open_host: OpenHost, home: Path) -> None:
+async def check_two_parents_may_have_equal_children(open_host: HostOpener, home: Path) -> None:
     """A child run is no irreversible deed: only what happens inside it may be."""
     outside = Outside()
     async with open_host(home, [outside.effect(kind="idempotent")]) as host:
@@ -48,7 +48,7 @@ async def check_two_parents_may_have_equal_children(open_host: OpenHost, home: P
             assert run.status is Status.COMPLETED, run.error
 
 
-async def check_a_child_that_fails_fails_its_parent(open_host: OpenHost, home: Path) -> None:
+async def check_a_child_that_fails_fails_its_parent(open_host: HostOpener, home: Path) -> None:
     async def perform(_: Contract) -> Outcome:
         raise EffectFailed("no luck")
 
@@ -60,7 +60,7 @@ async def check_a_child_that_fails_fails_its_parent(open_host: OpenHost, home: P
         assert "no luck" in run.error.message
 
 
-async def check_a_child_that_is_rejected_rejects_its_parent(open_host: OpenHost, home: Path) -> None:
+async def check_a_child_that_is_rejected_rejects_its_parent(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         run = await host.start(parent_of(ASKING), {"amount": 3})
@@ -79,7 +79,7 @@ async def child_of(host: Host, run: Run) -> Run:
     return await host.settled(question.data["run_id"])
 
 
-async def check_cancelling_a_parent_cancels_its_children(open_host: OpenHost, home: Path) -> None:
+async def check_cancelling_a_parent_cancels_its_children(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         run = await host.start(parent_of(parent_of(ASKING)), {"amount": 3})
@@ -93,7 +93,7 @@ async def check_cancelling_a_parent_cancels_its_children(open_host: OpenHost, ho
         assert not outside.deeds
 
 
-async def check_cancelling_a_parent_at_once_leaves_no_orphan(open_host: OpenHost, home: Path) -> None:
+async def check_cancelling_a_parent_at_once_leaves_no_orphan(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         for number in range(20):
@@ -118,7 +118,7 @@ async def check_cancelling_a_parent_at_once_leaves_no_orphan(open_host: OpenHost
         assert not outside.deeds
 
 
-async def check_grandchildren_with_long_names(open_host: OpenHost, home: Path) -> None:
+async def check_grandchildren_with_long_names(open_host: HostOpener, home: Path) -> None:
     """Ids of child runs are cut; two that begin alike must still be two."""
     outside = Outside()
     long = "a" * 60
@@ -135,7 +135,7 @@ async def check_grandchildren_with_long_names(open_host: OpenHost, home: Path) -
         assert sorted(deed.input["n"] for deed in outside.deeds) == [1, 2, 3]
 
 
-async def check_a_child_that_ends_while_nobody_looks(open_host: OpenHost, home: Path) -> None:
+async def check_a_child_that_ends_while_nobody_looks(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         run = await host.start(parent_of(ASKING), {"amount": 3})

@@ -23,7 +23,7 @@ from detent.core import (
     effect,
 )
 from detent.errors import NotWaiting, Refused
-from detent.testing.conformance.stage import HandClock, OpenHost, Outside, one, until
+from detent.testing.conformance.stage import HandClock, HostOpener, Outside, one, until
 
 PAY = one(Action("pay", "do", {"to": "bob"}))
 AGAIN = {"approved": True, "by": "ann"}
@@ -61,7 +61,7 @@ EXCEPTIONS: list[Callable[[], BaseException]] = [
 ]  # fmt: skip
 
 
-async def check_no_exception_after_a_deed_leads_to_a_second_one(open_host: OpenHost, home: Path) -> None:
+async def check_no_exception_after_a_deed_leads_to_a_second_one(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     retried = Action("pay", "do", {"to": "{{ context.to }}"}, retry=Retry(limit=3, delay_s=0))
     async with open_host(home, [failing(outside, *(make() for make in EXCEPTIONS))]) as host:
@@ -73,7 +73,7 @@ async def check_no_exception_after_a_deed_leads_to_a_second_one(open_host: OpenH
             assert (second.error.type, len(outside.deeds)) == ("key_held", number)
 
 
-async def check_an_effects_own_word_frees_the_key_and_may_be_retried(open_host: OpenHost, home: Path) -> None:
+async def check_an_effects_own_word_frees_the_key_and_may_be_retried(open_host: HostOpener, home: Path) -> None:
     calls: list[str] = []
 
     async def perform(contract: Contract) -> Outcome:
@@ -88,7 +88,7 @@ async def check_an_effects_own_word_frees_the_key_and_may_be_retried(open_host: 
         assert (run.status, len(calls)) == (Status.COMPLETED, 3)
 
 
-async def check_a_partial_failure_goes_on_and_its_key_stays(open_host: OpenHost, home: Path) -> None:
+async def check_a_partial_failure_goes_on_and_its_key_stays(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     broken = PartialFailure("exit code 7", "tool_failure.exit", {"exit": 7})
     machine = one(Action("pay", "do", {"to": "bob"}, retry=Retry(limit=3, delay_s=0)))
@@ -110,7 +110,7 @@ async def check_a_partial_failure_goes_on_and_its_key_stays(open_host: OpenHost,
         assert len(outside.deeds) == 3
 
 
-async def check_a_state_entered_again_asks_about_a_possible_deed(open_host: OpenHost, home: Path) -> None:
+async def check_a_state_entered_again_asks_about_a_possible_deed(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     again = Transition("work", "work", error="tool_failure", is_retry=True)
     machine = one(Action("pay", "do", {"to": "bob"}))
@@ -123,7 +123,7 @@ async def check_a_state_entered_again_asks_about_a_possible_deed(open_host: Open
         assert (run.status, run.results["pay"]["found"], len(outside.deeds)) == (Status.COMPLETED, 1, 1)
 
 
-async def check_a_deed_of_another_run_is_a_question(open_host: OpenHost, home: Path) -> None:
+async def check_a_deed_of_another_run_is_a_question(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         first = await host.settled((await host.start(PAY)).id)
@@ -144,7 +144,7 @@ async def check_a_deed_of_another_run_is_a_question(open_host: OpenHost, home: P
         assert earlier_of(last)["run_id"] == again, "the claim has gone over to whoever did it last"
 
 
-async def check_of_two_who_want_it_again_each_is_asked_about_the_other(open_host: OpenHost, home: Path) -> None:
+async def check_of_two_who_want_it_again_each_is_asked_about_the_other(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         await host.settled((await host.start(PAY)).id)
@@ -157,7 +157,7 @@ async def check_of_two_who_want_it_again_each_is_asked_about_the_other(open_host
         assert len(outside.deeds) == 2
 
 
-async def check_an_approval_and_a_repeat_are_one_question(open_host: OpenHost, home: Path) -> None:
+async def check_an_approval_and_a_repeat_are_one_question(open_host: HostOpener, home: Path) -> None:
     outside, clock = Outside(), HandClock()
     asking = one(Action("pay", "do", {"to": "bob"}, ask=Question("Pay bob?", approvers=("ann",), expires_s=60)))
     async with open_host(home, [outside.effect()], clock) as host:
@@ -179,7 +179,7 @@ async def check_an_approval_and_a_repeat_are_one_question(open_host: OpenHost, h
         assert (late.error.type, len(outside.deeds)) == ("already_done", 2)
 
 
-async def check_on_repeat_decides_beforehand(open_host: OpenHost, home: Path) -> None:
+async def check_on_repeat_decides_beforehand(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         await host.settled((await host.start(PAY)).id)
@@ -195,7 +195,7 @@ async def check_on_repeat_decides_beforehand(open_host: OpenHost, home: Path) ->
             assert (run.status, len(outside.deeds)) == expected, wish
 
 
-async def check_nothing_allows_a_possible_deed_beforehand(open_host: OpenHost, home: Path) -> None:
+async def check_nothing_allows_a_possible_deed_beforehand(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [failing(outside, PartialFailure("cut off"))]) as host:
         await host.settled((await host.start(PAY)).id)
@@ -205,7 +205,7 @@ async def check_nothing_allows_a_possible_deed_beforehand(open_host: OpenHost, h
             assert (earlier_of(run)["status"], len(outside.deeds)) == ("possible", 1)
 
 
-async def check_a_run_does_not_repeat_its_own_deed(open_host: OpenHost, home: Path) -> None:
+async def check_a_run_does_not_repeat_its_own_deed(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     machine = one(Action("pay", "do", {"to": "bob"}), Action("again", "do", {"to": "bob"}))
     async with open_host(home, [outside.effect()]) as host:
@@ -214,7 +214,7 @@ async def check_a_run_does_not_repeat_its_own_deed(open_host: OpenHost, home: Pa
         assert (run.status, run.error.type, len(outside.deeds)) == (Status.REJECTED, "already_done", 1)
 
 
-async def check_a_no_counts_only_when_nothing_can_land_any_more(open_host: OpenHost, home: Path) -> None:
+async def check_a_no_counts_only_when_nothing_can_land_any_more(open_host: HostOpener, home: Path) -> None:
     outside, clock = Outside(), HandClock()
 
     async def perform(contract: Contract) -> Outcome:
@@ -253,7 +253,7 @@ def lingering(outside: Outside, finish: "asyncio.Future[Any]") -> Effect:
     return effect("do", settle_s=0.0)(perform)
 
 
-async def check_late_evidence_settles_a_doubt(open_host: OpenHost, home: Path) -> None:
+async def check_late_evidence_settles_a_doubt(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     finish: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     async with open_host(home, [lingering(outside, finish)]) as host:
@@ -269,7 +269,7 @@ async def check_late_evidence_settles_a_doubt(open_host: OpenHost, home: Path) -
         assert (len(outside.deeds), run.alarms) == (1, ())
 
 
-async def check_late_evidence_that_nothing_happened_fails_the_contract(open_host: OpenHost, home: Path) -> None:
+async def check_late_evidence_that_nothing_happened_fails_the_contract(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     finish: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     async with open_host(home, [lingering(outside, finish)]) as host:
@@ -281,7 +281,7 @@ async def check_late_evidence_that_nothing_happened_fails_the_contract(open_host
         assert (await host.settled((await host.start(PAY)).id)).status is Status.COMPLETED, "its key is free"
 
 
-async def check_late_evidence_after_somebody_gave_up_is_kept(open_host: OpenHost, home: Path) -> None:
+async def check_late_evidence_after_somebody_gave_up_is_kept(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     finish: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     async with open_host(home, [lingering(outside, finish)]) as host:

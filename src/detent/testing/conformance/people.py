@@ -8,7 +8,7 @@ from detent.core.events import ATTEMPT
 from detent.core.identity import Identity
 from detent.errors import NotPermitted, Refused
 from detent.host.port import Host
-from detent.testing.conformance.stage import ASKING, DOOR, OpenHost, Outside, one, refusal
+from detent.testing.conformance.stage import ASKING, DOOR, HostOpener, Outside, one, refusal
 
 ANN, BOB, KIM, VAL, OPAL, ADA = (Identity(name, "token") for name in ("ann", "bob", "kim", "val", "opal", "ada"))
 ANN_FOR_KIM = Identity("kim", "token", "ann")
@@ -34,7 +34,7 @@ async def _asking(host: Host, question: Question, by: Identity = OPAL) -> tuple[
     return run, run.waiting[0].id
 
 
-async def check_a_quorum_is_met_by_persons(open_host: OpenHost, home: Path) -> None:
+async def check_a_quorum_is_met_by_persons(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         await settle_in(host)
@@ -47,7 +47,7 @@ async def check_a_quorum_is_met_by_persons(open_host: OpenHost, home: Path) -> N
         assert (await host.settled(run.id)).status is Status.COMPLETED
 
 
-async def check_speaking_for_another_counts_as_theirs(open_host: OpenHost, home: Path) -> None:
+async def check_speaking_for_another_counts_as_theirs(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         await settle_in(host)
@@ -66,7 +66,7 @@ async def check_speaking_for_another_counts_as_theirs(open_host: OpenHost, home:
         ]
 
 
-async def check_whoever_started_a_run_does_not_answer_it(open_host: OpenHost, home: Path) -> None:
+async def check_whoever_started_a_run_does_not_answer_it(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         await settle_in(host)
@@ -77,7 +77,7 @@ async def check_whoever_started_a_run_does_not_answer_it(open_host: OpenHost, ho
         assert (await host.settled(run.id)).status is Status.COMPLETED
 
 
-async def check_a_group_is_asked_by_its_name(open_host: OpenHost, home: Path) -> None:
+async def check_a_group_is_asked_by_its_name(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         await settle_in(host)
@@ -88,7 +88,7 @@ async def check_a_group_is_asked_by_its_name(open_host: OpenHost, home: Path) ->
         assert (await host.settled(run.id)).status is Status.COMPLETED
 
 
-async def check_who_is_in_a_group_is_looked_up_when_somebody_answers(open_host: OpenHost, home: Path) -> None:
+async def check_who_is_in_a_group_is_looked_up_when_somebody_answers(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         await settle_in(host)
@@ -105,7 +105,7 @@ async def check_who_is_in_a_group_is_looked_up_when_somebody_answers(open_host: 
             await refusal(NotPermitted, host.answer(run.id, contract_id, YES, by=who))
 
 
-async def check_a_role_that_is_missing_is_named(open_host: OpenHost, home: Path) -> None:
+async def check_a_role_that_is_missing_is_named(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         await settle_in(host)
@@ -123,7 +123,7 @@ async def check_a_role_that_is_missing_is_named(open_host: OpenHost, home: Path)
             assert "ada" in await refusal(NotPermitted, host.change_people({"do": "remove", "name": "val"}, by=who))
 
 
-async def check_a_refused_attempt_changes_only_its_record(open_host: OpenHost, home: Path) -> None:
+async def check_a_refused_attempt_changes_only_its_record(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         await settle_in(host)
@@ -139,7 +139,7 @@ async def check_a_refused_attempt_changes_only_its_record(open_host: OpenHost, h
         assert not outside.deeds
 
 
-async def check_who_changed_the_people_is_kept(open_host: OpenHost, home: Path) -> None:
+async def check_who_changed_the_people_is_kept(open_host: HostOpener, home: Path) -> None:
     async with open_host(home) as host:
         await settle_in(host)
         done = await host.change_people({"do": "remove", "name": "bob"}, by=ADA)

@@ -8,10 +8,10 @@ from detent.core import Action, Status
 from detent.core.history import Entry
 from detent.errors import Unknown
 from detent.host.reading import Query
-from detent.testing.conformance.stage import ASKING, DOING, DOOR, OpenHost, Outside, one
+from detent.testing.conformance.stage import ASKING, DOING, DOOR, HostOpener, Outside, one
 
 
-async def check_watch_tells_every_event_once(open_host: OpenHost, home: Path) -> None:
+async def check_watch_tells_every_event_once(open_host: HostOpener, home: Path) -> None:
     async with open_host(home) as host:
         run = await host.start(DOOR)
 
@@ -29,7 +29,7 @@ async def check_watch_tells_every_event_once(open_host: OpenHost, home: Path) ->
         assert [entry.seq async for entry in host.watch(run.id, after=302)] == []
 
 
-async def check_a_watcher_that_stands_still_hides_nothing(open_host: OpenHost, home: Path) -> None:
+async def check_a_watcher_that_stands_still_hides_nothing(open_host: HostOpener, home: Path) -> None:
     """Half-read events must not show the rest of the host an old journal: its once-only would be gone."""
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
@@ -47,7 +47,7 @@ async def check_a_watcher_that_stands_still_hides_nothing(open_host: OpenHost, h
         await watching.aclose()  # type: ignore[attr-defined]
 
 
-async def check_watchers_end_with_their_host(open_host: OpenHost, home: Path) -> None:
+async def check_watchers_end_with_their_host(open_host: HostOpener, home: Path) -> None:
     async with open_host(home) as host:
         run = await host.start(DOOR)
 
@@ -61,7 +61,7 @@ async def check_watchers_end_with_their_host(open_host: OpenHost, home: Path) ->
     assert await watcher >= 1
 
 
-async def check_the_list_has_filters_and_pages(open_host: OpenHost, home: Path) -> None:
+async def check_the_list_has_filters_and_pages(open_host: HostOpener, home: Path) -> None:
     async with open_host(home) as host:
         ids = [(await host.start(DOOR, run_id=f"r{n}")).id for n in range(25)]
         for run_id in ids[:5]:
@@ -78,7 +78,7 @@ async def check_the_list_has_filters_and_pages(open_host: OpenHost, home: Path) 
         assert seen == ids[::-1]
 
 
-async def check_a_standing_is_what_the_verbs_say(open_host: OpenHost, home: Path) -> None:
+async def check_a_standing_is_what_the_verbs_say(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         run = await host.start(ASKING, {"amount": 3}, run_id="r")
@@ -100,7 +100,7 @@ async def check_a_standing_is_what_the_verbs_say(open_host: OpenHost, home: Path
         assert host.reader.verify("r").problem == ""
 
 
-async def check_any_moment_is_what_it_was(open_host: OpenHost, home: Path) -> None:
+async def check_any_moment_is_what_it_was(open_host: HostOpener, home: Path) -> None:
     async with open_host(home) as host:
         await host.start(DOOR, run_id="r")
         runs = [host.reader.standing("r").run]
@@ -117,7 +117,7 @@ async def check_any_moment_is_what_it_was(open_host: OpenHost, home: Path) -> No
             raise AssertionError("a moment that never was")
 
 
-async def check_followers_miss_nothing(open_host: OpenHost, home: Path) -> None:
+async def check_followers_miss_nothing(open_host: HostOpener, home: Path) -> None:
     async with open_host(home) as host:
         await host.start(DOOR, run_id="r")
 
@@ -135,7 +135,7 @@ async def check_followers_miss_nothing(open_host: OpenHost, home: Path) -> None:
             assert seen == list(range(after + 1, 303))
 
 
-async def check_all_runs_are_followed_in_one_order(open_host: OpenHost, home: Path) -> None:
+async def check_all_runs_are_followed_in_one_order(open_host: HostOpener, home: Path) -> None:
     async with open_host(home) as host:
 
         async def follow() -> list[tuple[str, int]]:
@@ -173,7 +173,7 @@ class Tally:
         self.seqs.append(entry.seq)
 
 
-async def check_a_projection_takes_every_entry_once(open_host: OpenHost, home: Path) -> None:
+async def check_a_projection_takes_every_entry_once(open_host: HostOpener, home: Path) -> None:
     async with open_host(home) as host:
         await host.start(DOOR, run_id="r")
         for number in range(7):

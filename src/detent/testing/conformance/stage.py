@@ -74,13 +74,13 @@ class _Alarm:
             self._callback()
 
 
-class OpenHost(Protocol):
+class HostOpener(Protocol):
     def __call__(
         self, home: Path, effects: Sequence[Effect] = (), clock: HandClock | None = None
     ) -> AbstractAsyncContextManager[Host]: ...
 
 
-Check = Callable[[OpenHost, Path], Awaitable[None]]
+Check = Callable[[HostOpener, Path], Awaitable[None]]
 
 
 class Outside:

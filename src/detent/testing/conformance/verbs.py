@@ -16,14 +16,14 @@ from detent.errors import EventRefused, NotWaiting, Refused, Unknown
 from detent.testing.conformance.stage import (
     ASKING,
     DOOR,
-    OpenHost,
+    HostOpener,
     Outside,
     one,
     refusal,
 )
 
 
-async def check_the_seven_verbs(open_host: OpenHost, home: Path) -> None:
+async def check_the_seven_verbs(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         run = await host.start(ASKING, {"amount": 5}, by="ann", session="s1")
@@ -45,7 +45,7 @@ async def check_the_seven_verbs(open_host: OpenHost, home: Path) -> None:
         assert (await host.cancel(door.id, reason="enough")).status is Status.CANCELLED
 
 
-async def check_starting_twice_with_one_id_gives_one_run(open_host: OpenHost, home: Path) -> None:
+async def check_starting_twice_with_one_id_gives_one_run(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         runs = await asyncio.gather(*(host.start(ASKING, {"amount": n}, run_id="once") for n in range(10)))
@@ -56,7 +56,7 @@ async def check_starting_twice_with_one_id_gives_one_run(open_host: OpenHost, ho
         assert len(await host.list()) == 1
 
 
-async def check_a_refusal_changes_nothing(open_host: OpenHost, home: Path) -> None:
+async def check_a_refusal_changes_nothing(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
         run = await host.start(ASKING, {"amount": 1})
@@ -86,7 +86,7 @@ async def check_a_refusal_changes_nothing(open_host: OpenHost, home: Path) -> No
         assert (await host.signal(door.id, "OPEN")).seq == 2
 
 
-async def check_an_event_id_counts_once(open_host: OpenHost, home: Path) -> None:
+async def check_an_event_id_counts_once(open_host: HostOpener, home: Path) -> None:
     async with open_host(home) as host:
         run = await host.start(DOOR)
         await asyncio.gather(*(host.signal(run.id, "OPEN", id="first") for _ in range(5)))
@@ -101,7 +101,7 @@ async def check_an_event_id_counts_once(open_host: OpenHost, home: Path) -> None
             assert (await host.signal(run.id, "CLOSE", id=known)).seq == seq
 
 
-async def check_an_event_id_counts_once_in_a_flood(open_host: OpenHost, home: Path) -> None:
+async def check_an_event_id_counts_once_in_a_flood(open_host: HostOpener, home: Path) -> None:
     """More events between the two than the run itself remembers, and none of them on disk yet."""
     async with open_host(home) as host:
         run = await host.start(DOOR)
@@ -112,7 +112,7 @@ async def check_an_event_id_counts_once_in_a_flood(open_host: OpenHost, home: Pa
         assert runs[-1].seq == 102
 
 
-async def check_a_duplicate_is_acknowledged_when_the_first_is_on_disk(open_host: OpenHost, home: Path) -> None:
+async def check_a_duplicate_is_acknowledged_when_the_first_is_on_disk(open_host: HostOpener, home: Path) -> None:
     async with open_host(home) as host:
         run = await host.start(DOOR)
         order: list[str] = []
@@ -127,7 +127,7 @@ async def check_a_duplicate_is_acknowledged_when_the_first_is_on_disk(open_host:
         assert order == ["first", "second"]
 
 
-async def check_an_early_signal_is_kept(open_host: OpenHost, home: Path) -> None:
+async def check_an_early_signal_is_kept(open_host: HostOpener, home: Path) -> None:
     machine = Machine(
         "early",
         "idle",

@@ -18,14 +18,14 @@ from detent.core import (
 from detent.testing.conformance.stage import (
     DOING,
     HandClock,
-    OpenHost,
+    HostOpener,
     Outside,
     one,
     until,
 )
 
 
-async def check_retries_with_backoff_across_a_restart(open_host: OpenHost, home: Path) -> None:
+async def check_retries_with_backoff_across_a_restart(open_host: HostOpener, home: Path) -> None:
     clock = HandClock()
     calls: list[Contract] = []
 
@@ -53,7 +53,7 @@ async def check_retries_with_backoff_across_a_restart(open_host: OpenHost, home:
         assert len({c.key for c in calls}) == 1
 
 
-async def check_contracts_go_on_side_by_side(open_host: OpenHost, home: Path) -> None:
+async def check_contracts_go_on_side_by_side(open_host: HostOpener, home: Path) -> None:
     meeting = asyncio.Barrier(5)
 
     async def perform(contract: Contract) -> Outcome:
@@ -71,7 +71,7 @@ async def check_contracts_go_on_side_by_side(open_host: OpenHost, home: Path) ->
         assert [item["n"] for item in run.results["all"]["items"]] == [1, 2, 3, 4, 5]
 
 
-async def check_cancel_stops_effects(open_host: OpenHost, home: Path) -> None:
+async def check_cancel_stops_effects(open_host: HostOpener, home: Path) -> None:
     stopped = asyncio.Event()
     begun = asyncio.Event()
 
@@ -93,7 +93,7 @@ async def check_cancel_stops_effects(open_host: OpenHost, home: Path) -> None:
         assert run.error.message == "changed my mind"
 
 
-async def check_cancel_in_the_moment_of_starting(open_host: OpenHost, home: Path) -> None:
+async def check_cancel_in_the_moment_of_starting(open_host: HostOpener, home: Path) -> None:
     """An irreversible call that has not left yet must not leave any more, and leaves no doubt behind."""
     outside = Outside()
     async with open_host(home, [outside.effect()]) as host:
@@ -108,7 +108,7 @@ async def check_cancel_in_the_moment_of_starting(open_host: OpenHost, home: Path
         assert run.status is Status.COMPLETED, "the key of what was never done must be free"
 
 
-async def check_hold_and_release_across_a_restart(open_host: OpenHost, home: Path) -> None:
+async def check_hold_and_release_across_a_restart(open_host: HostOpener, home: Path) -> None:
     outside = Outside()
     machine = Machine(
         "held",
@@ -134,7 +134,7 @@ async def check_hold_and_release_across_a_restart(open_host: OpenHost, home: Pat
         assert len(outside.deeds) == 1
 
 
-async def check_a_restart_goes_on_where_it_stopped(open_host: OpenHost, home: Path) -> None:
+async def check_a_restart_goes_on_where_it_stopped(open_host: HostOpener, home: Path) -> None:
     """A host that closes in the middle of a long story leaves it so that the next one goes on by itself."""
     release = asyncio.Event()
     begun = asyncio.Event()

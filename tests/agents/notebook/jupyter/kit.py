@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.notebook.jupyter import Execution, Kernel
+from detent.agents.notebook.jupyter import CellExecution, Kernel
 from tests.effort import PATIENCE_S
 
 MISSING = [name for name in ("jupyter_client", "ipykernel", "nbformat") if importlib.util.find_spec(name) is None]
@@ -38,26 +38,26 @@ async def kernel(**given: Any) -> AsyncIterator[Kernel]:
         yield started
 
 
-def text(execution: Execution, name: str = "stdout") -> str:
+def text(execution: CellExecution, name: str = "stdout") -> str:
     """What a cell wrote to a stream."""
     rows = [row for row in execution.outputs if row["output_type"] == "stream" and row["name"] == name]
     return "".join(row["text"] for row in rows)
 
 
-def notes(execution: Execution) -> list[str]:
+def notes(execution: CellExecution) -> list[str]:
     """What detent itself said about a cell."""
     return [row["metadata"]["detent"]["note"] for row in execution.outputs if "detent" in row.get("metadata", {})]
 
 
-def kinds(execution: Execution) -> list[str]:
+def kinds(execution: CellExecution) -> list[str]:
     return [row["output_type"] for row in execution.outputs]
 
 
-def values(execution: Execution) -> dict[str, Any]:
+def values(execution: CellExecution) -> dict[str, Any]:
     return {name: variable.value for name, variable in execution.variables.items()}
 
 
-def check_notebook(execution: Execution) -> None:
+def check_notebook(execution: CellExecution) -> None:
     """The outputs make a valid notebook that can be written as UTF-8."""
     nbformat = library("nbformat")
     cell = nbformat.v4.new_code_cell("", outputs=[nbformat.from_dict(row) for row in execution.outputs])

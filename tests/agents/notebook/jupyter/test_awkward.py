@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from detent.agents.notebook.jupyter import Execution, Kernel
+from detent.agents.notebook.jupyter import CellExecution, Kernel
 from tests.agents.notebook.jupyter.kit import check_notebook, kernel, kinds, needs_kernel, notes, text, values
 from tests.effort import PATIENCE_S
 
 pytestmark = needs_kernel
 
 
-async def run(it: Kernel, code: str, **given: Any) -> Execution:
+async def run(it: Kernel, code: str, **given: Any) -> CellExecution:
     done = await it.execute(code, timeout_s=60, **given)
     check_notebook(done)
     return done

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.agents.notebook.jupyter import Execution, Kernel
+from detent.agents.notebook.jupyter import CellExecution, Kernel
 from tests.agents.notebook.jupyter.kit import (
     Heard,
     check_notebook,
@@ -57,7 +57,7 @@ async def test_a_cell_over_its_limit_is_interrupted_and_keeps_its_kernel() -> No
 LIMIT_S, GRACE_S = 0.3, 0.7
 
 
-async def overdue(it: Kernel, code: str, limit_s: float, grace_s: float) -> tuple[Execution, float]:
+async def overdue(it: Kernel, code: str, limit_s: float, grace_s: float) -> tuple[CellExecution, float]:
     """A cell over its limit that had begun by then, and the limit; slow machines get a longer one."""
     while True:
         done = await it.execute(code, timeout_s=limit_s, grace_s=grace_s)

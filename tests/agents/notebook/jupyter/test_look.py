@@ -4,19 +4,27 @@ from typing import Any
 
 import pytest
 
-from detent.agents.notebook.jupyter.variable import Table, mentioned
+from detent.agents.notebook.jupyter.variable import VariableTable, list_mentioned
 from tests.agents.notebook.jupyter.kit import kernel, needs, needs_kernel, notes, values
 
 
 def test_the_names_a_cell_mentions() -> None:
-    assert mentioned("x = y + 1\n%time df = load(path)  # größe") == {"x", "y", "time", "df", "load", "path", "größe"}
+    assert list_mentioned("x = y + 1\n%time df = load(path)  # größe") == {
+        "x",
+        "y",
+        "time",
+        "df",
+        "load",
+        "path",
+        "größe",
+    }
 
 
 @pytest.mark.parametrize(
     "reply", [None, {}, {"user_expressions": {}}, {"user_expressions": {"detent": {"status": "error"}}}]
 )
 def test_a_reply_without_an_answer_says_nothing(reply: Any) -> None:
-    assert Table().answered(reply) is None
+    assert VariableTable().take_reply(reply) is None
 
 
 @needs_kernel

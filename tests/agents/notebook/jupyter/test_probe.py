@@ -66,7 +66,7 @@ CASES: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("value", "found"), CASES, ids=map(str, range(len(CASES))))
 def test_what_is_shown_of_a_value(value: Any, found: Any) -> None:
-    assert probe.shown(value) == found
+    assert probe.show(value) == found
 
 
 values = some.recursive(
@@ -86,7 +86,7 @@ values = some.recursive(
 @settings(max_examples=examples(60))
 @given(values)
 def test_any_builtin_value_is_shown_as_short_json(value: Any) -> None:
-    shown, is_whole = probe.shown(value)
+    shown, is_whole = probe.show(value)
     text = json.dumps(shown, ensure_ascii=False, allow_nan=False)
     assert len(text) <= 2 * 203 + 2  # a text that quotes itself
     if is_whole and type(value) in (int, float, bool, str, type(None)):
@@ -310,6 +310,6 @@ def test_a_class_that_only_claims_to_be_a_frame_is_not_touched(monkeypatch: pyte
             raise AssertionError("touched")
 
     fake = type("DataFrame", (), {"__module__": "pandas", "shape": Shape()})
-    assert probe.shown(fake()) == ("DataFrame", False)
+    assert probe.show(fake()) == ("DataFrame", False)
     monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=None))
-    assert probe.shown(type("DataFrame", (), {"__module__": "pandas", "shape": Shape()})()) == ("DataFrame", False)
+    assert probe.show(type("DataFrame", (), {"__module__": "pandas", "shape": Shape()})()) == ("DataFrame", False)

@@ -132,7 +132,7 @@ async def test_a_kernel_that_cannot_start_says_why(install: Any, tmp_path: Path)
 
 def test_a_missing_package_is_said_with_the_way_to_get_it() -> None:
     with pytest.raises(EffectFailed, match=r"pip install 'detent\[notebook\]'") as error:
-        spec.needed("no_such_package.inner")
+        spec.load_extra("no_such_package.inner")
     assert error.value.type == "tool_failure.not_found"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from detent.agents.assistant import checked_session, new_session
+from detent.agents.assistant import check_session, new_session
 from detent.agents.assistant.commands.talk import settle
 from detent.agents.assistant.conversation import (
     Past,
@@ -19,10 +19,10 @@ from detent.agents.assistant.conversation import (
     settings_of,
     tools_of,
 )
-from detent.agents.assistant.view import seen_by
+from detent.agents.assistant.view import view_for
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.effects.llm import chosen as chosen_model
+from detent.effects.llm import choose_model as chosen_model
 from detent.kit.agent import find_agent
 from detent.kit.language import _, translate
 from detent.kit.terminal.caller import Caller, emit
@@ -68,7 +68,7 @@ class Chat:
         standing = RunReport(self.caller, run.id)
         if self.caller.is_json:
             ledger = ledger_of(self.caller.reader, run.id)
-            shown = [seen_by(execution, "diagnosis", run.at) for execution in ledger.executions.values()]
+            shown = [view_for(execution, "diagnosis", run.at) for execution in ledger.executions.values()]
             more = {"session": self.session, "response": run.context.get("response", ""), "executions": shown}
             emit({**standing.envelope(ok=standing.code in (0, 3)), **more})
         elif run.ended is not Status.COMPLETED and not (sys.stdin.isatty() and run.ended is None):
@@ -101,7 +101,7 @@ class Chat:
 
     async def _talk(self) -> int:
         code = 0
-        while (message := await self._heard()) is not None and message.strip().lower() not in ENDINGS:
+        while (message := await self._read_line()) is not None and message.strip().lower() not in ENDINGS:
             if message.strip() == "/tools":
                 self.show_tools()
             elif message.strip() in ("/help", "/?"):
@@ -110,7 +110,7 @@ class Chat:
                 code = await self.turn(message)
         return code
 
-    async def _heard(self) -> str | None:
+    async def _read_line(self) -> str | None:
         try:
             return await line("> ", is_kept=True)
         except asyncio.CancelledError:
@@ -153,7 +153,7 @@ async def chat(
     caller: Caller, message: str, session: str, file: str, named: tuple[str, ...], model: str, by: str
 ) -> int:
     """Talk to the assistant."""
-    session = checked_session(session) if session else new_session()
+    session = check_session(session) if session else new_session()
     source = str(Path(file).resolve()) if file else ""
     own = own_effects(source) if source else {}
     async with caller.host() as host:

@@ -8,14 +8,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from detent.agents.assistant.execution import Execution, Ledger, Move
-from detent.agents.assistant.request import fields_of, unfolded
+from detent.agents.assistant.request import fields_of, unfold
 from detent.core.run import Run
 from detent.errors import Refused
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller
 from detent.kit.terminal.driver import on_every_ring
-from detent.kit.terminal.keyboard import chosen, line
-from detent.kit.terminal.question import asked
+from detent.kit.terminal.keyboard import choose, line
+from detent.kit.terminal.question import render_question
 from detent.kit.terminal.view import is_for_people
 from detent.kit.text import as_json, brief, status_word, visible
 
@@ -31,7 +31,7 @@ YES_OR_NO = {"y": True, "yes": True, "true": True, "1": True, "是": True,
              "n": False, "no": False, "false": False, "0": False, "否": False}  # fmt: skip
 
 
-class Spoken:
+class ModelWords:
     """The model's words as they come; an answer that is one JSON object is for the program, not for the eye."""
 
     def __init__(self, caller: Caller) -> None:
@@ -74,14 +74,14 @@ class Spoken:
         self.shown = self._held = ""
 
 
-class Deeds:
+class DeedLines:
     """What a turn does, told line by line, each move once."""
 
     def __init__(self, caller: Caller, run_id: str) -> None:
         self._caller = caller
         self._ledger, self._told = Ledger(run_id), 0
 
-    def tell(self, place: "EntryStream", spoken: Spoken) -> None:
+    def tell(self, place: "EntryStream", spoken: ModelWords) -> None:
         """What is new; the moves of one execution stand in one line."""
         ledger = self._ledger
         while entries := place.more():
@@ -90,12 +90,12 @@ class Deeds:
         self._told = len(ledger.rows)
         for id, group in groupby(rows, lambda one: one[0]):
             spoken.end_line()
-            self._caller.note(_moved(ledger.executions[id], [move for _id, move in group]), "dim")
+            self._caller.note(_render_move(ledger.executions[id], [move for _id, move in group]), "dim")
 
 
 @asynccontextmanager
 async def showing(
-    caller: Caller, host: "OpenHost", place: "EntryStream", spoken: Spoken, deeds: Deeds
+    caller: Caller, host: "OpenHost", place: "EntryStream", spoken: ModelWords, deeds: DeedLines
 ) -> AsyncIterator[None]:
     """Show what a turn does while the block is at work."""
     if caller.is_json:
@@ -118,7 +118,7 @@ async def showing(
         stop()
 
 
-def _moved(execution: Execution, moves: Sequence[Move]) -> str:
+def _render_move(execution: Execution, moves: Sequence[Move]) -> str:
     """What became of an execution, in one line."""
     call = execution.detail.get("call")
     about = _("{name}, confirmation", name=f"{call['service']}.{call['method']}") if call else execution.summary
@@ -135,11 +135,11 @@ def _moved(execution: Execution, moves: Sequence[Move]) -> str:
 async def settle(caller: Caller, host: "OpenHost", run_id: str, by: str) -> Run:
     """Stay with a turn until it has ended, asking whatever it asks; `later` leaves the question open."""
     with host.reader.following(run_id) as place:
-        return await _settled(caller, host, place, by)
+        return await _follow_turn(caller, host, place, by)
 
 
-async def _settled(caller: Caller, host: "OpenHost", place: "EntryStream", by: str) -> Run:
-    spoken, deeds = Spoken(caller), Deeds(caller, place.run_id)
+async def _follow_turn(caller: Caller, host: "OpenHost", place: "EntryStream", by: str) -> Run:
+    spoken, deeds = ModelWords(caller), DeedLines(caller, place.run_id)
     while True:
         async with showing(caller, host, place, spoken, deeds):
             run = await host.settled(place.run_id)
@@ -148,21 +148,21 @@ async def _settled(caller: Caller, host: "OpenHost", place: "EntryStream", by: s
         spoken.end_line()
         if run.context.get("response") and not spoken.shown:
             caller.say(str(run.context["response"]))
-        if not await answered(caller, host, run, by):
+        if not await put_questions(caller, host, run, by):
             break
-        spoken = Spoken(caller)
+        spoken = ModelWords(caller)
     if run.ended is not None:
         spoken.finish(str((run.output or {}).get("response") or ""))
     return run
 
 
-async def answered(caller: Caller, host: "OpenHost", run: Run, by: str) -> bool:
+async def put_questions(caller: Caller, host: "OpenHost", run: Run, by: str) -> bool:
     """Put every open question of a turn; whether something was answered."""
     from detent.kit.terminal.view import questions
 
     done = False
     for question in questions(caller, caller.reader.standing(run.id)):
-        for row, style in asked(caller, question, is_filled_in=True):
+        for row, style in render_question(caller, question, is_filled_in=True):
             caller.say(row, style)
         said = await _reply(caller, question)
         if said is None:
@@ -186,7 +186,7 @@ async def _reply(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] 
     prompt, words = _("[y]es, [n]o, [e]dit, [l]ater? "), ANSWERS
     if question.get("earlier"):
         prompt, words = _("Do it again? [y]es, [u]se that result, [n]o, [e]dit, [l]ater? "), ANSWERS | USES
-    match await chosen(prompt, words):
+    match await choose(prompt, words):
         case "use":
             return {"outcome": "use"}
         case "yes":
@@ -217,7 +217,7 @@ async def _arguments(caller: Caller) -> dict[str, Any] | None:
 
 
 async def _doubt() -> dict[str, Any] | None:
-    said = await chosen(_("Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? "), OUTCOMES)
+    said = await choose(_("Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? "), OUTCOMES)
     if said != "happened":
         return {"outcome": said} if said else None
     evidence = await line(_("How do you know, or what did it give? "))
@@ -236,10 +236,10 @@ async def _form(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] |
         if text.strip() == "!":
             return {"approved": False}
         if text.strip():
-            data[field["name"]] = _typed(text.strip(), field)
+            data[field["name"]] = _parse_typed(text.strip(), field)
         elif field.get("default") is not None:
             data[field["name"]] = field["default"]
-    return {"data": unfolded(schema, data)}
+    return {"data": unfold(schema, data)}
 
 
 def _fields(question: Mapping[str, Any], schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -259,7 +259,7 @@ def _prompt(field: Mapping[str, Any]) -> str:
     return f"  {visible(str(field.get('label') or field['name']))}{mark}{visible(choices)}{default}: "
 
 
-def _typed(text: str, field: Mapping[str, Any]) -> Any:
+def _parse_typed(text: str, field: Mapping[str, Any]) -> Any:
     """What somebody typed as the field's type has it; what does not fit stays text, and the form says what is wrong."""
     kind, values = field["type"], {str(option["label"]): option["value"] for option in field.get("options") or ()}
     if kind == "boolean" or (kind == "checkbox" and not values):

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from detent.agents.assistant import Execution, Ledger, checked_session, from_client, new_session
+from detent.agents.assistant import Execution, Ledger, check_session, from_client, new_session
 from detent.agents.assistant.conversation import begin, history, ledger_of, ledgers, own_effects, settings_of, tools_of
 from detent.agents.assistant.form import DISPLAY
 from detent.agents.assistant.request import answer_of, form_of, problems
-from detent.agents.assistant.routes.legacy_chat_stream import told
+from detent.agents.assistant.routes.legacy_chat_stream import stream_turn
 from detent.agents.assistant.view import snapshot, timeline, topology
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect
@@ -26,7 +26,7 @@ from detent.host.port import Reader
 from detent.kit.agent import owner
 from detent.kit.http.asked import Asked
 from detent.kit.http.context import ServerContext
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.sse import Stream
 from detent.kit.http.trouble import BadRequest
 
@@ -103,13 +103,13 @@ class HumanQuery(Asked, frozen=True):
     human: bool = False
 
 
-async def chat(room: ServerContext, call: Call) -> Response:
+async def chat(room: ServerContext, call: HttpCall) -> Response:
     """One turn."""
     given: ChatRequest = call.body
     return await _turn(room, call, given.message, given.session_id, given.history)
 
 
-async def image(room: ServerContext, call: Call) -> Response:
+async def image(room: ServerContext, call: HttpCall) -> Response:
     """One turn about an image."""
     given: ImageRequest = call.body
     wanted = given.action or "Describe this image."
@@ -128,8 +128,8 @@ def _image(text: str) -> dict[str, str]:
     return {"media_type": kind, "data": data}
 
 
-async def _turn(room: ServerContext, call: Call, text: str, session: str, said: Any, **more: Any) -> Response:
-    session = checked_session(session) if session else new_session()
+async def _turn(room: ServerContext, call: HttpCall, text: str, session: str, said: Any, **more: Any) -> Response:
+    session = check_session(session) if session else new_session()
     source = os.environ.get(TOOLS_FILE, "")
     own = _own(source) if source else {}
     past = await room.ask(history, room.reader, session)
@@ -137,7 +137,7 @@ async def _turn(room: ServerContext, call: Call, text: str, session: str, said: 
     tools = tools_of(room.host.effects, own, ())
     run = await begin(room.host, session, text, said=before, tools=tools, source=source, by=call.by,
                       facts=past.facts, settings=settings_of(room.home), **more)  # fmt: skip
-    return Stream(room, told(room, run.id, session, "starting"))
+    return Stream(room, stream_turn(room, run.id, session, "starting"))
 
 
 def _own(source: str) -> dict[str, Effect]:
@@ -159,7 +159,7 @@ def _execution(reader: Reader, request_id: str) -> tuple[str, Ledger, Execution]
     return None if execution is None else (turn.session, ledger, execution)
 
 
-async def respond(room: ServerContext, call: Call) -> RespondResult:
+async def respond(room: ServerContext, call: HttpCall) -> RespondResult:
     """Answer a form or a confirmation; whoever is first wins."""
     given: RespondRequest = call.body
     if given.action not in ("approve", "edit", "reject"):
@@ -201,16 +201,16 @@ def _yes_wanted(contract: Contract | None) -> int:
     return contract.question.quorum - agreed if agreed else 0
 
 
-async def go_on(room: ServerContext, call: Call) -> Response:
+async def go_on(room: ServerContext, call: HttpCall) -> Response:
     """The stream of a turn from its latest answer on."""
     session = call.body.session_id
-    found = await room.ask(_answered, room.reader, session)
+    found = await room.ask(_find_answered, room.reader, session)
     if found is None:
         raise NotWaiting(f"nothing was answered in session `{session}`")
-    return Stream(room, told(room, found[0], session, "resuming", found[1]))
+    return Stream(room, stream_turn(room, found[0], session, "resuming", found[1]))
 
 
-def _answered(reader: Reader, session: str) -> tuple[str, int] | None:
+def _find_answered(reader: Reader, session: str) -> tuple[str, int] | None:
     """The turn that was answered last, and the event before that answer."""
     best: tuple[float, str, int] | None = None
     for turn in reader.session(session, 20):
@@ -222,7 +222,7 @@ def _answered(reader: Reader, session: str) -> tuple[str, int] | None:
     return None if best is None else best[1:]
 
 
-async def status(room: ServerContext, call: Call) -> RequestStatus:
+async def status(room: ServerContext, call: HttpCall) -> RequestStatus:
     """Whether a form or a confirmation still waits; it does so through restarts."""
     found = await room.ask(_execution, room.reader, call.path["request_id"])
     if found is None:
@@ -233,7 +233,7 @@ async def status(room: ServerContext, call: Call) -> RequestStatus:
     return RequestStatus(exists, is_expired, session, execution.summary, execution.expires_at or None)
 
 
-async def session_timeline(room: ServerContext, call: Call) -> dict[str, Any]:
+async def session_timeline(room: ServerContext, call: HttpCall) -> dict[str, Any]:
     """Everything a session has done."""
     session = call.path["session_id"]
 
@@ -245,7 +245,7 @@ async def session_timeline(room: ServerContext, call: Call) -> dict[str, Any]:
     return await room.ask(read, room.reader)
 
 
-async def execution_snapshot(room: ServerContext, call: Call) -> dict[str, Any]:
+async def execution_snapshot(room: ServerContext, call: HttpCall) -> dict[str, Any]:
     """Where one execution stands."""
     id = call.path["execution_id"]
     found = await room.ask(_execution, room.reader, id)
@@ -254,7 +254,7 @@ async def execution_snapshot(room: ServerContext, call: Call) -> dict[str, Any]:
     return snapshot(found[2], time.time(), human=call.query.human)
 
 
-async def law(_room: ServerContext, _call: Call) -> dict[str, Any]:
+async def law(_room: ServerContext, _call: HttpCall) -> dict[str, Any]:
     """The statuses and moves of every execution."""
     return topology()
 

@@ -20,7 +20,7 @@ from detent.kit.http.context import ServerContext
 from detent.kit.http.sse import BEAT, message
 
 
-class Teller:
+class TurnMessages:
     """Turns the entries of one turn into messages."""
 
     def __init__(self, run_id: str, session: str, after: int) -> None:
@@ -38,10 +38,10 @@ class Teller:
             known.append((entry, len(self.ledger.rows)))
         for entry, rows in known:  # all of them are known by now: what a rule answered at once is put to nobody
             if entry.seq > self._after:
-                yield from self._thought(entry)
+                yield from self._tell_thought(entry)
             yield from self._moves(rows)
 
-    def _thought(self, entry: Entry) -> Iterator[bytes]:
+    def _tell_thought(self, entry: Entry) -> Iterator[bytes]:
         event, context = entry.event, entry.run.context
         if not isinstance(event, ContractMoved) or event.trigger != "succeed":
             return
@@ -72,31 +72,31 @@ class Teller:
             if isinstance(row, Created) or not isinstance(row, Move) or row.seq <= self._after:
                 continue
             if row.trigger == "suspend":
-                yield from self._asked(execution, row)
+                yield from self._tell_question(execution, row)
             elif execution.type == "tool_call":
                 self._late.append(message("execution_state", state_change(execution, row)))
                 if row.target.is_terminal:
                     result = execution.result if execution.error == "" else execution.error
                     yield message("tool_result", {"type": "tool_result", "payload": {"result": result}})
-                    yield from self._held()
+                    yield from self._release()
             elif row.trigger == "start" and execution.detail.get("type") != DISPLAY:
                 self._late.append(message("execution_state", state_change(execution, row)))
             else:
                 yield message("execution_state", state_change(execution, row))
 
-    def _asked(self, execution: Execution, row: Move) -> Iterator[bytes]:
+    def _tell_question(self, execution: Execution, row: Move) -> Iterator[bytes]:
         if is_asked(execution):
             yield message("ecs", {"type": "ecs", "payload": form_of(execution), "session_id": self.session})
-        yield from self._held()
+        yield from self._release()
         yield message("execution_state", state_change(execution, row))
 
-    def _held(self) -> Iterator[bytes]:
+    def _release(self) -> Iterator[bytes]:
         held, self._late = self._late, []
         yield from held
 
     def end(self, run: Run) -> Iterator[bytes]:
         """The last messages: what was held back, what went wrong, and that it is done."""
-        yield from self._held()
+        yield from self._release()
         if run.ended not in (None, Status.COMPLETED):
             problem = (
                 run.error.message if run.error and run.error.message else str(run.ended.value if run.ended else "")
@@ -109,10 +109,12 @@ def _text(content: str) -> bytes:
     return message("text", {"type": "text", "payload": {"content": content}}) if content else b""
 
 
-async def told(room: ServerContext, run_id: str, session: str, status: str, after: int = 0) -> AsyncIterator[bytes]:
+async def stream_turn(
+    room: ServerContext, run_id: str, session: str, status: str, after: int = 0
+) -> AsyncIterator[bytes]:
     """The whole stream of a turn until it has ended or waits, with a sign of life while its model takes long."""
     yield message("status", {"status": status, "session_id": session})
-    teller = Teller(run_id, session, after)
+    teller = TurnMessages(run_id, session, after)
     async with asyncio.TaskGroup() as tasks:
         settled = tasks.create_task(room.host.settled(run_id))
         try:

@@ -13,13 +13,13 @@ from detent.agents.assistant import concern, recall, setting
 from detent.agents.assistant.conversation import check_model
 from detent.agents.assistant.node import MEMORY_FILE
 from detent.agents.assistant.store import Memory, Store
-from detent.effects.llm import chosen
+from detent.effects.llm import choose_model
 from detent.errors import Refused, Unknown
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.kit.http.asked import Asked, Count
 from detent.kit.http.context import ServerContext
-from detent.kit.http.route import Call, Route
+from detent.kit.http.route import HttpCall, Route
 
 R = TypeVar("R")
 TURNS_MAX = 1000  # that are looked at for a list of conversations
@@ -161,7 +161,7 @@ class SettingView(msgspec.Struct, frozen=True):
     model_problem: str | None
 
 
-async def _stored(room: ServerContext, ask: Callable[[Store], R]) -> R:
+async def _ask_store(room: ServerContext, ask: Callable[[Store], R]) -> R:
     """Ask the memory in a thread."""
 
     def work() -> R:
@@ -171,7 +171,7 @@ async def _stored(room: ServerContext, ask: Callable[[Store], R]) -> R:
     return await asyncio.to_thread(work)
 
 
-async def memories(room: ServerContext, call: Call) -> MemoryPage:
+async def memories(room: ServerContext, call: HttpCall) -> MemoryPage:
     """What is remembered."""
     query: MemoryQuery = call.query
 
@@ -179,36 +179,36 @@ async def memories(room: ServerContext, call: Call) -> MemoryPage:
         if not query.text.strip():
             return [_view(memory) for memory in store.memories(query.limit, query.category)]
         found = [one for one in store.candidates(query.text) if query.category in ("", one.category)]
-        best = recall.chosen(found, query.text, store.now())[: query.limit]
+        best = recall.choose_memories(found, query.text, store.now())[: query.limit]
         return [_view(memory, round(score, 4)) for score, memory in best]
 
-    return MemoryPage(await _stored(room, ask))
+    return MemoryPage(await _ask_store(room, ask))
 
 
 def _view(memory: Memory, score: float | None = None) -> MemoryView:
     return MemoryView(**memory._asdict(), score=score)
 
 
-def _known(memory: Memory | None, number: int) -> Memory:
+def _require(memory: Memory | None, number: int) -> Memory:
     if memory is None:
         raise Unknown(f"there is no memory {number}")
     return memory
 
 
-async def remember(room: ServerContext, call: Call) -> MemoryView:
+async def remember(room: ServerContext, call: HttpCall) -> MemoryView:
     """Remember something."""
     entry = msgspec.structs.asdict(call.body)
 
     def ask(store: Store) -> Memory | None:
         return store.memory(store.keep([entry])[0]["id"])
 
-    return _view(_known(await _stored(room, ask), 0))
+    return _view(_require(await _ask_store(room, ask), 0))
 
 
-async def forget(room: ServerContext, call: Call) -> Forgotten:
+async def forget(room: ServerContext, call: HttpCall) -> Forgotten:
     """Remove one memory."""
     number = _number(call.path["memory_id"])
-    if not await _stored(room, lambda store: store.forget(number)):
+    if not await _ask_store(room, lambda store: store.forget(number)):
         raise Unknown(f"there is no memory {number}")
     return Forgotten(number)
 
@@ -219,14 +219,14 @@ def _number(text: str) -> int:
     return int(text)
 
 
-async def plans(room: ServerContext, call: Call) -> Plans:
+async def plans(room: ServerContext, call: HttpCall) -> Plans:
     """What somebody means to do."""
     wanted = [FILED[call.query.status]] if call.query.status else list(PLANS)
 
     def ask(store: Store) -> list[Memory]:
         return [memory for category in wanted for memory in store.memories(call.query.limit, category)]
 
-    found = sorted(await _stored(room, ask), key=lambda memory: -memory.id)
+    found = sorted(await _ask_store(room, ask), key=lambda memory: -memory.id)
     return Plans([_plan(memory) for memory in found[: call.query.limit]])
 
 
@@ -235,7 +235,7 @@ def _plan(memory: Memory) -> Plan:
     return Plan(memory.id, memory.key, memory.value, status, memory.session, memory.created_at)
 
 
-async def plan(room: ServerContext, call: Call) -> Plan:
+async def plan(room: ServerContext, call: HttpCall) -> Plan:
     """Make a plan."""
     entry = {"category": FILED["open"], "key": call.body.title, "value": call.body.text}
 
@@ -244,10 +244,10 @@ async def plan(room: ServerContext, call: Call) -> Plan:
         store.file_under(number, FILED["open"])  # one of this title that was done is begun again
         return store.memory(number)
 
-    return _plan(_known(await _stored(room, ask), 0))
+    return _plan(_require(await _ask_store(room, ask), 0))
 
 
-async def change_plan(room: ServerContext, call: Call) -> Plan:
+async def change_plan(room: ServerContext, call: HttpCall) -> Plan:
     """Say what became of a plan."""
     number, category = _number(call.path["plan_id"]), FILED[call.body.status]
 
@@ -258,15 +258,15 @@ async def change_plan(room: ServerContext, call: Call) -> Plan:
         store.file_under(number, category)
         return store.memory(number)
 
-    changed = await _stored(room, ask)
+    changed = await _ask_store(room, ask)
     if changed is None:
         raise Unknown(f"there is no plan {number}")
     return _plan(changed)
 
 
-async def concerns(room: ServerContext, call: Call) -> Concerns:
+async def concerns(room: ServerContext, call: HttpCall) -> Concerns:
     """The conversations."""
-    archived = await _stored(room, Store.archived)
+    archived = await _ask_store(room, Store.list_archived)
     query: ConcernQuery = call.query
 
     def read(reader: Reader) -> list[Concern]:
@@ -308,10 +308,10 @@ def _concern(reader: Reader, session: str, turns: list[Summary], archived: dict[
     )
 
 
-async def one_concern(room: ServerContext, call: Call) -> Concern:
+async def one_concern(room: ServerContext, call: HttpCall) -> Concern:
     """One conversation."""
     session = call.path["session_id"]
-    archived = await _stored(room, Store.archived)
+    archived = await _ask_store(room, Store.list_archived)
 
     def read(reader: Reader) -> Concern:
         turns = list(reader.session(session, TURNS_MAX))
@@ -322,32 +322,32 @@ async def one_concern(room: ServerContext, call: Call) -> Concern:
     return await room.ask(read, room.reader)
 
 
-async def archive(room: ServerContext, call: Call) -> Concern:
+async def archive(room: ServerContext, call: HttpCall) -> Concern:
     """Put a conversation away until somebody speaks again."""
     now = await one_concern(room, call)
     if now.state not in ("stable", "blocked", "archived") or now.waiting:
         raise Refused(f"`{now.id}` is {now.state}: answer or cancel {', '.join(now.waiting) or 'its turn'} first")
-    await _stored(room, lambda store: store.archive(now.id))
+    await _ask_store(room, lambda store: store.archive(now.id))
     return await one_concern(room, call)
 
 
-async def states(_room: ServerContext, _call: Call) -> dict[str, Any]:
+async def states(_room: ServerContext, _call: HttpCall) -> dict[str, Any]:
     """The law of cognitive objects."""
     return concern.topology()
 
 
-async def settings(room: ServerContext, _call: Call) -> SettingView:
+async def settings(room: ServerContext, _call: HttpCall) -> SettingView:
     """How the assistant behaves."""
     return await asyncio.to_thread(_settings, room.home)
 
 
 def _settings(home: Path) -> SettingView:
     found = setting.load(home)
-    choice = chosen(found.model)
+    choice = choose_model(found.model)
     return SettingView(**msgspec.structs.asdict(found), model_in_use=choice.spec, model_problem=choice.problem or None)
 
 
-async def change_settings(room: ServerContext, call: Call) -> SettingView:
+async def change_settings(room: ServerContext, call: HttpCall) -> SettingView:
     """Set something; it holds for turns begun from now on."""
     given = {name: value for name, value in msgspec.structs.asdict(call.body).items() if value is not None}
     if given.get("model"):

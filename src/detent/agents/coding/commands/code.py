@@ -14,7 +14,7 @@ from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.commands import look as codelook
 from detent.agents.coding.commands import move as codemove
-from detent.agents.coding.commands.job import SOURCE, Desk, asked
+from detent.agents.coding.commands.job import SOURCE, Desk, ask_person
 from detent.agents.coding.job import job_of
 from detent.agents.coding.machine import CODING
 from detent.agents.coding.mending import NONE
@@ -63,7 +63,7 @@ async def start(
     if worker:
         _check(_worker(worker), desk)  # who cannot work is refused before anything is written
     _say_what_is_under_way(desk)
-    chosen = _chosen(desk, plan_file, worker, planner)
+    chosen = _choose_settings(desk, plan_file, worker, planner)
     _check(chosen.worker, desk)
     run_id = new_run_id()
     stale = lease.take(desk.repository.place, run_id, caller.home, by, desk.holds)
@@ -74,7 +74,7 @@ async def start(
         begun = await host.start(CODING, given, run_id=run_id, by=by, source=SOURCE)
         caller.interrupted = begun.id
         await host.signal(begun.id, "USER_INPUT_REQUIREMENT", {"requirement": requirement}, by=by)
-        await desk.driven(host, begun.id, begun.seq)
+        await desk.drive(host, begun.id, begun.seq)
     return await _onward(desk, is_yes)
 
 
@@ -106,7 +106,7 @@ async def _offer_git(caller: Caller, is_wanted: bool) -> None:
         caller.note(_("no git repository here: checkpoints are kept in .detent; `--init` makes one"), "yellow")
 
 
-def _chosen(desk: Desk, plan_file: str, worker: str, planner: str | None) -> Settings:
+def _choose_settings(desk: Desk, plan_file: str, worker: str, planner: str | None) -> Settings:
     """The project's settings, detected and written where there are none, with what this call says instead."""
     found = configuration.read(desk.root)
     if found is None:
@@ -114,7 +114,7 @@ def _chosen(desk: Desk, plan_file: str, worker: str, planner: str | None) -> Set
         if worker:
             found = msgspec.structs.replace(found, worker=_worker(worker))
         path = desk.root / configuration.FILE
-        projection.write(path, configuration.written(found).encode())
+        projection.write(path, configuration.write_settings(found).encode())
         names = ", ".join(step.name for step in found.verify) or _("none")
         desk.caller.note(_("wrote {file}; checks: {names}", file=configuration.FILE, names=names))
     if worker:
@@ -154,8 +154,8 @@ async def _onward(desk: Desk, is_yes: bool) -> int:
             return desk.give(await desk.say("USER_CONFIRM", {"plan": shown_digest}))
         if not _is_interactive(desk.caller):
             return desk.give(standing)
-        said = await asked(_("Go, modify …, or cancel?"))
-        standing = await _taken_in(desk, standing)
+        said = await ask_person(_("Go, modify …, or cancel?"))
+        standing = await _take_in_edits(desk, standing)
         if _digest(standing) != shown_digest:
             continue  # it was edited while we asked: show it again
         word = said.lower().rstrip("!.。！")
@@ -203,10 +203,10 @@ def show_plan(desk: Desk, standing: RunReport) -> str:
     return job.plan.digest
 
 
-async def _taken_in(desk: Desk, standing: RunReport) -> RunReport:
+async def _take_in_edits(desk: Desk, standing: RunReport) -> RunReport:
     """The job with what was edited in the plan document; the edit is shown."""
     job = job_of(standing.run.context)
-    text, was = planning.edited(job)
+    text, was = planning.read_edits(job)
     if not text or text == was:
         return standing
     reading.read(text)  # a broken plan is refused before the job hears of it
@@ -221,7 +221,7 @@ async def confirm(caller: Caller, digest: str, by: str) -> int:
     """Say Go."""
     desk = await Desk.open(caller, by)
     before = desk.check("confirm")
-    standing = await _taken_in(desk, before)
+    standing = await _take_in_edits(desk, before)
     now = _digest(standing)
     if digest and digest != now:
         raise Refused(f"the plan is {now} now, not {digest}; look at it again: {caller.command('code', 'status')}")

@@ -22,7 +22,7 @@ from detent.host.opening import is_held, open_reader
 from detent.kit.agent import of_agent
 from detent.kit.language import _
 from detent.kit.policy import HOME
-from detent.kit.terminal.caller import Caller, emit, shown
+from detent.kit.terminal.caller import Caller, emit, show_line
 from detent.kit.terminal.driver import drive, telling
 from detent.kit.terminal.every_run import every
 from detent.kit.terminal.view import RunReport
@@ -52,7 +52,7 @@ class Desk:
     def run_id(self) -> str:
         """The active job, else the last one."""
         held = lease.read(self.repository.place)
-        if held is not None and Path(held.home) == self.caller.home.resolve() and self.caller.known(held.run_id):
+        if held is not None and Path(held.home) == self.caller.home.resolve() and self.caller.find_known(held.run_id):
             return held.run_id
         if self.caller.has_journal():
             for summary in every(self.caller, CODING.name):
@@ -88,15 +88,15 @@ class Desk:
         seq = self.standing().run.seq
         async with self.caller.host() as host:
             await host.signal(run_id, name, dict(data or {}), by=self.by)
-            await self.driven(host, run_id, seq)
+            await self.drive(host, run_id, seq)
         return RunReport(self.caller, run_id)
 
-    async def driven(self, host: Any, run_id: str, seq: int) -> Run:
+    async def drive(self, host: Any, run_id: str, seq: int) -> Run:
         """Stay with a run, showing what its worker and its checks say."""
         await host.recover(run_id)
         stop: Callable[[], None] = lambda: None  # noqa: E731
         if not self.caller.is_json:
-            stop = host.overhear(run_id, self._heard)
+            stop = host.overhear(run_id, self._show_progress)
         try:
             tell = functools.partial(telling, host=host, narrator=CodeNarrator(run_id))
             run = await drive(self.caller, host, run_id, seq, tell)
@@ -105,9 +105,9 @@ class Desk:
         self.settle(run)
         return run
 
-    def _heard(self, _contract_id: str, data: Mapping[str, Any]) -> None:
+    def _show_progress(self, _contract_id: str, data: Mapping[str, Any]) -> None:
         if data.get("stream") in ("stdout", "stderr", "plan"):
-            shown(f"  │ {visible(str(data.get('text', '')))}", "dim")
+            show_line(f"  │ {visible(str(data.get('text', '')))}", "dim")
 
     def settle(self, run: Run) -> None:
         """Bring the page up to date with where the run came to rest; give the lease back when it has ended."""
@@ -221,6 +221,6 @@ def _menu(job: Job) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-async def asked(question: str) -> str:
+async def ask_person(question: str) -> str:
     """What a person types; a thread waits for it, so that Ctrl-C works as everywhere."""
     return str(await asyncio.to_thread(click.prompt, question, default="", show_default=False)).strip()

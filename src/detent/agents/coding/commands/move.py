@@ -49,7 +49,7 @@ async def resume(caller: Caller, by: str) -> int:
         await host.recover(standing.run.id)
         if desk.standing().run.is_held:
             await host.release(standing.run.id, by=by)
-        await desk.driven(host, standing.run.id, standing.run.seq)
+        await desk.drive(host, standing.run.id, standing.run.seq)
     return desk.give()
 
 
@@ -90,7 +90,7 @@ async def answer(caller: Caller, text: str, by: str) -> int:
         async with caller.host() as host:
             said = {"data": {"answers": [text] * max(1, len(asked))}, "by": by, "channel": "cli"}
             await host.answer(question["run_id"], question["contract_id"], said)
-            await desk.driven(host, question["run_id"], desk.standing().run.seq)
+            await desk.drive(host, question["run_id"], desk.standing().run.seq)
         return desk.give()
     desk.check("answer")
     return desk.give(await desk.say("ANSWER", {"answer": text}))
@@ -145,7 +145,7 @@ async def rollback(caller: Caller, is_run: bool, target: str, by: str) -> int:
             raise Refused("no job is active: say where to, with --to CHECKPOINT; `detent code checkpoints` lists them")
         if not target and standing is not None:
             target = job_of(standing.run.context).first_checkpoint
-        return _given(desk, await desk.repository.rollback(target))
+        return _show_rollback(desk, await desk.repository.rollback(target))
     desk.check("rollback")
     if target:
         await desk.repository.resolve(target)
@@ -160,7 +160,7 @@ def _current(desk: Desk) -> RunReport | None:
         return None
 
 
-def _given(desk: Desk, done: Rollback) -> int:
+def _show_rollback(desk: Desk, done: Rollback) -> int:
     if desk.caller.is_json:
         body = {"target": done.target.id, "undo": done.undo.id, "changed": [c.path for c in done.changed]}
         emit({"ok": True, **body, "left": list(done.left), "notes": list(done.notes), "error": None})

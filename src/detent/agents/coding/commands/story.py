@@ -41,7 +41,7 @@ class CodeNarrator(Narrator):
                 self._told.add((at, text))
                 yield f"  {visible(text)}", "yellow" if " failed" in text else ""
 
-    def _moved(self, entry: Entry, taken: Consequence) -> tuple[str, str] | None:
+    def _narrate_move(self, entry: Entry, taken: Consequence) -> tuple[str, str] | None:
         contract = entry.run.contract(taken.subject)
         effect = contract.effect if contract else ""
         if taken.target == Status.RUNNING:
@@ -53,7 +53,7 @@ class CodeNarrator(Narrator):
             if begun and effect == "code.work":
                 return _("  the worker ended after {time}", time=duration(max(0.0, entry.event.at - begun[0]))), "dim"
             return None
-        return super()._moved(entry, taken)
+        return super()._narrate_move(entry, taken)
 
 
 def _words(effect: str, context: Mapping[str, Any]) -> str:

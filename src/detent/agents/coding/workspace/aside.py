@@ -12,9 +12,9 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from detent.agents.coding.workspace.command import joined
+from detent.agents.coding.workspace.command import join
 from detent.agents.coding.workspace.listing import parents
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.place import Worktree
 from detent.agents.coding.workspace.record import RESCUES, Checkpoint, wrap
 from detent.agents.coding.workspace.ref import write as write_ref
 
@@ -23,7 +23,7 @@ from detent.agents.coding.workspace.ref import write as write_ref
 class Aside:
     """The folder where one rollback puts what is in its way."""
 
-    place: Place
+    place: Worktree
     undo: Checkpoint
     moved: list[tuple[str, Path, bool]] = field(default_factory=list)  # path, where it is now, a ref holds it
 
@@ -72,7 +72,7 @@ class Aside:
             self.folder.rmdir()
 
 
-def bring_back(place: Place, path: str, target: Checkpoint) -> bool:
+def bring_back(place: Worktree, path: str, target: Checkpoint) -> bool:
     """Put something that an earlier rollback moved aside back into its place; whether there was such a thing."""
     notes = sorted((place.home / "aside").glob("*/*.json"), key=lambda note: note.stat().st_mtime_ns)
     notes.sort(key=lambda note: note.parent.name == target.id)
@@ -133,18 +133,18 @@ def _mode(root: str, path: str) -> int | None:
         return None
 
 
-async def rescue(place: Place, undo: Checkpoint, paths: list[str], number: int) -> str:
+async def rescue(place: Worktree, undo: Checkpoint, paths: list[str], number: int) -> str:
     """Write files to a ref of their own; its name."""
     index = place.home / "rescue.index"
     index.unlink(missing_ok=True)
     env = {"GIT_INDEX_FILE": str(index)}
-    await place.view("update-index", "--add", "-z", "--stdin", stdin=joined(paths), env=env)
+    await place.view("update-index", "--add", "-z", "--stdin", stdin=join(paths), env=env)
     tree = await place.view.line("write-tree", env=env)
     index.unlink(missing_ok=True)
     return await pin(place, undo, tree, number)
 
 
-async def pin(place: Place, undo: Checkpoint, tree: str, number: int) -> str:
+async def pin(place: Worktree, undo: Checkpoint, tree: str, number: int) -> str:
     """Keep a tree under a rescue ref; its name."""
     about = json.dumps({"undo": undo.id}).encode()
     commit = await wrap(place, [("040000 tree", tree, "worktree")], about, f"rescue of {undo.id}", None)

@@ -24,7 +24,7 @@ class UsersIndex:
 
 
 @dataclass
-class Seen:
+class LastView:
     """The view after the last look."""
 
     version: int = VERSION
@@ -49,19 +49,19 @@ def signature(path: Path) -> Signature:
     return [stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
-def load(path: Path) -> Seen:
+def load(path: Path) -> LastView:
     """The last look, or an empty one."""
     try:
         found = json.loads(path.read_bytes())
         if found.pop("version") != VERSION:
-            return Seen()
+            return LastView()
         users = UsersIndex(**found.pop("users"))
-        return Seen(users=users, **found)
+        return LastView(users=users, **found)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return Seen()
+        return LastView()
 
 
-def save(path: Path, seen: Seen) -> None:
+def save(path: Path, seen: LastView) -> None:
     """Keep a look for the next one."""
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(json.dumps(vars(seen), default=vars), encoding="ascii")

@@ -124,7 +124,7 @@ def split(output: bytes) -> list[str]:
     return os.fsdecode(output).split("\0")[:-1] if output else []
 
 
-def joined(names: Iterable[str]) -> bytes:
+def join(names: Iterable[str]) -> bytes:
     """Names as zero-ended bytes."""
     text = "\0".join(names)
     return os.fsencode(f"{text}\0") if text else b""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from detent.agents.coding.workspace import difference, head
-from detent.agents.coding.workspace.command import Git, GitFailed, environment, joined
-from detent.agents.coding.workspace.difference import Step
-from detent.agents.coding.workspace.place import Place
-from detent.agents.coding.workspace.record import Facts
+from detent.agents.coding.workspace.command import Git, GitFailed, environment, join
+from detent.agents.coding.workspace.difference import PathStep
+from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding.workspace.record import CheckpointFacts
 from detent.agents.coding.workspace.ref import INDEX
 from detent.agents.coding.workspace.ref import write as write_ref
 from detent.errors import Refused
@@ -41,20 +41,20 @@ class Committed:
 
 
 async def on_branch(
-    place: Place, run: str, trees: tuple[str, str], message: str, paths: Collection[str] | None = None
+    place: Worktree, run: str, trees: tuple[str, str], message: str, paths: Collection[str] | None = None
 ) -> Committed:
     """Commit the difference of two trees onto `detent/RUN`, which begins at the user's HEAD."""
     _check(place)
     ref = f"{BRANCHES}/{run}"
     tip = await head.commit_of(place, ref)
     base = tip or (await head.read_head(place)).commit
-    steps, skipped = await _wanted(place, *trees, paths)
+    steps, skipped = await _choose_paths(place, *trees, paths)
     found = await _clean(place, steps)
     with _index(place) as env:
         before = await _tree(place, base, {path: old for path, (old, _) in found.items()}, env)
         after = await _tree(place, base, {path: new for path, (_, new) in found.items()}, env)
         ours = await _tree(place, base, {}, env)
-    tree = await _merged(place, before, ours, after, ref)
+    tree = await _merge(place, before, ours, after, ref)
     if tree == ours:
         return Committed("", ref, skipped=skipped)
     made = await _commit(place, tree, base, message)
@@ -63,14 +63,14 @@ async def on_branch(
 
 
 async def in_place(
-    place: Place, before: Facts, after: str, message: str, paths: Collection[str] | None = None
+    place: Worktree, before: CheckpointFacts, after: str, message: str, paths: Collection[str] | None = None
 ) -> Committed:
     """Commit on the current branch what changed since a checkpoint, as far as it was clean then."""
     _check(place)
     present = await head.read_head(place)
     if present.operations:
         raise Refused(f"nothing was committed: git is in the middle of something ({', '.join(present.operations)})")
-    steps, skipped = await _wanted(place, before.checkpoint.tree, after, paths)
+    steps, skipped = await _choose_paths(place, before.checkpoint.tree, after, paths)
     found = await _clean(place, steps)
     then = await _blobs(place, before.head.commit, found)
     staged = await _blobs(place, before.index_tree, found)
@@ -92,14 +92,14 @@ async def in_place(
     return Committed(made, ref, tuple(changes), (*skipped, *dirty))
 
 
-def _check(place: Place) -> None:
+def _check(place: Worktree) -> None:
     if not place.has_git:
         raise Refused("there is no git repository to commit to; `git init` makes one")
 
 
-async def _wanted(
-    place: Place, before: str, after: str, paths: Collection[str] | None
-) -> tuple[dict[str, Step], tuple[str, ...]]:
+async def _choose_paths(
+    place: Worktree, before: str, after: str, paths: Collection[str] | None
+) -> tuple[dict[str, PathStep], tuple[str, ...]]:
     """The differing paths that are asked for; those inside another repository are its own business."""
     steps = await difference.steps(place, before, after)
     if paths is not None:
@@ -108,18 +108,18 @@ async def _wanted(
     return {path: step for path, step in steps.items() if path not in inner}, tuple(sorted(inner))
 
 
-def _is_inside_another(place: Place, path: str) -> bool:
+def _is_inside_another(place: Worktree, path: str) -> bool:
     parents = [str(parent) for parent in Path(path).parents if str(parent) != "."]
     return any(os.path.lexists(os.path.join(place.root, parent, ".git")) for parent in parents)
 
 
-def _plain(place: Place) -> Git:
+def _plain(place: Worktree) -> Git:
     """git as the user has configured it, filters included."""
     env = environment(plain=True, GIT_DIR=str(place.git_dir), GIT_WORK_TREE=place.root)
     return Git(place.root, env, place.settings)
 
 
-async def _clean(place: Place, steps: dict[str, Step]) -> dict[str, tuple[Blob, Blob]]:
+async def _clean(place: Worktree, steps: dict[str, PathStep]) -> dict[str, tuple[Blob, Blob]]:
     """What the repository would hold for each path, before and after: raw bytes, passed through the user's filters."""
     git, found = _plain(place), {}
     for path, step in steps.items():
@@ -137,7 +137,7 @@ async def _clean(place: Place, steps: dict[str, Step]) -> dict[str, tuple[Blob, 
     return found
 
 
-async def _blobs(place: Place, tree: str | None, paths: Collection[str]) -> dict[str, Blob]:
+async def _blobs(place: Worktree, tree: str | None, paths: Collection[str]) -> dict[str, Blob]:
     """What a tree has at these paths."""
     found: dict[str, Blob] = dict.fromkeys(paths, (GONE, ""))
     if tree and paths:
@@ -150,19 +150,19 @@ async def _blobs(place: Place, tree: str | None, paths: Collection[str]) -> dict
 
 
 @contextlib.contextmanager
-def _index(place: Place) -> Iterator[dict[str, str]]:
+def _index(place: Worktree) -> Iterator[dict[str, str]]:
     place.home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.home, prefix="commit-") as folder:
         yield {"GIT_INDEX_FILE": os.path.join(folder, "index")}
 
 
-def _lines(place: Place, changes: dict[str, Blob]) -> bytes:
+def _lines(place: Worktree, changes: dict[str, Blob]) -> bytes:
     zero = "0" * (40 if place.object_format == "sha1" else 64)
     gone = [f"0 {zero}\t{path}" for path, (mode, _) in changes.items() if mode == GONE]
-    return joined([*gone, *(f"{mode} {name}\t{path}" for path, (mode, name) in changes.items() if mode != GONE)])
+    return join([*gone, *(f"{mode} {name}\t{path}" for path, (mode, name) in changes.items() if mode != GONE)])
 
 
-async def _tree(place: Place, base: str | None, changes: dict[str, Blob], env: dict[str, str]) -> str:
+async def _tree(place: Worktree, base: str | None, changes: dict[str, Blob], env: dict[str, str]) -> str:
     """The tree of a commit with some paths changed."""
     await place.users("read-tree", *([base] if base else ["--empty"]), env=env)
     if changes:
@@ -170,7 +170,7 @@ async def _tree(place: Place, base: str | None, changes: dict[str, Blob], env: d
     return await place.users.line("write-tree", env=env)
 
 
-async def _merged(place: Place, before: str, ours: str, after: str, ref: str) -> str:
+async def _merge(place: Worktree, before: str, ours: str, after: str, ref: str) -> str:
     """The difference of two trees on top of a third; made of commits that nobody keeps, for an older git's sake."""
     if before == ours:
         return after
@@ -184,7 +184,7 @@ async def _merged(place: Place, before: str, ours: str, after: str, ref: str) ->
     return answer.decode().split("\n")[0]
 
 
-async def _commit(place: Place, tree: str, parent: str | None, message: str) -> str:
+async def _commit(place: Worktree, tree: str, parent: str | None, message: str) -> str:
     """A commit in the user's name, if git knows it."""
     env: dict[str, str] = {}
     for setting in ("name", "email"):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from detent.agents.coding.workspace.command import split
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.place import Worktree
 
 WORDS = {"A": "added", "D": "deleted", "M": "modified", "T": "retyped"}
 
@@ -19,7 +19,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Step:
+class PathStep:
     """One path that differs, with both its modes and objects."""
 
     path: str
@@ -30,7 +30,7 @@ class Step:
     new: str
 
 
-async def steps(place: Place, before: str, after: str) -> dict[str, Step]:
+async def steps(place: Worktree, before: str, after: str) -> dict[str, PathStep]:
     """The differing paths of two trees."""
     if before == after:
         return {}
@@ -38,11 +38,11 @@ async def steps(place: Place, before: str, after: str) -> dict[str, Step]:
     found = {}
     for facts, path in zip(output[::2], output[1::2], strict=True):
         old_mode, new_mode, old, new, status = facts.removeprefix(":").split(" ")
-        found[path] = Step(path, status[0], old_mode, new_mode, old, new)
+        found[path] = PathStep(path, status[0], old_mode, new_mode, old, new)
     return found
 
 
-async def changes(place: Place, before: str, after: str) -> list[Change]:
+async def changes(place: Worktree, before: str, after: str) -> list[Change]:
     """The differing paths with their counts of lines, in the order of their names."""
     found = await steps(place, before, after)
     if not found:
@@ -51,7 +51,7 @@ async def changes(place: Place, before: str, after: str) -> list[Change]:
     return [Change(path, WORDS[step.status], *counted.get(path, (None, None))) for path, step in sorted(found.items())]
 
 
-async def line_counts(place: Place, before: str, after: str) -> dict[str, tuple[int, int]]:
+async def line_counts(place: Worktree, before: str, after: str) -> dict[str, tuple[int, int]]:
     """The lines added and removed in every differing file that is text."""
     if before == after:
         return {}
@@ -64,7 +64,7 @@ async def line_counts(place: Place, before: str, after: str) -> dict[str, tuple[
     return counted
 
 
-async def patch(place: Place, before: str, after: str) -> str:
+async def patch(place: Worktree, before: str, after: str) -> str:
     """The difference as text; bytes that are no UTF-8 are replaced."""
     flags = ("-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
     return (await place.view("diff-tree", *flags, before, after)).decode("utf-8", "replace")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.agents.coding.workspace.command import GitFailed
-from detent.agents.coding.workspace.place import Place, text_of
+from detent.agents.coding.workspace.place import Worktree, text_of
 from detent.agents.coding.workspace.ref import INDEX, LOCK_POLL_S, LOCK_WAIT_S, note
 from detent.agents.coding.workspace.ref import write as write_ref
 from detent.errors import Refused
@@ -38,17 +38,17 @@ class Head:
     commit: str | None
     operations: dict[str, str]
 
-    def packed(self) -> dict[str, Any]:
+    def pack(self) -> dict[str, Any]:
         """As JSON."""
         return {"ref": self.ref, "commit": self.commit, "operations": self.operations}
 
     @classmethod
-    def unpacked(cls, packed: dict[str, Any]) -> "Head":
+    def unpack(cls, packed: dict[str, Any]) -> "Head":
         """From JSON."""
         return cls(packed["ref"], packed["commit"], packed["operations"])
 
 
-async def read_head(place: Place) -> Head:
+async def read_head(place: Worktree) -> Head:
     """The present HEAD of a work tree."""
     if not place.has_git:
         return Head(None, None, {})
@@ -57,13 +57,13 @@ async def read_head(place: Place) -> Head:
     return Head(ref, await commit_of(place, "HEAD"), operations(place))
 
 
-async def commit_of(place: Place, name: str) -> str | None:
+async def commit_of(place: Worktree, name: str) -> str | None:
     """The commit a ref points to, if it does."""
     exit_code, answer, _ = await place.users.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     return answer.decode().strip() if exit_code == 0 else None
 
 
-def operations(place: Place) -> dict[str, str]:
+def operations(place: Worktree) -> dict[str, str]:
     """The operations in progress, each with a digest of how far it is."""
     found = {}
     for name in OPERATIONS:
@@ -79,7 +79,7 @@ def operations(place: Place) -> dict[str, str]:
     return found
 
 
-async def restore_head(place: Place, target: Head, keep_ref: str, who: str) -> list[str]:
+async def restore_head(place: Worktree, target: Head, keep_ref: str, who: str) -> list[str]:
     """Put HEAD and its branch back; what was newer is kept under `keep_ref`. What had to be left, as sentences."""
     present = await read_head(place)
     if (present.ref, present.commit) == (target.ref, target.commit):
@@ -101,12 +101,12 @@ async def restore_head(place: Place, target: Head, keep_ref: str, who: str) -> l
     return []
 
 
-async def _restore_branch(place: Place, target: Head, keep_ref: str, who: str) -> str:
+async def _restore_branch(place: Worktree, target: Head, keep_ref: str, who: str) -> str:
     ref = target.ref or ""
     now = await commit_of(place, ref)
     if now == target.commit:
         return ""
-    elsewhere = await _checked_out_elsewhere(place, ref)
+    elsewhere = await _find_other_checkout(place, ref)
     if elsewhere:
         return f"{who}: HEAD was left as it is, because its branch is now checked out in {elsewhere}"
     if now is not None:
@@ -119,7 +119,7 @@ async def _restore_branch(place: Place, target: Head, keep_ref: str, who: str) -
     return ""
 
 
-async def _point(place: Place, ref: str, commit: str, before: str | None, *, deref: bool) -> None:
+async def _point(place: Worktree, ref: str, commit: str, before: str | None, *, deref: bool) -> None:
     flags = [] if deref else ["--no-deref"]
     was = before or "0" * len(commit)
     if ref == "HEAD" and before is None:  # an unborn HEAD has no value to compare with
@@ -128,7 +128,7 @@ async def _point(place: Place, ref: str, commit: str, before: str | None, *, der
         await write_ref(place, "update-ref", *flags, *TOLD, ref, commit, was, ref=ref)
 
 
-async def _checked_out_elsewhere(place: Place, ref: str) -> str:
+async def _find_other_checkout(place: Worktree, ref: str) -> str:
     """The git dir of another work tree of this repository that has the branch checked out."""
     for git_dir in (place.common_dir, *(place.common_dir / "worktrees").glob("*")):
         if git_dir == place.git_dir or text_of(git_dir / "HEAD").strip() != f"ref: {ref}":
@@ -142,7 +142,7 @@ async def _checked_out_elsewhere(place: Place, ref: str) -> str:
     return ""
 
 
-def check_index_lock(place: Place) -> None:
+def check_index_lock(place: Worktree) -> None:
     """Refuse while another git is at work on the index; a lock that a killed rollback left behind is removed."""
     lock = place.git_dir / "index.lock"
     if not place.has_git or not os.path.lexists(lock):
@@ -155,7 +155,7 @@ def check_index_lock(place: Place) -> None:
     raise Refused(f"another git is at work in {place.root} (or died and left {lock}); nothing was changed")
 
 
-async def restore_index(place: Place, raw: bytes | None, who: str) -> list[str]:
+async def restore_index(place: Worktree, raw: bytes | None, who: str) -> list[str]:
     """Put the index file back, through its lock; what had to be left, as sentences."""
     index, lock, fresh = place.git_dir / "index", place.git_dir / "index.lock", place.home / "index.new"
     present = index.read_bytes() if index.exists() else None
@@ -181,7 +181,7 @@ async def restore_index(place: Place, raw: bytes | None, who: str) -> list[str]:
     return []
 
 
-async def raw_index(place: Place) -> bytes | None:
+async def raw_index(place: Worktree) -> bytes | None:
     """The user's index file, whole: one that is split is joined first."""
     path = place.git_dir / "index"
     if not place.has_git or not path.exists():
@@ -199,7 +199,7 @@ async def raw_index(place: Place) -> bytes | None:
         copy.unlink(missing_ok=True)
 
 
-async def index_tree(place: Place, entries: Sequence[tuple[str, str, str, str]]) -> str:
+async def index_tree(place: Worktree, entries: Sequence[tuple[str, str, str, str]]) -> str:
     """A tree that keeps alive what the index names: its contents, or during a merge its blobs one beside another."""
     copy: Path = place.home / "index.copy"
     copy.parent.mkdir(parents=True, exist_ok=True)

@@ -10,12 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from detent.agents.coding.workspace.command import Git, split
-from detent.agents.coding.workspace.listing import ignored, parents
-from detent.agents.coding.workspace.place import OWN_FOLDER, Place, make_git_dir
-from detent.agents.coding.workspace.record import Facts
+from detent.agents.coding.workspace.listing import find_ignored, parents
+from detent.agents.coding.workspace.place import OWN_FOLDER, Worktree, make_git_dir
+from detent.agents.coding.workspace.record import CheckpointFacts
 
 
-async def hidden_from(place: Place, target: Facts, files: Iterable[str], folders: Iterable[str]) -> set[str]:
+async def find_hidden(
+    place: Worktree, target: CheckpointFacts, files: Iterable[str], folders: Iterable[str]
+) -> set[str]:
     """Those of the files and folders that the checkpoint's rules hid from it."""
     owned: dict[str, tuple[list[str], list[str]]] = {}
     for number, paths in enumerate((files, folders)):
@@ -32,7 +34,7 @@ async def hidden_from(place: Place, target: Facts, files: Iterable[str], folders
         for number, (owner, (inner_files, inner_folders)) in enumerate(owned.items()):
             git = _lay_out(place, target, owner, texts, scratch / str(number), inner_folders)
             start = len(owner) + 1 if owner else 0
-            hidden = await ignored(git, [path[start:] for path in (*inner_files, *inner_folders)])
+            hidden = await find_ignored(git, [path[start:] for path in (*inner_files, *inner_folders)])
             if hidden:
                 hidden -= await _index_paths(place, target, owner, scratch)
             found |= {f"{owner}/{path}" if owner else path for path in hidden}
@@ -41,7 +43,7 @@ async def hidden_from(place: Place, target: Facts, files: Iterable[str], folders
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-async def _ignore_files(place: Place, target: Facts) -> dict[str, bytes]:
+async def _ignore_files(place: Worktree, target: CheckpointFacts) -> dict[str, bytes]:
     """Every ignore file that was in force, captured or not."""
     blobs = {}
     for line in await place.view.names("ls-tree", "-r", "-z", target.checkpoint.tree):
@@ -55,7 +57,7 @@ async def _ignore_files(place: Place, target: Facts) -> dict[str, bytes]:
 
 
 def _lay_out(
-    place: Place, target: Facts, owner: str, texts: dict[str, bytes], scratch: Path, folders: list[str]
+    place: Worktree, target: CheckpointFacts, owner: str, texts: dict[str, bytes], scratch: Path, folders: list[str]
 ) -> Git:
     start = len(owner) + 1 if owner else 0
     tree, git_dir = scratch / "tree", scratch / "git"
@@ -75,7 +77,7 @@ def _lay_out(
     return Git(git.cwd, git.env, (*Git.settings, f"core.excludesFile={scratch / 'global'}"))
 
 
-async def _index_paths(place: Place, target: Facts, owner: str, scratch: Path) -> set[str]:
+async def _index_paths(place: Worktree, target: CheckpointFacts, owner: str, scratch: Path) -> set[str]:
     """What the user's index named then: the checkpoint did look at these, ignored or not."""
     raw = target.nested[owner].raw_index if owner else target.raw_index
     if not raw:

@@ -15,8 +15,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from detent.agents.coding.workspace.command import joined, split
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.command import join, split
+from detent.agents.coding.workspace.place import Worktree
 
 FILES_MIN = 1000
 FILE_BYTES_MAX = 16 * 1024 * 1024
@@ -36,7 +36,7 @@ Facts = Mapping[str, os.stat_result]
 Entries = dict[bytes, bytes]  # by name, each as the index file has it
 
 
-async def read(place: Place, paths: list[str], known: Mapping[str, str], facts: Facts) -> None:
+async def read(place: Worktree, paths: list[str], known: Mapping[str, str], facts: Facts) -> None:
     """Bring the files at these paths into the view's index.
 
     `known` are the blobs that the user's index names, `facts` what was seen of the files a moment ago.
@@ -45,7 +45,7 @@ async def read(place: Place, paths: list[str], known: Mapping[str, str], facts: 
     if index.exists() or len(paths) < FILES_MIN or not known:
         await _update(place, paths)
         return
-    entries = await _unchanged(place, facts)
+    entries = await _reuse_entries(place, facts)
     entries |= await _equal(
         place, [path for path in paths if path in known and os.fsencode(path) not in entries], known
     )
@@ -59,19 +59,19 @@ async def read(place: Place, paths: list[str], known: Mapping[str, str], facts: 
     other.unlink(missing_ok=True)
 
 
-async def _update(place: Place, paths: list[str], index: Path | None = None) -> None:
+async def _update(place: Worktree, paths: list[str], index: Path | None = None) -> None:
     env = {"GIT_INDEX_FILE": str(index)} if index is not None else None
     argv = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
-    await place.view(*argv, stdin=joined(paths), env=env)
+    await place.view(*argv, stdin=join(paths), env=env)
 
 
-async def _unchanged(place: Place, facts: Facts) -> Entries:
+async def _reuse_entries(place: Worktree, facts: Facts) -> Entries:
     """The entries of files that need not be read: the user's index knows them, and nothing converts them."""
-    found = _settled(place, facts)
+    found = _find_unchanged(place, facts)
     if not found:
         return {}
     asked = [entry[STAT.size : STAT.size + place.hash_bytes].hex() for entry in found.values()]
-    told, converted = await asyncio.gather(_told(place, asked), _converted(place, list(found)))
+    told, converted = await asyncio.gather(_ask_store(place, asked), _find_converted(place, list(found)))
     items = zip(found.items(), asked, told, strict=True)
     return {
         os.fsencode(path): entry
@@ -80,7 +80,7 @@ async def _unchanged(place: Place, facts: Facts) -> Entries:
     }
 
 
-def _settled(place: Place, facts: Facts) -> dict[str, bytes]:
+def _find_unchanged(place: Worktree, facts: Facts) -> dict[str, bytes]:
     """Files that are as they were when the user's index was written, each with its entry there."""
     try:
         since = os.lstat(place.git_dir / "index").st_mtime_ns - SETTLED_S * 10**9
@@ -91,7 +91,7 @@ def _settled(place: Place, facts: Facts) -> dict[str, bytes]:
         return {}
     settled = {}
     flags_at = STAT.size + place.hash_bytes
-    for name, entry in _parsed(raw, place.hash_bytes):
+    for name, entry in _parse_index(raw, place.hash_bytes):
         path = name.decode("utf-8", "surrogateescape")
         found = facts.get(path)
         if found is None or entry[flags_at] & ABNORMAL or max(found.st_mtime_ns, found.st_ctime_ns) >= since:
@@ -103,16 +103,16 @@ def _settled(place: Place, facts: Facts) -> dict[str, bytes]:
     return settled
 
 
-async def _converted(place: Place, paths: list[str]) -> set[str]:
+async def _find_converted(place: Worktree, paths: list[str]) -> set[str]:
     """Those of the files that an attribute, wherever it is written, puts through a filter or an encoding."""
-    answer = await place.plain("check-attr", "-z", "--stdin", *CONVERTING, stdin=joined(paths))
+    answer = await place.plain("check-attr", "-z", "--stdin", *CONVERTING, stdin=join(paths))
     if answer.count(b"\0unspecified\0") == len(paths) * len(CONVERTING):
         return set()
     words = split(answer)
     return {path for path, value in zip(words[::3], words[2::3], strict=True) if value not in PLAIN}
 
 
-async def _equal(place: Place, likely: list[str], known: Mapping[str, str]) -> Entries:
+async def _equal(place: Worktree, likely: list[str], known: Mapping[str, str]) -> Entries:
     """The entries of files that hash to the blob that the user's index names."""
     if not likely:
         return {}
@@ -120,7 +120,7 @@ async def _equal(place: Place, likely: list[str], known: Mapping[str, str]) -> E
     parts = [likely[at : at + size] for at in range(0, len(likely), size)]
     hashed = await asyncio.gather(*(asyncio.to_thread(_matching, place, part, known) for part in parts))
     found = [(path, entry) for part in hashed for path, entry in part.items()]
-    told = await _told(place, [known[path] for path, _ in found])
+    told = await _ask_store(place, [known[path] for path, _ in found])
     return {
         os.fsencode(path): entry
         for (path, entry), line in zip(found, told, strict=True)
@@ -128,7 +128,7 @@ async def _equal(place: Place, likely: list[str], known: Mapping[str, str]) -> E
     }
 
 
-def _matching(place: Place, paths: list[str], known: Mapping[str, str]) -> dict[str, bytes]:
+def _matching(place: Worktree, paths: list[str], known: Mapping[str, str]) -> dict[str, bytes]:
     """Those of the files that are their known blob, each with its index entry."""
     found = {}
     for path in paths:
@@ -166,20 +166,20 @@ def _entry(name: bytes, facts: os.stat_result, digest: bytes) -> bytes:
     return body + b"\0" * (8 - len(body) % 8)
 
 
-async def _told(place: Place, blobs: list[str]) -> list[str]:
+async def _ask_store(place: Worktree, blobs: list[str]) -> list[str]:
     """What the object store says of each of the blobs: `BLOB BYTES`, or `BLOB missing`."""
     asked = "".join(f"{blob}\n" for blob in blobs).encode()
     argv = ("cat-file", "--buffer", "--batch-check=%(objectname) %(objectsize)")
     return (await place.view(*argv, stdin=asked)).decode().splitlines() if blobs else []
 
 
-def _join(place: Place, entries: Entries, other: Path, index: Path) -> bool:
+def _join(place: Worktree, entries: Entries, other: Path, index: Path) -> bool:
     """Write the whole index; whether git's part of it is of the kind we know."""
     if other.exists():
         raw = other.read_bytes()
         if not raw.startswith(HEADER):
             return False
-        entries |= _parsed(raw, place.hash_bytes)
+        entries |= _parse_index(raw, place.hash_bytes)
     whole = HEADER + len(entries).to_bytes(4) + b"".join(entries[name] for name in sorted(entries))
     fresh = index.with_name("index.joined")
     fresh.write_bytes(whole + hashlib.new(place.hash_name, whole).digest())
@@ -187,7 +187,7 @@ def _join(place: Place, entries: Entries, other: Path, index: Path) -> bool:
     return True
 
 
-def _parsed(raw: bytes, hash_bytes: int) -> Iterator[tuple[bytes, bytes]]:
+def _parse_index(raw: bytes, hash_bytes: int) -> Iterator[tuple[bytes, bytes]]:
     at, fixed = HEADER_BYTES, STAT.size + hash_bytes + 2
     for _ in range(int.from_bytes(raw[8:HEADER_BYTES])):
         length = int.from_bytes(raw[at + fixed - 2 : at + fixed]) & LONG_NAME

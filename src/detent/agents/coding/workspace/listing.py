@@ -11,8 +11,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from detent.agents.coding.workspace.command import Git, GitFailed, joined, split
-from detent.agents.coding.workspace.place import OWN_FOLDER, Place, git_dir_of, nested
+from detent.agents.coding.workspace.command import Git, GitFailed, join, split
+from detent.agents.coding.workspace.place import OWN_FOLDER, Worktree, find_nested, git_dir_of
 
 PATHSPECS_MAX = 200
 
@@ -21,7 +21,7 @@ IndexEntry = tuple[str, str, str, str]  # mode, object, stage, path
 
 
 @dataclass
-class Listing:
+class FileListing:
     """One area's files and folders, all paths from the root of the outer work tree."""
 
     files: set[str] = field(default_factory=set)
@@ -59,27 +59,27 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
     return bool(found) and (path in found or any(parent in found for parent in parents(path)))
 
 
-async def index_entries(place: Place) -> list[IndexEntry]:
+async def index_entries(place: Worktree) -> list[IndexEntry]:
     """The user's index, entry by entry."""
     if not place.has_git:
         return []
     return _ENTRY.findall(os.fsdecode(await place.users("ls-files", "-s", "-z")))
 
 
-async def untracked(git: Git, root: str) -> Listing:
+async def list_untracked(git: Git, root: str) -> FileListing:
     """What this index does not hold and no rule ignores: files, folders without files, repositories inside."""
-    found, collapsed = Listing(), []
+    found, collapsed = FileListing(), []
     for path in await git.names("ls-files", "-z", "-o", "--exclude-standard", "--directory"):
         if path.endswith("/"):
             collapsed.append(path[:-1])
         else:
             found.files.add(path)
-    return await untracked_in(git, root, collapsed, found)
+    return await list_untracked_in(git, root, collapsed, found)
 
 
-async def untracked_in(git: Git, root: str, folders: list[str], found: Listing | None = None) -> Listing:
+async def list_untracked_in(git: Git, root: str, folders: list[str], found: FileListing | None = None) -> FileListing:
     """The same for some folders; git leaves out one that has the name of a file in the index."""
-    found = found or Listing()
+    found = found or FileListing()
     folders = [path for path in folders if not is_own(path)]
     if not folders:
         return found
@@ -94,17 +94,17 @@ async def untracked_in(git: Git, root: str, folders: list[str], found: Listing |
     for path in folders:
         walked |= _folders_below(root, path)
     walked -= folders_of(found.files) | folders_of(found.repositories) | found.repositories
-    found.bare |= walked - await ignored(git, sorted(walked))
+    found.bare |= walked - await find_ignored(git, sorted(walked))
     return found
 
 
-async def ignored(git: Git, paths: list[str]) -> set[str]:
+async def find_ignored(git: Git, paths: list[str]) -> set[str]:
     """Those of the paths that the rules in force hide, whether or not an index holds them."""
     if not paths:
         return set()
     argv = ("check-ignore", "-z", "--no-index", "--stdin")
     # In front of a colon, which would begin a pathspec's magic, the dot makes a name a name.
-    exit_code, answer, stderr = await git.run(*argv, stdin=joined(f"./{path}" for path in paths))
+    exit_code, answer, stderr = await git.run(*argv, stdin=join(f"./{path}" for path in paths))
     if exit_code > 1:  # 1 only says: none of them
         raise GitFailed(argv, exit_code, stderr)
     return {path[2:] for path in split(answer)}
@@ -140,22 +140,22 @@ def repositories_among(root: str, folders: Iterable[str]) -> set[str]:
     return found
 
 
-async def inside(outer: Place, path: str) -> tuple[Place, Listing] | None:
+async def inside(outer: Worktree, path: str) -> tuple[Worktree, FileListing] | None:
     """The list of a repository inside the work tree, with that of every further one in it left to the caller."""
-    place = await nested(outer, os.path.join(outer.root, path))
+    place = await find_nested(outer, os.path.join(outer.root, path))
     if place is None:
         return None
-    entries, found = await asyncio.gather(index_entries(place), untracked(place.users, place.root))
+    entries, found = await asyncio.gather(index_entries(place), list_untracked(place.users, place.root))
     files = {name for mode, _, _, name in entries if mode != "160000"} | found.files
     links = {name for mode, _, _, name in entries if mode == "160000"}
     ground = Ground(place.root)
     taken = sorted(name for name in files if ground.is_folder(name) and git_dir_of(f"{place.root}/{name}") is None)
-    files |= (await untracked_in(place.users, place.root, taken, found)).files
+    files |= (await list_untracked_in(place.users, place.root, taken, found)).files
     further = found.repositories | repositories_among(place.root, links | folders_of(files) | found.bare)
     existing = {name for name in files if ground.stat(name) is not None}
     emptied = {name for name in folders_of(files) - folders_of(existing) - further if ground.is_folder(name)}
-    found.bare |= emptied - await ignored(place.users, sorted(emptied))
-    return place, Listing(
+    found.bare |= emptied - await find_ignored(place.users, sorted(emptied))
+    return place, FileListing(
         {f"{path}/{name}" for name in files if not is_below(name, further)},
         {f"{path}/{name}" for name in found.bare},
         {f"{path}/{name}" for name in further},

@@ -16,7 +16,7 @@ from detent.errors import Refused
 
 
 @contextlib.contextmanager
-def held(path: Path, doing: str) -> Iterator[None]:
+def hold(path: Path, doing: str) -> Iterator[None]:
     """Hold the lock, or refuse and say who holds it and since when."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -38,7 +38,7 @@ SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 
 
 @dataclass(frozen=True)
-class Place:
+class Worktree:
     """One work tree and the git dirs around it."""
 
     root: str
@@ -151,7 +151,7 @@ def write_if_changed(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-async def find(path: str | os.PathLike[str]) -> Place:
+async def find(path: str | os.PathLike[str]) -> Worktree:
     """The work tree that holds this folder; Refused if there is none that checkpoints can work on."""
     start = os.path.realpath(path)
     if not os.path.isdir(start):
@@ -169,10 +169,10 @@ async def find(path: str | os.PathLike[str]) -> Place:
     git_dir = Path(await ask.line("rev-parse", "--absolute-git-dir"))
     common = Path(start, await ask.line("rev-parse", "--git-common-dir"))
     object_format = await ask.line("rev-parse", "--show-object-format")
-    return Place(root, git_dir, Path(os.path.realpath(common)), object_format, True, await _excludes_file(ask))
+    return Worktree(root, git_dir, Path(os.path.realpath(common)), object_format, True, await _excludes_file(ask))
 
 
-async def nested(outer: Place, root: str) -> Place | None:
+async def find_nested(outer: Worktree, root: str) -> Worktree | None:
     """A repository inside the work tree, asked without any trust in it; nothing if git does not see one there."""
     git_dir = git_dir_of(root)
     if git_dir is None:
@@ -182,7 +182,7 @@ async def nested(outer: Place, root: str) -> Place | None:
     if exit_code:
         return None
     object_format, _, common = os.fsdecode(answer).removesuffix("\n").partition("\n")
-    return Place(root, git_dir, Path(os.path.realpath(Path(root, common))), object_format, True, outer.excludes_file)
+    return Worktree(root, git_dir, Path(os.path.realpath(Path(root, common))), object_format, True, outer.excludes_file)
 
 
 def git_dir_of(folder: str) -> Path | None:
@@ -209,7 +209,7 @@ async def _excludes_file(ask: Git) -> str:
     return os.path.join(config, "git", "ignore")
 
 
-async def _without_git(start: str, stderr: bytes) -> Place:
+async def _without_git(start: str, stderr: bytes) -> Worktree:
     text = stderr.decode("utf-8", "replace")
     if "not a git repository" not in text:
         raise Refused(f"git does not want to work in {start}: {text.strip()}")
@@ -217,10 +217,10 @@ async def _without_git(start: str, stderr: bytes) -> Place:
         raise Refused(f"{start}/.git is there, but git does not take it for a repository; repair or remove it first")
     store = Path(start, OWN_FOLDER, "store")
     ask = Git(start, environment(plain=True))
-    return Place(start, store, Path(os.path.realpath(store)), "sha1", False, await _excludes_file(ask))
+    return Worktree(start, store, Path(os.path.realpath(store)), "sha1", False, await _excludes_file(ask))
 
 
-def make_store(place: Place) -> None:
+def make_store(place: Worktree) -> None:
     """The object store of a folder without git."""
     place.git_dir.parent.mkdir(mode=0o700, exist_ok=True)  # it may become a home
     make_git_dir(place.git_dir, place.object_format)

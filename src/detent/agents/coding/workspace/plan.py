@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from detent.agents.coding.workspace import difference
-from detent.agents.coding.workspace.command import joined
-from detent.agents.coding.workspace.difference import Step
-from detent.agents.coding.workspace.ignore import hidden_from
+from detent.agents.coding.workspace.command import join
+from detent.agents.coding.workspace.difference import PathStep
+from detent.agents.coding.workspace.ignore import find_hidden
 from detent.agents.coding.workspace.listing import Ground, folders_of, is_below, parents
-from detent.agents.coding.workspace.place import Place
-from detent.agents.coding.workspace.record import Facts
+from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding.workspace.record import CheckpointFacts
 from detent.agents.coding.workspace.snapshot import Snapshot, usual
 
 
 @dataclass
-class Plan:
+class RollbackPlan:
     """The way from a snapshot to a checkpoint."""
 
-    steps: dict[str, Step]  # what git has to change
+    steps: dict[str, PathStep]  # what git has to change
     tree: str  # the tree git has to reach: the checkpoint's, with what must stay as it is
     kept: set[str] = field(default_factory=set)  # not in the checkpoint, and not its business to delete
     settled: set[str] = field(default_factory=set)  # in the checkpoint, unseen now, and the same on disk
@@ -40,7 +40,7 @@ class Plan:
         return {path for path, step in self.steps.items() if step.status != "A"}
 
 
-async def make(place: Place, found: Snapshot, target: Facts) -> Plan:
+async def make(place: Worktree, found: Snapshot, target: CheckpointFacts) -> RollbackPlan:
     """Compare what is there with what shall be."""
     steps = await difference.steps(place, found.tree, target.checkpoint.tree)
     ground = Ground(place.root)
@@ -48,7 +48,7 @@ async def make(place: Place, found: Snapshot, target: Facts) -> Plan:
     deleted = {path for path, step in steps.items() if step.status == "D"}
     folders = set(found.bare) - set(target.bare)
     repositories = set(found.nested) - set(target.nested)
-    hidden = await hidden_from(place, target, deleted, folders | repositories)
+    hidden = await find_hidden(place, target, deleted, folders | repositories)
     unseen = {item.path for item in target.checkpoint.uncaptured}
     kept = {path for path in deleted if path in hidden or is_below(path, unseen)}
     needed = {path for path, step in steps.items() if step.status != "D"}
@@ -56,13 +56,13 @@ async def make(place: Place, found: Snapshot, target: Facts) -> Plan:
     kept = {path for path in kept if path not in wanted and not any(parent in needed for parent in parents(path))}
     tree = target.checkpoint.tree
     if kept or settled:
-        tree = await _adjusted(place, tree, {path: steps[path] for path in kept}, settled)
+        tree = await _adjust(place, tree, {path: steps[path] for path in kept}, settled)
         steps = {path: step for path, step in steps.items() if path not in kept and path not in settled}
     missing = {folder for folder in target.bare if not ground.is_folder(folder)}
-    return Plan(steps, tree, kept, settled, repositories - hidden, folders - hidden, folders & hidden, missing)
+    return RollbackPlan(steps, tree, kept, settled, repositories - hidden, folders - hidden, folders & hidden, missing)
 
 
-def is_on_disk(place: Place, ground: Ground, step: Step) -> bool:
+def is_on_disk(place: Worktree, ground: Ground, step: PathStep) -> bool:
     """Whether the file at a path already is what the step would write."""
     found = ground.stat(step.path)
     if found is None:
@@ -79,12 +79,12 @@ def is_on_disk(place: Place, ground: Ground, step: Step) -> bool:
         return False
 
 
-def blob_id(place: Place, body: bytes) -> str:
+def blob_id(place: Worktree, body: bytes) -> str:
     """The name git gives to a blob."""
     return hashlib.new(place.hash_name, b"blob %d\0" % len(body) + body).hexdigest()
 
 
-async def _adjusted(place: Place, tree: str, kept: dict[str, Step], settled: set[str]) -> str:
+async def _adjust(place: Worktree, tree: str, kept: dict[str, PathStep], settled: set[str]) -> str:
     """A tree with some files put in and some taken out."""
     index = place.home / "plan.index"
     index.unlink(missing_ok=True)
@@ -92,13 +92,13 @@ async def _adjusted(place: Place, tree: str, kept: dict[str, Step], settled: set
     await place.view("read-tree", tree, env=env)
     lines = [f"{step.old_mode} {step.old}\t{path}" for path, step in kept.items()]
     lines += [f"0 {'0' * len(tree)}\t{path}" for path in settled]
-    await place.view("update-index", "-z", "--add", "--index-info", stdin=joined(lines), env=env)
+    await place.view("update-index", "-z", "--add", "--index-info", stdin=join(lines), env=env)
     adjusted = await place.view.line("write-tree", env=env)
     index.unlink(missing_ok=True)
     return adjusted
 
 
-async def permissions(place: Place, found: Snapshot, target: Facts, touched: set[str]) -> dict[str, int]:
+async def permissions(place: Worktree, found: Snapshot, target: CheckpointFacts, touched: set[str]) -> dict[str, int]:
     """The permissions that must be set: those of the checkpoint where they may differ from what is on disk."""
     ground = Ground(place.root)
     paths = {*found.permissions, *target.permissions} | touched

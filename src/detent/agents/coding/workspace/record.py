@@ -16,7 +16,7 @@ from typing import Any
 
 from detent.agents.coding.workspace import head, listing
 from detent.agents.coding.workspace.head import Head
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.place import Worktree
 from detent.agents.coding.workspace.ref import write as write_ref
 from detent.agents.coding.workspace.snapshot import Snapshot, Uncaptured
 from detent.errors import Refused, Unknown
@@ -55,7 +55,7 @@ class Inner:
 
 
 @dataclass(frozen=True)
-class Facts:
+class CheckpointFacts:
     """All that a checkpoint knows."""
 
     checkpoint: Checkpoint
@@ -79,7 +79,7 @@ def check_run(run: str) -> str:
     return run
 
 
-async def write(place: Place, run: str, label: str, found: Snapshot) -> Checkpoint:
+async def write(place: Worktree, run: str, label: str, found: Snapshot) -> Checkpoint:
     """Make a checkpoint of what was found."""
     check_run(run)
     at = int(time.time())
@@ -96,7 +96,7 @@ async def write(place: Place, run: str, label: str, found: Snapshot) -> Checkpoi
         "at": at,
         "worktree": place.root,
         "home": place.name,
-        "head": present.packed(),
+        "head": present.pack(),
         "umask": found.umask,
         "permissions": found.permissions,
         "bare": found.bare,
@@ -104,7 +104,7 @@ async def write(place: Place, run: str, label: str, found: Snapshot) -> Checkpoi
         "nested": [
             {
                 "path": path,
-                "head": item.head.packed(),
+                "head": item.head.pack(),
                 "index": item.raw_index,
                 "excludes": item.excludes,
                 "pinned": item.is_pinned,
@@ -129,7 +129,7 @@ async def write(place: Place, run: str, label: str, found: Snapshot) -> Checkpoi
 
 
 async def wrap(
-    place: Place, entries: Iterable[tuple[str, str, str]], about: bytes, message: str, parent: str | None
+    place: Worktree, entries: Iterable[tuple[str, str, str]], about: bytes, message: str, parent: str | None
 ) -> str:
     """A commit of these entries and `meta.json`."""
     meta = await place.view.line("hash-object", "-w", "--stdin", stdin=about)
@@ -139,7 +139,7 @@ async def wrap(
     return await place.view.line("commit-tree", tree, *above, stdin=os.fsencode(message) + b"\n")
 
 
-async def _inner(outer: Place, nested: Place, run: str, seq: int) -> Inner:
+async def _inner(outer: Worktree, nested: Worktree, run: str, seq: int) -> Inner:
     """A repository inside: its HEAD and index, pinned there so that its own gc keeps them."""
     present = await head.read_head(nested)
     raw = await head.raw_index(nested)
@@ -161,11 +161,11 @@ def pin_of(checkpoint: Checkpoint) -> str:
     return f"{PINS}/{checkpoint.run}/{checkpoint.seq}"
 
 
-async def _refs(place: Place) -> list[str]:
+async def _refs(place: Worktree) -> list[str]:
     return (await place.users("for-each-ref", "--format=%(refname)", CHECKPOINTS)).decode().split()
 
 
-async def every(place: Place, run: str | None = None) -> list[Checkpoint]:
+async def every(place: Worktree, run: str | None = None) -> list[Checkpoint]:
     """The checkpoints of a run, or of all, the oldest first."""
     under = f"{CHECKPOINTS}/{check_run(run)}/" if run is not None else f"{CHECKPOINTS}/"
     if place.has_git or place.git_dir.exists():
@@ -176,7 +176,7 @@ async def every(place: Place, run: str | None = None) -> list[Checkpoint]:
     return sorted(found, key=lambda item: item.seq)
 
 
-async def resolve(place: Place, name: str, run: str | None = None) -> Checkpoint:
+async def resolve(place: Worktree, name: str, run: str | None = None) -> Checkpoint:
     """The checkpoint of this id, or the only one whose id begins so."""
     found = await every(place, run)
     exact = [item for item in found if name in (item.id, item.ref, item.commit)]
@@ -190,12 +190,12 @@ async def resolve(place: Place, name: str, run: str | None = None) -> Checkpoint
     return near[0]
 
 
-async def facts(place: Place, checkpoint: Checkpoint) -> Facts:
+async def facts(place: Worktree, checkpoint: Checkpoint) -> CheckpointFacts:
     """All that is known of a checkpoint."""
     return (await _load(place, [checkpoint.commit]))[0]
 
 
-async def _load(place: Place, commits: list[str]) -> list[Facts]:
+async def _load(place: Worktree, commits: list[str]) -> list[CheckpointFacts]:
     asked = "".join(f"{commit}:meta.json\n" for commit in commits).encode()
     rest = await place.users("cat-file", "--batch", stdin=asked) if commits else b""
     found = []
@@ -209,21 +209,21 @@ async def _load(place: Place, commits: list[str]) -> list[Facts]:
     return found
 
 
-def _facts(commit: str, about: dict[str, Any]) -> Facts:
+def _facts(commit: str, about: dict[str, Any]) -> CheckpointFacts:
     uncaptured = tuple(Uncaptured(**item) for item in about["uncaptured"])
     ref = f"{CHECKPOINTS}/{about['run']}/{about['seq']}"
     checkpoint = Checkpoint(
         about["id"], about["run"], about["seq"], about["label"], about["at"], ref, commit, about["tree"], uncaptured
     )
     nested = {
-        item["path"]: Inner(Head.unpacked(item["head"]), item["index"], item["excludes"], item["pinned"])
+        item["path"]: Inner(Head.unpack(item["head"]), item["index"], item["excludes"], item["pinned"])
         for item in about["nested"]
     }
-    return Facts(
+    return CheckpointFacts(
         checkpoint,
         about["worktree"],
         about["home"],
-        Head.unpacked(about["head"]),
+        Head.unpack(about["head"]),
         about["umask"],
         about["permissions"],
         tuple(about["bare"]),

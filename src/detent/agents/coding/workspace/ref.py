@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from detent.agents.coding.workspace.command import GitFailed
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.place import Worktree
 
 OWN = "refs/detent/"
 INDEX = "index"  # written by git with a lock, too
@@ -21,7 +21,7 @@ LOCKS_MAX = 4
 _EXISTS = re.compile(r"Unable to create '(.+?\.lock)': File exists")
 
 
-async def write(place: Place, *argv: str, ref: str, stdin: bytes = b"") -> None:
+async def write(place: Worktree, *argv: str, ref: str, stdin: bytes = b"") -> None:
     """Let git write this ref (or `index`); a lock that a killed writer of ours left is removed."""
     is_own = ref.startswith(OWN)
     mark = note(place, ref)
@@ -43,7 +43,7 @@ async def write(place: Place, *argv: str, ref: str, stdin: bytes = b"") -> None:
         mark.unlink(missing_ok=True)
 
 
-def note(place: Place, ref: str) -> Path:
+def note(place: Worktree, ref: str) -> Path:
     """The file that says that we are writing it."""
     return place.home / "writing" / ref.replace("/", "%")
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from detent.agents.coding.workspace import commit, difference, lock, place, record, rollback, snapshot
 from detent.agents.coding.workspace.commit import Committed
 from detent.agents.coding.workspace.difference import Change
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.place import Worktree
 from detent.agents.coding.workspace.record import HEADS, PINS, RESCUES, Checkpoint
 from detent.agents.coding.workspace.ref import write as write_ref
 from detent.agents.coding.workspace.rollback import Rollback
@@ -22,7 +22,7 @@ DAY_S = 86_400.0
 class Repository:
     """One work tree; with git or without. Its verbs refuse while another process is at work in it."""
 
-    def __init__(self, found: Place, cap_bytes: int = CAP_BYTES) -> None:
+    def __init__(self, found: Worktree, cap_bytes: int = CAP_BYTES) -> None:
         self.place = found
         self.cap_bytes = cap_bytes
 
@@ -44,7 +44,7 @@ class Repository:
     async def checkpoint(self, run: str, label: str = "") -> Checkpoint:
         """Keep the work tree as it is now, under a private ref; HEAD, branch, index and stash are not touched."""
         record.check_run(run)
-        with self._held(f"checkpoint for {run}"):
+        with self._hold(f"checkpoint for {run}"):
             return await record.write(self.place, run, label, await snapshot.take(self.place, self.cap_bytes))
 
     async def checkpoints(self, run: str | None = None) -> list[Checkpoint]:
@@ -57,7 +57,7 @@ class Repository:
 
     async def tree_id(self) -> str:
         """The tree that a checkpoint of this moment would hold: what evidence is bound to."""
-        with self._held("looking at the work tree"):
+        with self._hold("looking at the work tree"):
             return (await snapshot.take(self.place, self.cap_bytes)).tree
 
     async def diff(self, before: Checkpoint | str, after: Checkpoint | str | None = None) -> str:
@@ -71,7 +71,7 @@ class Repository:
     async def rollback(self, target: Checkpoint | str) -> Rollback:
         """Put the work tree, HEAD, branch and index back; what was there before is a checkpoint of its own."""
         goal = await self._checkpoint(target)
-        with self._held(f"rollback to {goal.id}"):
+        with self._hold(f"rollback to {goal.id}"):
             return await rollback.roll_back(self.place, await record.facts(self.place, goal), self.cap_bytes)
 
     async def commit_on_branch(
@@ -79,7 +79,7 @@ class Repository:
     ) -> Committed:
         """Commit the difference of two trees, of these paths or of all, onto the branch `detent/RUN`."""
         record.check_run(run)
-        with self._held(f"a commit for {run}"):
+        with self._hold(f"a commit for {run}"):
             return await commit.on_branch(self.place, run, (before, after), message, paths)
 
     async def commit_in_place(
@@ -87,7 +87,7 @@ class Repository:
     ) -> Committed:
         """Commit on the current branch what changed from a checkpoint to a tree, as far as it was clean then."""
         facts = await record.facts(self.place, await self._checkpoint(before))
-        with self._held(f"a commit for {facts.checkpoint.run}"):
+        with self._hold(f"a commit for {facts.checkpoint.run}"):
             return await commit.in_place(self.place, facts, after, message, paths)
 
     async def retain(
@@ -109,14 +109,14 @@ class Repository:
 
         The rescues of a run go with its last checkpoint. What was moved aside stays: no ref holds it.
         """
-        with self._held(f"pruning {run}"):
+        with self._hold(f"pruning {run}"):
             found = await self.checkpoints(run)
             dropped = found[: max(0, len(found) - keep)]
             for item in dropped:
                 refs = [item.ref, f"{HEADS}/{run}/{item.seq}", f"{HEADS}/{run}/{item.seq}-branch"]
                 inner = (await record.facts(self.place, item)).nested
                 for path in inner:
-                    repository = await place.nested(self.place, os.path.join(self.root, path))
+                    repository = await place.find_nested(self.place, os.path.join(self.root, path))
                     if repository is not None:
                         await _drop(repository, [f"{PINS}/{run}/{item.seq}", *refs[1:]])
                 await _drop(self.place, refs)
@@ -126,10 +126,10 @@ class Repository:
             return [item.id for item in dropped]
 
     @contextlib.contextmanager
-    def _held(self, doing: str) -> Iterator[None]:
+    def _hold(self, doing: str) -> Iterator[None]:
         if not self.place.has_git:
             place.make_store(self.place)
-        with lock.held(self.place.home / "lock", doing):
+        with lock.hold(self.place.home / "lock", doing):
             yield
 
     async def _checkpoint(self, named: Checkpoint | str) -> Checkpoint:
@@ -140,6 +140,6 @@ class Repository:
         return first, await self.tree_id() if after is None else (await self._checkpoint(after)).tree
 
 
-async def _drop(found: Place, refs: list[str]) -> None:
+async def _drop(found: Worktree, refs: list[str]) -> None:
     for ref in refs:
         await write_ref(found, "update-ref", "-d", ref, ref=ref)

@@ -14,9 +14,9 @@ from detent.agents.coding.workspace.aside import Aside, bring_back, pin, rescue,
 from detent.agents.coding.workspace.command import GitFailed
 from detent.agents.coding.workspace.difference import Change
 from detent.agents.coding.workspace.listing import Ground, parents
-from detent.agents.coding.workspace.place import Place, git_dir_of, nested
-from detent.agents.coding.workspace.plan import Plan
-from detent.agents.coding.workspace.record import HEADS, Checkpoint, Facts
+from detent.agents.coding.workspace.place import Worktree, find_nested, git_dir_of
+from detent.agents.coding.workspace.plan import RollbackPlan
+from detent.agents.coding.workspace.record import HEADS, Checkpoint, CheckpointFacts
 from detent.agents.coding.workspace.snapshot import Snapshot
 from detent.errors import DetentError, Refused
 
@@ -45,15 +45,15 @@ class Rollback:
 
 @dataclass
 class _Way:
-    place: Place
-    target: Facts
+    place: Worktree
+    target: CheckpointFacts
     undo: Checkpoint
     aside: Aside
     rescued: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-async def roll_back(place: Place, target: Facts, cap_bytes: int) -> Rollback:
+async def roll_back(place: Worktree, target: CheckpointFacts, cap_bytes: int) -> Rollback:
     """Bring the work tree to a checkpoint; the caller holds the lock."""
     if target.home != place.name:
         raise Refused(f"{target.checkpoint.id} is a checkpoint of {target.worktree}, not of {place.root}")
@@ -82,7 +82,7 @@ async def roll_back(place: Place, target: Facts, cap_bytes: int) -> Rollback:
     return Rollback(target.checkpoint, undo, tuple(changed), tuple(way.rescued), left, notes)
 
 
-async def _apply(way: _Way, found: Snapshot, todo: Plan, number: int) -> bool:
+async def _apply(way: _Way, found: Snapshot, todo: RollbackPlan, number: int) -> bool:
     """Do what the plan says; whether there was anything to do."""
     if number and todo.steps:  # files that came to light only now: no checkpoint holds them yet
         way.rescued.append(await pin(way.place, way.undo, found.tree, number))
@@ -98,7 +98,7 @@ async def _apply(way: _Way, found: Snapshot, todo: Plan, number: int) -> bool:
     return await _set_permissions(way, found, todo) or has_moved
 
 
-async def _clear(way: _Way, todo: Plan, number: int) -> bool:
+async def _clear(way: _Way, todo: RollbackPlan, number: int) -> bool:
     """Move aside what is in the way, after a ref holds it."""
     place = way.place
     for path in sorted(todo.new_repositories):
@@ -118,13 +118,13 @@ async def _clear(way: _Way, todo: Plan, number: int) -> bool:
     return bool(files or whole or todo.new_repositories)
 
 
-def _is_storable(place: Place, path: str) -> bool:
+def _is_storable(place: Worktree, path: str) -> bool:
     full = os.path.join(place.root, path)
     is_name = all(part.lower() != ".git" for part in path.split("/")) and not path.endswith(".gitmodules")
     return is_name and (os.path.islink(full) or (os.path.isfile(full) and os.access(full, os.R_OK)))
 
 
-async def _switch(way: _Way, found: Snapshot, todo: Plan, number: int) -> None:
+async def _switch(way: _Way, found: Snapshot, todo: RollbackPlan, number: int) -> None:
     """Let git switch the files: all or, if one changed since the snapshot, none."""
     try:
         await way.place.view("read-tree", "-m", "-u", found.tree, todo.tree)
@@ -138,7 +138,7 @@ async def _switch(way: _Way, found: Snapshot, todo: Plan, number: int) -> None:
         raise Refused(f"a file changed at this very moment, so nothing was rolled back ({error.stderr})") from error
 
 
-def _open_folders(place: Place, found: Snapshot, todo: Plan) -> None:
+def _open_folders(place: Worktree, found: Snapshot, todo: RollbackPlan) -> None:
     """Let git write into folders that are closed to their owner; their permissions are set afterwards."""
     closed = {path for path, mode in found.permissions.items() if mode & 0o700 != 0o700}
     if closed:
@@ -157,7 +157,7 @@ async def _restore_heads(way: _Way) -> None:
         is_free = all(ground.is_folder(up) or ground.stat(up) is None for up in (path, *parents(path)))
         if is_free and git_dir_of(full) is None:
             bring_back(place, f"{path}/.git", target.checkpoint)
-        found = await nested(place, full) if Ground(place.root).is_folder(path) else None
+        found = await find_nested(place, full) if Ground(place.root).is_folder(path) else None
         if found is None:
             way.notes.append(f"`{path}` was a repository and its git dir is gone: only files were put back")
             continue
@@ -167,7 +167,7 @@ async def _restore_heads(way: _Way) -> None:
         await _restore_one(way, found, inner.head, inner.raw_index, f"`{path}`")
 
 
-async def _restore_one(way: _Way, place: Place, wanted: head.Head, raw: str, who: str) -> None:
+async def _restore_one(way: _Way, place: Worktree, wanted: head.Head, raw: str, who: str) -> None:
     if head.operations(place) != wanted.operations:
         way.notes.append(
             f"{who}: a merge, rebase or the like began or ended since the checkpoint, so only files were put back; "
@@ -182,7 +182,7 @@ async def _restore_one(way: _Way, place: Place, wanted: head.Head, raw: str, who
     way.notes += notes
 
 
-def _make_folders(way: _Way, todo: Plan) -> bool:
+def _make_folders(way: _Way, todo: RollbackPlan) -> bool:
     """Folders without files: those missing made, those to spare removed as far as they are empty."""
     has_moved = False
     ground = Ground(way.place.root)  # a fresh one each time: nothing may be done through a link that came just now
@@ -200,7 +200,7 @@ def _make_folders(way: _Way, todo: Plan) -> bool:
     return has_moved
 
 
-async def _set_permissions(way: _Way, found: Snapshot, todo: Plan) -> bool:
+async def _set_permissions(way: _Way, found: Snapshot, todo: RollbackPlan) -> bool:
     touched = {path for path, step in todo.steps.items() if step.status != "D"} | todo.settled
     wanted = await plan.permissions(way.place, found, way.target, touched)
     has_moved = False
@@ -213,7 +213,7 @@ async def _set_permissions(way: _Way, found: Snapshot, todo: Plan) -> bool:
     return has_moved
 
 
-def _report(way: _Way, before: Snapshot, todo: Plan) -> None:
+def _report(way: _Way, before: Snapshot, todo: RollbackPlan) -> None:
     """Say what a checkpoint does not hold and therefore did not come back."""
     if todo.kept:
         way.notes.append(f"left alone, because the checkpoint could not see them: {_some(todo.kept)}")

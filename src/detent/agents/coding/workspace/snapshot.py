@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass, field
 
 from detent.agents.coding.workspace import cache, head, intake, listing
-from detent.agents.coding.workspace.cache import Seen
-from detent.agents.coding.workspace.command import GitFailed, first_of, joined
-from detent.agents.coding.workspace.listing import Ground, IndexEntry, Listing, is_below, is_own
-from detent.agents.coding.workspace.place import Place
+from detent.agents.coding.workspace.cache import LastView
+from detent.agents.coding.workspace.command import GitFailed, first_of, join
+from detent.agents.coding.workspace.listing import FileListing, Ground, IndexEntry, is_below, is_own
+from detent.agents.coding.workspace.place import Worktree
 
 CAP_BYTES = 50 * 1024 * 1024
 RECENT_S = 2
@@ -41,7 +41,7 @@ class Snapshot:
     permissions: dict[str, int]  # of files and folders, where they are not the usual ones
     bare: list[str]  # folders that hold no captured file
     uncaptured: list[Uncaptured]
-    nested: dict[str, Place]
+    nested: dict[str, Worktree]
     hidden_ignores: dict[str, str]  # ignore files in force that the tree does not hold
     raw_index: str = ""
     index_tree: str = ""
@@ -51,8 +51,8 @@ class Snapshot:
 class _Look:
     """What is found out on the way."""
 
-    place: Place
-    seen: Seen
+    place: Worktree
+    seen: LastView
     cap_bytes: int
     ground: Ground
     begun: float
@@ -61,7 +61,7 @@ class _Look:
     fresh: set[str] = field(default_factory=set)  # to be read again
     gone: set[str] = field(default_factory=set)  # to be taken out of the view
     bare: set[str] = field(default_factory=set)
-    nested: dict[str, Place] = field(default_factory=dict)
+    nested: dict[str, Worktree] = field(default_factory=dict)
     uncaptured: dict[str, Uncaptured] = field(default_factory=dict)
     users_paths: set[str] | None = None
     facts: dict[str, os.stat_result] = field(default_factory=dict)  # of the files to be read
@@ -85,7 +85,7 @@ def usual(mode: int, umask: int) -> int:
     return (0o777 if stat.S_ISDIR(mode) or mode & 0o100 else 0o666) & ~umask
 
 
-async def take(place: Place, cap_bytes: int = CAP_BYTES) -> Snapshot:
+async def take(place: Worktree, cap_bytes: int = CAP_BYTES) -> Snapshot:
     """Look at the work tree; the caller holds the lock."""
     place.make_view()
     try:
@@ -98,7 +98,7 @@ async def take(place: Place, cap_bytes: int = CAP_BYTES) -> Snapshot:
     return await _take(place, cap_bytes)
 
 
-async def _take(place: Place, cap_bytes: int) -> Snapshot:
+async def _take(place: Worktree, cap_bytes: int) -> Snapshot:
     seen = cache.load(place.view_dir / "seen.json")
     umask = umask_of()
     signature = cache.signature(place.view_dir / "index")
@@ -137,14 +137,14 @@ async def _compare(look: _Look) -> None:
     place, view = look.place, look.place.view
     async with asyncio.TaskGroup() as tasks:
         changed = tasks.create_task(view.names("diff-files", "-z", "--name-only", "--no-renames"))
-        new = tasks.create_task(listing.untracked(view, place.root))
+        new = tasks.create_task(listing.list_untracked(view, place.root))
         hidden = tasks.create_task(view.names("ls-files", "-z", "-i", "-c", "--exclude-standard"))
     replaced = [path for path in changed.result() if look.ground.is_folder(path)]
-    found = await listing.untracked_in(view, place.root, replaced, new.result())
+    found = await listing.list_untracked_in(view, place.root, replaced, new.result())
     repositories = found.repositories | listing.repositories_among(
         place.root, {*look.seen.folders, *look.seen.users.gitlinks, *found.bare, *look.seen.nested, *replaced}
     )
-    ignored = await listing.ignored(view, sorted(repositories))
+    ignored = await listing.find_ignored(view, sorted(repositories))
     inner = await _inside(look, repositories - (ignored - set(look.seen.users.gitlinks)))
     nested = set(look.nested)
     look.fresh |= {*changed.result(), *look.seen.users.outside, *look.seen.recent}
@@ -165,7 +165,7 @@ async def _compare(look: _Look) -> None:
     look.is_reshaped |= bool(found.files or look.seen.users.outside or inner)
 
 
-async def _inside(look: _Look, repositories: set[str]) -> list[Listing]:
+async def _inside(look: _Look, repositories: set[str]) -> list[FileListing]:
     """The lists of all repositories inside, and of those inside these."""
     found = []
     while repositories:
@@ -194,7 +194,7 @@ async def _read_users_index(look: _Look) -> list[IndexEntry] | None:
     look.users_blobs = {path: name for mode, name, stage, path in entries if mode[0] == "1" and stage == "0"}
     users.gitlinks = sorted({path for mode, _, _, path in entries if mode == "160000"})
     users.outside = sorted(look.users_paths.difference(held))
-    (place.view_dir / "users.paths").write_bytes(joined(look.users_paths))
+    (place.view_dir / "users.paths").write_bytes(join(look.users_paths))
     return entries
 
 
@@ -263,7 +263,7 @@ async def _update(look: _Look) -> str:
     seen.absent = sorted(gone)
     if look.gone:
         zero = "0" * 40 if look.place.object_format == "sha1" else "0" * 64
-        lines = joined(f"0 {zero}\t{path}" for path in sorted(look.gone))
+        lines = join(f"0 {zero}\t{path}" for path in sorted(look.gone))
         await view("update-index", "-z", "--index-info", stdin=lines)
     if look.fresh:
         await intake.read(look.place, sorted(look.fresh), look.users_blobs, look.facts)
@@ -279,7 +279,7 @@ async def _remember(look: _Look, tree: str) -> None:
         paths = await place.view.names("ls-files", "-z")
         folders = listing.folders_of(paths)
         seen.folders = sorted(folders)
-        look.bare = (look.bare | await _emptied(look, known - folders)) - folders
+        look.bare = (look.bare | await _find_emptied(look, known - folders)) - folders
         seen.ignores = _ignores(paths)
         held = set(paths)
         outside = _users_paths(look) - held if place.has_git else set()
@@ -296,19 +296,19 @@ async def _remember(look: _Look, tree: str) -> None:
     cache.save(place.view_dir / "seen.json", seen)
 
 
-async def _emptied(look: _Look, folders: set[str]) -> set[str]:
+async def _find_emptied(look: _Look, folders: set[str]) -> set[str]:
     """Those of the folders that are still there and visible, though nothing in them is captured any more."""
     there = sorted(path for path in folders if look.ground.is_folder(path))
     found: set[str] = set()
     for owner, git in (("", look.place.view), *((path, inner.users) for path, inner in look.nested.items())):
         start = len(owner) + 1 if owner else 0
         mine = {path for path in there if _owner(path, look.nested) == owner}
-        hidden = await listing.ignored(git, [path[start:] for path in sorted(mine)])
+        hidden = await listing.find_ignored(git, [path[start:] for path in sorted(mine)])
         found |= mine - {f"{owner}/{path}" if owner else path for path in hidden}
     return found - set(look.nested)
 
 
-def _owner(path: str, nested: dict[str, Place]) -> str:
+def _owner(path: str, nested: dict[str, Worktree]) -> str:
     return next((parent for parent in listing.parents(path) if parent in nested), "")
 
 

@@ -175,7 +175,7 @@ def target_of(goal: Goal, columns: Iterable[str], roles: Mapping[str, str]) -> T
     names = [str(name) for name in columns]
     if goal.is_descriptive:
         return Target(None, "none")
-    named = _named(goal.text, names)
+    named = _find_named(goal.text, names)
     if named:
         return Target(named, "named")
     thing = _thing(goal.text)
@@ -191,7 +191,7 @@ def target_of(goal: Goal, columns: Iterable[str], roles: Mapping[str, str]) -> T
     return Target(fit[-1], "last", thing) if fit else Target(None, "none")
 
 
-def named_in(goal: Goal, columns: Iterable[str]) -> list[str]:
+def columns_named_in(goal: Goal, columns: Iterable[str]) -> list[str]:
     """Every column that the goal speaks of."""
     return [str(name) for name in columns if _places(goal.text, str(name))]
 
@@ -241,7 +241,7 @@ def _words(name: str) -> list[str]:
     return [word for word in re.split(r"[\s_\-.]+|(?<=[a-z])(?=[A-Z])", name.strip()) if word]
 
 
-def _named(text: str, names: list[str]) -> str | None:
+def _find_named(text: str, names: list[str]) -> str | None:
     """The column a text names: after a word such as "predict" first, and never one that it only predicts from."""
     found: list[tuple[int, int, str]] = []  # place in the text, length, column
     for name in names:
@@ -268,7 +268,7 @@ def _places(text: str, name: str) -> list[int]:
     return [match.start() for match in re.finditer(pattern, text, re.I)]
 
 
-def spoken(measure: Measure) -> str:
+def render_measure(measure: Measure) -> str:
     """A measure as a person writes it."""
     sign = {"<=": "≤", ">=": "≥"}.get(measure.relation, measure.relation)
     is_plain = measure.metric in ("r2", "f1", "auc")

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 from detent.agents.notebook.analysis.fact import Facts
-from detent.agents.notebook.analysis.goal import Goal, Target, figure, label, spoken, target_of
-from detent.agents.notebook.analysis.words import best_row, listed, model_name, pick, plural, quoted, why_not
+from detent.agents.notebook.analysis.goal import Goal, Target, figure, label, render_measure, target_of
+from detent.agents.notebook.analysis.words import best_row, list_names, model_name, pick, plural, quote, why_not
 
 
 def title(goal: Goal, data_file: str) -> str:
@@ -19,14 +19,14 @@ def comment(step_id: str, goal: Goal, facts: Facts) -> str:
     if step_id in facts.errors and step_id in ("distribution", "relations"):
         return pick(
             goal,
-            f"This step failed and was left behind: {quoted(facts.errors[step_id])}",
-            f"这一步失败，已跳过：{quoted(facts.errors[step_id])}",
+            f"This step failed and was left behind: {quote(facts.errors[step_id])}",
+            f"这一步失败，已跳过：{quote(facts.errors[step_id])}",
         )
     say = COMMENTS.get(step_id)
     return say(goal, facts) if say else ""
 
 
-def _loaded(goal: Goal, facts: Facts) -> str:
+def _tell_loading(goal: Goal, facts: Facts) -> str:
     if facts.get("rows") is None:
         return ""
     rows, width = f"{facts.get('rows'):,}", facts.get("width")
@@ -37,8 +37,8 @@ def _loaded(goal: Goal, facts: Facts) -> str:
     how = (
         pick(
             goal,
-            f" It was read with the delimiter {quoted(mark)} and the encoding {encoding}.",
-            f"分隔符为 {quoted(mark)}，编码为 {encoding}。",
+            f" It was read with the delimiter {quote(mark)} and the encoding {encoding}.",
+            f"分隔符为 {quote(mark)}，编码为 {encoding}。",
         )
         if mark
         else ""
@@ -50,7 +50,7 @@ def _loaded(goal: Goal, facts: Facts) -> str:
     )
 
 
-def _typed(goal: Goal, facts: Facts) -> str:
+def _tell_types(goal: Goal, facts: Facts) -> str:
     roles: Mapping[str, str] = facts.get("roles") or {}
     by_role: dict[str, list[str]] = {}
     for name, role in roles.items():
@@ -66,14 +66,14 @@ def _typed(goal: Goal, facts: Facts) -> str:
         "empty": ("empty", "空列"),
     }
     parts = [
-        f"- {pick(goal, *words[role])}{pick(goal, ': ', '：')}{listed(goal, by_role[role])}"
+        f"- {pick(goal, *words[role])}{pick(goal, ': ', '：')}{list_names(goal, by_role[role])}"
         for role in words
         if role in by_role
     ]
     converted = facts.get("converted") or {}
     note = ""
     if converted:
-        names = listed(goal, converted)
+        names = list_names(goal, converted)
         note = pick(
             goal,
             f"\n\nWritten as text in the file and now read as numbers or dates: {names}.",
@@ -82,15 +82,15 @@ def _typed(goal: Goal, facts: Facts) -> str:
     return "\n".join(parts) + note
 
 
-def _cleaned(goal: Goal, facts: Facts) -> str:
+def _tell_cleaning(goal: Goal, facts: Facts) -> str:
     lines = []
     dropped, missing = facts.get("dropped") or {}, facts.get("missing") or {}
     if dropped:
         lines.append(
             pick(
                 goal,
-                f"Left out, because they say nothing about other rows: {listed(goal, dropped)}.",
-                f"去掉了没有信息的列：{listed(goal, dropped)}。",
+                f"Left out, because they say nothing about other rows: {list_names(goal, dropped)}.",
+                f"去掉了没有信息的列：{list_names(goal, dropped)}。",
             )
         )
     if facts.get("duplicates"):
@@ -111,9 +111,9 @@ def _cleaned(goal: Goal, facts: Facts) -> str:
         lines.append(
             pick(
                 goal,
-                f"{total:,} values are missing, in {listed(goal, missing)}. They stay missing in the table; "
+                f"{total:,} values are missing, in {list_names(goal, missing)}. They stay missing in the table; "
                 "models fill them from their own training rows only, so that nothing leaks.",
-                f"共缺失 {total:,} 个值，位于 {listed(goal, missing)}。表中保持缺失；"
+                f"共缺失 {total:,} 个值，位于 {list_names(goal, missing)}。表中保持缺失；"
                 "建模时只用训练行来填补，避免信息泄漏。",
             )
         )
@@ -123,8 +123,8 @@ def _cleaned(goal: Goal, facts: Facts) -> str:
             pick(
                 goal,
                 f"Far outliers (more than 3 interquartile ranges out) were counted, not removed: "
-                f"{listed(goal, outliers)}.",
-                f"远离群点（超出四分位距 3 倍）只计数、不删除：{listed(goal, outliers)}。",
+                f"{list_names(goal, outliers)}.",
+                f"远离群点（超出四分位距 3 倍）只计数、不删除：{list_names(goal, outliers)}。",
             )
         )
     if not lines:
@@ -132,27 +132,27 @@ def _cleaned(goal: Goal, facts: Facts) -> str:
     return " ".join(lines) if goal.language == "en" else "".join(lines)
 
 
-def _shaped(goal: Goal, facts: Facts) -> str:
+def _tell_shapes(goal: Goal, facts: Facts) -> str:
     skewed = facts.get("skewed") or {}
     if not skewed:
         return pick(goal, "No number column is strongly skewed.", "没有明显偏斜的数值列。")
     return pick(
         goal,
-        f"Strongly skewed, so that a mean says little about them: {listed(goal, skewed)}.",
-        f"明显偏斜、均值代表性差的列：{listed(goal, skewed)}。",
+        f"Strongly skewed, so that a mean says little about them: {list_names(goal, skewed)}.",
+        f"明显偏斜、均值代表性差的列：{list_names(goal, skewed)}。",
     )
 
 
-def _related(goal: Goal, facts: Facts) -> str:
+def _tell_relations(goal: Goal, facts: Facts) -> str:
     strongest = facts.get("strongest") or []
     if not strongest:
         return pick(goal, "No relation could be measured.", "没有可测量的关系。")
-    parts = [f"{quoted(a)} – {quoted(b)} ({value:.2f})" for a, b, value in strongest[:3]]
+    parts = [f"{quote(a)} – {quote(b)} ({value:.2f})" for a, b, value in strongest[:3]]
     joined = pick(goal, ", ", "、").join(parts)
     text = pick(goal, f"Strongest relations: {joined} (0 none, 1 complete).", f"最强的关系：{joined}（0 无，1 完全）。")
     suspicious = facts.get("suspicious") or []
     if suspicious:
-        names = listed(goal, suspicious)
+        names = list_names(goal, suspicious)
         text += pick(
             goal,
             f" The same as the target in other words: {names}. Models do without, unless the goal names it.",
@@ -161,7 +161,7 @@ def _related(goal: Goal, facts: Facts) -> str:
     return text
 
 
-def _prepared(goal: Goal, facts: Facts) -> str:
+def _tell_preparation(goal: Goal, facts: Facts) -> str:
     why = why_not(goal, facts)
     if facts.get("task") == "description":
         if not why and target(goal, facts).how == "unasked":
@@ -179,14 +179,14 @@ def _prepared(goal: Goal, facts: Facts) -> str:
     rows, count = f"{facts.get('modelled_rows') or 0:,}", facts.get("features")
     text = pick(
         goal,
-        f"Task: **{kind}** of {quoted(facts.get('target'))} from {count} features on {rows} rows, "
+        f"Task: **{kind}** of {quote(facts.get('target'))} from {count} features on {rows} rows, "
         f"{facts.get('folds')}-fold cross-validation with a fixed seed.",
-        f"任务：对 {quoted(facts.get('target'))} 做**{kind}**，{count} 个特征，{rows} 行，"
+        f"任务：对 {quote(facts.get('target'))} 做**{kind}**，{count} 个特征，{rows} 行，"
         f"{facts.get('folds')} 折交叉验证，随机种子固定。",
     )
     if facts.get("sampled"):
         text += pick(goal, " To bound the time, a random sample of the rows is used.", "为限制时间，只用随机抽样的行。")
-    return text + "".join(f"{pick(goal, ' ', '')}{said}" for said in chosen(goal, facts))
+    return text + "".join(f"{pick(goal, ' ', '')}{said}" for said in list_choices(goal, facts))
 
 
 def target(goal: Goal, facts: Facts) -> Target:
@@ -194,9 +194,9 @@ def target(goal: Goal, facts: Facts) -> Target:
     return target_of(goal, facts.get("columns") or [], facts.get("roles") or {})
 
 
-def chosen(goal: Goal, facts: Facts) -> list[str]:
+def list_choices(goal: Goal, facts: Facts) -> list[str]:
     """What was decided that the goal did not say: the target, what is left out, how rows are kept apart."""
-    said, name = [], quoted(facts.get("target"))
+    said, name = [], quote(facts.get("target"))
     found = target(goal, facts)
     if found.how == "last":
         said.append(
@@ -207,18 +207,18 @@ def chosen(goal: Goal, facts: Facts) -> list[str]:
             )
         )
     elif found.how == "similar":
-        said.append(pick(goal, f"{quoted(found.said)} was read as {name}.", f"{quoted(found.said)} 理解为 {name}。"))
+        said.append(pick(goal, f"{quote(found.said)} was read as {name}.", f"{quote(found.said)} 理解为 {name}。"))
     if facts.get("leaks"):
         said.append(
             pick(
                 goal,
-                f"Left out of the models, as the target in other words: {listed(goal, facts.get('leaks'))}.",
-                f"与目标实为一事而未用于建模：{listed(goal, facts.get('leaks'))}。",
+                f"Left out of the models, as the target in other words: {list_names(goal, facts.get('leaks'))}.",
+                f"与目标实为一事而未用于建模：{list_names(goal, facts.get('leaks'))}。",
             )
         )
     together = facts.get("together")
     if together:
-        what = pick(goal, "equal rows", "相同的行") if together == "equal rows" else quoted(together)
+        what = pick(goal, "equal rows", "相同的行") if together == "equal rows" else quote(together)
         said.append(
             pick(
                 goal,
@@ -227,14 +227,14 @@ def chosen(goal: Goal, facts: Facts) -> list[str]:
             )
         )
     if facts.get("ordered"):
-        when = quoted(facts.get("ordered"))
+        when = quote(facts.get("ordered"))
         ahead = pick(goal, " Forecasts are one row ahead, from the values before.", "预测均为提前一行，依据此前的值。")
         tested = pick(goal, f"Every model is tested on rows later in {when}.", f"模型都在 {when} 更晚的行上测试。")
         said.append(tested + (ahead if facts.get("lagged") else ""))
     return said
 
 
-def _tried(goal: Goal, facts: Facts) -> str:
+def _tell_trials(goal: Goal, facts: Facts) -> str:
     scores, lead = facts.get("scores") or [], str(facts.get("lead") or "")
     if len(scores) < 2:
         groups = facts.get("groups")
@@ -262,23 +262,23 @@ def _tried(goal: Goal, facts: Facts) -> str:
 
 
 COMMENTS = {
-    "load": _loaded,
-    "types": _typed,
-    "clean": _cleaned,
-    "distribution": _shaped,
-    "relations": _related,
-    "prepare": _prepared,
-    "train": _tried,
+    "load": _tell_loading,
+    "types": _tell_types,
+    "clean": _tell_cleaning,
+    "distribution": _tell_shapes,
+    "relations": _tell_relations,
+    "prepare": _tell_preparation,
+    "train": _tell_trials,
 }
 
 
-def thought(goal: Goal, facts: Facts, candidate: str, number: int, count: int) -> str:
+def explain_candidate(goal: Goal, facts: Facts, candidate: str, number: int, count: int) -> str:
     """Why this candidate is tried now."""
     row, lead = best_row(facts), str(facts.get("lead") or "")
     if number == 1 or not row:
         return pick(goal, f"Candidate {number} of {count}: {candidate}.", f"候选 {number}/{count}：{candidate}。")
     so_far = f"{label(lead)} {figure(lead, row.get(lead))}"
-    wanted = ", ".join(spoken(measure) for measure in goal.measures)
+    wanted = ", ".join(render_measure(measure) for measure in goal.measures)
     if not wanted:
         return pick(
             goal,

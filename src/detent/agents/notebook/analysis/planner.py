@@ -10,9 +10,18 @@ from pathlib import PurePath
 from typing import Any
 
 from detent.agents.notebook.analysis.fact import Facts
-from detent.agents.notebook.analysis.goal import HOLDS, Goal, Measure, Target, named_in, nearest, read_goal, target_of
-from detent.agents.notebook.analysis.narrative import comment, thought, title
-from detent.agents.notebook.analysis.recipe import Candidate, CellRecipe, StepRecipe, filled, recipe
+from detent.agents.notebook.analysis.goal import (
+    HOLDS,
+    Goal,
+    Measure,
+    Target,
+    columns_named_in,
+    nearest,
+    read_goal,
+    target_of,
+)
+from detent.agents.notebook.analysis.narrative import comment, explain_candidate, title
+from detent.agents.notebook.analysis.recipe import Candidate, CellRecipe, StepRecipe, fill_slots, recipe
 from detent.agents.notebook.analysis.report import outcome, summary
 from detent.agents.notebook.port import Advisers, NotebookAction, Observation, PlannerFailed, PlanningResponse
 
@@ -38,12 +47,12 @@ class Analysis:
         if view.step_id is None:
             return _plan(view)
         if feedback is not None:
-            return _judged(view, feedback)
+            return _judge_behaviour(view, feedback)
         state = observation["context"]["FSM"]["state"]
         if state == "step_running":
-            return _begun(view)
+            return _begin_step(view)
         if state == "stage_completed":
-            return _ended(view)
+            return _answer_goal(view)
         return _directive(is_achieved=True)
 
     async def generate(self, observation: Observation) -> AsyncIterator[NotebookAction]:
@@ -118,12 +127,12 @@ def _plan(view: _View) -> PlanningResponse:
     )
 
 
-def _begun(view: _View) -> PlanningResponse:
-    focus = {"level": "steps", "focus": view.step.description.said(view.goal.language)}
+def _begin_step(view: _View) -> PlanningResponse:
+    focus = {"level": "steps", "focus": view.step.description.say(view.goal.language)}
     return _directive(is_achieved=False, context_update={"progress_update": focus})
 
 
-def _judged(view: _View, feedback: dict[str, Any]) -> PlanningResponse:
+def _judge_behaviour(view: _View, feedback: dict[str, Any]) -> PlanningResponse:
     """After a behaviour: on to the next candidate, done, or no way on."""
     step, is_failed = view.step, feedback.get("last_action_result") == "error"
     if step.step_id == "load" and not is_failed and view.target.how == "missing":
@@ -169,7 +178,7 @@ def _why(view: _View, refused: list[str]) -> str:
     return f"`{refused[0]}` does not hold" + (f" ({view.facts.error})" if view.facts.error else "")
 
 
-def _ended(view: _View) -> PlanningResponse:
+def _answer_goal(view: _View) -> PlanningResponse:
     """The answer to the goal, for the kernel to bear out."""
     reason = outcome(view.goal, view.facts)
     if not view.goal.measures:
@@ -188,7 +197,9 @@ def _actions(view: _View) -> Iterable[NotebookAction]:
                 yield from _cell(view, cell, {})
     if 0 < view.iteration <= len(view.candidates):
         candidate = view.candidates[view.iteration - 1]
-        text = thought(view.goal, view.facts, candidate.title.said(language), view.iteration, len(view.candidates))
+        text = explain_candidate(
+            view.goal, view.facts, candidate.title.say(language), view.iteration, len(view.candidates)
+        )
         yield {"action": "is_thinking", "thinking_text": text, "agent_name": "builtin:analysis"}
         yield {"action": "finish_thinking"}
         if candidate.code:
@@ -209,8 +220,8 @@ def _opening(view: _View) -> Iterable[NotebookAction]:
         yield {"action": "add", "shot_type": "dialogue", "content": said}
     stage = recipe().opens(step.step_id)
     if stage is not None:
-        yield {"action": "new_chapter", "content": stage.title.said(language)}
-    yield {"action": "new_section", "content": step.title.said(language)}
+        yield {"action": "new_chapter", "content": stage.title.say(language)}
+    yield {"action": "new_section", "content": step.title.say(language)}
 
 
 def _cell(view: _View, cell: CellRecipe, pieces: dict[str, str]) -> Iterable[NotebookAction]:
@@ -219,11 +230,11 @@ def _cell(view: _View, cell: CellRecipe, pieces: dict[str, str]) -> Iterable[Not
         "data_file": view.data_file,
         "target": view.target.column,
         "task": view.goal.task or ("description" if view.target.how == "unasked" else ""),
-        "named": named_in(view.goal, view.facts.get("columns") or []),
+        "named": columns_named_in(view.goal, view.facts.get("columns") or []),
         "is_forecast": view.goal.is_forecast,
         "measures": measures,
         "lead": view.goal.measures[0].metric if view.goal.measures else "",
     }
-    code = filled(cell.code, values, pieces)
+    code = fill_slots(cell.code, values, pieces)
     yield {"action": "add", "shot_type": "action", "content": code, "store_id": cell.id}
     yield {"action": "exec", "codecell_id": "lastAddedCellId", **({"auto_debug": True} if cell.auto_debug else {})}

@@ -20,7 +20,7 @@ class Words(msgspec.Struct, frozen=True):
     en: str
     zh: str
 
-    def said(self, language: str) -> str:
+    def say(self, language: str) -> str:
         """The sentence in that language."""
         return self.zh if language == "zh" else self.en
 
@@ -91,17 +91,17 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The plan as the protocol sends it; what may fail without harm is not held against the step beforehand."""
         return {
             "id": self.id,
-            "name": self.name.said(language),
+            "name": self.name.say(language),
             "stages": [
                 {
                     "id": stage.id,
-                    "title": stage.title.said(language),
-                    "description": stage.description.said(language),
+                    "title": stage.title.say(language),
+                    "description": stage.description.say(language),
                     "steps": [
                         {
                             "step_id": step.step_id,
-                            "title": step.title.said(language),
-                            "description": step.description.said(language),
+                            "title": step.title.say(language),
+                            "description": step.description.say(language),
                             "expected": [*step.expected],
                             "acceptance": [*step.acceptance] if step.must else [],
                         }
@@ -122,7 +122,7 @@ def recipe() -> Recipe:
     return msgspec.convert(document.value, Recipe)
 
 
-def filled(code: str, values: Mapping[str, Any], pieces: Mapping[str, str]) -> str:
+def fill_slots(code: str, values: Mapping[str, Any], pieces: Mapping[str, str]) -> str:
     """Code with its slots filled: values as Python literals, pieces (code of the recipe itself) as they are."""
 
     def fill(found: re.Match[str]) -> str:

@@ -3,10 +3,10 @@
 from typing import Any
 
 from detent.agents.notebook.analysis.fact import Facts
-from detent.agents.notebook.analysis.goal import HOLDS, Goal, Measure, figure, label, spoken
-from detent.agents.notebook.analysis.narrative import chosen, comment
+from detent.agents.notebook.analysis.goal import HOLDS, Goal, Measure, figure, label, render_measure
+from detent.agents.notebook.analysis.narrative import comment, list_choices
 from detent.agents.notebook.analysis.recipe import recipe
-from detent.agents.notebook.analysis.words import best_row, listed, model_name, pick, quoted, why_not
+from detent.agents.notebook.analysis.words import best_row, list_names, model_name, pick, quote, why_not
 
 
 def outcome(goal: Goal, facts: Facts) -> str:
@@ -14,11 +14,11 @@ def outcome(goal: Goal, facts: Facts) -> str:
     if not goal.measures:
         return pick(goal, "The goal names no figure to reach.", "目标没有给出可检验的指标。")
     said = facts.get("verdict") or []
-    parts = [_verdict(goal, measure, _said(said, measure), facts) for measure in goal.measures]
+    parts = [_verdict(goal, measure, _find_verdict(said, measure), facts) for measure in goal.measures]
     return pick(goal, "; ".join(parts), "；".join(parts))
 
 
-def _said(verdict: list[dict[str, Any]], measure: Measure) -> dict[str, Any]:
+def _find_verdict(verdict: list[dict[str, Any]], measure: Measure) -> dict[str, Any]:
     return next((one for one in verdict if (one["metric"], one["relation"]) == (measure.metric, measure.relation)), {})
 
 
@@ -28,20 +28,21 @@ def _verdict(goal: Goal, measure: Measure, said: dict[str, Any], facts: Facts) -
         why = why_not(goal, facts) or pick(goal, "no model has this figure", "没有模型给出该指标")
         return pick(
             goal,
-            f"{spoken(measure)}: not met, it could not be measured ({why})",
-            f"{spoken(measure)}：未达到，无法测量（{why}）",
+            f"{render_measure(measure)}: not met, it could not be measured ({why})",
+            f"{render_measure(measure)}：未达到，无法测量（{why}）",
         )
     met = pick(goal, "met" if said.get("met") else "not met", "达到" if said.get("met") else "未达到")
     return pick(
         goal,
-        f"{spoken(measure)}: {met}, measured {figure(measure.metric, value)} ({said.get('model')})",
-        f"{spoken(measure)}：{met}，实测 {figure(measure.metric, value)}（{model_name(goal, said.get('model'))}）",
+        f"{render_measure(measure)}: {met}, measured {figure(measure.metric, value)} ({said.get('model')})",
+        f"{render_measure(measure)}：{met}，"
+        f"实测 {figure(measure.metric, value)}（{model_name(goal, said.get('model'))}）",
     )
 
 
 def summary(goal: Goal, facts: Facts) -> str:
     """The whole report as Markdown."""
-    parts = [_answer(goal, facts), *chosen(goal, facts)]
+    parts = [_answer(goal, facts), *list_choices(goal, facts)]
     for step_id, heading in (
         ("load", ("The data", "数据")),
         ("clean", ("Cleaning", "清洗")),
@@ -67,9 +68,9 @@ def _answer(goal: Goal, facts: Facts) -> str:
         if row:
             text += pick(
                 goal,
-                f" The best model for {quoted(facts.get('target'))} is **{row['model']}**: {label(lead)} "
+                f" The best model for {quote(facts.get('target'))} is **{row['model']}**: {label(lead)} "
                 f"{figure(lead, row.get(lead))}.",
-                f"{quoted(facts.get('target'))} 的最佳模型是"
+                f"{quote(facts.get('target'))} 的最佳模型是"
                 f"**{model_name(goal, row['model'])}**：{label(lead)} {figure(lead, row.get(lead))}。",
             )
         return f"{asked}\n\n{text}"
@@ -85,11 +86,11 @@ def _answer(goal: Goal, facts: Facts) -> str:
     )
     rows = []
     for measure in goal.measures:
-        said = _said(verdict, measure)
+        said = _find_verdict(verdict, measure)
         word = pick(goal, "met" if said.get("met") else "not met", "达到" if said.get("met") else "未达到")
         model = model_name(goal, said.get("model") or "–")
-        wanted = marked(measure)
-        spread = f" ± {_spread(measure.metric, said['±'])}" if said.get("±") is not None else ""
+        wanted = mark_measure(measure)
+        spread = f" ± {_render_spread(measure.metric, said['±'])}" if said.get("±") is not None else ""
         rows.append(f"| {wanted} | {figure(measure.metric, said.get('measured'))}{spread} | {model} | {word} |")
     why = why_not(goal, facts)
     note = pick(goal, f"\n\nIt could not be measured: {why}.", f"\n\n无法测量：{why}。") if why and not is_met else ""
@@ -100,23 +101,24 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
     """What speaks against taking the answer at its word."""
     said = []
     for measure in goal.measures:
-        found = _said(verdict, measure)
+        found = _find_verdict(verdict, measure)
         naive = (facts.get("naive") or {}).get(measure.metric)
         if naive is not None and HOLDS[measure.relation](naive, measure.value):
             said.append(
                 pick(
                     goal,
-                    f"{marked(measure)} asks for little: the last value again has {figure(measure.metric, naive)}.",
-                    f"{marked(measure)} 要求不高：直接沿用上一个值已有 {figure(measure.metric, naive)}。",
+                    f"{mark_measure(measure)} asks for little: "
+                    f"the last value again has {figure(measure.metric, naive)}.",
+                    f"{mark_measure(measure)} 要求不高：直接沿用上一个值已有 {figure(measure.metric, naive)}。",
                 )
             )
         elif found.get("easy"):
             said.append(
                 pick(
                     goal,
-                    f"{marked(measure)} asks for little: the baseline, which has learned nothing, has "
+                    f"{mark_measure(measure)} asks for little: the baseline, which has learned nothing, has "
                     f"{figure(measure.metric, found.get('baseline'))}.",
-                    f"{marked(measure)} 要求不高："
+                    f"{mark_measure(measure)} 要求不高："
                     f"什么都没学的基线已有 {figure(measure.metric, found.get('baseline'))}。",
                 )
             )
@@ -124,8 +126,9 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
             said.append(
                 pick(
                     goal,
-                    f"{marked(measure)} is close: the folds differ so much that other rows could turn the answer.",
-                    f"{marked(measure)} 很接近：各折差异较大，换一批行结论可能改变。",
+                    f"{mark_measure(measure)} is close: "
+                    "the folds differ so much that other rows could turn the answer.",
+                    f"{mark_measure(measure)} 很接近：各折差异较大，换一批行结论可能改变。",
                 )
             )
         later = (facts.get("later") or {}).get(measure.metric)
@@ -133,9 +136,9 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
             said.append(
                 pick(
                     goal,
-                    f"On the latest fifth of the rows ({quoted(facts.get('when'))} from {facts.get('since')}), after "
+                    f"On the latest fifth of the rows ({quote(facts.get('when'))} from {facts.get('since')}), after "
                     f"learning from the earlier ones, it is {figure(measure.metric, later)}: not met there.",
-                    f"只用较早的行训练，在最近五分之一的行（{quoted(facts.get('when'))} 自 {facts.get('since')}）测试，"
+                    f"只用较早的行训练，在最近五分之一的行（{quote(facts.get('when'))} 自 {facts.get('since')}）测试，"
                     f"结果为 {figure(measure.metric, later)}：未达到。",
                 )
             )
@@ -174,27 +177,31 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
     top = [name for name, value in facts.get("importance") or [] if value > 0][:5]
     if top:
         found.append(
-            pick(goal, f"The best model relies most on {listed(goal, top)}.", f"最佳模型最依赖 {listed(goal, top)}。")
+            pick(
+                goal,
+                f"The best model relies most on {list_names(goal, top)}.",
+                f"最佳模型最依赖 {list_names(goal, top)}。",
+            )
         )
     return found
 
 
-def _spread(metric: str, value: float) -> str:
+def _render_spread(metric: str, value: float) -> str:
     """A spread in two figures: more of them would say more than is known."""
     is_share = figure(metric, 0.5).endswith("%")
     rounded = float(f"{value * (100 if is_share else 1):.2g}")
     return f"{rounded:g} %" if is_share else f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
 
 
-def marked(measure: Measure) -> str:
+def mark_measure(measure: Measure) -> str:
     """A measure in Markdown."""
-    return spoken(measure).replace("<", "&lt;")
+    return render_measure(measure).replace("<", "&lt;")
 
 
-def _untried(goal: Goal, facts: Facts) -> list[str]:
+def _list_untried(goal: Goal, facts: Facts) -> list[str]:
     step, scores = recipe().step("train"), facts.get("scores") or []
     candidates = step.candidates.get(str(facts.get("task")), ()) if step else ()
-    left = [one.title.said(goal.language) for one in candidates[max(0, len(scores) - 1) :]]
+    left = [one.title.say(goal.language) for one in candidates[max(0, len(scores) - 1) :]]
     if not scores or not left or not facts.get("goal_met"):
         return []
     names = pick(goal, ", ", "、").join(name[:1].lower() + name[1:] for name in left)
@@ -221,7 +228,7 @@ def _times(goal: Goal, facts: Facts) -> list[str]:
         ]
     if later.get(lead) is None:
         return []
-    when, value = quoted(facts.get("when")), figure(lead, later[lead])
+    when, value = quote(facts.get("when")), figure(lead, later[lead])
     return [
         pick(
             goal,
@@ -233,9 +240,9 @@ def _times(goal: Goal, facts: Facts) -> list[str]:
 
 
 def _limits(goal: Goal, facts: Facts) -> list[str]:
-    lines = _untried(goal, facts) + _times(goal, facts)
+    lines = _list_untried(goal, facts) + _times(goal, facts)
     if facts.get("weak_class") is not None and (facts.get("weak_recall") or 0) < 0.5:
-        name, share = quoted(facts.get("weak_class")), figure("recall", facts.get("weak_recall"))
+        name, share = quote(facts.get("weak_class")), figure("recall", facts.get("weak_recall"))
         lines.append(
             pick(
                 goal,
@@ -262,10 +269,8 @@ def _limits(goal: Goal, facts: Facts) -> list[str]:
         )
     for step_id, error in facts.errors.items():
         step = recipe().step(step_id)
-        name = step.title.said(goal.language) if step else step_id
-        lines.append(
-            pick(goal, f"A cell failed in “{name}”: {quoted(error)}", f"“{name}”中有单元失败：{quoted(error)}")
-        )
+        name = step.title.say(goal.language) if step else step_id
+        lines.append(pick(goal, f"A cell failed in “{name}”: {quote(error)}", f"“{name}”中有单元失败：{quote(error)}"))
     if not lines:
         return []
     head = pick(goal, "**Limits.**", "**局限**")

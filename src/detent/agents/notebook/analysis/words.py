@@ -40,15 +40,15 @@ def plural(one: str, many: str, count: int) -> str:
     return one if count == 1 else many
 
 
-def quoted(text: Any) -> str:
+def quote(text: Any) -> str:
     """A text as inline code: names of columns come from the file and must not become markup."""
     shown = " ".join(str(text).replace("`", "ˋ").split())[:80]
     return f"`{shown}`"
 
 
-def listed(goal: Goal, names: Any) -> str:
+def list_names(goal: Goal, names: Any) -> str:
     """Names of columns in one sentence, not too many."""
-    found = [quoted(name) for name in names]
+    found = [quote(name) for name in names]
     rest = len(found) - NAMES_MAX
     text = pick(goal, ", ", "、").join(found[:NAMES_MAX])
     return text if rest <= 0 else text + pick(goal, f" and {rest} more", f"等 {len(found)} 列")

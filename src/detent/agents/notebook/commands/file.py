@@ -36,7 +36,7 @@ def notebooks(caller: Caller) -> list[Summary]:
     return list(islice(every(caller, NOTEBOOK.name), LISTED_MAX)) if caller.has_journal() else []
 
 
-def rendered(notebook: Notebook, form: str, *, thinking: bool = True) -> str:
+def render_notebook(notebook: Notebook, form: str, *, thinking: bool = True) -> str:
     """A notebook as the text of a file."""
     if form == "json":
         own = {**msgspec.to_builtins(notebook), "saved_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
@@ -53,7 +53,7 @@ def write(caller: Caller, run_id: str, path: Path, *, form: str = "", thinking: 
     form = form or FORMS.get(path.suffix.lower(), "")
     if not form:
         raise Refused(f"{path}: the ending says the form, and is one of {', '.join(FORMS)}")
-    text = rendered(read_book(caller, run_id).notebook, form, thinking=thinking)
+    text = render_notebook(read_book(caller, run_id).notebook, form, thinking=thinking)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

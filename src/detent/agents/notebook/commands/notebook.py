@@ -21,7 +21,7 @@ from detent.kit.agent import find_agent, of_agent
 from detent.kit.language import _, translate
 from detent.kit.terminal.caller import Caller
 from detent.kit.terminal.driver import drive
-from detent.kit.terminal.option import assigned, by_option, parsed, run_argument, verb
+from detent.kit.terminal.option import assign_pairs, by_option, parse_json, run_argument, verb
 from detent.kit.terminal.view import RunReport
 
 SCRIPTS = (".ipynb", ".ndjson", ".jsonl", ".yaml", ".yml")
@@ -48,9 +48,9 @@ def _planner(use: str, script: Path | None, url: str, parameters: dict[str, Any]
 
 def _refuse_no_model() -> None:
     """Say at once that nobody would plan; the built-in rules talk, they do not write notebooks."""
-    from detent.effects.llm.settings import HOW, chosen
+    from detent.effects.llm.settings import HOW, choose_model
 
-    choice = chosen()
+    choice = choose_model()
     if choice.problem:
         raise Refused(f"the model `{choice.spec}` cannot be used: {choice.problem}")
     if choice.is_builtin:
@@ -63,7 +63,7 @@ def _context(text: str) -> dict[str, Any]:
         return {}
     if not text.lstrip().startswith("{") and not text.startswith("@"):
         text = f"@{text}"
-    found = parsed(text, "--custom-context")
+    found = parse_json(text, "--custom-context")
     if not isinstance(found, dict):
         raise click.UsageError(_("{name} must be a JSON object, like {example}", name="--custom-context", example="{}"))
     return found
@@ -128,7 +128,7 @@ def _context(text: str) -> dict[str, Any]:
 async def run(caller: Caller, file: str, run_id: str, by: str, outputs: tuple[str, ...], **given: Any) -> int:
     """Start a notebook run."""
     brief = _brief(file, given)
-    known = caller.known(run_id)
+    known = caller.find_known(run_id)
     if known is not None and known.machine != NOTEBOOK.digest:
         raise Refused(f"there is a run {run_id} of another machine (`{known.name}`); give this one another id")
     async with caller.host() as host:
@@ -139,7 +139,7 @@ async def run(caller: Caller, file: str, run_id: str, by: str, outputs: tuple[st
         if begun.state == "idle":
             await host.signal(begun.id, "START_WORKFLOW", by=by, id=f"begin {begun.id}")
         await drive(caller, host, begun.id, known.seq if known else 0, telling(host))
-    return _given(caller, begun.id, outputs)
+    return _give(caller, begun.id, outputs)
 
 
 def _brief(file: str, given: dict[str, Any]) -> Brief:
@@ -149,7 +149,7 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
     if path is not None and not path.is_file():
         raise click.UsageError(_("there is no file {name}", name=file))
     is_script = path is not None and path.suffix.lower() in SCRIPTS and not is_table(path)
-    parameters = assigned(given["pairs"], {})
+    parameters = assign_pairs(given["pairs"], {})
     url = given["url"] or os.environ.get("DSLC_BASE_URL", "")
     planner = _planner(given["planner"], path if is_script else None, url, parameters)
     fallback = _planner(given["fallback"], path if is_script else None, "", parameters) if given["fallback"] else None
@@ -192,7 +192,7 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
     )
 
 
-def _given(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
+def _give(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
     standing = RunReport(caller, run_id)
     for output in outputs:
         write(caller, run_id, Path(output))
@@ -233,7 +233,7 @@ async def resume(caller: Caller, run: str, outputs: tuple[str, ...], by: str) ->
         if state.state == "idle" and state.transitions == 0:
             await host.signal(summary.run_id, "START_WORKFLOW", by=by, id=f"begin {summary.run_id}")
         await drive(caller, host, summary.run_id, summary.seq, telling(host))
-    return _given(caller, summary.run_id, outputs)
+    return _give(caller, summary.run_id, outputs)
 
 
 def _recovering(name: str, about: str) -> click.Command:
@@ -268,7 +268,7 @@ ELSEWHERE = {
 ALSO = {"start": "run"}  # what earlier programs of the protocol call it
 
 
-class Notebook(click.Group):
+class NotebookCommands(click.Group):
     """The group of commands; those that need more are loaded when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -285,13 +285,13 @@ class Notebook(click.Group):
         return found[cmd_name]
 
 
-def _group() -> Notebook:
+def _group() -> NotebookCommands:
     def home_of(home: str | None) -> None:
         context = click.get_current_context()
         outer = context.parent.params.get("home") if context.parent else None
         context.params["home"] = home or outer
 
-    group = Notebook(
+    group = NotebookCommands(
         "notebook",
         callback=home_of,
         params=[click.Option(["--home"], metavar="FOLDER", help=_("Where the journal is."))],

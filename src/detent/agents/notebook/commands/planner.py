@@ -20,7 +20,7 @@ BODY_MAX = 32 * 1024 * 1024
 HERE = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
-class BadRequest(Exception):
+class BadPlannerRequest(Exception):
     """A request that cannot be answered, and why."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -39,7 +39,7 @@ def planner_app(advisers: Advisers, names: tuple[str, ...] = HERE) -> Starlette:
         try:
             answer = await advisers.planner.plan(whole(body["observation"]), feedback)
         except PlannerFailed as error:
-            return _refused(503 if error.is_passing else 422, str(error))
+            return _refuse(503 if error.is_passing else 422, str(error))
         return JSONResponse(answer)
 
     async def generating(request: Request) -> Response:
@@ -54,7 +54,7 @@ def planner_app(advisers: Advisers, names: tuple[str, ...] = HERE) -> Starlette:
                 rest = [one async for one in actions]
                 return JSONResponse({"actions": [one for one in [first, *rest] if one is not None]})
         except PlannerFailed as error:
-            return _refused(503 if error.is_passing else 422, str(error))
+            return _refuse(503 if error.is_passing else 422, str(error))
         return StreamingResponse(_lines(first, actions), media_type="application/x-ndjson")
 
     async def health(_: Request) -> Response:
@@ -62,14 +62,14 @@ def planner_app(advisers: Advisers, names: tuple[str, ...] = HERE) -> Starlette:
         return JSONResponse({"ok": True})
 
     async def bad(_: Request, error: Exception) -> Response:
-        return _refused(getattr(error, "status", 400), str(error))
+        return _refuse(getattr(error, "status", 400), str(error))
 
     routes = [
         Route("/planning", planning, methods=["POST"]),
         Route("/generating", generating, methods=["POST"]),
         Route("/health", health),
     ]
-    return Starlette(routes=routes, exception_handlers={BadRequest: bad})
+    return Starlette(routes=routes, exception_handlers={BadPlannerRequest: bad})
 
 
 async def _lines(first: dict[str, Any] | None, actions: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
@@ -87,25 +87,25 @@ def _line(action: dict[str, Any]) -> bytes:
 async def _body(request: Request, names: tuple[str, ...]) -> dict[str, Any]:
     host = request.headers.get("host", "")
     if host.rpartition(":")[0] not in names and host not in names:
-        raise BadRequest(403, f"this planner does not answer to the name {host!r}")
+        raise BadPlannerRequest(403, f"this planner does not answer to the name {host!r}")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise BadRequest(415, "send application/json")
+        raise BadPlannerRequest(415, "send application/json")
     content = bytearray()
     try:
         async for chunk in request.stream():
             content += chunk
             if len(content) > BODY_MAX:
-                raise BadRequest(413, f"at most {BODY_MAX:,} bytes are read")
+                raise BadPlannerRequest(413, f"at most {BODY_MAX:,} bytes are read")
         body = msgspec.json.decode(bytes(content))
     except ClientDisconnect:
-        raise BadRequest(400, "the request ended early") from None
+        raise BadPlannerRequest(400, "the request ended early") from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BadRequest(400, f"not JSON: {error}") from None
+        raise BadPlannerRequest(400, f"not JSON: {error}") from None
     if not isinstance(body, dict) or not isinstance(body.get("observation"), dict):
-        raise BadRequest(400, "the body needs `observation`, an object with `location` and `context`")
+        raise BadPlannerRequest(400, "the body needs `observation`, an object with `location` and `context`")
     return body
 
 
-def _refused(status: int, message: str) -> Response:
+def _refuse(status: int, message: str) -> Response:
     return JSONResponse({"error": {"message": message}}, status_code=status)

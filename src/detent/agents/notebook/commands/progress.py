@@ -62,20 +62,20 @@ class Narrative:
             titles = (stage.title if stage else str(place.stage_id)), (step.title if step else place.step_id)
             self._told = {*titles}
             yield from self._heading()
-            self._held = self._fitted(f"▸ {titles[0]} / {titles[1]}")
+            self._held = self._fit(f"▸ {titles[0]} / {titles[1]}")
             if (self.book.given_input.get("planner") or {}).get("use") != COMMENTING:
                 yield from self._heading()
         event = entry.event
         changes = event.result.get("changes") if type(event) is ContractMoved and isinstance(event.result, dict) else {}
         if isinstance(changes, dict):
-            yield from self._changed(changes)
+            yield from self._narrate_changes(changes)
 
     def _heading(self) -> Iterator[Line]:
         if self._held:
             yield self._held, "cyan"
         self._held = ""
 
-    def _changed(self, changes: dict[str, Any]) -> Iterator[Line]:
+    def _narrate_changes(self, changes: dict[str, Any]) -> Iterator[Line]:
         ran = {one["cell_id"]: one["ran"] for one in changes.get("executed", ())}
         for cell in changes.get("cells", ()):
             if cell["id"] in ran:
@@ -83,21 +83,21 @@ class Narrative:
                 number, status = cell.get("execution_count") or "?", ran[cell["id"]]
                 took = _("{seconds} s", seconds=f"{cell.get('duration_s', 0.0):.1f}")
                 text = f"  [{number}] {peek(cell.get('content', ''))}"
-                yield self._fitted(text, f"  {status} {took}"), "" if status == "ok" else "red"
+                yield self._fit(text, f"  {status} {took}"), "" if status == "ok" else "red"
             elif cell.get("type", "markdown") in ("markdown", "thinking"):
                 text = gist(cell.get("content", "") or " ".join(cell.get("text_array", ())))
                 is_heading = text in self._told or text == self.book.title
                 if cell.get("type") == "thinking" or (is_heading and text != self.book.title):
                     yield from self._heading()
                 if text and not is_heading and not cell.get("metadata", {}).get("finished_thinking"):
-                    yield self._fitted(f"  {'… ' if cell.get('type') == 'thinking' else ''}{text}"), "dim"
+                    yield self._fit(f"  {'… ' if cell.get('type') == 'thinking' else ''}{text}"), "dim"
         for text in changes.get("warned", ()):
             yield f"  ! {_flat(text)}", "yellow"
         for text in changes.get("effects", ()):
             if text.startswith("⚠️"):
                 yield f"  {_flat(text)}", "yellow"
 
-    def heard(self, _contract_id: str, data: Mapping[str, Any]) -> None:
+    def hear(self, _contract_id: str, data: Mapping[str, Any]) -> None:
         """Something an effect says while it is at work."""
         if "asking" in data:
             self._begin(_("asking the planner"))
@@ -121,29 +121,29 @@ class Narrative:
         """The plan as a tree with marks, and what is under way; at most so many lines, the present last."""
         book, rows = self.book, []
         place = book.location
-        done = {*place.done("stages")}
+        done = {*place.list_done("stages")}
         for stage in book.plan.stages if book.plan else ():
             mark = "✓" if stage.id in done else "▸" if stage.id == place.stage_id else "·"
-            rows.append(self._fitted(f"{mark} {stage.title}"))
+            rows.append(self._fit(f"{mark} {stage.title}"))
             if stage.id == place.stage_id:
-                finished = {*place.done("steps")}
+                finished = {*place.list_done("steps")}
                 for step in stage.steps[:STEPS_SHOWN]:
                     sign = "✓" if step.step_id in finished else "▸" if step.step_id == place.step_id else "·"
-                    rows.append(self._fitted(f"    {sign} {step.title}"))
+                    rows.append(self._fit(f"    {sign} {step.title}"))
         now = time.monotonic()
         took = _("{seconds} s in all", seconds=int(now - self.begun))
         if book.queue and book.position < len(book.queue):
             count = _("  action {number} of {count}", number=book.position + 1, count=len(book.queue))
-            rows.append(self._fitted(count, f"  ({took})"))
+            rows.append(self._fit(count, f"  ({took})"))
         if self.doing:
-            rows.append(self._fitted(f"  {self.doing}", "  " + _("{seconds} s", seconds=int(now - self.since))))
+            rows.append(self._fit(f"  {self.doing}", "  " + _("{seconds} s", seconds=int(now - self.since))))
         if self.said:
-            rows.append(self._fitted(f"    {self.said}"))
+            rows.append(self._fit(f"    {self.said}"))
         return "\n".join(rows[-height:] if height else rows)
 
-    def _fitted(self, text: str, tail: str = "") -> str:
+    def _fit(self, text: str, tail: str = "") -> str:
         """A text in one line of the terminal; what is cut off is its end, never the tail."""
-        return fitted(visible(_flat(text, self.width * 2)), self.width - wide(tail)) + tail
+        return fit_width(visible(_flat(text, self.width * 2)), self.width - wide(tail)) + tail
 
 
 def wide(text: str) -> int:
@@ -151,7 +151,7 @@ def wide(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(ch) in "WF" else 1 for ch in text)
 
 
-def fitted(text: str, width: int) -> str:
+def fit_width(text: str, width: int) -> str:
     """A text cut to so many columns."""
     if wide(text) <= width:
         return text
@@ -176,7 +176,7 @@ def telling(host: "OpenHost") -> Tell:
             yield
             return
         narrative = Narrative(run_id)
-        stop = host.overhear(run_id, narrative.heard)
+        stop = host.overhear(run_id, narrative.hear)
         with host.reader.following(run_id) as place, _Screen(narrative) as screen:
 
             def news() -> None:
@@ -209,7 +209,7 @@ class _Screen:
             from rich.live import Live
 
             console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-            self._live = Live(console=console, transient=True, refresh_per_second=8, get_renderable=self._drawn)
+            self._live = Live(console=console, transient=True, refresh_per_second=8, get_renderable=self._draw)
             self._narrative.width = _width(console.width)
             self._live.start()
         return self
@@ -219,7 +219,7 @@ class _Screen:
             self._live.stop()
             self._live = None
 
-    def _drawn(self) -> Any:
+    def _draw(self) -> Any:
         from rich.text import Text
 
         size = self._live.console.size if self._live is not None else None

@@ -88,7 +88,7 @@ class Repl:
             self.caller.say(visible(str(error)), "red")
         return True
 
-    def _needed(self) -> str:
+    def _require_run(self) -> str:
         if not self.run_id:
             raise Refused("nothing was started yet; `start` does it")
         return self.run_id
@@ -105,24 +105,24 @@ class Repl:
         await self._drive()
 
     async def _drive(self) -> None:
-        seq = RunReport(self.caller, self._needed()).run.seq
+        seq = RunReport(self.caller, self._require_run()).run.seq
         await drive(self.caller, self.host, self.run_id, seq, telling(self.host))
         RunReport(self.caller, self.run_id).tell()
 
     async def status(self, _words: list[str]) -> None:
         """status: where the run stands."""
-        place = observe(read_book(self.caller, self._needed()))["location"]["current"]
+        place = observe(read_book(self.caller, self._require_run()))["location"]["current"]
         self.caller.say(dumps(place))
         RunReport(self.caller, self.run_id).tell()
 
     async def transition(self, words: list[str]) -> None:
         """transition EVENT: move the run with an event of the protocol."""
-        await self.host.signal(self._needed(), words[0].upper(), by=user())
+        await self.host.signal(self._require_run(), words[0].upper(), by=user())
         await self._drive()
 
     async def reset(self, _words: list[str]) -> None:
         """reset: back to idle."""
-        run = await self.host.signal(self._needed(), DRIVEN_BY["reset"], by=user())
+        run = await self.host.signal(self._require_run(), DRIVEN_BY["reset"], by=user())
         self.caller.say(run.state)
 
     async def var(self, words: list[str]) -> None:
@@ -153,24 +153,24 @@ class Repl:
     async def effect(self, _words: list[str]) -> None:
         """effect: what cells have put out."""
         self.caller.say(
-            visible(dumps(observe(read_book(self.caller, self._needed()))["context"]["effects"]), keep="\n")
+            visible(dumps(observe(read_book(self.caller, self._require_run()))["context"]["effects"]), keep="\n")
         )
 
     async def execute(self, words: list[str]) -> None:
         """exec CODE: try code in a copy of the run's kernel; it does not become part of the notebook."""
-        kernel, _told = await self.scratch.bench.ready(self.scratch.book(self._needed()), lambda _: None)
+        kernel, _told = await self.scratch.bench.ready(self.scratch.book(self._require_run()), lambda _: None)
         done = await kernel.execute("\n".join(words).replace("\\n", "\n"))
         for output in outputs_of(done.outputs, None):
             self.caller.say(visible(output.content.rstrip(), keep="\n"))
 
     async def cells(self, _words: list[str]) -> None:
         """cells: every cell in one line."""
-        for cell in read_book(self.caller, self._needed()).cells:
+        for cell in read_book(self.caller, self._require_run()).cells:
             self.caller.say(f"{cell.id}  {cell.type}  {cell.ran}  {visible(cell.content.partition(chr(10))[0])[:80]}")
 
     async def show(self, _words: list[str]) -> None:
         """show: the notebook as text."""
-        for cell in read_book(self.caller, self._needed()).cells:
+        for cell in read_book(self.caller, self._require_run()).cells:
             self.caller.say(visible(cell.content, keep="\n"), "cyan" if cell.type == "code" else "")
             for output in cell.outputs:
                 self.caller.say(visible(output.content.rstrip(), keep="\n"), "dim")
@@ -182,7 +182,7 @@ class Repl:
 
     async def save(self, words: list[str]) -> None:
         """save FILE, export FILE: write the notebook; the ending says the form."""
-        write(self.caller, self._needed(), Path(words[0]))
+        write(self.caller, self._require_run(), Path(words[0]))
 
     async def clear(self, _words: list[str]) -> None:
         """clear: forget what was collected, and the run; its journal stays."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from detent.agents.notebook.commands.file import FORMS, notebooks, read_book, rendered, write
+from detent.agents.notebook.commands.file import FORMS, notebooks, read_book, render_notebook, write
 from detent.agents.notebook.export.part import has_bar
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.view import cell_wire, observe
@@ -27,7 +27,7 @@ def show(caller: Caller, run: str, only_cells: bool, is_observation: bool, hide_
     book = read_book(caller, run_id)
     if caller.is_json or is_observation:
         seen = observe(book)
-        emit(seen if is_observation else {"ok": True, "run_id": run_id, **_told(book), "error": None})
+        emit(seen if is_observation else {"ok": True, "run_id": run_id, **_describe_notebook(book), "error": None})
         return 0
     if not only_cells:
         _tell_plan(caller, book)
@@ -46,7 +46,7 @@ def show(caller: Caller, run: str, only_cells: bool, is_observation: bool, hide_
     return 0
 
 
-def _told(book: NotebookState) -> dict[str, Any]:
+def _describe_notebook(book: NotebookState) -> dict[str, Any]:
     seen = observe(book)
     notebook = {**seen["context"]["notebook"], "cells": [cell_wire(cell) for cell in book.cells]}
     return {"state": book.state, "location": seen["location"], "notebook": notebook, "output": book.run.output}
@@ -55,7 +55,7 @@ def _told(book: NotebookState) -> dict[str, Any]:
 def _tell_plan(caller: Caller, book: NotebookState) -> None:
     place = book.location
     caller.say(f"{book.title or book.run.id}  {book.state}", "")
-    done, steps = {*place.done("stages")}, {*place.done("steps")}
+    done, steps = {*place.list_done("stages")}, {*place.list_done("steps")}
     for stage in book.plan.stages if book.plan else ():
         caller.say(
             f"  {'✓' if stage.id in done else '▸' if stage.id == place.stage_id else '·'} {visible(stage.title)}"
@@ -123,7 +123,7 @@ def export(caller: Caller, run: str, output: str, form: str | None, hide_thinkin
         if caller.is_json:
             emit({"ok": True, "run_id": run_id, "path": output, "error": None})
         return 0
-    text = rendered(read_book(caller, run_id).notebook, form or "markdown", thinking=not hide_thinking)
+    text = render_notebook(read_book(caller, run_id).notebook, form or "markdown", thinking=not hide_thinking)
     if caller.is_json:
         emit({"ok": True, "run_id": run_id, "text": text, "error": None})
     else:

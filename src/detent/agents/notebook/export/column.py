@@ -15,12 +15,12 @@ _NUMBER = re.compile(r"\s*[-+−]?(?:[\d,]*\.?\d+|\d+\.)(?:e[-+]?\d+)?\s*%?\s*",
 _NOTHING = frozenset(("", "nan", "nat", "none", "<na>", "&lt;na&gt;", "inf", "-inf", "...", "…"))
 
 
-def aligned(html: str) -> str:
+def align_columns(html: str) -> str:
     """The same HTML with the cells of numeric columns marked."""
-    return _TABLE.sub(lambda table: _aligned(table[0]), html)
+    return _TABLE.sub(lambda table: _align_table(table[0]), html)
 
 
-def _aligned(table: str) -> str:
+def _align_table(table: str) -> str:
     rows = [_CELL.findall(row) for row in _ROW.findall(table)]
     if sum(map(len, rows)) > CELLS_MAX:
         return table

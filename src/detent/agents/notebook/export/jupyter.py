@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from detent.agents.notebook.cell import Cell, Notebook, Output, cell_id
-from detent.agents.notebook.export.part import thinking_of, titled
+from detent.agents.notebook.export.part import add_title, thinking_of
 from detent.core.value import scrub
 
 MIMES_AS_JSON = ("application/json", "+json")
@@ -17,7 +17,7 @@ def ipynb(notebook: Notebook, *, thinking: bool = True) -> str:
     is_ours = notebook.metadata.get("planner") == "builtin:analysis"
     taken: set[str] = set()
     cells = []
-    for cell in titled(notebook):
+    for cell in add_title(notebook):
         if cell.type == "thinking" and not thinking:
             continue
         found = cell_id(cell.id, taken)

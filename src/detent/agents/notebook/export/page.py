@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.agents.notebook.cell import Cell, Notebook, Output
 from detent.agents.notebook.content import peek
-from detent.agents.notebook.export.column import aligned
-from detent.agents.notebook.export.part import Shown, has_bar, is_chinese, joined, shown, thinking_of
+from detent.agents.notebook.export.column import align_columns
+from detent.agents.notebook.export.part import Shown, choose_part, has_bar, is_chinese, join_part, thinking_of
 from detent.core.value import scrub
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class _Page:
             parts.append(
                 f'<details class="code"{is_open}><summary><span>{escape(number)}</span>'
                 f'<span class="peek">{escape(peek(cell.content)[:100])}</span><span>{about}</span></summary>'
-                f"<pre><code>{coloured(cell.content, cell.language)}</code></pre></details>"
+                f"<pre><code>{colour_code(cell.content, cell.language)}</code></pre></details>"
             )
         parts += [self._output(output) for output in cell.outputs]
         if cell.repairs:
@@ -105,18 +105,18 @@ class _Page:
         return f'<section class="cell">{"".join(parts)}</section>'
 
     def _output(self, output: Output) -> str:
-        found = shown(output)
+        found = choose_part(output)
         if found is None:
             return ""
         if found.kind == "picture":
             alt = escape(output.content.strip("<>")[:100])
             return f'<div class="output picture"><img alt="{alt}" src="{escape(found.content)}"></div>'
         if found.kind == "html":
-            from detent.kit.markup import cleaned  # noqa: PLC0415  # needed for pages only
+            from detent.kit.markup import clean_html  # noqa: PLC0415  # needed for pages only
 
-            if clean := cleaned(found.content):
-                return f'<div class="output wide">{aligned(clean)}</div>'
-            found = Shown("text", joined(output.data.get("text/plain")) or output.content)
+            if clean := clean_html(found.content):
+                return f'<div class="output wide">{align_columns(clean)}</div>'
+            found = Shown("text", join_part(output.data.get("text/plain")) or output.content)
         if found.kind == "markdown":
             return f'<div class="output text">{_markdown().render(found.content)}</div>'
         return f'<div class="output {found.kind}"><pre>{escape(found.content.strip(chr(10)))}</pre></div>'
@@ -214,7 +214,7 @@ def _markdown() -> "MarkdownIt":
     return parser
 
 
-def coloured(code: str, language: str) -> str:
+def colour_code(code: str, language: str) -> str:
     """Code as HTML with its kinds of words marked; plain where the language is not known."""
     from pygments import lex  # type: ignore[import-untyped] # noqa: PLC0415
     from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped] # noqa: PLC0415

@@ -20,7 +20,7 @@ class Shown(NamedTuple):
     content: str
 
 
-def titled(notebook: Notebook) -> list[Cell]:
+def add_title(notebook: Notebook) -> list[Cell]:
     """The cells, beginning with one that holds the title."""
     cells = list(notebook.cells)
     if notebook.title and not (cells and cells[0].content.lstrip().startswith("# ")):
@@ -46,7 +46,7 @@ def has_bar(given: dict[str, Any]) -> bool:
     return bool(goal) and (given.get("planner") != "builtin:analysis" or bool(read_goal(goal).measures))
 
 
-def shown(output: Output) -> Shown | None:
+def choose_part(output: Output) -> Shown | None:
     """The richest part of an output that is safe to show; None if there is nothing."""
     if output.output_type == "stream":
         text = plain_text(output.text or output.content)
@@ -62,21 +62,21 @@ def _of_bundle(data: dict[str, Any]) -> Shown | None:
         uri = _picture(mime, data.get(mime))
         if uri:
             return Shown("picture", uri)
-    drawing = joined(data.get("image/svg+xml"))
+    drawing = join_part(data.get("image/svg+xml"))
     if drawing:
         coded = base64.b64encode(drawing.encode("utf-8", "replace")).decode()
         return Shown("picture", f"data:image/svg+xml;base64,{coded}")
     for mime, kind in (("text/html", "html"), ("text/markdown", "markdown"), ("text/latex", "text")):
-        text = joined(data.get(mime))
+        text = join_part(data.get(mime))
         if text:
             return Shown(kind, text)
-    plain = joined(data.get("text/plain"))
+    plain = join_part(data.get("text/plain"))
     return Shown("text", plain_text(plain)) if plain else None
 
 
 def _picture(mime: str, part: Any) -> str:
     """A picture as a data URI; what is no base64 is no picture."""
-    text = "".join(joined(part).split())
+    text = "".join(join_part(part).split())
     try:
         is_fit = bool(text) and bool(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError):
@@ -84,7 +84,7 @@ def _picture(mime: str, part: Any) -> str:
     return f"data:{mime};base64,{text}" if is_fit else ""
 
 
-def joined(part: Any) -> str:
+def join_part(part: Any) -> str:
     """A MIME part as one text."""
     if isinstance(part, list):
         return "".join(str(one) for one in part)

@@ -3,7 +3,7 @@
 import re
 
 from detent.agents.notebook.cell import Cell, Notebook, Output
-from detent.agents.notebook.export.part import joined, shown, thinking_of, titled
+from detent.agents.notebook.export.part import add_title, choose_part, join_part, thinking_of
 from detent.core.value import scrub
 
 OUTPUT = "**Output:**"
@@ -11,7 +11,7 @@ OUTPUT = "**Output:**"
 
 def markdown(notebook: Notebook, *, thinking: bool = True) -> str:
     """The text of a .md file."""
-    parts = [_cell(cell, notebook.language) for cell in titled(notebook) if thinking or cell.type != "thinking"]
+    parts = [_cell(cell, notebook.language) for cell in add_title(notebook) if thinking or cell.type != "thinking"]
     return scrub("\n\n".join(part for part in parts if part)) + "\n"
 
 
@@ -21,7 +21,7 @@ def _cell(cell: Cell, language: str) -> str:
         return "\n".join(f"> {line}" for line in [f"**{head}**", "", *"\n".join(lines).split("\n")])
     if cell.type not in ("code", "Hybrid"):
         return cell.content.strip("\n")
-    parts = [fenced(cell.content, cell.language or language)] if cell.content else []
+    parts = [fence(cell.content, cell.language or language)] if cell.content else []
     outputs = [text for text in map(_output, cell.outputs) if text]
     if outputs:
         parts += [OUTPUT, *outputs]
@@ -31,7 +31,7 @@ def _cell(cell: Cell, language: str) -> str:
 
 
 def _output(output: Output) -> str:
-    found = shown(output)
+    found = choose_part(output)
     if found is None:
         return ""
     if found.kind == "picture":
@@ -39,11 +39,11 @@ def _output(output: Output) -> str:
     if found.kind == "markdown":
         return found.content
     if found.kind == "html":
-        return fenced(joined(output.data.get("text/plain")) or output.content, "text")
-    return fenced(found.content.rstrip("\n"), "text")
+        return fence(join_part(output.data.get("text/plain")) or output.content, "text")
+    return fence(found.content.rstrip("\n"), "text")
 
 
-def fenced(text: str, language: str) -> str:
+def fence(text: str, language: str) -> str:
     """A text in a fence that is longer than any inside it."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     mark = "`" * (longest + 1)

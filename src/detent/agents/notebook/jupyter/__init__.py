@@ -3,11 +3,11 @@
 `Kernel` runs cells, `Kernels` keeps one kernel per key. jupyter_client is loaded when the first kernel starts.
 """
 
-from detent.agents.notebook.jupyter.cell import Execution
+from detent.agents.notebook.jupyter.cell import CellExecution
 from detent.agents.notebook.jupyter.kernel import Kernel
 from detent.agents.notebook.jupyter.pool import Kernels
 from detent.agents.notebook.jupyter.variable import Variable
 from detent.core.value import scrub
 from detent.effects.orphan import kill_orphans
 
-__all__ = ["Kernel", "Kernels", "Execution", "Variable", "kill_orphans", "scrub"]
+__all__ = ["Kernel", "Kernels", "CellExecution", "Variable", "kill_orphans", "scrub"]

@@ -20,7 +20,7 @@ STRAY_S = 1.0  # of silence, once one of reply and idle has come: then we go on 
 State = Literal["ok", "error", "timeout", "dead", "interrupted"]
 
 
-class Execution(msgspec.Struct, frozen=True):
+class CellExecution(msgspec.Struct, frozen=True):
     """How a cell went."""
 
     status: State
@@ -36,7 +36,7 @@ class Execution(msgspec.Struct, frozen=True):
     updates: dict[str, dict[str, Any]] = {}  # display id of an earlier cell: its new data and metadata
 
 
-class Cell:
+class CellRequest:
     """A request that has been sent; the kernel's channels feed it until it is over."""
 
     def __init__(self, msg_id: str, outputs: Outputs, is_silent: bool = False) -> None:
@@ -54,7 +54,7 @@ class Cell:
         self._stray: asyncio.TimerHandle | None = None
         self._heard_at = self.begun
 
-    def replied(self, content: dict[str, Any]) -> None:
+    def take_reply(self, content: dict[str, Any]) -> None:
         """The shell channel's answer."""
         self.reply = content
         count = content.get("execution_count")
@@ -76,7 +76,7 @@ class Cell:
         else:
             self.outputs.take(kind, content)
 
-    def died(self) -> None:
+    def end_dead(self) -> None:
         """The process has ended."""
         self.is_dead = True
         self._end()
@@ -86,12 +86,12 @@ class Cell:
             self._end()
         elif self._stray is None:
             self._heard_at = time.monotonic()
-            self._stray = self._loop.call_later(STRAY_S, self._strayed)
+            self._stray = self._loop.call_later(STRAY_S, self._end_stray)
 
-    def _strayed(self) -> None:
+    def _end_stray(self) -> None:
         silence_s = time.monotonic() - self._heard_at  # a flood of output may still be coming in
         if silence_s < STRAY_S:
-            self._stray = self._loop.call_later(STRAY_S - silence_s + 0.01, self._strayed)
+            self._stray = self._loop.call_later(STRAY_S - silence_s + 0.01, self._end_stray)
         else:
             self._end()
 
@@ -112,7 +112,7 @@ class Cell:
         """Whether the kernel has begun with it."""
         return self._taken_up.is_set()
 
-    async def taken_up(self, within_s: float) -> None:
+    async def wait_begun(self, within_s: float) -> None:
         """Wait until the kernel has begun with it: it repeats the code of a cell, or says something."""
         if not self._taken_up.is_set() and not self.is_over:
             waiting = asyncio.ensure_future(self._taken_up.wait())

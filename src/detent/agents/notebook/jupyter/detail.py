@@ -24,7 +24,7 @@ def summary(probe: Any, value: Any, strategy: str) -> Any:
     if strategy == "shape_only":
         return probe.brief(value)
     if strategy == "describe_only":
-        return described(probe, value)
+        return describe(probe, value)
     if strategy == "head_only":
         return part(probe, value, HEAD, is_last=False)
     count = strategy[len("last_") : -len("_only")]
@@ -43,7 +43,7 @@ def part(probe: Any, value: Any, count: int, is_last: bool) -> Any:
         return {"shape": probe.brief(value), **table(probe, few, key)}
     if family == "series":
         rows = value.iloc if hasattr(value, "iloc") else value
-        return {"shape": probe.brief(value), key: cells(probe, listed(rows[-count:] if is_last else rows[:count]))}
+        return {"shape": probe.brief(value), key: cells(probe, list_values(rows[-count:] if is_last else rows[:count]))}
     if family in ("array", "tensor") and probe.shape(value):
         few = value[-count:] if is_last else value[:count]
         return {"shape": probe.brief(value), key: [rows_of(probe, row) for row in few]}
@@ -51,7 +51,7 @@ def part(probe: Any, value: Any, count: int, is_last: bool) -> Any:
         return value[-count:] if is_last else value[: probe.TEXT_MAX]
     if id(kind) in probe.DICT_IDS:
         few = reversed(list(itertools.islice(reversed(value), count))) if is_last else itertools.islice(value, count)
-        return {"shape": probe.brief(value), key: {str(probe.shown(one)[0]): probe.shown(value[one])[0] for one in few}}
+        return {"shape": probe.brief(value), key: {str(probe.show(one)[0]): probe.show(value[one])[0] for one in few}}
     if id(kind) in probe.LIST_IDS:
         few = (
             list(itertools.islice(value, max(0, len(value) - count), None))
@@ -64,27 +64,27 @@ def part(probe: Any, value: Any, count: int, is_last: bool) -> Any:
 
 def cells(probe: Any, values: Any) -> list[Any]:
     """Each value as the probe shows it."""
-    return [probe.shown(value)[0] for value in values]
+    return [probe.show(value)[0] for value in values]
 
 
 def rows_of(probe: Any, row: Any) -> Any:
     """One row of an array of any rank: its first numbers."""
     flat = row.reshape(-1) if hasattr(row, "reshape") else row
-    return cells(probe, flat[:ROW_MAX].tolist()) if hasattr(flat, "tolist") and flat.shape else probe.shown(flat)[0]
+    return cells(probe, flat[:ROW_MAX].tolist()) if hasattr(flat, "tolist") and flat.shape else probe.show(flat)[0]
 
 
 def table(probe: Any, few: Any, key: str) -> dict[str, Any]:
     """A few rows of a frame of either library."""
     names = list(few.columns)[:COLUMNS_MAX]
     series = [column(few, position) for position in range(len(names))]
-    rows = [cells(probe, row) for row in zip(*map(listed, series))]  # noqa: B905  # an older kernel knows no `strict`
+    rows = [cells(probe, row) for row in zip(*map(list_values, series))]  # noqa: B905  # an older kernel knows no `strict`
     found: dict[str, Any] = {"columns": cells(probe, names), key: rows}
     if len(few.columns) > len(names):
         found["note"] = f"the first {len(names)} of {len(few.columns)} columns"
     return found
 
 
-def listed(series: Any) -> list[Any]:
+def list_values(series: Any) -> list[Any]:
     """The values of a column of either library as Python objects."""
     found: list[Any] = series.tolist() if hasattr(series, "tolist") else series.to_list()
     return found
@@ -95,25 +95,25 @@ def column(frame: Any, position: int) -> Any:
     return frame.iloc[:, position] if hasattr(frame, "iloc") else frame.to_series(position)
 
 
-def described(probe: Any, value: Any) -> Any:
+def describe(probe: Any, value: Any) -> Any:
     """Figures per column, or of the numbers in an array or a list."""
     family, _ = probe.family(type(value))
     if family == "frame":
-        return described_frame(probe, value)
+        return describe_frame(probe, value)
     if family == "series":
-        few, note = sampled(value, len(value))
+        few, note = sample(value, len(value))
         return {"shape": probe.brief(value), **figures(probe, few), **note}
     if family in ("array", "tensor"):
         flat = value.reshape(-1)
-        few, note = sampled(flat, flat.shape[0])
+        few, note = sample(flat, flat.shape[0])
         return {"shape": probe.brief(value), "dtype": str(value.dtype), **numbers(few.tolist()), **note}
     if type(value) is list or type(value) is tuple:
-        few, note = sampled(value, len(value))
+        few, note = sample(value, len(value))
         return {"shape": probe.brief(value), **numbers(few), **note}
     return probe.brief(value)
 
 
-def sampled(value: Any, length: int) -> tuple[Any, dict[str, str]]:
+def sample(value: Any, length: int) -> tuple[Any, dict[str, str]]:
     """Evenly spread rows, at most SAMPLE_MAX, and a note if these are not all."""
     step = -(-length // SAMPLE_MAX)
     if step <= 1:
@@ -122,16 +122,16 @@ def sampled(value: Any, length: int) -> tuple[Any, dict[str, str]]:
     return few, {"note": f"figures from a sample of {len(few):,} of {length:,} rows"}
 
 
-def described_frame(probe: Any, frame: Any) -> dict[str, Any]:
+def describe_frame(probe: Any, frame: Any) -> dict[str, Any]:
     """Type, missing values and figures of each column."""
     until = time.monotonic() + BUDGET_S
-    few, note = sampled(frame, probe.shape(frame)[0])
+    few, note = sample(frame, probe.shape(frame)[0])
     columns: dict[str, Any] = {}
     names = list(few.columns)
     for position, name in enumerate(names[:COLUMNS_MAX]):
         if time.monotonic() > until:
             break
-        columns[str(probe.shown(name)[0])] = figures(probe, column(few, position))
+        columns[str(probe.show(name)[0])] = figures(probe, column(few, position))
     if len(columns) < len(names):
         said = f"the first {len(columns)} of {len(names)} columns"
         note = {"note": f"{note['note']}; {said}" if note else said}
@@ -140,7 +140,7 @@ def described_frame(probe: Any, frame: Any) -> dict[str, Any]:
 
 def figures(probe: Any, series: Any) -> dict[str, Any]:
     """What can be said of one column of either library without running foreign code of the values in it."""
-    values = listed(series)
+    values = list_values(series)
     missing = int(series.isna().sum()) if hasattr(series, "isna") else int(series.null_count())
     found: dict[str, Any] = {"dtype": str(series.dtype), "missing": missing}
     kinds = {id(type(value)) for value in values if value is not None}  # hashing a class may run its metaclass
@@ -152,7 +152,7 @@ def figures(probe: Any, series: Any) -> dict[str, Any]:
         for text in texts:
             counts[text] = counts.get(text, 0) + 1
         top = max(counts, key=lambda text: counts[text])
-        return {**found, "count": len(texts), "unique": len(counts), "top": probe.shown(top)[0], "freq": counts[top]}
+        return {**found, "count": len(texts), "unique": len(counts), "top": probe.show(top)[0], "freq": counts[top]}
     written = [value for value in values if probe.family(type(value))[0] == "written" and value == value]  # noqa: PLR0124
     if written and len(kinds) == 1:
         return {**found, "count": len(written), "min": str(min(written)), "max": str(max(written))}

@@ -11,10 +11,10 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
 
-from detent.agents.notebook.jupyter.cell import Cell, Execution, State
+from detent.agents.notebook.jupyter.cell import CellExecution, CellRequest, State
 from detent.agents.notebook.jupyter.link import Link
 from detent.agents.notebook.jupyter.output import OnOutput, Outputs
-from detent.agents.notebook.jupyter.variable import Table, installation
+from detent.agents.notebook.jupyter.variable import VariableTable, installation
 from detent.core import EffectFailed
 from detent.core.value import scrub
 from detent.effects.orphan import marks
@@ -44,7 +44,7 @@ class Kernel:
         self._env = dict(env or {})
         self._home = home
         self._link: Link | None = None
-        self._table = Table()
+        self._table = VariableTable()
         self._turn = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
         self._is_interrupted = False
@@ -70,7 +70,7 @@ class Kernel:
     async def start(self, within_s: float = START_S) -> None:
         """Start the process; nothing happens if it already runs."""
         async with self._turn:
-            await self._renewed()
+            await self._wait_renewed()
             if not self.is_alive:
                 await self._replace(within_s)
 
@@ -96,7 +96,7 @@ class Kernel:
             if self._turn.locked() and self._link is not None:
                 self._link.kill_group()
             async with self._turn:
-                await self._renewed()
+                await self._wait_renewed()
                 yield
         finally:
             self._endings -= 1
@@ -117,13 +117,13 @@ class Kernel:
         silent: bool = False,
         expressions: Mapping[str, str] | None = None,
         strategies: Mapping[str, str] | None = None,
-    ) -> Execution:
+    ) -> CellExecution:
         """Run a cell, look at the variables, evaluate the expressions (label: source); never later than limit + grace.
 
         `strategies` asks for details of single variables: {name: shape_only | describe_only | head_only | last_N_only}.
         """
         async with self._turn:
-            await self._renewed()
+            await self._wait_renewed()
             self._is_interrupted = False
             outputs = Outputs(on_output)
             link = self._link
@@ -135,11 +135,11 @@ class Kernel:
             )
             cell = await link.send(code, outputs, question, silent)
             try:
-                status = await self._ended(link, cell, timeout_s, grace_s)
+                status = await self._wait_ended(link, cell, timeout_s, grace_s)
                 link.release(cell)
                 if status == "dead":
                     return _dead(outputs, f"the kernel {link.farewell()}", cell)
-                return await self._told(link, cell, status, (timeout_s, question))
+                return await self._complete(link, cell, status, (timeout_s, question))
             except asyncio.CancelledError:
                 await self._abandon(link, cell, grace_s)
                 raise
@@ -148,13 +148,13 @@ class Kernel:
 
     async def look(
         self, *, expressions: Mapping[str, str] | None = None, strategies: Mapping[str, str] | None = None
-    ) -> Execution:
+    ) -> CellExecution:
         """Look at the variables without running a cell."""
         return await self.execute("", timeout_s=LOOK_S, silent=True, expressions=expressions, strategies=strategies)
 
     # How a cell ends
 
-    async def _ended(self, link: Link, cell: Cell, timeout_s: float, grace_s: float) -> State:
+    async def _wait_ended(self, link: Link, cell: CellRequest, timeout_s: float, grace_s: float) -> State:
         """Climb the ladder: wait, interrupt, kill."""
         if not await cell.over(timeout_s):
             with contextlib.suppress(TimeoutError):  # all of it within the grace: a kernel may be slow to begin
@@ -172,19 +172,21 @@ class Kernel:
             return "ok"
         return "interrupted" if self._is_interrupted else "error"
 
-    async def _told(self, link: Link, cell: Cell, status: State, asked: tuple[float, dict[str, str]]) -> Execution:
+    async def _complete(
+        self, link: Link, cell: CellRequest, status: State, asked: tuple[float, dict[str, str]]
+    ) -> CellExecution:
         """The finished cell with what is known of the variables."""
         timeout_s, question = asked
         duration_s = cell.duration_s
         is_killed = link is not self._link or link.ended.is_set()
         error = _overdue(cell, timeout_s, is_killed) if status == "timeout" else cell.error
-        found = self._table.answered(cell.reply) if question else {}
+        found = self._table.take_reply(cell.reply) if question else {}
         if found is None and self._renewal is None:
             found = await self._look_again(link, question)
         if found is None and self._renewal is None:
             self._table.forget()
             cell.outputs.note("the variables could not be read after this cell")
-        return Execution(
+        return CellExecution(
             status=status,
             outputs=cell.outputs.all(),
             execution_count=cell.execution_count,
@@ -198,7 +200,7 @@ class Kernel:
             updates=cell.outputs.updates,
         )
 
-    async def _abandon(self, link: Link, cell: Cell, grace_s: float) -> None:
+    async def _abandon(self, link: Link, cell: CellRequest, grace_s: float) -> None:
         """The caller has gone: the cell must not go on with nobody who knows of it; a second cancel kills at once."""
         try:
             await link.interrupt()
@@ -213,10 +215,10 @@ class Kernel:
 
     async def _look_again(self, link: Link, question: dict[str, str]) -> dict[str, Any] | None:
         """A look of its own: the cell failed, or its reply was lost, or somebody removed the probe."""
-        found = self._table.answered(await self._quietly(link, "", question))
+        found = self._table.take_reply(await self._quietly(link, "", question))
         if found is None and self._renewal is None and not link.ended.is_set():
             await self._quietly(link, installation(), {})
-            found = self._table.answered(await self._quietly(link, "", question))
+            found = self._table.take_reply(await self._quietly(link, "", question))
         return found
 
     async def _quietly(self, link: Link, code: str, question: dict[str, str]) -> dict[str, Any] | None:
@@ -240,7 +242,7 @@ class Kernel:
         if self._renewal is None:
             self._renewal = asyncio.get_running_loop().create_task(self._replace(START_S))
 
-    async def _renewed(self) -> None:
+    async def _wait_renewed(self) -> None:
         """Wait for a restart that is under way; what went wrong with it goes to whoever needs the kernel next."""
         renewal = self._renewal
         if renewal is not None:
@@ -259,7 +261,7 @@ class Kernel:
         old, self._link = self._link, None
         if old is not None:
             await old.close()
-        self._table = Table()
+        self._table = VariableTable()
         link = Link(self.name, self._cwd, self._env, marks(self._home))
         try:
             await link.open(within_s)
@@ -281,9 +283,9 @@ class Kernel:
         link.can_look = cell.error is None
 
 
-def _dead(outputs: Outputs, sentence: str, cell: Cell | None = None) -> Execution:
+def _dead(outputs: Outputs, sentence: str, cell: CellRequest | None = None) -> CellExecution:
     outputs.error("KernelDied", sentence, [])
-    return Execution(
+    return CellExecution(
         status="dead",
         outputs=outputs.all(),
         execution_count=cell.execution_count if cell else None,
@@ -292,7 +294,7 @@ def _dead(outputs: Outputs, sentence: str, cell: Cell | None = None) -> Executio
     )
 
 
-def _overdue(cell: Cell, timeout_s: float, is_killed: bool) -> dict[str, Any]:
+def _overdue(cell: CellRequest, timeout_s: float, is_killed: bool) -> dict[str, Any]:
     """What is said of a cell over its limit; the interrupt's own traceback, if there is one, stays before it."""
     trace = cell.outputs.errors()[-1]["traceback"] if cell.outputs.errors() else []
     how = (

@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from detent.agents.notebook.jupyter import spec
-from detent.agents.notebook.jupyter.cell import Cell
+from detent.agents.notebook.jupyter.cell import CellRequest
 from detent.agents.notebook.jupyter.output import Outputs
 from detent.core import EffectFailed
 from detent.core.value import scrub
@@ -34,7 +34,7 @@ POLL_S = 0.02
 RECONNECT_MS = 20
 
 
-class Pipe:
+class KernelPipe:
     """A standard output of the process, read as it comes; close it on the loop it was opened on."""
 
     def __init__(self, take: Callable[[str], None]) -> None:
@@ -88,13 +88,13 @@ class Link:
         self._cwd = cwd
         self._env = spec.environment(env, marks, self._folder)
         self._loop = asyncio.get_running_loop()
-        self._cell: Cell | None = None
+        self._cell: CellRequest | None = None
         self._said = ""
         self._heard_at = 0.0
         self._ready = {"shell": False, "iopub": False}
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._pipes: dict[str, Pipe] = {}
+        self._pipes: dict[str, KernelPipe] = {}
         self._pidfd = -1
         self._is_watched = False
         self._client: Any = None
@@ -111,13 +111,13 @@ class Link:
         """Start the process and wait until it answers; a kernel that cannot start is an EffectFailed that says why."""
         if "\0" in self._cwd or not os.path.isdir(self._cwd):
             raise EffectFailed(f"there is no folder {self._cwd!r} for the kernel to work in", type="validation_error")
-        self._context = spec.needed("zmq.asyncio").Context()
+        self._context = spec.load_extra("zmq.asyncio").Context()
         self._context.linger = 0
         self._context.rcvhwm = 0  # a flood of small outputs must not be thinned out
         self._context.reconnect_ivl = RECONNECT_MS
         self._manager, flags = spec.manager(self._name, self._folder, self._context)
         for stream in ("stdout", "stderr"):
-            self._pipes[stream] = Pipe(functools.partial(self._hear, stream))
+            self._pipes[stream] = KernelPipe(functools.partial(self._hear, stream))
         await self._launch(flags)
         self._watch_exit()
         self._client = self._manager.client()
@@ -180,7 +180,7 @@ class Link:
 
     # Requests
 
-    async def send(self, code: str, outputs: Outputs, expressions: Mapping[str, str], is_silent: bool) -> Cell:
+    async def send(self, code: str, outputs: Outputs, expressions: Mapping[str, str], is_silent: bool) -> CellRequest:
         """Send a cell; from now on it hears what the kernel says about it."""
         for pipe in self._pipes.values():  # what lies there is not this cell's
             pipe.rest()
@@ -193,14 +193,14 @@ class Link:
             "stop_on_error": False,  # we send one request at a time: there is no queue to abort
         }
         message = self._client.session.msg("execute_request", content)
-        self._cell = cell = Cell(message["header"]["msg_id"], outputs, is_silent)
+        self._cell = cell = CellRequest(message["header"]["msg_id"], outputs, is_silent)
         if self.ended.is_set():
-            cell.died()
+            cell.end_dead()
         else:
             await self._send("shell", message)
         return cell
 
-    def release(self, cell: Cell) -> None:
+    def release(self, cell: CellRequest) -> None:
         """The cell is over: take what it wrote to the descriptors, and listen no longer."""
         for pipe in self._pipes.values():
             pipe.rest()
@@ -233,7 +233,7 @@ class Link:
             self._ready["shell"] = True
             self._news.set()
         elif kind == "execute_reply" and self._cell is not None and parent == self._cell.msg_id:
-            self._cell.replied(content)
+            self._cell.take_reply(content)
 
     def _on_iopub(self, kind: str, parent: str, content: dict[str, Any]) -> None:
         if not self._ready["iopub"]:
@@ -268,14 +268,14 @@ class Link:
         except OSError:  # another system, or a very old kernel
             self._own(self._poll())
         else:
-            self._loop.add_reader(self._pidfd, self._exited)
+            self._loop.add_reader(self._pidfd, self._reap)
 
     async def _poll(self) -> None:
         while self._manager.provisioner.process.poll() is None:  # noqa: ASYNC110  # nobody tells us
             await asyncio.sleep(POLL_S)
-        self._exited()
+        self._reap()
 
-    def _exited(self) -> None:
+    def _reap(self) -> None:
         if self._pidfd >= 0:
             self._loop.remove_reader(self._pidfd)
         self.kill_group()  # before it is reaped: then its number could already be somebody else's
@@ -294,7 +294,7 @@ class Link:
             return
         for pipe in self._pipes.values():
             pipe.rest()
-        self._cell.died()
+        self._cell.end_dead()
 
     async def interrupt(self, again: int = 0) -> None:
         """Ask the kernel to give up what it is doing, in the way its kernelspec says.
@@ -304,7 +304,7 @@ class Link:
         cell = self._cell
         is_early = cell is not None and not cell.is_taken_up
         if cell is not None:
-            await cell.taken_up(TAKE_UP_S)
+            await cell.wait_begun(TAKE_UP_S)
         await self._interrupt()
         for _ in range(again if is_early else 0):
             if cell is None or await cell.over(TAKE_UP_S):

@@ -91,12 +91,12 @@ class Outputs:
         elif kind == "error":
             trace = content.get("traceback")
             self.error(
-                _said(content, "ename"), _said(content, "evalue"), plain(trace) if isinstance(trace, list) else []
+                _text_of(content, "ename"), _text_of(content, "evalue"), plain(trace) if isinstance(trace, list) else []
             )
 
     def stream(self, name: str, text: str) -> None:
         """A piece of text on stdout or stderr."""
-        self._cleared()
+        self._clear_waiting()
         last = self._rows[-1] if self._rows else None
         if not (isinstance(last, tuple) and last[0] == name):
             if not self._has_room():
@@ -111,7 +111,7 @@ class Outputs:
 
     def error(self, ename: str, evalue: str, traceback: list[str]) -> None:
         """An exception, or what stands for one."""
-        self._cleared()
+        self._clear_waiting()
         row = {"output_type": "error", "ename": ename, "evalue": _short(evalue), "traceback": _short_lines(traceback)}
         if self._has_room(is_needed=True):
             self._rows.append(row)
@@ -136,14 +136,14 @@ class Outputs:
                 notes.append(f"{text.missing:,} characters of {name} were left out")
         if self._left_out:
             notes.append(f"{self._left_out:,} further outputs were left out")
-        return rows + [noted(note) for note in notes]
+        return rows + [make_note(note) for note in notes]
 
     def errors(self) -> list[dict[str, Any]]:
         """The exceptions among the outputs."""
         return [row for row in self._rows if isinstance(row, dict) and row["output_type"] == "error"]
 
     def _display(self, kind: str, content: dict[str, Any]) -> None:
-        self._cleared()
+        self._clear_waiting()
         if not self._has_room():
             return
         row: dict[str, Any] = {"output_type": kind, "data": self._bundle(content), "metadata": _metadata(content)}
@@ -173,7 +173,7 @@ class Outputs:
             self._forget()
             self._tell({"output_type": "clear_output"})
 
-    def _cleared(self) -> None:
+    def _clear_waiting(self) -> None:
         if self._clear_next:
             self._clear(waits=False)
 
@@ -217,13 +217,13 @@ class Outputs:
                 )
                 continue
             self._size += min(size, cap)
-            found[scrub(mime)] = plain(part) if is_json(mime) else scrub(_joined(part))
+            found[scrub(mime)] = plain(part) if is_json(mime) else scrub(_join_part(part))
         if not found and data:
             found["text/plain"] = "[this output was too big to be kept]"
         return found
 
 
-def noted(sentence: str) -> dict[str, Any]:
+def make_note(sentence: str) -> dict[str, Any]:
     """A sentence of detent as an output that every notebook can show."""
     return {
         "output_type": "display_data",
@@ -237,7 +237,7 @@ def is_json(mime: str) -> bool:
     return mime == "application/json" or (mime.startswith("application/") and mime.endswith("+json"))
 
 
-def _joined(part: Any) -> str:
+def _join_part(part: Any) -> str:
     if isinstance(part, list):
         return "".join(map(str, part))
     return part if isinstance(part, str) else json.dumps(part)
@@ -245,8 +245,8 @@ def _joined(part: Any) -> str:
 
 def _size(mime: str, part: Any) -> tuple[int, int]:
     if mime.startswith("image/") and mime != "image/svg+xml":
-        return len(_joined(part)) * 3 // 4, IMAGE_MAX
-    return len(json.dumps(part)) if is_json(mime) else len(_joined(part)), TEXT_MAX
+        return len(_join_part(part)) * 3 // 4, IMAGE_MAX
+    return len(json.dumps(part)) if is_json(mime) else len(_join_part(part)), TEXT_MAX
 
 
 def _metadata(content: dict[str, Any]) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def _display_id(content: dict[str, Any]) -> str:
     return scrub(str(transient.get("display_id") or "")) if isinstance(transient, dict) else ""
 
 
-def _said(content: dict[str, Any], key: str) -> str:
+def _text_of(content: dict[str, Any], key: str) -> str:
     return scrub(str(content.get(key) or ""))
 
 

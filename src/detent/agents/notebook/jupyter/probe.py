@@ -63,7 +63,7 @@ FAMILIES = {
 
 _written = json.JSONEncoder(ensure_ascii=False).encode  # made once: with options, json.dumps makes one at every call
 _known: dict[int, tuple[type, str, Any]] = {}  # the class itself keeps its identity from being given away
-_rows: dict[str, Row] = {}  # every name of the namespace without a leading underscore
+_rows: dict[str, VariableRow] = {}  # every name of the namespace without a leading underscore
 _seen: set[Any] = set()  # every key of the namespace
 _hidden: dict[str, Any] = {}  # names that the shell itself put there
 _details: dict[tuple[str, str], tuple[Any, Any]] = {}
@@ -72,7 +72,7 @@ _shell: Any = None
 summary: Callable[..., Any] | None = None  # the second module sent: strategies for single variables
 
 
-class Answer:
+class RawJson:
     """A JSON text that the kernel's display machinery passes on as it is."""
 
     def __init__(self, text: str) -> None:
@@ -85,7 +85,7 @@ class Answer:
         return "<look>"
 
 
-def named(kind: type) -> str:
+def name_of(kind: type) -> str:
     """The name of a class, whatever its metaclass would say."""
     return str(type.__getattribute__(kind, "__name__"))[:TEXT_MAX]
 
@@ -125,13 +125,13 @@ def shape(value: Any) -> tuple[int, ...] | None:
 def brief(value: Any) -> str:
     """One line for anything: `DataFrame(1460×79)`, `list(3)`, `LinearRegression(fitted)`, `Widget`."""
     kind = type(value)
-    name = named(kind)
+    name = name_of(kind)
     if id(kind) in SIZED_IDS:
         return f"{name}({len(value)})"
     if kind is int:
         return f"int({value.bit_length()} bits)"
     if issubclass(kind, type):  # not isinstance, which asks the object
-        return f"class {named(value)}"
+        return f"class {name_of(value)}"
     try:
         lengths = shape(value)
         if lengths is not None:
@@ -171,7 +171,7 @@ class Walk:
         if found == "scalar":
             item = value.item()
             return self.plain(item, depth) if type(item) is not kind else self._cut(brief(value))
-        return self._cut(brief(value) if found or id(kind) in SIZED_IDS or issubclass(kind, type) else named(kind))
+        return self._cut(brief(value) if found or id(kind) in SIZED_IDS or issubclass(kind, type) else name_of(kind))
 
     def _inner(self, value: Any, kind: type, depth: int) -> Any:
         if depth >= DEPTH_MAX:
@@ -202,7 +202,7 @@ class Walk:
         return what
 
 
-def shown(value: Any) -> tuple[Any, bool]:
+def show(value: Any) -> tuple[Any, bool]:
     """A small builtin as JSON, anything else as one line of text; and whether that is all of it."""
     walk = Walk()
     found = walk.plain(value)
@@ -223,7 +223,7 @@ def is_imported(value: Any) -> bool:
     return issubclass(kind, type) and type.__getattribute__(value, "__module__") != "__main__"
 
 
-class Row:
+class VariableRow:
     """What was last seen of a name."""
 
     def __init__(self) -> None:
@@ -248,10 +248,10 @@ class Row:
             self.token = ""
             return None
         try:
-            shows, is_whole = shown(value)
+            shows, is_whole = show(value)
         except Exception:  # noqa: BLE001  # another thread changes it while we look
-            shows, is_whole = named(kind), False
-        return [named(kind), shows, is_whole]
+            shows, is_whole = name_of(kind), False
+        return [name_of(kind), shows, is_whole]
 
 
 def size(value: Any) -> Any:
@@ -273,7 +273,7 @@ def track(namespace: dict[str, Any]) -> None:
         _seen.update(fresh)
     for name in reversed(fresh):
         if type(name) is str and name[:1] != "_" and name not in _rows:
-            _rows[name] = Row()
+            _rows[name] = VariableRow()
 
 
 def is_wild(value: Any) -> bool:
@@ -318,21 +318,21 @@ def variables(namespace: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any
     return {"changed": report, "gone": gone, "is_full": is_full, "is_complete": is_complete}
 
 
-def evaluated(source: str, namespace: dict[str, Any]) -> dict[str, Any]:
+def evaluate(source: str, namespace: dict[str, Any]) -> dict[str, Any]:
     """The value of an expression, or the error it raised: never an exception."""
     try:
         value = eval(compile(source.strip(), "<expression>", "eval"), namespace, {})  # noqa: S307
-        found, is_whole = shown(value)
-        return {"value": found, "type": named(type(value)), "is_whole": is_whole}
+        found, is_whole = show(value)
+        return {"value": found, "type": name_of(type(value)), "is_whole": is_whole}
     except BaseException as error:  # noqa: BLE001  # SystemExit and KeyboardInterrupt too
         said = BaseException.args.__get__(error, BaseException)  # type: ignore[attr-defined]
         if len(said) == 1 or (said and issubclass(type(error), SyntaxError)):
             said = said[0]
-        said = shown(said)[0]
-        return {"error": {"ename": named(type(error)), "evalue": said if type(said) is str else json.dumps(said)}}
+        said = show(said)[0]
+        return {"error": {"ename": name_of(type(error)), "evalue": said if type(said) is str else json.dumps(said)}}
 
 
-def detailed(name: str, value: Any, strategy: str, is_mentioned: bool) -> Any:
+def detail(name: str, value: Any, strategy: str, is_mentioned: bool) -> Any:
     """What a strategy says of a variable; the last answer if nothing about the variable has changed since."""
     token = (id(value), id(type(value)), brief(value))
     if not is_mentioned and (name, strategy) in _details and _details[name, strategy][0] == token:
@@ -340,30 +340,30 @@ def detailed(name: str, value: Any, strategy: str, is_mentioned: bool) -> Any:
     try:
         found = summary(sys.modules[__name__], value, strategy) if summary else brief(value)
     except Exception as error:  # noqa: BLE001  # a library's own trouble with this object
-        found = f"{brief(value)} (not available: {named(type(error))})"
+        found = f"{brief(value)} (not available: {name_of(type(error))})"
     _details[name, strategy] = (token, found)
     return found
 
 
-def look(request: str) -> Answer:
+def look(request: str) -> RawJson:
     """Answer one request: changed variables since its `seq`, details asked for, expressions evaluated."""
     global _seq  # noqa: PLW0603
     asked = json.loads(request)
     namespace = sys.modules["__main__"].__dict__ if _shell is None else _shell.user_ns
     answer: dict[str, Any] = {}
     if asked.get("expressions"):
-        answer["expressions"] = {key: evaluated(text, namespace) for key, text in asked["expressions"].items()}
+        answer["expressions"] = {key: evaluate(text, namespace) for key, text in asked["expressions"].items()}
     answer.update(variables(namespace, asked))
     if asked.get("strategies"):
         mentioned = set(asked.get("mentioned", ()))
         answer["details"] = {
-            name: detailed(name, namespace[name], strategy, name in mentioned)
+            name: detail(name, namespace[name], strategy, name in mentioned)
             for name, strategy in asked["strategies"].items()
             if name in namespace
         }
     _seq += 1
     answer["seq"] = _seq
-    return Answer(json.dumps(answer))
+    return RawJson(json.dumps(answer))
 
 
 def install() -> None:

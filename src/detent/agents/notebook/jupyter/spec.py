@@ -36,7 +36,7 @@ FOLDER = "detent-kernel-"
 SOCKET_PATH_MAX = 100  # a Unix socket's path has 107 characters at most; ours end in a short number
 
 
-def needed(module: str) -> Any:
+def load_extra(module: str) -> Any:
     """A module of the `notebook` extra, loaded when it is first needed."""
     try:
         return importlib.import_module(module)
@@ -88,7 +88,7 @@ def remove(folder: Path) -> None:
 
 def specs(name: str, folder: Path) -> Any:
     """Where jupyter_client shall look for kernelspecs: our own for the native kernel first, then the usual places."""
-    places = needed("jupyter_client.kernelspec").KernelSpecManager()
+    places = load_extra("jupyter_client.kernelspec").KernelSpecManager()
     if name != NATIVE or importlib.util.find_spec("ipykernel") is None:
         return places
     own = folder / "kernels" / NATIVE
@@ -105,12 +105,12 @@ def manager(name: str, folder: Path, context: Any) -> tuple[Any, list[str]]:
     places = specs(name, folder)
     try:
         spec = places.get_kernel_spec(name)
-    except needed("jupyter_client.kernelspec").NoSuchKernel as error:
+    except load_extra("jupyter_client.kernelspec").NoSuchKernel as error:
         known = ", ".join(sorted(places.find_kernel_specs())) or "none; pip install 'detent[notebook]' brings python3"
         raise EffectFailed(
             f"there is no kernel `{name}`; kernels here: {known}", type="tool_failure.not_found"
         ) from error
-    made = needed("jupyter_client.manager").AsyncKernelManager(
+    made = load_extra("jupyter_client.manager").AsyncKernelManager(
         kernel_name=name,
         kernel_spec_manager=places,
         context=context,

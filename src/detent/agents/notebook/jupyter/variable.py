@@ -53,7 +53,7 @@ def installation() -> str:
     return f"exec({_BOOTSTRAP!a}, {{'SOURCES': {sources!a}, 'PROBE': {MODULE!a}}})"
 
 
-class Table:
+class VariableTable:
     """The variables of one kernel process."""
 
     def __init__(self) -> None:
@@ -65,8 +65,8 @@ class Table:
     def question(self, code: str, strategies: Mapping[str, str], expressions: Mapping[str, str]) -> dict[str, str]:
         """The user expression that looks, to be sent along with a cell."""
         asked: dict[str, Any] = {"seq": self._seq, "budget_s": BUDGET_S}
-        words = mentioned(code)
-        asked["mentioned"] = [name for name in words if name in self._rows or name in strategies]
+        words = list_mentioned(code)
+        asked["list_mentioned"] = [name for name in words if name in self._rows or name in strategies]
         if words & WILD:
             asked["is_wild"] = True
         if strategies:
@@ -75,7 +75,7 @@ class Table:
             asked["expressions"] = dict(expressions)
         return {LABEL: f"__import__('sys').modules[{MODULE!r}].look({json.dumps(asked)!a})"}
 
-    def answered(self, reply: Mapping[str, Any] | None) -> dict[str, dict[str, Any]] | None:
+    def take_reply(self, reply: Mapping[str, Any] | None) -> dict[str, dict[str, Any]] | None:
         """Take what a reply says about variables; the expressions' values, or None if it says nothing."""
         try:
             answer = json.loads((reply or {})["user_expressions"][LABEL]["data"][MIME])
@@ -109,6 +109,6 @@ class Table:
         return rows
 
 
-def mentioned(code: str) -> set[str]:
+def list_mentioned(code: str) -> set[str]:
     """Every word of a cell: the names its syntax tree stores or mentions, and also those inside magics and texts."""
     return set(_WORD.findall(code))

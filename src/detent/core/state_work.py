@@ -1,6 +1,6 @@
-"""Doing a state's work: each lane does its actions in order until one takes time.
+"""Doing a state's work: each branch does its actions in order until one takes time.
 
-Lanes that can go on stand in the draft's `ready` queue, so that ten thousand branches need no deep stack.
+Branches that can go on stand in the draft's `ready` queue, so that ten thousand branches need no deep stack.
 """
 
 from typing import Any
@@ -9,16 +9,16 @@ from msgspec.structs import replace
 
 from detent.core.attempt import open_contract
 from detent.core.branch import begin as begin_branches
-from detent.core.branch import ended, record
+from detent.core.branch import end, record
 from detent.core.chart import INSTANT, Work
 from detent.core.check import is_variable
 from detent.core.contract import Contract, Failure
-from detent.core.run import Lane
+from detent.core.run import BranchState
 from detent.core.value import plain
 from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
 
-WHOLE = Lane()  # the state itself
+WHOLE = BranchState()  # the state itself
 ROOTS = {"context": "context", "variables": "variables", "state": "local"}
 
 
@@ -29,7 +29,7 @@ def begin(draft: WorkingCopy) -> None:
 
 
 def go_on(draft: WorkingCopy) -> None:
-    """Let every lane that can go on do so, until all of them wait or have ended."""
+    """Let every branch that can go on do so, until all of them wait or have ended."""
     while draft.ready:
         path, position = draft.ready.popleft()
         if path in draft.lanes:
@@ -37,14 +37,14 @@ def go_on(draft: WorkingCopy) -> None:
 
 
 def reopen(draft: WorkingCopy, path: str, due_at: float = 0.0, before: Contract | None = None) -> None:
-    """Open what a lane stands on once more, whatever its condition says by now, to be begun at `due_at` or at once."""
+    """Open what a branch stands on once more, whatever its condition says now, to be begun at `due_at` or at once."""
     lane = draft.lanes.get(path)
     if lane is None:
-        return  # another lane, opened before, has ended the state
+        return  # another branch, opened before, has ended the state
     try:
         open_contract(draft, path, draft.works(path)[lane.position], before, due_at)
     except (ExpressionError, Refused) as error:
-        ended(draft, path, _failure(error))
+        end(draft, path, _failure(error))
 
 
 def _walk(draft: WorkingCopy, path: str, position: int) -> None:
@@ -57,7 +57,7 @@ def _walk(draft: WorkingCopy, path: str, position: int) -> None:
             position += 1
     except (ExpressionError, Refused) as error:
         failure = _failure(error)
-    ended(draft, path, failure)
+    end(draft, path, failure)
 
 
 def _failure(error: ExpressionError | Refused) -> Failure:
@@ -103,7 +103,7 @@ def _assign(draft: WorkingCopy, path: str, name: Any, value: Any) -> None:
     value = plain(value, name)  # a value may hold the whole context: without a limit it could double with every turn
     first, *rest = name.split(".")
     root, keys = (first, rest) if rest and first in ROOTS else ("context", [first, *rest])
-    whole = _nested(draft.scope(path)[root], keys, value)[keys[0]]
+    whole = _set_nested(draft.scope(path)[root], keys, value)[keys[0]]
     if root == "context":
         draft.write(path, keys[0], whole)
     else:
@@ -111,8 +111,8 @@ def _assign(draft: WorkingCopy, path: str, name: Any, value: Any) -> None:
         draft.put(ROOTS[root], keys[0], whole)
 
 
-def _nested(mapping: Any, keys: list[str], value: Any) -> dict[str, Any]:
+def _set_nested(mapping: Any, keys: list[str], value: Any) -> dict[str, Any]:
     """A copy of `mapping` with one value deep inside it changed."""
     mapping = mapping if isinstance(mapping, dict) else {}
-    inner = _nested(mapping.get(keys[0]), keys[1:], value) if len(keys) > 1 else value
+    inner = _set_nested(mapping.get(keys[0]), keys[1:], value) if len(keys) > 1 else value
     return {**mapping, keys[0]: inner}
