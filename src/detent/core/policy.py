@@ -61,6 +61,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     message: str = ""
     is_for_named: bool = False  # an `allow` that also answers questions meant for certain people
     on_repeat: Repeat = ""  # what to do when the same deed was done in another run; "": as the action says
+    require_signature: bool = False  # whoever answers must sign
 
     @cached_property
     def _patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
@@ -147,6 +148,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
                 quorum=rule.quorum,
                 separate=rule.separate,
                 expires_s=rule.expires_s,
+                require_signature=rule.require_signature,
             )
         return Verdict(
             rule.decision, rule.name, message, question, is_for_named=rule.is_for_named, on_repeat=rule.on_repeat
@@ -175,4 +177,5 @@ def stricter(asked: Question, wanted: Question, message: str = "") -> Question:
         quorum=quorum,
         separate=asked.separate or wanted.separate,
         expires_s=min(times, default=0.0),
+        require_signature=asked.require_signature or wanted.require_signature,
     )

@@ -136,7 +136,7 @@ def forget(home: Path) -> Marker | None:
 
 
 class Marking:
-    """The markers of a journal that is open for writing: compared at its beginning, written now and then and at its end."""
+    """The markers of an open journal: compared at its beginning, written now and then and at its end."""
 
     def __init__(self, home: Path, db: sqlite3.Connection, *, is_durable: bool = True) -> None:
         self._home, self._db, self._left = home, db, EVERY

@@ -26,6 +26,7 @@ from detent.host.opening import checkup, forget_journal, is_held
 from detent.host.people import RECORD_ID, difference_of
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
+from detent.host.ssh_signature import find_keygen
 from detent.kit.language import _
 from detent.kit.people import PEOPLE_FILE, PeopleFile, people_file
 from detent.kit.policy import find_policy, policy_file
@@ -55,7 +56,15 @@ class Finding(NamedTuple):
 @click.option("--forget", "is_forget", is_flag=True, help=_("Forget the journal that was here, and go on without it."))
 def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
     """Check everything and say what was found."""
-    found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
+    found = [
+        _python(),
+        _sqlite(sqlite3.sqlite_version_info),
+        _git(),
+        _keygen(),
+        _kernel(),
+        _model(),
+        _disk(caller.home),
+    ]
     found += [
         *_plugins(),
         *_agents(),
@@ -116,6 +125,15 @@ def _sqlite(version: tuple[int, ...]) -> Finding:
 def _git() -> Finding:
     path = shutil.which("git")
     return Finding("git", "ok", path) if path else Finding("git", "note", _("not found; only coding runs need it"))
+
+
+def _keygen() -> Finding:
+    path = find_keygen()
+    if path:
+        return Finding("ssh-keygen", "ok", path)
+    return Finding(
+        "ssh-keygen", "note", _("is missing, so no answer can be signed or checked; install `openssh-client`")
+    )
 
 
 def _kernel() -> Finding:

@@ -16,6 +16,7 @@ from detent.kit.text import brief, clock, visible
 from detent.surfaces.cli.board import find_runs, table, watch_list, watch_run
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.copying import STDOUT, export
+from detent.surfaces.cli.signing import read_signers
 
 
 @verb("show")
@@ -44,8 +45,10 @@ def show(caller: Caller, run: str, why: bool) -> int:
     "--export", "file", is_flag=False, flag_value=STDOUT, default="", metavar="[FILE]",
     help=_("Export as JSON lines that can be verified without detent."),
 )  # fmt: skip
+@click.option("--allowed-signers", default="", metavar="FILE",
+              help=_("With --verify: whose signatures count, instead of the keys that the journal knows."))  # fmt: skip
 @click.option("--all", "is_all", is_flag=True, help=_("With --export or --verify: every run."))
-def log(caller: Caller, run: str, is_proof: bool, file: str, is_all: bool) -> int:
+def log(caller: Caller, run: str, is_proof: bool, file: str, allowed_signers: str, is_all: bool) -> int:
     """Show every event and what it led to."""
     if is_all == bool(run):
         raise click.UsageError(_("say which run: RUN, or --all together with --export or --verify"))
@@ -53,11 +56,14 @@ def log(caller: Caller, run: str, is_proof: bool, file: str, is_all: bool) -> in
         raise click.UsageError(_("--export and --verify do not go together"))
     if is_all and not file and not is_proof:
         raise click.UsageError(_("--all goes with --export or --verify"))
+    if allowed_signers and not is_proof:
+        raise click.UsageError(_("--allowed-signers goes with --verify"))
     runs = (summary.run_id for summary in (every(caller) if is_all else iter([caller.find(run)])))
     if file:
         return export(caller, runs, file)
     if is_proof:
-        proofs = [_prove(caller, run_id, is_all) for run_id in runs]
+        signers = read_signers(allowed_signers)
+        proofs = [_prove(caller, run_id, is_all, signers) for run_id in runs]
         return max([*proofs, _stray(caller) if is_all else 0], default=0)
     for entry in caller.reader.entries(next(runs)):
         if caller.is_json:
@@ -73,13 +79,14 @@ def _say_entry(caller: Caller, entry: Entry) -> None:
         caller.say(f"{'':>7}{line}", "dim")
 
 
-def _prove(caller: Caller, run_id: str, is_one_of_many: bool = False) -> int:
-    proof = caller.reader.verify(run_id)
+def _prove(caller: Caller, run_id: str, is_one_of_many: bool, allowed_signers: str) -> int:
+    proof = caller.reader.verify(run_id, allowed_signers)
     code = 1 if proof.problem else 0
     whose = f"{run_id}  " if is_one_of_many else ""
     if caller.is_json:
         error = {"type": "replay_error", "message": proof.problem} if proof.problem else None
         found = {"run_id": run_id, "events": proof.events, "checkpoint": proof.checkpoint}
+        found |= {"signed": proof.signed} if proof.signed else {}
         emit({"ok": not code, **found, "error": error})
     elif code:
         about = _("after event {seq}: {problem}", seq=proof.events, problem=visible(proof.problem))
@@ -89,6 +96,8 @@ def _prove(caller: Caller, run_id: str, is_one_of_many: bool = False) -> int:
             "ok: {count} events replay to the same run; checkpoint {hash}", count=proof.events, hash=proof.checkpoint
         )
         caller.say(whose + about, "green")
+        if proof.signed:
+            caller.say(whose + _("signed answers that hold: {count}", count=proof.signed), "green")
     return code
 
 
