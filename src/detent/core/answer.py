@@ -15,7 +15,7 @@ from detent.core.events import ContractMoved, Signalled
 from detent.core.identity import voices
 from detent.core.question import Answer, Question
 from detent.core.schema import problems
-from detent.core.signature import unsigned_problem
+from detent.core.signed_answer import unsigned_problem
 from detent.core.status import Status
 from detent.core.value import digest
 from detent.core.working_copy import WorkingCopy

@@ -38,7 +38,7 @@ class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class AnswerSignature(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """An SSH signature, with the very text that was signed (see `core.signature`)."""
+    """An SSH signature, with the very text that was signed (see `core.signed_answer`)."""
 
     payload: str
     signature: str

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from detent.core.signature import NAMESPACE, PAYLOAD_MAX, SIGNATURE_MAX
+from detent.core.signed_answer import NAMESPACE, PAYLOAD_MAX, SIGNATURE_MAX
 from detent.errors import Refused
 
 KEYGEN = "ssh-keygen"

@@ -19,7 +19,14 @@ from detent.core.identity import Identity
 from detent.core.people import People
 from detent.core.question import Answer
 from detent.core.run import Run
-from detent.core.signature import NEAR_S, SignedAnswer, expect_signed, find_difference, read_signed, unsigned_problem
+from detent.core.signed_answer import (
+    NEAR_S,
+    SignedAnswer,
+    expect_signed,
+    find_difference,
+    read_signed,
+    unsigned_problem,
+)
 from detent.errors import BadSignature, JournalError, Refused
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.marker import read_identity

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from detent.core.answer import answer_of
-from detent.core.signature import PAYLOAD_MAX, SIGNATURE_MAX, expect_signed, read_signed, sign_text
+from detent.core.signed_answer import PAYLOAD_MAX, SIGNATURE_MAX, expect_signed, read_signed, sign_text
 from detent.core.value import plain
 from detent.errors import Refused, Unknown
 from detent.host.people import Tokens, identify_user

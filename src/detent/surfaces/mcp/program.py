@@ -31,7 +31,7 @@ from pydantic import BaseModel, Field, create_model
 from detent.core.answer import answer_of
 from detent.core.contract import Contract
 from detent.core.identity import Identity
-from detent.core.signature import unsigned_problem
+from detent.core.signed_answer import unsigned_problem
 from detent.core.value import digest
 from detent.define import load
 from detent.errors import DetentError, Refused, Unknown

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from detent.core.signature import PAYLOAD_MAX, SIGNATURE_MAX
+from detent.core.signed_answer import PAYLOAD_MAX, SIGNATURE_MAX
 from detent.host.reading import Deed, OpenQuestion
 from detent.host.standing import Can
 from detent.kit.http.asked import Asked, Count

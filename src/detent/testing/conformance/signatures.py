@@ -12,7 +12,7 @@ from detent.core.answer import answer_of
 from detent.core.contract import Contract
 from detent.core.events import ATTEMPT, Signalled
 from detent.core.identity import Identity
-from detent.core.signature import SignedAnswer, expect_signed, sign_text
+from detent.core.signed_answer import SignedAnswer, expect_signed, sign_text
 from detent.errors import BadSignature, NotPermitted, Refused
 from detent.host.port import Host
 from detent.host.ssh_signature import find_keygen, make_signature

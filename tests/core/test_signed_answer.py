@@ -12,7 +12,7 @@ from detent.core.answer import answer_of
 from detent.core.events import RULES, ContractMoved, Started
 from detent.core.identity import Identity
 from detent.core.policy import stricter
-from detent.core.signature import (
+from detent.core.signed_answer import (
     SignedAnswer,
     expect_signed,
     find_difference,
@@ -85,7 +85,8 @@ def test_another_question_of_the_same_contract_is_another_one() -> None:
     )
     for other in (
         replace(ASKED, moved_at=6.0), replace(ASKED, answered=1), replace(ASKED, attempt=2), replace(ASKED, id="s/a/2"),
-        replace(ASKED, question=replace(asked, text="Really?")), replace(ASKED, question=replace(asked, earlier={"run_id": "r"})),
+        replace(ASKED, question=replace(asked, text="Really?")),
+        replace(ASKED, question=replace(asked, earlier={"run_id": "r"})),
         replace(ASKED, question=replace(asked, reason="outcome_unknown")),
     ):  # fmt: skip
         assert question_hash(other) != question_hash(ASKED)
