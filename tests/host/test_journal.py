@@ -293,6 +293,7 @@ async def test_a_list_that_an_older_version_wrote_can_be_read_without_its_errors
         db.execute("alter table runs drop column alarms")
         db.execute("drop table projections")
         db.execute("drop table meta")
+        db.execute("drop index runs_restored")
         db.execute("pragma user_version = 4")
     reader = Journal(tmp_path / "journal.db")
     assert [(record.summary.error, record.summary.alarms) for record in reader.runs()] == [(None, ())]

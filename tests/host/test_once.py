@@ -75,6 +75,7 @@ async def test_a_journal_whose_claims_kept_their_results_says_the_same(tmp_path:
         db.execute("alter table runs drop column alarms")
         db.execute("drop table projections")
         db.execute("drop table meta")
+        db.execute("drop index runs_restored")
         db.execute("pragma user_version = 3")
     db.close()
     forget(tmp_path)  # such a journal had no marker
@@ -158,6 +159,7 @@ async def test_a_failure_the_tool_reported_frees_the_key(tmp_path: Path) -> None
         ValueError("the answer cannot be parsed"),
         KeyError("id"),
         SystemExit(1),
+        GeneratorExit(),
     ],
     ids=repr,
 )

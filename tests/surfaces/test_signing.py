@@ -113,7 +113,7 @@ def test_anybody_verifies_an_export_without_detent(detent: Detent) -> None:
     detent("people", "change", "ann", "--drop-key", "ann.pub", "--key", "other.pub")
     assert not detent("log", "pay1", "--verify", "--json").json["error"]
     (detent.folder / "signers").write_text(f"ann {(detent.folder / 'other.pub').read_text()}")
-    assert "not of" in detent("log", "pay1", "--verify", "--allowed-signers", "signers", code=1).out
+    assert "not of" in detent("log", "pay1", "--verify", "--signers", "signers", code=1).out
     (program,) = [block for block in doctext.blocks(PAGE.read_text()) if block.file == "verify_signatures.py"]
     doctext.save(program, detent.folder)
     rows = [json.loads(line) for line in detent("log", "--export", "--all").out.splitlines()]

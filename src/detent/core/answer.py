@@ -193,7 +193,11 @@ def _voices(said: Answer) -> frozenset[str]:
 def _beside(contract: Contract, said: Answer) -> tuple[Answer, ...]:
     """The answers to this question that count beside a new one: beside a name that is vouched for, only such."""
     given = contract.answers[contract.answered :]
-    return tuple(one for one in given if one.known_by) if said.known_by else given
+    vouched = tuple(one for one in given if one.known_by)
+    if said.known_by or not vouched:
+        return vouched if said.known_by else given
+    heard = frozenset[str]().union(*map(_voices, vouched))  # whoever claimed a name first and proved it later is one
+    return (*vouched, *(one for one in given if not one.known_by and not heard & _voices(one)))
 
 
 def _check_consent(draft: WorkingCopy, contract: Contract, question: Question, said: Answer) -> None:

@@ -5,7 +5,8 @@ host's own: `@wake` (a timer is due), `@cancel`, `@hold` and `@release` (pause),
 said about a contract that goes on as it is, or about who may answer its question), `@attempt` (somebody tried to answer
 who may not; nothing else changed), `@repeat` (what a contract asks
 about was done before), `@evidence` (what came of a call after its contract had gone on without it), `@retry` (a run
-that has failed goes on from what failed).
+that has failed goes on from what failed), `@restored` (the journal was restored from a backup, and the run may have
+gone on since).
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ from detent.core.question import Question
 # was done in another run is asked about.
 RULES = 2
 WAKE, CANCEL, HOLD, RELEASE, MIGRATE, RULED = "@wake", "@cancel", "@hold", "@release", "@migrate", "@policy"
-REPEATED, EVIDENCE, RETRY, ATTEMPT = "@repeat", "@evidence", "@retry", "@attempt"
+REPEATED, EVIDENCE, RETRY, RESTORED, ATTEMPT = "@repeat", "@evidence", "@retry", "@restored", "@attempt"
 
 
 class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="started"):
@@ -70,6 +71,7 @@ class ContractMoved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, t
     actor: str = ""
     at: float = 0.0
     id: str = ""
+    sandbox: str = ""  # the level at which the call's program ran, if it started one; `off: …` says why there is none
 
 
 Event = Started | Signalled | ContractMoved

@@ -19,6 +19,7 @@ class Identity(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     name: str = ""  # for whom it counts
     known: Known = "claimed"
     spoken_by: str = ""  # who says it, where that is somebody else
+    is_checked: bool = False  # the kernel was asked where it comes from: another process, and no step; never kept
 
     def __str__(self) -> str:
         """As people read it: "ann", or "ann for kim"."""

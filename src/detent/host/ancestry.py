@@ -25,6 +25,7 @@ PR_SET_CHILD_SUBREAPER = 36
 DEPTH_MAX = 4096
 MARK = b"DETENT_CALL="
 PROGRAM = "detent"  # how the commands of detent name themselves in a lock
+TABLES = (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6))  # of /proc/net
 PEER = struct.Struct("3i")
 
 
@@ -84,10 +85,18 @@ def peer_of_connection(client: tuple[str, int], server: tuple[str, int]) -> tupl
 
     One whose processes cannot be seen (another user's, another container's) is told with its user alone.
     """
-    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+    for name, family in TABLES:
         for inode, uid in _connections(name, family, client, server):
             return tuple(Peer(pid, uid) for pid in _owners(inode)) or (Peer(0, uid),)
     return ()
+
+
+def user_of_connection(client: tuple[str, int], server: tuple[str, int]) -> int:
+    """The user of the client's end of a TCP connection on this machine; -1 where that is not shown."""
+    for name, family in TABLES:
+        for _, uid in _connections(name, family, client, server):
+            return uid
+    return -1
 
 
 def origin_of_connection(client: tuple[str, int], server: tuple[str, int]) -> Origin:

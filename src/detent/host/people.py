@@ -27,6 +27,8 @@ NEEDS = {
     "settle": "admin",
     "prune": "admin",
     "people": "admin",
+    "anchor": "operator",
+    "restore": "admin",
 }
 WORDS = {
     "start": "start runs",
@@ -41,8 +43,10 @@ WORDS = {
     "settle": "settle what is in doubt",
     "prune": "delete runs",
     "people": "change the people",
+    "anchor": "anchor the journal",
+    "restore": "restore",
 }
-GUARDED = frozenset({"answer", "settle", "prune", "people"})  # what nothing that a step has started may do
+GUARDED = frozenset({"answer", "settle", "prune", "people", "restore"})  # what nothing that a step has started may do
 DOUBT = frozenset({"happened", "not_happened", "give_up"})  # outcomes that settle a doubt
 TOKENS_MAX = 1_000
 Keys = dict[str, tuple[str, ...]]  # SSH public keys by person
@@ -141,7 +145,7 @@ class Tokens:
             if len(self._known) >= TOKENS_MAX:
                 self._known.clear()
             self._known[mark] = name
-        return speak(people, Identity(name, "token"), wish)
+        return speak(Identity(name, "token"), wish)
 
 
 def identify_user(people: People, uid: int, wish: str = "") -> Identity:
@@ -154,18 +158,22 @@ def identify_user(people: People, uid: int, wish: str = "") -> Identity:
             f" `detent people add NAME --os-user {user} --role …`, or use a token (`DETENT_TOKEN`)"
             f"{who_is('admin', people)}"
         )
-    return speak(people, Identity(person.name, "os_user"), "" if wish == user else wish)
+    return speak(Identity(person.name, "os_user"), "" if wish == user else wish)
 
 
-def speak(people: People, who: Identity, wish: str) -> Identity:
-    """Somebody in their own name, or in the one they wish if they may speak for it."""
-    if wish in ("", who.name):
-        return who
-    person = people.by_name[who.name]
-    if wish in person.speaks_for:
-        return Identity(wish, who.known, who.name)
-    allowed = f", and for {', '.join(person.speaks_for)}" if person.speaks_for else ""
-    raise NotPermitted(f"you are `{who.name}` and may speak for yourself{allowed}, not for `{wish[:LONGEST]}`")
+def speak(who: Identity, wish: str) -> Identity:
+    """Somebody in their own name, or in the one they wish; whether they may is asked where every verb is let in."""
+    return who if wish in ("", who.name) else Identity(wish[:LONGEST], who.known, who.name)
+
+
+def check_speaker(people: People, who: Identity) -> None:
+    """Refuse whoever is not there, or speaks for somebody they may not speak for."""
+    person = people.by_name.get(who.speaker)
+    if person is None:
+        raise NotPermitted(f"`{who.speaker}` is not among the people of this home{who_is('admin', people)}")
+    if who.spoken_by and who.name not in person.speaks_for:
+        allowed = f", and for {', '.join(person.speaks_for)}" if person.speaks_for else ""
+        raise NotPermitted(f"you are `{person.name}` and may speak for yourself{allowed}, not for `{who.name}`")
 
 
 def user_name(uid: int) -> str:

@@ -18,11 +18,15 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.projection import P
 from detent.host.reading import (
+    AnchorLine,
+    AnchorProof,
     Deed,
     Family,
+    JournalHead,
     KeyTrouble,
     Member,
     Note,
+    OpenGap,
     OpenQuestion,
     Proof,
     Query,
@@ -100,6 +104,15 @@ class Host(Protocol):
 
     async def prune(self, before: float, *, by: By = "") -> dict[str, Any]:
         """Forget runs that ended before a time and hold no key."""
+
+    async def anchor(self, *, by: By = "") -> dict[str, Any]:
+        """Put on record what the journal holds; the line to publish, not yet signed."""
+
+    async def mark_restored(self, since: float, until: float = 0.0, *, by: By = "") -> int:
+        """Say that this journal knows nothing of what was done from a time on, until now by default; the new epoch."""
+
+    async def close_gap(self, *, by: By = "", comment: str = "") -> tuple[str, ...]:
+        """Ask no more about calls that may have been made before a restore; the records that this closes."""
 
     async def change_people(self, change: Mapping[str, Any], *, by: By = "") -> dict[str, Any]:
         """Change who may do what (`core.people_change`); journalled in a run of its own before it holds."""
@@ -281,6 +294,15 @@ class Reader(Protocol):
 
     def claim_differences(self) -> Sequence[KeyTrouble]:
         """The keys about which the claims and the events do not agree."""
+
+    def gap(self) -> OpenGap | None:
+        """What the journal knows nothing of, because it was restored and nobody has looked into that yet."""
+
+    def head(self) -> JournalHead:
+        """One digest over every run, every claim and the people, with what it is of."""
+
+    def check_anchor(self, line: AnchorLine) -> AnchorProof:
+        """Whether everything is still there that was when the journal was anchored."""
 
     def check(self) -> StoreCheck:
         """Whether the store itself is sound."""

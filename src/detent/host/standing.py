@@ -75,13 +75,16 @@ def children_of(run: Run) -> list[str]:
     return [str(asked.data.get("run_id", "")) for asked in waiting if asked.reason == "callback"]
 
 
-def settle_time(contract: Contract, now: float) -> float:
+def settle_time(run: Run, contract: Contract, now: float) -> float:
     """When nothing of a call can be in flight any more.
 
-    Its caller gave up now at the latest; if it died long ago, then when the call's own time was over.
+    Its caller gave up now at the latest; if it died long ago, then when the call's own time was over. Where the effect
+    says nothing of how long a request may take to land, an action that allows it more time expects it to take longer.
     """
     given_up = min(now, contract.moved_at + contract.timeout_s) if contract.timeout_s else now
-    return given_up + contract.settle_s
+    declared = run.effects.get(contract.effect)
+    is_own = declared is not None and declared.settle_s >= 0
+    return given_up + (contract.settle_s if is_own else max(contract.settle_s, contract.timeout_s))
 
 
 def question_of(contract: Contract, *, has_people: bool = True) -> OpenQuestion:

@@ -49,6 +49,7 @@ FAILURES: dict[str, Callable[[], BaseException]] = {
     "ConnectionRefusedError": ConnectionRefusedError,
     "OSError": lambda: OSError(28, "no space left on device"),
     "SystemExit": lambda: SystemExit(1),
+    "GeneratorExit": GeneratorExit,
     "CancelledError": asyncio.CancelledError,
     "OutcomeUnknown": lambda: OutcomeUnknown("no answer"),
     "PartialFailure": lambda: PartialFailure("it ended with an error"),

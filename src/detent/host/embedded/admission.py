@@ -6,6 +6,8 @@ everything is open, except that nothing which a step has started may answer.
 
 import os
 
+from msgspec.structs import replace
+
 from detent.core.identity import By, Identity
 from detent.core.people import People, Person
 from detent.core.policy import ROLE, SPEAKER
@@ -21,6 +23,7 @@ from detent.host.people import (
     WORDS,
     PeopleSource,
     Tokens,
+    check_speaker,
     identify_user,
     user_name,
     who_is,
@@ -69,20 +72,21 @@ class Admission:
             return by
         if run_id == RECORD_ID:
             raise Refused(f"run {RECORD_ID} keeps the changes of the people; `detent people` makes them")
-        who = self.identify(by, is_guarded=verb in GUARDED)
+        people = self.people()
+        who = self.identify(by, people, is_guarded=verb in GUARDED)
         if who.known == "step" and verb in GUARDED:
             raise NotPermitted(f"nothing that a step has started may {WORDS[verb]}; a person has to, outside of it")
-        people = self.people()
         if people is not None:
             self._check_role(people, verb, who)
         return who
 
-    def identify(self, by: By, *, is_guarded: bool = False, is_lenient: bool = False) -> Identity:
+    def identify(self, by: By, people: People | None, *, is_guarded: bool = False) -> Identity:
         """Who this is: what a surface has found out, or for a plain name whoever runs this process."""
         wish = by.name if type(by) is Identity else by
         if not isinstance(wish, str):
             raise Refused(f"by is {wish!r}; it must be a name, or an Identity")
-        if is_guarded and self._origin() == "step":
+        is_checked = type(by) is Identity and by.is_checked
+        if is_guarded and not is_checked and self._origin() == "step":
             return Identity(wish, "step")
         if type(by) is Identity and by.known != "claimed":
             return by
@@ -90,7 +94,6 @@ class Admission:
             raise Refused(f"`{wish[:LONGEST]}`: names that begin with `{SPEAKER}` are the policy's own")
         if wish.startswith(ROLE):
             raise Refused(f"`{wish[:LONGEST]}` is a group and nobody's name; say who you are")
-        people = self.people(is_lenient=is_lenient)
         if people is None:
             return Identity(wish)
         return self.of_process(people, wish, os.getuid(), self._token)
@@ -98,7 +101,7 @@ class Admission:
     def identify_attempt(self) -> Identity:
         """Who tried something they may not: the one we know them as, and otherwise nobody."""
         try:
-            return self.identify("")
+            return self.identify("", self.people())
         except NotPermitted:
             return Identity(user_name(os.getuid()), "os_user")
 
@@ -113,8 +116,8 @@ class Admission:
                 raise NotPermitted("the system does not show where this comes from; give a token (`DETENT_TOKEN`)")
         people = self.people(is_lenient=is_lenient)
         if people is None:
-            return Identity(wish)
-        return self.of_process(people, wish, os.getuid() if uid < 0 else uid, token)
+            return Identity(wish, is_checked=True)
+        return replace(self.of_process(people, wish, os.getuid() if uid < 0 else uid, token), is_checked=True)
 
     def of_process(self, people: People, wish: str, uid: int, token: str = "") -> Identity:
         """A user of this machine or the owner of a token, in their own name or in one they may speak for."""
@@ -132,9 +135,8 @@ class Admission:
             if who.known == "hook" and role == "operator":
                 return  # its signature was checked: whoever configured it may send signals
         else:
+            check_speaker(people, who)
             person = people.by_name.get(who.name)
-            if person is None or (who.spoken_by and who.spoken_by not in people.by_name):
-                raise NotPermitted(f"`{who}` is not among the people of this home{who_is('admin', people)}")
         if person is None or not person.is_a(role):
             has = ", ".join(person.roles) if person is not None and person.roles else "nothing"
             raise NotPermitted(f"`{who}` is {has}; to {WORDS[verb]} takes the role {role}{who_is(role, people)}")

@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from detent.core.identity import Identity
 from detent.core.machine import Machine
-from detent.errors import DetentError, EventRefused, Refused, Unknown
+from detent.errors import DetentError, EventRefused, NotPermitted, Refused, Unknown
 from detent.host.ancestry import Peer, origin_of, peer_of
 from detent.host.embedded.voucher import check_voucher
+from detent.host.people import user_name
 
 if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost
@@ -51,6 +53,8 @@ VERBS = frozenset(
         "prune",
         "probe",
         "repair_claims",
+        "close_gap",
+        "anchor",
         "change_people",
     }
 )
@@ -135,11 +139,12 @@ class HandoverSocket:
 
     def _identify(self, peer: Peer, proof: dict[str, Any], verb: str, wish: str) -> Identity:
         """Who hands this over: what the kernel says of the process, a token, or the word of a server of this home."""
-        is_guarded = verb in ("answer", "prune", "change_people")
+        is_guarded = verb in ("answer", "prune", "change_people", "close_gap")
         admission = self._host.admission
         if "voucher" in proof:
             who = check_voucher(self._home, proof["voucher"], peer.pid)
-            return Identity(who.name, "step") if is_guarded and origin_of(peer.pid) == "step" else who
+            is_step = is_guarded and origin_of(peer.pid) == "step"
+            return Identity(who.name, "step") if is_step else replace(who, is_checked=True)
         return admission.of_peer(
             wish,
             str(proof.get("token") or ""),
@@ -154,7 +159,13 @@ class HandoverSocket:
             if verb in SIGNED:
                 inside = given.get("answer")
                 wish = given.get("by") or (inside.get("by") if isinstance(inside, dict) else "")
-                given["by"] = identify(verb, str(wish or ""))
+                try:
+                    given["by"] = identify(verb, str(wish or ""))
+                except NotPermitted as error:
+                    if verb == "answer":  # nobody that we know: the user is
+                        user = Identity(user_name(os.getuid()), "os_user")
+                        await self._host.note_attempt(given["run_id"], given["contract_id"], verb, user, str(error))
+                    raise
             if "machine" in given:
                 given["machine"] = msgspec.convert(given["machine"], Machine)
             result = await getattr(self._host, verb)(**given)

@@ -5,6 +5,7 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
+import msgspec
 from msgspec.structs import replace
 
 from detent.core.answer import answer_of, misfit
@@ -17,11 +18,13 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import digest, plain
 from detent.errors import BadSignature, JournalError, NotPermitted, NotWaiting, Refused
+from detent.host.embedded.anchor import anchor
 from detent.host.embedded.answer_signature import check_meaning, check_signed, keep_signed
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import CHILD, declarations
 from detent.host.embedded.claim_check import differences, repair, right_holders
 from detent.host.embedded.drive import Drive
+from detent.host.embedded.gap import CLOSE, check_not_record, close_gap, mark_restored, open_gap
 from detent.host.embedded.journal import Batch, genesis
 from detent.host.embedded.loaded_run import LoadedRun, load, origin, seq_at
 from detent.host.embedded.people_record import change_people
@@ -100,6 +103,7 @@ class EmbeddedHost(Drive):
             raise Refused(f"`{name}`: names that begin with @ are detent's own")
         who = self.admission.admit("signal", by, run_id)
         live = self.load(run_id)
+        check_not_record(live)
         if id and self._has(live, id):
             return await self._on_disk(live)
         self.timers.ring_first(live.run)
@@ -119,15 +123,15 @@ class EmbeddedHost(Drive):
             return await self._answer(run_id, contract_id, _sign(answer, who), id, who)
         except NotPermitted as error:
             verb = "sign" if isinstance(error, BadSignature) else verb
-            await self._note_attempt(run_id, contract_id, verb, given, str(error))
+            await self.note_attempt(run_id, contract_id, verb, given, str(error))
             raise
 
-    async def _note_attempt(self, run_id: str, contract_id: str, verb: str, by: By, why: str) -> None:
+    async def note_attempt(self, run_id: str, contract_id: str, verb: str, by: By, why: str) -> None:
         """Write down who tried to answer and may not: once for each person and reason, and nothing else changes."""
         tried = identity_of(by)
         if tried.known == "claimed":
             if self.admission.people() is None:
-                tried = self.admission.identify(by, is_guarded=True)
+                tried = self.admission.identify(by, None, is_guarded=True)
                 if tried.known != "step":
                     return  # only claimed: anybody could fill the journal with names
             else:
@@ -194,6 +198,7 @@ class EmbeddedHost(Drive):
         """Stop a run and everything it has under way."""
         data = {"reason": reason} if reason else {}
         who = self.admission.admit("cancel", by, run_id)
+        check_not_record(self.load(run_id))
         return await self._once(self.load(run_id), self._make_signal(CANCEL, data, who, id))
 
     async def show(self, run_id: str) -> Run:
@@ -277,6 +282,7 @@ class EmbeddedHost(Drive):
         """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
         who = self.admission.admit("migrate", by, run_id)
         live = self.load(run_id)
+        check_not_record(live)
         if id and self._has(live, id):
             return await self._on_disk(live)
         data: dict[str, Any] = {"machine": machine.digest, "rules": RULES} | ({"state": state} if state else {})
@@ -313,6 +319,26 @@ class EmbeddedHost(Drive):
     async def tell_record(self, name: str, data: dict[str, Any], who: Identity, id: str = "") -> Run:
         """Write an event about people into the run that keeps them."""
         return await self._once(self.load(RECORD_ID), self._make_signal(name, data, who, id))
+
+    async def anchor(self, *, by: By = "") -> dict[str, Any]:
+        """Put on record what the journal holds; the line to publish, not yet signed."""
+        who = replace(self.admission.admit("anchor", by), known="detent")
+        await self.all_written()
+        line = await anchor(self, self.clock.now(), who)
+        return dict(msgspec.to_builtins(line))
+
+    async def mark_restored(self, since: float, until: float = 0.0, *, by: By = "") -> int:
+        """Say that this journal knows nothing of what was done since a time; the new epoch."""
+        who = replace(self.admission.admit("restore", by), known="detent")
+        self.claims.gap = await mark_restored(self, since, until or self.clock.now(), who)
+        return self.claims.gap.epoch
+
+    async def close_gap(self, *, by: By = "", comment: str = "") -> tuple[str, ...]:
+        """Ask no more about calls that may have been made in the gap; the records that are closed by that."""
+        who = self.admission.admit("restore", by)
+        closed = await close_gap(self, lambda data: self._make_signal(CLOSE, data, who, ""), comment)
+        self.claims.gap = open_gap(self.journal)
+        return closed
 
     async def probe(self, run_id: str, contract_id: str) -> bool:
         """Ask the effect itself whether a deed in doubt happened; whether that settled it."""

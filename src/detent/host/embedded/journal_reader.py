@@ -14,8 +14,10 @@ from detent.core.status import Status
 from detent.errors import DetentError, JournalError, Unknown
 from detent.host.embedded import family, retention
 from detent.host.embedded import replay as reader
+from detent.host.embedded.anchor import check_anchor, read_head
 from detent.host.embedded.claim_check import differences
 from detent.host.embedded.following import Following, Watching
+from detent.host.embedded.gap import open_gap
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load, seq_at
@@ -27,11 +29,15 @@ from detent.host.embedded.transcript import transcript
 from detent.host.people import has_people
 from detent.host.projection import P, Why
 from detent.host.reading import (
+    AnchorLine,
+    AnchorProof,
     Deed,
     Family,
+    JournalHead,
     KeyTrouble,
     Member,
     Note,
+    OpenGap,
     OpenQuestion,
     Proof,
     Query,
@@ -289,6 +295,22 @@ class JournalReader:
         """The keys about which the claims and the events do not agree."""
         with self.journal() as journal:
             return [KeyTrouble(one.kind, *one.claim[:4], one.problem) for one in differences(journal)]
+
+    def gap(self) -> OpenGap | None:
+        """What the journal knows nothing of, because it was restored and nobody has looked into that yet."""
+        with self.journal() as journal:
+            found = open_gap(journal)
+        return None if found is None else OpenGap(*found)
+
+    def head(self) -> JournalHead:
+        """One digest over every run, every claim and the people, with what it is of."""
+        with self.journal() as journal:
+            return read_head(journal, self.home)
+
+    def check_anchor(self, line: AnchorLine) -> AnchorProof:
+        """Whether everything is still there that was when the journal was anchored."""
+        with self.journal() as journal:
+            return check_anchor(journal, line)
 
     def check(self) -> StoreCheck:
         """Whether the file itself is sound."""

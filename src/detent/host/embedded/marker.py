@@ -26,6 +26,7 @@ STATE_VARIABLE = "XDG_STATE_HOME"
 MARKER_BYTES_MAX = 64 * 1024
 EVERY = 1000  # batches between two marks
 LAST_EVENT = "select rowid, hash from events order by rowid desc limit 1"
+CLAIMS = "select count(*) from claims"
 WAY_OUT = "Put it back (a backup, or the folder if it was moved). To begin anew without it: detent doctor --forget"
 
 
@@ -39,6 +40,7 @@ class Marker(msgspec.Struct, frozen=True, omit_defaults=True):
     head: str = ""  # the hash of that event
     at: float = 0.0
     home: str = ""
+    claims: int = -1  # how many keys were claimed when the journal was closed; -1: not counted
 
 
 def read_identity(db: sqlite3.Connection) -> Marker | None:
@@ -79,6 +81,18 @@ def _has_event(db: sqlite3.Connection, known: Marker) -> bool:
     return db.execute("select 1 from events where hash = ? limit 1", (wanted,)).fetchone() is not None
 
 
+def check_claims(db: sqlite3.Connection, found: Marker, known: Marker) -> None:
+    """Raise where claims came or went although no event did: whoever trusted them could do a deed twice."""
+    if known.claims < 0 or (found.events, found.head) != (known.events, known.head):
+        return
+    (count,) = db.execute(CLAIMS).fetchone()
+    if count != known.claims:
+        raise JournalError(
+            f"the journal has {count:,} claims of irreversible calls; it had {known.claims:,} when it was closed, "
+            "and nothing was journalled since. Rebuild them from the events: detent doctor --repair"
+        )
+
+
 def describe(known: Marker) -> str:
     """A journal in a few words, for whoever misses it."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(known.at)) if known.at else "an unknown time"
@@ -105,15 +119,24 @@ def check_missing(home: Path) -> None:
         raise JournalError(f"the journal {path} {state}. What was here: {describe(known[0])}. {WAY_OUT}")
 
 
+def find_journal(home: Path) -> Path:
+    """Where the journal of a home is, or is to be made; raises where one was and is missing."""
+    check_missing(home)
+    return home / "journal.db"
+
+
 def check(home: Path, db: sqlite3.Connection) -> Marker | None:
     """Raise where a home's journal is not the one that is known, or not all of it; what it says of itself."""
     found = read_identity(db)
     if found is None:
         return None
-    problem = next(filter(None, (find_problem(db, found, known) for known in read_markers(home))), "")
+    markers = read_markers(home)
+    problem = next(filter(None, (find_problem(db, found, known) for known in markers)), "")
     if problem:
         way_out = "Put the right one back. To go on with this one: detent doctor --forget"
         raise JournalError(f"{home / 'journal.db'}: {problem}. {way_out}")
+    for known in markers:
+        check_claims(db, found, known)
     return found
 
 
@@ -135,8 +158,16 @@ def forget(home: Path) -> Marker | None:
     return known[0] if known else None
 
 
+def forget_claims(home: Path) -> None:
+    """Remove what is known of a journal's claims, for whoever is about to rebuild them."""
+    for path in marker_paths(home):
+        marker = _read(path)
+        if marker is not None and marker.claims >= 0:
+            _replace(path, msgspec.json.encode(msgspec.structs.replace(marker, claims=-1)), is_durable=False)
+
+
 class Marking:
-    """The markers of an open journal: compared at its beginning, written now and then and at its end."""
+    """The markers of a journal that is open for writing: compared first, written now and then and at the end."""
 
     def __init__(self, home: Path, db: sqlite3.Connection, *, is_durable: bool = True) -> None:
         self._home, self._db, self._left = home, db, EVERY
@@ -155,14 +186,15 @@ class Marking:
             self._mark()
 
     def close(self) -> None:
-        """Remember how far it has come."""
-        self._mark()
+        """Remember how far it has come, and how many keys are claimed."""
+        self._mark(is_last=True)
 
-    def _mark(self) -> None:
+    def _mark(self, *, is_last: bool = False) -> None:
         with contextlib.suppress(sqlite3.Error, OSError):  # an older marker holds as well
             found = read_identity(self._db)
             if found is not None:
-                write(self._home, found)
+                claims = self._db.execute(CLAIMS).fetchone()[0] if is_last else -1
+                write(self._home, msgspec.structs.replace(found, claims=claims))
 
 
 def marker_paths(home: Path) -> tuple[Path, Path]:

@@ -41,7 +41,7 @@ async def change_people(host: PeopleHost, given: Any, by: By) -> dict[str, Any]:
     source = host.admission.source
     people = source.current()
     if people is None and change.do == "adopt":
-        who = host.admission.identify(by, is_guarded=True, is_lenient=True)
+        who = host.admission.identify(by, None, is_guarded=True)
         if who.known == "step":
             raise NotPermitted("nothing that a step has started may change the people")
     else:

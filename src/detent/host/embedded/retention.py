@@ -14,15 +14,16 @@ from detent.host.embedded.journal import Journal
 
 AT_ONCE = 500  # runs that go in one transaction
 RECORD = "pruned"
+RECORDS = "('pruned', 'restored', 'anchored')"  # what was forgotten, restored and anchored is never forgotten
 PRUNED = Machine(name=RECORD, initial="done", ends={"done": "completed"}, title="Runs that were forgotten")
 ENDED = "('completed', 'failed', 'rejected', 'cancelled')"
 OLD = (
     f"select no, run_id, name, status, seq, head, parent, updated_at from runs"  # noqa: S608  # our own text
-    f" where status in {ENDED} and updated_at < ? and name <> '{RECORD}'"
+    f" where status in {ENDED} and updated_at < ? and name not in {RECORDS}"
     " and not exists (select 1 from claims where claims.run_id = runs.run_id) order by no"
 )
 HOLDING = (
-    f"select count(*) from runs where status in {ENDED} and updated_at < ? and name <> '{RECORD}'"  # noqa: S608
+    f"select count(*) from runs where status in {ENDED} and updated_at < ? and name not in {RECORDS}"  # noqa: S608
     " and exists (select 1 from claims where claims.run_id = runs.run_id)"
 )
 UNSENT = "select distinct run_id from outbox where delivered_at = 0"

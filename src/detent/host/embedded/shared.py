@@ -26,6 +26,7 @@ from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer, Refused
 from detent.host.ancestry import PROGRAM, adopt_orphans
 from detent.host.embedded.adoption import bury_orphans
+from detent.host.embedded.argument import check_arguments
 from detent.host.embedded.handover_client import (
     ANSWER_S,
     PAUSE_S,
@@ -49,18 +50,6 @@ from detent.host.reading import Query, Summary
 from detent.host.run_id import new_run_id
 
 SUCCESSION_S = 0.25
-
-# What a caller may get wrong most easily, and how to say what was expected.
-EXPECTED: dict[str, tuple[type, str]] = {
-    "machine": (Machine, "a Machine; `detent.define.load(FILE).machine` reads one from a file"),
-    "input": (Mapping, "a mapping of names to JSON values"),
-    "data": (Mapping, "a mapping of names to JSON values"),
-    "change": (Mapping, 'a mapping such as {"do": "add", "name": "ann", "roles": ["approver"]}'),
-    "answer": (Mapping, 'a mapping such as {"approved": True}'),
-    "run_id": (str, "the id of a run"),
-    "contract_id": (str, "the id of a contract, such as `run.waiting[0].id`"),
-    "name": (str, "the name of a signal"),
-}
 
 
 class SharedHost:
@@ -314,6 +303,21 @@ class SharedHost:
         """Rebuild the claims on irreversible calls from the events; returns what was wrong, as sentences."""
         return tuple(await self._do("repair_claims"))
 
+    async def anchor(self, *, by: By = "") -> dict[str, Any]:
+        """Put on record what the journal holds. Returns the line to publish; `detent anchor` signs and keeps it."""
+        return dict(await self._do("anchor", by=by))
+
+    async def mark_restored(self, since: float, until: float = 0.0, *, by: By = "") -> int:
+        """Say that this journal knows nothing of what was done since a time (seconds since 1970); the new epoch.
+
+        `detent restore` does this. From then on an irreversible call that the journal does not know is asked about.
+        """
+        return int(await self._do("mark_restored", since=since, until=until, by=by))
+
+    async def close_gap(self, *, by: By = "", comment: str = "") -> tuple[str, ...]:
+        """Ask no more about calls that may have been made before a restore; returns the records that this closes."""
+        return tuple(await self._do("close_gap", by=by, comment=comment))
+
     async def prune(self, before: float, *, by: By = "") -> dict[str, Any]:
         """Delete runs that ended before a time (seconds since 1970), except those that protect an irreversible call.
 
@@ -361,7 +365,7 @@ class SharedHost:
         return result if isinstance(result, Run) else run_of(result)
 
     async def _do(self, verb: str, **given: Any) -> Any:
-        _check(given)
+        check_arguments(given)
         if self._own() is None:
             reply = await self._hand_over(verb, given)
             if reply is not None:
@@ -429,16 +433,6 @@ def open_host(
     host = SharedHost(home, effects, find_effects, command, reader, policy=policy, notify=notify, **settings)
     host.grace_s = grace_s
     return host
-
-
-def _check(given: dict[str, Any]) -> None:
-    """Refuse what is of the wrong type with a sentence; mappings become dicts."""
-    for name, value in given.items():
-        kind, expected = EXPECTED.get(name, (object, ""))
-        if not isinstance(value, kind):
-            raise Refused(f"{name} is {value!r}; it must be {expected}")
-        if isinstance(value, Mapping):
-            given[name] = dict(value)
 
 
 def _mark() -> str:

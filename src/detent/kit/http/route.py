@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 Method = Literal["GET", "POST"]
-Kind = Literal["json", "stream", "svg", "lines"]
+Kind = Literal["json", "stream", "svg", "lines", "csv"]
 
 
 class HttpCall(msgspec.Struct):

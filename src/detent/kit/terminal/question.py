@@ -71,7 +71,7 @@ def _ways(caller: Caller, question: dict[str, Any]) -> list[str]:
         return [caller.command(*yes, *sign), caller.command("reject", *words, *sign)]
     given = () if "result" in question["earlier"] or question["earlier"].get("is_shortened") else ("--result", "JSON")
     ways = [
-        (_("do it again:"), caller.command(*yes, *sign)),
+        (_("do it:") if "until" in question["earlier"] else _("do it again:"), caller.command(*yes, *sign)),
         (_("use that result:"), caller.command("answer", *words, "--outcome", "use", *given, *sign)),
         (_("stop:"), caller.command("reject", *words, *sign)),
     ]

@@ -6,6 +6,7 @@ from typing import ClassVar
 from detent.core.events import ATTEMPT, ContractMoved, Event, Signalled, Started
 from detent.core.history import Consequence, Entry
 from detent.core.status import Status
+from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.text import brief, duration, visible
 
@@ -87,7 +88,7 @@ class Narrator:
 
 def _problem(entry: Entry) -> str:
     error = entry.event.error if isinstance(entry.event, ContractMoved) and entry.event.error else entry.run.error
-    return brief(error.message or error.type, 500) if error else ""
+    return brief(translate_error(error.message) or error.type, 500) if error else ""
 
 
 def _refusal(entry: Entry) -> str:

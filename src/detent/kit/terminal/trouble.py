@@ -18,6 +18,7 @@ from detent.errors import (
     ReplayError,
     Unknown,
 )
+from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit, show_line
 from detent.kit.terminal.exit_code import DEBUG, FAILED, INTERRUPTED, MISTAKE
@@ -73,7 +74,7 @@ def report_error(error: BaseException, is_json: bool) -> int:
             else:
                 lines = message.split("\n") if isinstance(error, BrokenDefinition) else [message]
                 for line in lines:
-                    show_line(_("Error: {message}", message=visible(near(line))), "red")
+                    show_line(_("Error: {message}", message=visible(near(translate_error(line)))), "red")
             return code
     message = f"{type(error).__name__}: {error}"
     if is_json:

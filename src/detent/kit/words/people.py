@@ -67,10 +67,6 @@ CHINESE: dict[str, str] = {
     "no registered key of {name} is in the SSH agent or in ~/.ssh; say which: --sign KEYFILE, or {variable}": (
         "SSH agent 和 ~/.ssh 里都没有 {name} 登记过的密钥；请指明：--sign KEYFILE，或 {variable}"
     ),
-    "With --verify: whose signatures count, instead of the keys that the journal knows.": (
-        "与 --verify 一起：谁的签名算数，代替日志所知道的密钥。"
-    ),
-    "--allowed-signers goes with --verify": "--allowed-signers 要和 --verify 一起使用",
     "signed answers that hold: {count}": "有效的签名回答：{count}",
     "is missing, so no answer can be signed or checked; install `openssh-client`": (
         "没有安装，所以无法为回答签名或核对；请安装 `openssh-client`"

@@ -21,8 +21,9 @@ import click
 
 from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
+from detent.effects.sandbox import abilities
 from detent.errors import DetentError
-from detent.host.opening import checkup, forget_journal, is_held
+from detent.host.opening import checkup, find_twins, forget_claims, forget_journal, is_held
 from detent.host.people import RECORD_ID, difference_of
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
@@ -32,7 +33,7 @@ from detent.kit.people import PEOPLE_FILE, PeopleFile, people_file
 from detent.kit.policy import find_policy, policy_file
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
-from detent.kit.text import process_name, silence, status_word, visible
+from detent.kit.text import clock, process_name, silence, status_word, visible
 from detent.surfaces.cli.claim import difference
 
 DISK_MIN = 64 * 1024 * 1024
@@ -56,6 +57,8 @@ class Finding(NamedTuple):
 @click.option("--forget", "is_forget", is_flag=True, help=_("Forget the journal that was here, and go on without it."))
 def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
     """Check everything and say what was found."""
+    if is_repair:
+        forget_claims(caller.home)  # that they are not what they were is about to be mended
     found = [
         _python(),
         _sqlite(sqlite3.sqlite_version_info),
@@ -69,11 +72,12 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
         *_plugins(),
         *_agents(),
         *_servers(),
+        *(_forget(caller.home) if is_forget else ()),  # before whoever misses the journal
         *_policy(caller.home),
         *_people(caller),
+        _sandbox(),
         *_permissions(caller.home),
         _lock(caller.home),
-        *(_forget(caller.home) if is_forget else ()),
         *_journal(caller, deep, is_repair),
     ]
     code = 1 if any(finding.level == "problem" for finding in found) else 0
@@ -311,6 +315,17 @@ def _open_to_others(home: Path) -> Iterator[str]:
             )
 
 
+def _sandbox() -> Finding:
+    """What this machine can keep from programs; without the first level the home is open to every step."""
+    found = abilities()
+    able = [level for level, problem in found.items() if not problem]
+    said = [_("levels that can be had: {levels}", levels=", ".join(able))] if able else []
+    for level, problem in found.items():
+        if problem:
+            said.append(_("{level} cannot be had: {problem}", level=level, problem=visible(problem)))
+    return Finding("sandbox", "risk" if found["home"] else "ok", "; ".join(said))
+
+
 def _lock(home: Path) -> Finding:
     found = checkup(home)
     if not found.is_held:
@@ -339,8 +354,10 @@ def _journal(caller: Caller, is_deep: bool, is_repair: bool) -> Iterator[Finding
     except DetentError as error:
         yield Finding("journal", "problem", visible(str(error)))
         return
+    for twin in find_twins(caller.home):
+        yield Finding("journal", "problem", _("the same journal is also in {home}; use only one of them", home=twin))
     claims = partial(_claims, caller, is_repair)
-    looks: list[Callable[[Reader], Iterator[Finding]]] = [_sound, _runs, claims, *([_chains] if is_deep else [])]
+    looks: list[Callable[[Reader], Iterator[Finding]]] = [_sound, _gap, _runs, claims, *([_chains] if is_deep else [])]
     for look in looks:
         try:
             yield from look(reader)
@@ -355,6 +372,19 @@ def _sound(reader: Reader) -> Iterator[Finding]:
     if not found.problems:
         size = {"version": found.schema, "count": found.size // 1000}
         yield Finding("journal", "ok", _("sound, schema {version}, {count} kB", **size))
+
+
+def _gap(reader: Reader) -> Iterator[Finding]:
+    """Whether the journal was restored, and what that left open."""
+    found = reader.gap()
+    if found is not None:
+        known = {"since": clock(found.since), "until": clock(found.until), "epoch": found.epoch}
+        about = _(
+            "restored (epoch {epoch}): what was done between {since} and {until} is not in it, and calls are asked "
+            "about; `detent restore --close-gap` ends that",
+            **known,
+        )
+        yield Finding("restored", "risk", about)
 
 
 def _every(reader: Reader) -> list[Summary]:

@@ -141,7 +141,7 @@ def show(caller: Caller, name: str) -> int:
         emit({"ok": True, "person": person.about, "error": None})
         return 0
     for key, value in person.about.items():
-        text = ", ".join(value) if isinstance(value, list) else _("yes") if value is True else str(value)
+        text = ", ".join(value) if isinstance(value, list | tuple) else _("yes") if value is True else str(value)
         caller.say(f"{key:<10} {visible(text)}")
     return 0
 

@@ -1,5 +1,7 @@
 """Commands that only read: show, log, list, watch. They need nobody's leave and disturb nobody."""
 
+from pathlib import Path
+
 import click
 import msgspec
 
@@ -13,6 +15,7 @@ from detent.kit.terminal.option import complete, run_argument, verb
 from detent.kit.terminal.story import consequences, headline
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import brief, clock, visible
+from detent.surfaces.cli.anchoring import prove, say_head
 from detent.surfaces.cli.board import find_runs, table, watch_list, watch_run
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.copying import STDOUT, export
@@ -45,25 +48,37 @@ def show(caller: Caller, run: str, why: bool) -> int:
     "--export", "file", is_flag=False, flag_value=STDOUT, default="", metavar="[FILE]",
     help=_("Export as JSON lines that can be verified without detent."),
 )  # fmt: skip
-@click.option("--allowed-signers", default="", metavar="FILE",
-              help=_("With --verify: whose signatures count, instead of the keys that the journal knows."))  # fmt: skip
 @click.option("--all", "is_all", is_flag=True, help=_("With --export or --verify: every run."))
-def log(caller: Caller, run: str, is_proof: bool, file: str, allowed_signers: str, is_all: bool) -> int:
+@click.option("--head", "is_head", is_flag=True, help=_("Print one digest over all runs, claims and people."))
+@click.option(
+    "--anchor", default="", metavar="FILE|git[:FOLDER]", help=_("With --verify: against what was anchored there.")
+)
+@click.option(
+    "--signers", type=click.Path(path_type=Path), default=None, metavar="FILE",
+    help=_("With --verify: who may have signed, as an allowed_signers file; else the keys the journal knows."),
+)  # fmt: skip
+def log(
+    caller: Caller, run: str, is_proof: bool, file: str, is_all: bool, is_head: bool, anchor: str, signers: Path | None
+) -> int:
     """Show every event and what it led to."""
+    if is_head or anchor:
+        if run or file or is_all or (is_head and (is_proof or anchor)) or (anchor and not is_proof):
+            raise click.UsageError(_("--head goes alone; --anchor goes with --verify, and is about every run"))
+        return say_head(caller) if is_head else prove(caller, anchor, signers)
+    if signers is not None and not is_proof:
+        raise click.UsageError(_("--signers goes with --verify"))
     if is_all == bool(run):
         raise click.UsageError(_("say which run: RUN, or --all together with --export or --verify"))
     if file and is_proof:
         raise click.UsageError(_("--export and --verify do not go together"))
     if is_all and not file and not is_proof:
         raise click.UsageError(_("--all goes with --export or --verify"))
-    if allowed_signers and not is_proof:
-        raise click.UsageError(_("--allowed-signers goes with --verify"))
     runs = (summary.run_id for summary in (every(caller) if is_all else iter([caller.find(run)])))
     if file:
         return export(caller, runs, file)
     if is_proof:
-        signers = read_signers(allowed_signers)
-        proofs = [_prove(caller, run_id, is_all, signers) for run_id in runs]
+        allowed = read_signers(signers)
+        proofs = [_prove(caller, run_id, is_all, allowed) for run_id in runs]
         return max([*proofs, _stray(caller) if is_all else 0], default=0)
     for entry in caller.reader.entries(next(runs)):
         if caller.is_json:

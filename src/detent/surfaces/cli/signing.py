@@ -115,11 +115,11 @@ def _read_signature(file: Path) -> dict[str, str]:
     return {"payload": payload, "signature": _read(file, SIGNATURE_MAX)}
 
 
-def read_signers(file: str) -> str:
+def read_signers(file: Path | None) -> str:
     """An `allowed_signers` file; nothing where none is given."""
-    if not file:
+    if file is None:
         return ""
-    signers = _read(Path(file), SIGNERS_MAX)
+    signers = _read(file, SIGNERS_MAX)
     if not signers.strip() or len(signers) > SIGNERS_MAX:
         raise Refused(f"{file} is empty, or longer than {SIGNERS_MAX:,} characters")
     return signers

@@ -118,6 +118,7 @@ def validate(caller: Caller, file: str) -> int:
                 "effects": sorted(definition.effects),
                 "source": definition.source,
                 "warnings": [*(str(warning) for warning in definition.warnings), *claimed],
+                "advice": list(definition.advice),
                 "proof": _proof(definition.proof),
                 "error": None,
             }
@@ -125,6 +126,8 @@ def validate(caller: Caller, file: str) -> int:
     else:
         for warning in definition.warnings:
             caller.note(visible(near(str(warning))), "yellow")
+        for advice in definition.advice:
+            caller.note(visible(near(advice)))
         for warning in claimed:
             caller.note(warning, "yellow")
         count = len(machine.states)

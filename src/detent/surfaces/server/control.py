@@ -13,7 +13,8 @@ from detent.errors import Refused
 from detent.host.port import Reader
 from detent.kit.http.asked import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import AlreadyDecided
+from detent.kit.http.trouble import AlreadyDecided, BadRequest
+from detent.redaction import HIDDEN
 from detent.surfaces.server import shape
 from detent.surfaces.server.history import deeds_of
 from detent.surfaces.server.run import run_id_of, standing
@@ -34,6 +35,10 @@ async def answer(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Answer a question; whoever is first wins, and the second is told who that was."""
     given: shape.AnswerBody = call.body
     run_id, contract_id = await _find_run(room, call), call.path["contract_id"]
+    if HIDDEN.encode() in msgspec.json.encode([given.args, given.patch, given.data, given.result]):
+        raise BadRequest(
+            f"the answer holds {HIDDEN}, which stands for a secret that is not shown; leave that part out", 422
+        )
     said = {name: value for name, value in msgspec.to_builtins(given).items() if value not in ("", None, {})}
     if given.data is not None:
         said["data"] = given.data

@@ -8,9 +8,11 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from detent.core.identity import By, Identity
 from detent.errors import NotPermitted
-from detent.host.ancestry import can_know, origin_of_connection, peer_of_connection
+from detent.host.ancestry import can_know, origin_of_connection, user_of_connection
 from detent.host.people import Tokens, identify_user
 from detent.kit.people import PeopleFile
 
@@ -55,12 +57,14 @@ def identify_request(room: "HttpServer", request: "Request", wish: str, *, is_gu
         if people is None or not token:
             raise NotPermitted("the system does not show which program asks; give a person's token")
     if people is None:
-        return wish
+        return Identity(wish, is_checked=True) if is_guarded else wish
     if token:
-        return held.tokens.identify(people, token, _own(room, wish))
-    if not is_near:
+        who = held.tokens.identify(people, token, _own(room, wish))
+    elif is_near:
+        who = identify_user(people, _uid(request), _own(room, wish))
+    else:
         raise NotPermitted("say who you are: `Authorization: Bearer …` with your token")
-    return identify_user(people, _uid(request), _own(room, wish))
+    return replace(who, is_checked=is_guarded)
 
 
 def _own(room: "HttpServer", wish: str) -> str:
@@ -76,8 +80,8 @@ def _origin(request: "Request") -> str:
 
 def _uid(request: "Request") -> int:
     client, server = request.scope["client"], request.scope["server"]
-    peers = peer_of_connection((client[0], client[1]), (server[0], server[1])) if can_know() else ()
-    return peers[0].uid if peers and peers[0].uid >= 0 else os.getuid()
+    uid = user_of_connection((client[0], client[1]), (server[0], server[1])) if can_know() else -1
+    return os.getuid() if uid < 0 else uid
 
 
 def is_loopback_request(request: "Request") -> bool:

@@ -26,6 +26,7 @@ from detent.surfaces.server.mcp_mount import agents_welcome
 from detent.surfaces.server.requester import people_of
 from detent.surfaces.server.server_context import HttpServer, open_room
 from detent.surfaces.server.setting import ServerSettings
+from detent.surfaces.server.upkeep import upkeep
 from detent.surfaces.server.webhook import Courier, sender
 
 STREAMS_S = 1.5  # how long open requests may take after the signal to stop
@@ -109,6 +110,7 @@ async def serving(
                 await host.recover()  # else the process that has the journal drives it
             async with asyncio.TaskGroup() as tasks:
                 caretakers = [tasks.create_task(Courier(room).run()), tasks.create_task(host.succeed())]
+                caretakers += [tasks.create_task(work) for work in upkeep(settings, plan.home)]
                 server = Server(room, plan, settings)
                 done = tasks.create_task(server.serve(sockets=[listener]))
                 try:

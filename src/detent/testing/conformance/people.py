@@ -53,6 +53,12 @@ async def check_speaking_for_another_counts_as_theirs(open_host: HostOpener, hom
         await settle_in(host)
         run, contract_id = await _asking(host, Question("Both?", quorum=2, approvers=("kim", "bob")))
         await refusal(NotPermitted, host.answer(run.id, contract_id, YES, by=ANN))  # not one of them
+        for other in (
+            Identity("bob", "token", "ann"),
+            Identity("kim", "token", "bob"),
+            Identity("kim", "token", "eve"),
+        ):
+            await refusal(NotPermitted, host.answer(run.id, contract_id, YES, by=other))  # without leave
         await host.answer(run.id, contract_id, YES, by=ANN_FOR_KIM)
         await refusal(NotPermitted, host.answer(run.id, contract_id, YES, by=KIM))  # said already
         await host.answer(run.id, contract_id, YES, by=BOB)
