@@ -209,8 +209,6 @@ def _check_consent(draft: WorkingCopy, contract: Contract, question: Question, s
         raise Refused("say `approved: true` or `approved: false`")
     if contract.is_adrift:
         raise Refused(f"the run has moved on from `{contract.id}`; only `approved: false` is left to say")
-    if question.quorum > 1 and not said.known_by and any(one.known_by for one in contract.answers[contract.answered :]):
-        raise NotPermitted("others have answered and are vouched for; a name that is only claimed does not count")
     heard = frozenset[str]().union(*map(_voices, _beside(contract, said))) & _voices(said)
     if question.quorum > 1 and heard:
         raise NotPermitted(f"`{min(heard)}` has already approved; {question.quorum} different people are needed")

@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from detent.core.signed_answer import NAMESPACE, PAYLOAD_MAX, SIGNATURE_MAX
@@ -33,7 +34,7 @@ def list_signers(keys: Iterable[tuple[str, Iterable[str]]]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def check_signature(payload: str, signature: str, signer: str, allowed: str) -> str:
+def find_flaw(payload: str, signature: str, signer: str, allowed: str) -> str:
     """Why this is not a signature of this person under this text, as a sentence; nothing when it is."""
     if len(signature) > SIGNATURE_MAX or len(payload) > PAYLOAD_MAX:
         return f"a signature has at most {SIGNATURE_MAX:,} characters, and its text {PAYLOAD_MAX:,}"
@@ -41,44 +42,72 @@ def check_signature(payload: str, signature: str, signer: str, allowed: str) -> 
         return "this is not a signature of `ssh-keygen -Y sign`"
     if not allowed:
         return f"no SSH key of `{signer}` is known; an admin can add one: `detent people change {signer} --key FILE`"
-    keygen = find_keygen()
-    if not keygen:
+    if not find_keygen():
         return MISSING
-    with tempfile.TemporaryDirectory(prefix="detent-signature-") as folder:
-        signers, signed = Path(folder, "allowed_signers"), Path(folder, "signature")
-        signers.write_text(allowed, encoding="utf-8")
-        signed.write_text(signature, encoding="ascii")
-        command = [keygen, "-Y", "verify", "-f", str(signers), "-I", signer, "-n", NAMESPACE, "-s", str(signed)]
+    with tempfile.NamedTemporaryFile("w", suffix=".signers", encoding="utf-8") as signers:
+        signers.write(allowed)
+        signers.flush()
         try:
-            done = subprocess.run(  # noqa: S603  # no shell; the texts come in files
-                command,
-                input=payload.encode(),
-                capture_output=True,
-                timeout=CHECK_S_MAX,
-                env=_environment(),
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired, ValueError) as error:
-            return f"`ssh-keygen` could not check the signature: {type(error).__name__}"
-    return "" if done.returncode == 0 else f"the signature is not of `{signer}`, or not for this text"
+            with _keep_signature(signature) as file:
+                _call(["-Y", "verify", "-n", NAMESPACE, "-s", file, "-I", signer, "-f", signers.name], payload.encode())
+        except Refused:
+            return f"the signature is not of `{signer}`, or not for this text"
+    return ""
 
 
-def make_signature(payload: str, key: Path) -> str:
-    """Sign a text with a private key's file, or with the agent's key whose public half is in this file."""
+def make_signature(key: Path, message: bytes) -> str:
+    """The signature of a message by a key: a private key's file, or the public half of one that an agent has."""
+    return _call(["-Y", "sign", "-q", "-n", NAMESPACE, "-f", str(key)], message, SIGN_S_MAX, os.environ)
+
+
+def find_signer(message: bytes, signature: str, signers: Path) -> str:
+    """Whose signature of a message this is, by an `allowed_signers` file; refused when it is nobody's."""
+    with _keep_signature(signature) as file:
+        named = _call(["-Y", "find-principals", "-s", file, "-f", str(signers)], b"").split("\n")[0]
+        whose = ["-I", named, "-f", str(signers)]
+        _call(["-Y", "verify", "-n", NAMESPACE, "-s", file, *whose], message)
+        return named
+
+
+def check_signature(message: bytes, signature: str) -> str:
+    """The key that made a signature of a message, whoever has it; refused when the signature is not of this message."""
+    with _keep_signature(signature) as file:
+        return _call(["-Y", "check-novalidate", "-n", NAMESPACE, "-s", file], message)
+
+
+@contextmanager
+def _keep_signature(signature: str) -> Iterator[str]:
+    """The name of a file that holds a signature."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sig", encoding="ascii", errors="replace") as file:
+        file.write(signature)
+        file.flush()
+        yield file.name
+
+
+def _call(
+    words: list[str], message: bytes, timeout_s: float = CHECK_S_MAX, environment: Mapping[str, str] | None = None
+) -> str:
+    """What `ssh-keygen` says; in a check no setting of anybody has a say, and a key may need those of its owner."""
     keygen = find_keygen()
     if not keygen:
         raise Refused(MISSING)
-    command = [keygen, "-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE]
     try:
-        done = subprocess.run(  # noqa: S603  # no shell
-            command, input=payload.encode(), capture_output=True, timeout=SIGN_S_MAX, check=False
+        done = subprocess.run(  # noqa: S603  # no shell, and texts of others come in files
+            [keygen, *words],
+            input=message,
+            capture_output=True,
+            timeout=timeout_s,
+            env=_environment() if environment is None else environment,
+            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Refused(f"`ssh-keygen` could not sign with {key}: {type(error).__name__}") from None
-    if done.returncode != 0:
-        why = done.stderr.decode(errors="replace").strip().splitlines()
-        raise Refused(f"`ssh-keygen` could not sign with {key}: {why[-1] if why else 'no reason given'}")
-    return done.stdout.decode("ascii", errors="replace")
+    except subprocess.TimeoutExpired:
+        raise Refused(f"ssh-keygen has not answered for {timeout_s:g} s") from None
+    except OSError as error:
+        raise Refused(f"ssh-keygen could not be started: {error.strerror}") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+        raise Refused(f"ssh-keygen: {said or done.returncode}")
+    return done.stdout.decode("utf-8", "replace").strip()
 
 
 def _environment() -> dict[str, str]:

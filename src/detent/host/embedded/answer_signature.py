@@ -31,7 +31,7 @@ from detent.errors import BadSignature, JournalError, Refused
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.marker import read_identity
 from detent.host.people import RECORD_ID, Keys
-from detent.host.ssh_signature import check_signature, list_signers
+from detent.host.ssh_signature import find_flaw, list_signers
 
 
 class KeyRecord:
@@ -76,7 +76,7 @@ async def check_signed(journal: Journal, people: People | None, answer: Answer, 
     if listed and not keys:
         raise BadSignature(f"the journal knows no key of `{who.speaker}`: `detent people adopt` puts the file into it")
     allowed = list_signers([(who.speaker, keys)])
-    problem = await asyncio.to_thread(check_signature, given.payload, given.signature, who.speaker, allowed)
+    problem = await asyncio.to_thread(find_flaw, given.payload, given.signature, who.speaker, allowed)
     if problem:
         raise BadSignature(problem)
 
@@ -151,4 +151,4 @@ class SignatureProof:
             self._record = KeyRecord(self._journal)
         keys = self._record.in_force(at).get(who.speaker, ()) if self._record is not None else ()
         allowed = self._allowed or list_signers([(who.speaker, keys)])
-        return check_signature(given.payload, given.signature, who.speaker, allowed)
+        return find_flaw(given.payload, given.signature, who.speaker, allowed)

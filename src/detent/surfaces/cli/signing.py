@@ -84,7 +84,7 @@ def sign_answer(
         return _read_signature(Path(wish.file))
     payload, person = make_payload(caller, run_id, contract_id, said, by)
     with _find_key(wish.key or os.environ.get(KEY_VARIABLE, ""), person) as key:
-        return {"payload": payload, "signature": make_signature(payload, key)}
+        return {"payload": payload, "signature": make_signature(key, payload.encode())}
 
 
 def _identify(caller: Caller, by: str) -> "tuple[Identity, Person]":

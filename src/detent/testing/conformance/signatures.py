@@ -38,7 +38,7 @@ class KeyRing:
     def sign(self, name: str, said: SignedAnswer) -> dict[str, str]:
         """A signature by this person's key."""
         text = sign_text(said)
-        return {"payload": text, "signature": make_signature(text, self._folder / name)}
+        return {"payload": text, "signature": make_signature(self._folder / name, text.encode())}
 
 
 async def register(host: Host, ring: KeyRing, *names: str) -> None:
