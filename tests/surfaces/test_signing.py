@@ -7,9 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
+from detent.host.ssh_signature import make_signature
 from tests import doctext
 from tests.surfaces.command import Detent
 
@@ -105,6 +108,27 @@ def test_an_answer_is_signed_on_another_machine(detent: Detent) -> None:
     assert detent("log", "pay1", "--verify", "--json").json["signed"] == 1
     ask(detent, "pay2", 2)
     assert "another run" in detent("approve", "pay2", "--comment", "seen", "--signature", "answer.json.sig", code=2).err
+
+
+def test_http_tells_the_command_and_takes_a_signature_made_elsewhere(detent: Detent) -> None:
+    ask(detent, "pay1", 1)
+    payload = detent("approve", "pay1", "--print-payload").out
+    signature = make_signature(detent.folder / "ann", payload.encode())
+    with detent.going("serve", "--port", "0", "--json") as server:
+        assert server.stdout is not None
+        address = json.loads(server.stdout.readline())["address"]
+        url = f"{address}/api/runs/pay1/contracts/pay/pay/1/answer"
+        said: dict[str, Any] = {"approved": True}
+        (question,) = httpx2.get(f"{address}/api/runs/pay1").json()["waiting"]
+        assert question["require_signature"] is True
+        unsigned = httpx2.post(url, json=said)
+        assert (unsigned.status_code, "--sign" in unsigned.text) == (409, True)
+        for other in (payload.replace("true", "false"), payload + " ", "{}", "x" * 2_000_000):
+            refused = httpx2.post(url, json=said | {"signature": {"payload": other, "signature": signature}})
+            assert refused.status_code in (400, 403, 413, 422), refused.text
+        taken = httpx2.post(url, json=said | {"signature": {"payload": payload, "signature": signature}})
+        assert taken.status_code == 200, taken.text
+    assert detent("log", "pay1", "--verify", "--json").json["signed"] == 1
 
 
 def test_anybody_verifies_an_export_without_detent(detent: Detent) -> None:

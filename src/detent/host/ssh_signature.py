@@ -103,7 +103,7 @@ def _call(
     except subprocess.TimeoutExpired:
         raise Refused(f"ssh-keygen has not answered for {timeout_s:g} s") from None
     except OSError as error:
-        raise Refused(f"ssh-keygen could not be started: {error.strerror}") from None
+        raise Refused(f"ssh-keygen does not run on this machine: {error.strerror}") from None
     if done.returncode:
         said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
         raise Refused(f"ssh-keygen: {said or done.returncode}")
