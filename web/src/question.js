@@ -139,6 +139,16 @@ function Repeat({ item, again, stop, isBusy, children }) {
       <button class="harm" onClick=${stop}>${_("Stop…")} <kbd>r</kbd></button>${children}</div></div>`;
 }
 
+/** An answer that must be signed is given in a terminal: the commands instead of buttons. */
+function Signed({ item }) {
+  const { question, run_id: runId } = item;
+  const about = [runId, question.contract_id].map((word) => (/^[\w./:@-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");
+  const yes = question.reason === "outcome_unknown" ? ["happened", "not-happened", "give-up"].map((outcome) => `answer ${about} --outcome ${outcome}`)
+    : [question.reason === "form" ? `answer ${about} --data JSON` : `approve ${about}`, ...(question.earlier ? [`answer ${about} --outcome use`] : []), `reject ${about}`];
+  return html`<div class="stack grow"><div class="note" role="note">${_("The answer must be signed with your SSH key, in a terminal:")}</div>
+    ${yes.map((words) => html`<code class="mono"><${Text} value=${`detent ${words} --sign`} /></code>`)}</div>`;
+}
+
 function Deciding({ item, takesKeys }) {
   const { question } = item;
   const [mode, setMode] = useState("");
@@ -148,7 +158,7 @@ function Deciding({ item, takesKeys }) {
   const isDoubt = question.reason === "outcome_unknown";
   const isRepeat = Boolean(question.earlier);
   const back = () => { setMode(""); };
-  useKeys(takesKeys ? {
+  useKeys(takesKeys && !question.require_signature ? {
     a: () => { setMode(""); setTimeout(() => approveButton.current?.focus(), 0); },
     r: () => setMode("reject"),
     e: () => { if (!isDoubt) setMode("edit"); },
@@ -158,6 +168,7 @@ function Deciding({ item, takesKeys }) {
     setBusy(true);
     if (await answer(item, { approved: true })) say(_("Approved.")); else setBusy(false);
   };
+  if (question.require_signature) return html`<div class="deciding"><${Signed} item=${item} /></div>`;
   if (isDoubt) return html`<div class="deciding"><${Doubt} item=${item} /></div>`;
   if (mode === "reject") return html`<div class="deciding"><${Reject} item=${item} back=${back} isStop=${isRepeat} /></div>`;
   if (isForm) {
@@ -195,6 +206,7 @@ export function Question({ item, takesKeys = false, isBare = false }) {
         ${!isOwn && item.kind && html`<span class=${`tag ${item.kind === "irreversible" ? "harm" : ""}`}>${KINDS()[item.kind] || item.kind}</span>`}
         ${question.expires_at && html`<span class="tag warn" title=${moment(question.expires_at)}>${_("expires {when}", { when: ahead(question.expires_at) })}</span>`}
         ${question.approvers?.length > 0 && html`<span>${_("for {names}", { names: question.approvers.join(", ") })}</span>`}
+        ${question.require_signature && html`<span class="tag warn">${_("signature needed")}</span>`}
         ${question.quorum > 1 && html`<span class="tag here">${_("{done} of {count} have approved", { done: (question.approved_by || []).length, count: question.quorum })}</span>`}
       </div></div>
     ${isOdd && html`<div class="part"><div class="note harm" role="note">${_("This holds characters that are invisible, turn text around or look like other letters. They are marked.")}</div></div>`}

@@ -120,6 +120,7 @@ def _inherit(before: Contract, call_hash: str) -> dict[str, Any]:
     kept = {"attempt": before.attempt + 1, "tries": before.tries, "supersedes": before.supersedes}
     if call_hash and before.approved == call_hash:
         kept.update(answers=before.answers, approved=call_hash, rule=before.rule, again=before.again)
+        kept.update(is_signed=before.is_signed)
     return kept
 
 

@@ -49,6 +49,7 @@ WORDS = {
 GUARDED = frozenset({"answer", "settle", "prune", "people", "restore"})  # what nothing that a step has started may do
 DOUBT = frozenset({"happened", "not_happened", "give_up"})  # outcomes that settle a doubt
 TOKENS_MAX = 1_000
+Keys = dict[str, tuple[str, ...]]  # SSH public keys by person
 NAMED_MAX = 10
 LONGEST = 200  # of a name that somebody gives, in a sentence
 
@@ -78,6 +79,11 @@ RECORD = Machine(
     ],
     title="Changes of the people of this home",
 )
+
+
+def keys_of(people: People | None) -> Keys:
+    """Everybody's SSH keys; who has none is not there."""
+    return {person.name: person.keys for person in people.persons if person.keys} if people is not None else {}
 
 
 class PeopleSource(Protocol):

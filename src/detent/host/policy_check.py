@@ -111,7 +111,9 @@ class Rulings:
             error = self._refusal(contract, verdict, found)
             return ContractMoved(contract.id, "reject", error=error, actor=POLICY, at=run.at)
         if verdict.decision == "ask":
-            if is_approved and (not verdict.is_rule or contract.rule == verdict.rule):
+            is_same = not verdict.is_rule or contract.rule == verdict.rule
+            wants_more = verdict.question is not None and verdict.question.require_signature and not contract.is_signed
+            if is_approved and is_same and not wants_more:
                 return None
             named = self._keep_names((self._rule_approvers(verdict),))
             data = {POLICY: self._describe_verdict(verdict, found)} | named
@@ -131,8 +133,9 @@ class Rulings:
             said = self._answer(contract, verdict, found, is_yes=False)
             return ContractMoved(contract.id, "resume", result=said, error=error, actor=POLICY, at=run.at)
         if verdict is not None and verdict.is_rule:
-            is_open = not asked.approvers and asked.quorum == 1
-            if verdict.decision == "allow" and asked.reason == "approval" and (is_open or verdict.is_for_named):
+            is_open = verdict.is_for_named or (not asked.approvers and asked.quorum == 1)
+            is_plain = asked.reason == "approval" and not asked.require_signature
+            if verdict.decision == "allow" and is_plain and is_open:
                 said = self._answer(contract, verdict, found, is_yes=True)
                 return ContractMoved(contract.id, "resume", result=said, actor=POLICY, at=run.at)
             if verdict.decision == "ask" and contract.rule != verdict.rule:

@@ -34,6 +34,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     data: dict[str, Any] = {}  # of a doubt: cause, result, lands_until
     earlier: dict[str, Any] = {}  # the same deed, done before: run_id, contract_id, status, at, by, result, error
     expires_at: float | None = None
+    require_signature: bool = False  # whoever answers must sign, in a terminal
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -146,6 +147,7 @@ class Proof(NamedTuple):
     events: int
     checkpoint: str
     problem: str
+    signed: int = 0  # how many answers have a signature that holds
 
 
 class KeyTrouble(NamedTuple):

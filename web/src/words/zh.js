@@ -368,6 +368,8 @@ export const CHINESE = {
   "{count} waiting for a decision, oldest first": "{count} 项等待决定，最早的在前",
   "{count} waiting": "{count} 项等待中",
   "{done} of {count} have approved": "{count} 人中已有 {done} 人批准",
+  "signature needed": "需要签名",
+  "The answer must be signed with your SSH key, in a terminal:": "回答必须在终端里用你的 SSH 密钥签名：",
   "{done} of {count} tasks": "{done}/{count} 个任务",
   "{machine} asks": "{machine} 在询问",
   "{span} ago": "{span}前",

@@ -15,13 +15,16 @@ from detent.core.run import Run
 from detent.core.value import digest
 from detent.errors import NotPermitted
 from detent.host.embedded.admission import Admission
-from detent.host.people import RECORD, RECORD_ID, user_name
+from detent.host.embedded.answer_signature import KeyRecord
+from detent.host.embedded.journal import Journal
+from detent.host.people import RECORD, RECORD_ID, keys_of, user_name
 
 
 class PeopleHost(Protocol):
     """What changing the people needs of a host."""
 
     admission: Admission
+    journal: Journal
 
     async def start(
         self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", by: By = ""
@@ -51,7 +54,7 @@ async def change_people(host: PeopleHost, given: Any, by: By) -> dict[str, Any]:
     if is_kept and change.do != "adopt":
         host.admission.source.check(after)
     before = people.digest if people is not None else ""
-    await _note(host, change, who, after.digest if is_kept else "", before)
+    await _note(host, change, who, after if is_kept else None, before)
     if is_kept and change.do != "adopt":
         source.write(after)
     await host.tell_record("WRITTEN", {"digest": after.digest if is_kept else ""}, Identity("", "detent"))
@@ -68,9 +71,12 @@ async def _admit(host: PeopleHost, change: PeopleChange, by: By) -> Identity:
         raise
 
 
-async def _note(host: PeopleHost, change: PeopleChange, who: Identity, digest: str, before: str) -> None:
+async def _note(host: PeopleHost, change: PeopleChange, who: Identity, after: People | None, before: str) -> None:
     await open_record(host)
-    data = {"digest": digest, "before": before, "change": change.about}
+    data: dict[str, Any] = {"digest": after.digest if after else "", "before": before, "change": change.about}
+    keys = keys_of(after)
+    if keys != KeyRecord(host.journal).last:  # whose signatures hold from now on
+        data["keys"] = keys
     await host.tell_record("CHANGED", data, who)
 
 

@@ -216,7 +216,7 @@ def _asking(machine: Machine) -> Iterator[Action]:
     while todo:
         action = todo.pop(0)
         asked = action.ask
-        if asked is not None and (asked.approvers or asked.quorum > 1 or asked.separate):
+        if asked is not None and (asked.approvers or asked.quorum > 1 or asked.separate or asked.require_signature):
             yield action
         todo += [inner for branch in action.branches for inner in branch.actions]
 
