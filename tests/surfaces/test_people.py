@@ -223,3 +223,17 @@ def test_a_step_cannot_approve_through_a_server_of_this_machine(detent: Detent, 
 def test_a_server_for_others_wants_people(detent: Detent) -> None:
     said = detent("serve", "--host", "::", "--port", "0", code=2)
     assert "detent people add" in said.err
+
+
+def test_a_link_is_made_for_oneself_or_by_an_admin_and_journalled(detent: Detent) -> None:
+    detent("people", "add", "ann", "--role", "admin", "--os-user", USER)
+    bob = token(detent, "bob")
+    made = detent("people", "link", "bob", "--address", "https://control.example/", "--json").json["link"]
+    assert made.startswith("https://control.example/#login=bob.")
+    detent("people", "link", "bob", DETENT_TOKEN=bob)
+    assert "takes the role admin" in detent("people", "link", "ann", DETENT_TOKEN=bob, code=2).err
+    assert "nobody called" in detent("people", "link", "eve", code=2).err
+    written = events(detent, "detent_people")
+    assert [one["by"] for one in written if one.get("name") == "LINKED"] == ["ann", "bob"]
+    assert made.partition("bob.")[2] not in str(written)
+    assert len(list((detent.folder / ".detent" / "links").iterdir())) == 2
