@@ -57,7 +57,8 @@ def ask_as(page: Page, path: str, body: Any) -> Any:
 def attempts(stage: Stage, run_id: str) -> list[tuple[str, str]]:
     """Who tried what they may not, as the run's log says."""
     entries = [entry["event"] for entry in stage.ask(f"/api/runs/{run_id}/log?limit=500")["entries"]]
-    return [(one["by"], one["data"]["verb"]) for one in entries if one.get("name") in ("@attempt", "ATTEMPTED")]
+    tried = [one for one in entries if one.get("name") in ("@attempt", "ATTEMPTED")]
+    return [(one.get("spoken_by") or one["by"], one["data"]["verb"]) for one in tried]
 
 
 def test_two_of_three_people_meet_a_quorum_and_the_third_can_only_look(stage: Stage, look: Look) -> None:

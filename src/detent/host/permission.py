@@ -19,7 +19,7 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.errors import DetentError, NotPermitted
 from detent.host.people import check_role, find_approvers
-from detent.host.reading import Heard, May, Needed, OpenQuestion
+from detent.host.reading import HeardAnswer, May, Needed, OpenQuestion
 
 NAMES_MAX = 20  # people who are looked at for one question
 
@@ -41,7 +41,7 @@ def add_permission(
         approvers=list(approvers),
         may=May(not why, why),
         needed=Needed(max(1, asked.quorum - len(heard)), _find_answerers(machine, now, contract.id, approvers, people)),
-        answered=[Heard(one.by, one.spoken_by, one.known_by) for one in heard],
+        answered=[HeardAnswer(one.by, one.spoken_by, one.known_by) for one in heard],
     )
 
 

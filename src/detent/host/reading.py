@@ -30,7 +30,7 @@ class Needed(msgspec.Struct, frozen=True):
     names: list[str]
 
 
-class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
+class HeardAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Somebody who has said yes, where more than one is needed."""
 
     by: str
@@ -59,7 +59,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     # For one person, where it is known who asks:
     may: May | None = None
     needed: Needed | None = None
-    answered: list[Heard] = []
+    answered: list[HeardAnswer] = []
 
 
 class Summary(msgspec.Struct, frozen=True):

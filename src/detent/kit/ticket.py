@@ -55,7 +55,7 @@ class TicketFolder:
         except OSError:
             return None
 
-    def used_at(self, key: str) -> tuple[float, int] | None:
+    def read_use(self, key: str) -> tuple[float, int] | None:
         """When a ticket was last used, and which version of it that was; None when it is gone."""
         try:
             found = os.stat(self._folder / key)
@@ -83,9 +83,9 @@ class TicketFolder:
 
     def list_keys(self) -> list[str]:
         """The tickets there are, newest first."""
-        return [key for _, key in sorted(self._found(), reverse=True)]
+        return [key for _, key in sorted(self._scan(), reverse=True)]
 
-    def _found(self) -> Iterator[tuple[float, str]]:
+    def _scan(self) -> Iterator[tuple[float, str]]:
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):

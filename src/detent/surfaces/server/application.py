@@ -37,9 +37,9 @@ from detent.kit.http.trouble import AlreadyDecided, BadRequest
 from detent.redaction import ambient_redactor
 from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page, table
-from detent.surfaces.server.caller import name_caller
 from detent.surfaces.server.gate import Gate
 from detent.surfaces.server.refusal import Turned
+from detent.surfaces.server.requester import name_caller
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Detail, Trouble
 

@@ -21,7 +21,7 @@ from detent.host.reading import Calling, OpenQuestion
 from detent.host.standing import Standing, question_of
 from detent.kit.http.asked import Asked, Count
 from detent.kit.http.route import HttpCall, Route
-from detent.surfaces.server.caller import viewer_of
+from detent.surfaces.server.requester import viewer_of
 from detent.surfaces.server.server_context import HttpServer
 
 RUNS_MAX = 2000  # runs looked at for one inbox

@@ -12,8 +12,8 @@ from detent.host.people import NEEDS
 from detent.kit.http.asked import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
-from detent.surfaces.server.caller import visitor_of
 from detent.surfaces.server.peer import find_origin, is_from_here
+from detent.surfaces.server.requester import visitor_of
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.visitor import Visitor, clear_cookie, write_cookie
 

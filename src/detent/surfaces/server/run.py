@@ -17,7 +17,7 @@ from detent.host.standing import Standing
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape, view
-from detent.surfaces.server.caller import viewer_of
+from detent.surfaces.server.requester import viewer_of
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 

@@ -79,7 +79,7 @@ class Sessions:
 
     def look(self, key: str, people: People) -> FoundSession:
         """What has become of a session."""
-        used = self._tickets.used_at(key)
+        used = self._tickets.read_use(key)
         session = None if used is None else self._load(key, used[1])
         if used is None or session is None:
             return NOTHING

@@ -163,7 +163,7 @@ class Reception:
         scheme, _, token = said.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            raise _wanted("this server takes `Authorization: Bearer TOKEN`")
+            raise _demand_login("this server takes `Authorization: Bearer TOKEN`")
         mark = people.digest, hashlib.sha256(token.encode("utf-8", "replace")).digest()
         if (name := self._known.get(mark)) is not None:
             return Identity(name, "token")
@@ -173,7 +173,7 @@ class Reception:
                 raise too_early(wait, "too many wrong tokens; wait a moment")
         person = await self._hash(people, token)
         if person is None:
-            raise _wanted("this token is nobody's; an admin can give a new one: `detent people token NAME`")
+            raise _demand_login("this token is nobody's; an admin can give a new one: `detent people token NAME`")
         for sender in senders:
             self._attempts.give_back(sender)
         if len(self._known) >= TOKENS_MAX:
@@ -242,7 +242,7 @@ def write_cookie(name: str, value: str, seconds: int, *, is_secure: bool) -> str
     return f"{prefix}{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{mark}"
 
 
-def _wanted(message: str) -> Turned:
+def _demand_login(message: str) -> Turned:
     return Turned(401, "login_wanted", message, **{"WWW-Authenticate": "Bearer"})
 
 
