@@ -35,6 +35,7 @@ LONG = (
     "surfaces/test_mcp.py",
     "agents/coding/test_lifecycle.py",
     "surfaces/test_cli.py",
+    "faults/test_disk.py",
     "test_doc_types.py",
     "agents/notebook/jupyter/test_limit.py",
     "surfaces/server/test_service.py",

@@ -18,7 +18,7 @@ from tests.faults import checker
 from tests.faults.library import build_library
 
 ROOT = Path(__file__).parents[2]
-EVERY = {"io": 2, "full": 5, "short": 5}  # of the calls; all of them when more examples are asked for
+EVERY = {"io": 3, "full": 5, "short": 5}  # of the calls; all of them when more examples are asked for
 
 
 @pytest.fixture(scope="module")

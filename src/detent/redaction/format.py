@@ -24,7 +24,7 @@ FORMATS = (
     *(TokenFormat(f"gh{kind}_", re.compile(rf"{_START}gh{kind}_[A-Za-z0-9]{{20,}}")) for kind in "pousr"),
     TokenFormat("github_pat_", re.compile(rf"{_START}github_pat_[A-Za-z0-9_]{{20,}}")),
     TokenFormat("glpat-", re.compile(rf"{_START}glpat-{_RUN}{{16,}}")),
-    TokenFormat("xox", re.compile(rf"{_START}xox[abeoprs]-{_RUN}{{10,}}")),
+    TokenFormat("xox", re.compile(rf"{_START}xox[abeoprs]-{_RUN}{{11,}}")),
     TokenFormat("AKIA", re.compile(r"(?<![A-Za-z0-9])AKIA[A-Z0-9]{16}(?![A-Za-z0-9])")),
     TokenFormat("ASIA", re.compile(r"(?<![A-Za-z0-9])ASIA[A-Z0-9]{16}(?![A-Za-z0-9])")),
     TokenFormat("AIza", re.compile(rf"{_START}AIza{_RUN}{{35}}")),

@@ -147,9 +147,8 @@ class Drive(Precautions):
     def let_go(self) -> None:
         """Close the files and let others write."""
         self.reader.memory, self.reader.tail.is_fed = None, False
-        self._marking.close()
-        self.journal.close()
-        self._written.close()
+        for part in (self._marking, self.journal, self._written):
+            part.close()
         if self._lock is not None:
             self._lock.free()
 

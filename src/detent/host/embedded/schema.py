@@ -94,23 +94,42 @@ def open_writing(path: Path, sync: str, migrations: Mapping[int, str] = MIGRATIO
         db.execute(f"pragma synchronous = {'full' if sync == 'full' else 'off'}")
         check_log(db, path)
         _migrate(db, path, migrations)
-        _say_open(db)
     except BaseException:
         db.close()
+        raise
+    try:
+        _say_open(db)
+    except BaseException:
+        close_writing(db)  # else it would say for ever that there is a log, and closing has removed it
         raise
     return db
 
 
 def close_writing(db: sqlite3.Connection) -> None:
     """Close the connection that writes; unless somebody is reading just then, the file alone has everything now."""
+    reader = None
     try:
         db.execute("pragma busy_timeout = 200")
         _say(db, "closed")
         db.execute("pragma wal_checkpoint(truncate)").fetchall()
-    except sqlite3.Error:
-        pass  # no space, or somebody reads: then the log has the rest, and stays
+    except sqlite3.Error:  # no space, or somebody reads: then the log has the rest, and stays
+        roll_back(db)
+        reader = _hold_log(db)
     finally:
         db.close()
+        if reader is not None:
+            reader.close()
+
+
+def _hold_log(db: sqlite3.Connection) -> sqlite3.Connection | None:
+    """Whoever closes a journal last removes its log; one that can only read does not, so it must be the last."""
+    try:
+        path = Path(db.execute("pragma database_list").fetchone()[2])
+        reader = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        reader.execute("select 1 from sqlite_master").fetchone()
+    except (sqlite3.Error, OSError):
+        return None
+    return reader
 
 
 def _say_open(db: sqlite3.Connection) -> None:

@@ -17,7 +17,7 @@ from detent.core.effect_type import EffectFailed
 from detent.core.events import ContractMoved
 from detent.core.machine import Action, Machine
 from detent.host.embedded.outcome import UnknownOutcome
-from detent.redaction import HIDDEN, Redactor, ambient_redactor, declare_variable, declared_redactor
+from detent.redaction import AMBIENT_MIN, HIDDEN, Redactor, ambient_redactor, declare_variable, declared_redactor
 
 KEPT = ("event", "contract_id", "trigger", "deed", "actor", "at", "id")  # ours, and never an effect's words
 NOT_KEPT = {"not_kept": f"what came of it holds a secret where none can be hidden ({HIDDEN})"}
@@ -56,11 +56,15 @@ class Secrets:
 
     def hide(self, moved: ContractMoved) -> ContractMoved:
         """The event without any secret in it."""
-        if not (moved.result or moved.error or moved.question or moved.patch or moved.usage):
+        is_plain = not (moved.error or moved.question or moved.patch or moved.usage or moved.raises)
+        if is_plain and not moved.result:
             return moved
-        redactor = declared_redactor(frozenset(self._values)) if self._values else ambient_redactor()
         try:
-            if not redactor.may_find(_encode(moved)):
+            json = _encode(moved.result if is_plain else moved)
+            if len(json) < AMBIENT_MIN and not self._values:
+                return moved  # too little for any of them: what most steps return
+            redactor = declared_redactor(frozenset(self._values)) if self._values else ambient_redactor()
+            if not redactor.may_find(json):
                 return moved
         except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
             return moved  # the journal cannot keep it, and says so

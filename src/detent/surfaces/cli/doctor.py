@@ -63,12 +63,12 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
         *_plugins(),
         *_agents(),
         *_servers(),
+        *(_forget(caller.home) if is_forget else ()),  # before whoever misses the journal
         *_policy(caller.home),
         *_people(caller),
-        *_sandboxes(),
+        _sandbox(),
         *_permissions(caller.home),
         _lock(caller.home),
-        *(_forget(caller.home) if is_forget else ()),
         *_journal(caller, deep, is_repair),
     ]
     code = 1 if any(finding.level == "problem" for finding in found) else 0
@@ -297,16 +297,15 @@ def _open_to_others(home: Path) -> Iterator[str]:
             )
 
 
-def _sandboxes() -> Iterator[Finding]:
+def _sandbox() -> Finding:
     """What this machine can keep from programs; without the first level the home is open to every step."""
     found = abilities()
     able = [level for level, problem in found.items() if not problem]
-    if able:
-        yield Finding("sandbox", "ok", _("levels that can be had: {levels}", levels=", ".join(able)))
+    said = [_("levels that can be had: {levels}", levels=", ".join(able))] if able else []
     for level, problem in found.items():
         if problem:
-            kind = "risk" if level == "home" else "note"
-            yield Finding("sandbox", kind, _("{level} cannot be had: {problem}", level=level, problem=visible(problem)))
+            said.append(_("{level} cannot be had: {problem}", level=level, problem=visible(problem)))
+    return Finding("sandbox", "risk" if found["home"] else "ok", "; ".join(said))
 
 
 def _lock(home: Path) -> Finding:
