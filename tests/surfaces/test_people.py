@@ -1,9 +1,11 @@
 """People on the command line: a name is who the system or a token says, and nothing that a step has started answers."""
 
+import contextlib
 import json
 import os
 import pwd
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -238,3 +240,8 @@ def test_a_link_is_made_for_oneself_or_by_an_admin_and_journalled(detent: Detent
     assert [one["by"] for one in written if one.get("name") == "LINKED"] == ["ann", "bob"]
     assert made.partition("bob.")[2] not in str(written)
     assert len(list((detent.folder / ".detent" / "links").iterdir())) == 2
+    detent("backup", "copy.db")  # a link that was used since must not work again after a restore
+    with contextlib.closing(sqlite3.connect(detent.folder / "copy.db")) as copy:
+        kept = [name for (name,) in copy.execute("select path from home_files")]
+    assert "detent.people.yaml" in kept
+    assert [name for name in kept if name.startswith(("links", "sessions"))] == []
