@@ -35,7 +35,7 @@ function Rail() {
 
 function Token() {
   const [text, setText] = useState("");
-  return html`<main class="token"><form class="card question" onSubmit=${(event) => { event.preventDefault(); useToken(text.trim()); }}>
+  return html`<main class="token"><form class="card question" onSubmit=${(event) => { event.preventDefault(); useToken(text.trim()); findMe(); }}>
     <div class="top"><h1>${_("This server wants a token")}</h1><p class="soft">${_("It was printed when the server started, or stands in its token file. It is kept in this tab only.")}</p>
     <div class="field"><label for="token">${_("Token")}</label><input id="token" type="password" autocomplete="off" value=${text} onInput=${(event) => setText(event.target.value)} /></div>
     <div><button class="main">${_("Go on")}</button></div></div></form></main>`;

@@ -24,7 +24,8 @@ export async function findMe(isAgain = false) {
     isRefused.value = me.value.has_people && !me.value.name;
   } catch (error) {
     if (error.status === 401 && error.type === "login_wanted" && !isAgain) return findMe(true);
-    if (error.status !== 401) setTimeout(findMe, 2000);
+    if (error.status === 401) isRefused.value = true; // the server's own token is wanted
+    else setTimeout(findMe, 2000);
   }
   return me.value;
 }

@@ -42,6 +42,7 @@ CHINESE = {
     "there is no journal in {} yet, so there is nothing to back up": "{0} 中还没有日志，没有可备份的内容",
     "there is no journal in {}, so there is nothing to move": "{0} 中没有日志，没有可移动的内容",
     "there is no ssh-keygen here; OpenSSH 8.2 or newer has it": "这里没有 ssh-keygen；OpenSSH 8.2 或更新的版本带有它",
+    "there is nobody called `{}` here": "这里没有叫 `{0}` 的人",
     "there is nobody called `{}`; known: {}": "没有叫 `{0}` 的人；已知的有：{1}",
     "these people cannot be written down": "这些人员无法写入文件",
     "this home has people, and their file is gone; put `detent.people.yaml` back into the home, or begin anew with "
