@@ -6,6 +6,7 @@ import { SchemaForm, initial, problems, useFirstWrong } from "./form.js";
 import { age, ahead, clock, iso, moment } from "./format.js";
 import { useKeys } from "./key.js";
 import { Doubtful, Earlier, OWN, isUnderWay } from "./known.js";
+import { Standing, mayAnswer, whyId } from "./permission.js";
 import { address } from "./route.js";
 import { Status } from "./status.js";
 import { Said, Text, hasOdd } from "./text.js";
@@ -149,8 +150,9 @@ function Signed({ item }) {
     ${yes.map((words) => html`<code class="mono"><${Text} value=${`detent ${words} --sign`} /></code>`)}</div>`;
 }
 
-function Deciding({ item, takesKeys }) {
+function Deciding({ item, takesKeys: isWatching }) {
   const { question } = item;
+  const takesKeys = isWatching && mayAnswer(question);
   const [mode, setMode] = useState("");
   const [busy, setBusy] = useState(false);
   const approveButton = useRef(null);
@@ -207,7 +209,7 @@ export function Question({ item, takesKeys = false, isBare = false }) {
         ${question.expires_at && html`<span class="tag warn" title=${moment(question.expires_at)}>${_("expires {when}", { when: ahead(question.expires_at) })}</span>`}
         ${question.approvers?.length > 0 && html`<span>${_("for {names}", { names: question.approvers.join(", ") })}</span>`}
         ${question.require_signature && html`<span class="tag warn">${_("signature needed")}</span>`}
-        ${question.quorum > 1 && html`<span class="tag here">${_("{done} of {count} have approved", { done: (question.approved_by || []).length, count: question.quorum })}</span>`}
+        ${question.quorum > 1 && html`<span class="tag here">${_("{done} of {count} have approved", { done: (question.answered || question.approved_by || []).length, count: question.quorum })}</span>`}
       </div></div>
     ${isOdd && html`<div class="part"><div class="note harm" role="note">${_("This holds characters that are invisible, turn text around or look like other letters. They are marked.")}</div></div>`}
     ${isDoubt && html`<${Doubtful} data=${question.data || {}} />`}
@@ -221,6 +223,7 @@ export function Question({ item, takesKeys = false, isBare = false }) {
     ${(item.on_yes || item.on_no) && html`<div class="part follows">
       <${Follow} title=${question.reason === "form" ? _("When it is filled in") : isDoubt ? _("If it happened, or is done now") : question.earlier ? _("If it is done again, or its result used") : _("On yes")} follow=${item.on_yes} isOneOfTwo=${isDoubt || Boolean(question.earlier)} />
       <${Follow} title=${isDoubt ? _("If you give up") : question.earlier ? _("If you stop") : _("On no")} follow=${item.on_no} isNo=${true} /></div>`}
-    <${Deciding} key=${`${item.run_id} ${question.contract_id} ${question.since}`} item=${item} takesKeys=${takesKeys} />
+    <${Standing} question=${question} />
+    <fieldset class="answering" disabled=${!mayAnswer(question)} aria-describedby=${mayAnswer(question) ? undefined : whyId(question)}><${Deciding} key=${`${item.run_id} ${question.contract_id} ${question.since}`} item=${item} takesKeys=${takesKeys} /></fieldset>
   </article>`;
 }

@@ -190,17 +190,20 @@ def _voices(said: Answer) -> frozenset[str]:
     return voices(said.by, said.spoken_by)
 
 
-def _beside(contract: Contract, said: Answer) -> tuple[Answer, ...]:
+def answers_beside(contract: Contract, known_by: str) -> tuple[Answer, ...]:
     """The answers to this question that count beside a new one: beside a name that is vouched for, only such."""
     given = contract.answers[contract.answered :]
     vouched = tuple(one for one in given if one.known_by)
-    if said.known_by or not vouched:
-        return vouched if said.known_by else given
+    if known_by or not vouched:
+        return vouched if known_by else given
     heard = frozenset[str]().union(*map(_voices, vouched))  # whoever claimed a name first and proved it later is one
     return (*vouched, *(one for one in given if not one.known_by and not heard & _voices(one)))
 
 
 def _check_consent(draft: WorkingCopy, contract: Contract, question: Question, said: Answer) -> None:
+    heard = frozenset[str]().union(*map(_voices, answers_beside(contract, said.known_by))) & _voices(said)
+    if question.quorum > 1 and heard:
+        raise NotPermitted(f"`{min(heard)}` has already approved; {question.quorum} different people are needed")
     if question.reason == "form":
         found = problems(question.schema, said.data)
         if found:
@@ -209,9 +212,6 @@ def _check_consent(draft: WorkingCopy, contract: Contract, question: Question, s
         raise Refused("say `approved: true` or `approved: false`")
     if contract.is_adrift:
         raise Refused(f"the run has moved on from `{contract.id}`; only `approved: false` is left to say")
-    heard = frozenset[str]().union(*map(_voices, _beside(contract, said))) & _voices(said)
-    if question.quorum > 1 and heard:
-        raise NotPermitted(f"`{min(heard)}` has already approved; {question.quorum} different people are needed")
     if draft.held and contract.effect != "ask":
         raise Refused("the run is held and begins nothing new; release it first")
 
@@ -222,7 +222,7 @@ def _agree(draft: WorkingCopy, contract: Contract, question: Question, said: Ans
         _supersede(draft, contract, question, said, actor)
         return
     answers = (*contract.answers, said)
-    agreed = (*_beside(contract, said), said)
+    agreed = (*answers_beside(contract, said.known_by), said)
     if len(agreed) < question.quorum:
         draft.contracts[contract.id] = replace(contract, answers=answers)
         draft.say("note", subject=contract.id, value=f"{said.by}: yes ({len(agreed)} of {question.quorum})")

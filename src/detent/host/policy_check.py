@@ -20,8 +20,8 @@ from detent.core.policy import ROLE, SPEAKER, Call, Policy, Verdict, stricter
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
+from detent.host.people import NAMED, find_approvers
 
-NAMED = "approvers"  # where a question keeps whom it was for, with the groups by their names
 OWN = ("ask", "wait")  # what the engine does itself; a question of its own is only for people
 
 
@@ -169,13 +169,7 @@ class Rulings:
     def refresh(self, run: Run, contract: Contract, at: float) -> Signalled | None:
         """The question with the people who are in its groups now; None where that has not changed."""
         asked, people = contract.question, self._find_people()
-        if asked is None or people is None or not isinstance(lists := asked.data.get(NAMED), list):
-            return None
-        found = [people.resolve(str(name) for name in names) for names in lists if names]
-        now = found[0] if found else ()
-        if len(found) > 1:
-            now = tuple(name for name in found[0] if name in found[1]) or found[1]
-        if not now or now == asked.approvers:
+        if asked is None or people is None or (now := find_approvers(asked, people)) == asked.approvers:
             return None
         left_s = max(0.001, contract.expires_at - at) if contract.expires_at else 0.0  # its time goes on as before
         return replace(self._make_signal(run, contract, None, replace(asked, approvers=now, expires_s=left_s)), at=at)

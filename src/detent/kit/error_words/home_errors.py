@@ -69,6 +69,7 @@ CHINESE = {
     "this journal is of an older version and has no id yet; any change gives it one": (
         "这个日志是较旧的版本，还没有 id；任何一次改动都会给它一个"
     ),
+    "there is nobody called `{}` here": "这里没有叫 `{0}` 的人",
     "there is nobody called `{}`; known: {}": "没有叫 `{0}` 的人；已知的有：{1}",
     "these people cannot be written down": "这些人员无法写入文件",
     "this home has people, and their file is gone; put `detent.people.yaml` back into the home, or begin anew with "

@@ -23,6 +23,11 @@ CHINESE: dict[str, str] = {
     "Make a new token for a person; it is shown once, and the old one ends.": (
         "为一个人生成新令牌；只显示一次，旧令牌随即失效。"
     ),
+    "Make a link that logs a person in to the page, once and within ten minutes.": (
+        "生成让某人登录页面的链接，仅限一次且十分钟内有效。"
+    ),
+    "Where the server is; http://127.0.0.1:8410 by default.": "服务器的地址；默认 http://127.0.0.1:8410。",
+    "This link logs {name} in, once and within ten minutes:": "此链接可让 {name} 登录，仅限一次且十分钟内有效：",
     "Remove a person.": "移除一个人。",
     "Put an edit by hand of the people file into the journal.": "把对人员文件的手工修改记入日志。",
     "List the people.": "列出所有人。",

@@ -269,7 +269,11 @@ class Surface:
 
 
 def _client(ctx: Context) -> Identity:
-    """Who says so: the client's own name, which nobody has checked."""
+    """Who says so: the person whose token came with the request, else the client's own name, which nobody checked."""
+    request = getattr(ctx.request_context, "request", None)
+    visitor = getattr(request, "scope", {}).get("detent.visitor")
+    if visitor is not None and visitor.who is not None:
+        return Identity(visitor.who.name, visitor.who.known)
     params = getattr(ctx.session, "client_params", None)
     info = getattr(params, "client_info", None)
     name = "".join(ch for ch in getattr(info, "name", "") if ch.isalnum() or ch in "-_./ ")[:60]
