@@ -112,6 +112,7 @@ async def test_hundreds_of_hostile_requests_get_a_no(
     ):
         opal = await enter("opal")
         begun = await opal.post("/api/runs", json={"definition": "pay.yaml", "input": {}})
+        headers = [*IDENTITY, *COOKIES, *PROXY, *SITES] if has_proxy else PROXY
         sent = [
             request(target, at.port, header)
             for target, header in itertools.product(
