@@ -113,12 +113,7 @@ async def test_hundreds_of_hostile_requests_get_a_no(
         opal = await enter("opal")
         begun = await opal.post("/api/runs", json={"definition": "pay.yaml", "input": {}})
         headers = [*IDENTITY, *COOKIES, *PROXY, *SITES] if has_proxy else PROXY
-        sent = [
-            request(target, at.port, header)
-            for target, header in itertools.product(
-                TARGETS, [*IDENTITY, *COOKIES, *PROXY, *SITES] if has_proxy else PROXY
-            )
-        ]
+        sent = [request(target, at.port, header) for target, header in itertools.product(TARGETS, headers)]
         sent += [request("POST /api/login", at.port, body=body) for body in BODIES]
         assert len(sent) > (300 if has_proxy else 100)
         few = asyncio.Semaphore(8)
