@@ -112,13 +112,17 @@ async def test_hundreds_of_hostile_requests_get_a_no(
     ):
         opal = await enter("opal")
         begun = await opal.post("/api/runs", json={"definition": "pay.yaml", "input": {}})
-        sent = [
-            request(target, at.port, header)
-            for target, header in itertools.product(TARGETS, [*IDENTITY, *COOKIES, *PROXY, *SITES])
-        ]
+        headers = [*IDENTITY, *COOKIES, *PROXY, *SITES] if has_proxy else PROXY
+        sent = [request(target, at.port, header) for target, header in itertools.product(TARGETS, headers)]
         sent += [request("POST /api/login", at.port, body=body) for body in BODIES]
-        assert len(sent) > 300
-        found = [await status_of(at, content) for content in sent]
+        assert len(sent) > (300 if has_proxy else 100)
+        few = asyncio.Semaphore(8)
+
+        async def send(content: bytes) -> int:
+            async with few:
+                return await status_of(at, content)
+
+        found = await asyncio.gather(*map(send, sent))
         bad = [(status, content[:200]) for status, content in zip(found, sent, strict=True) if status >= 500]
         assert bad == []
         me = await at.get("/api/me")
