@@ -1,6 +1,7 @@
 """Programs in sandboxes: real processes that try to get at the home and at what decides about them."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -8,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import detent
 from detent.core.policy import Policy, Rule
 from detent.effects import sandbox
-from tests.effects.attempt import Called, call
+from tests.effects.attempt import Called, call, machine
 
 CANNOT = sandbox.find_problem("home")
 needs_bubblewrap = pytest.mark.skipif(bool(CANNOT), reason=CANNOT)
@@ -27,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-async def run(folder: Path, script: str, **given: object) -> Called:
+async def run_script(folder: Path, script: str, **given: object) -> Called:
     return await call(folder, "shell", {"argv": ["sh", "-c", script], "ok_exit": list(range(256)), **given})
 
 
@@ -46,6 +48,14 @@ ATTACKS = {
     "anybody's root": "cat /proc/[0-9]*/root$PWD/.detent/journal.db",
     "anybody's folder": "cat /proc/[0-9]*/cwd/.detent/journal.db",
     "anybody's files": "ls -l /proc/[0-9]*/fd | grep journal.db",
+    "a mount of the project in namespaces of its own": (
+        "mkdir -p m; unshare -Urm sh -c 'mount --bind . m && cat m/.detent/journal.db'"
+    ),
+    "entering the parent's namespaces": "nsenter -t $PPID -m cat $PWD/.detent/journal.db",
+    "a program that the kernel starts": (
+        "cat /proc/sys/kernel/core_pattern > core && cat core > /proc/sys/kernel/core_pattern"
+    ),
+    "the kernel's groups": "touch /sys/fs/cgroup/mine || echo 0 > /sys/fs/cgroup/cgroup.procs",
     "a moved project": "mv ../project ../moved && cat ../moved/.detent/journal.db; mv ../moved ../project; false",
     "what is known of the home": 'rm "$XDG_STATE_HOME"/detent/homes/*.json',
     "write the policy": "echo 'rules: []' > detent.policy.yaml",
@@ -64,19 +74,40 @@ async def test_no_program_gets_at_the_home_or_changes_what_decides_about_it(fold
         f"({attack}) >/dev/null 2>&1 && echo got through: {name.replace(chr(39), '')}"
         for name, attack in ATTACKS.items()
     ]
-    done = await run(folder, "\n".join(["ls -A .detent", *tries, "echo tried"]), sandbox=level, env=state)
+    done = await run_script(folder, "\n".join(["ls -A .detent", *tries, "echo tried"]), sandbox=level, env=state)
     assert done.sandbox == level
     assert done.result.get("stdout") == "tried\n", done
     assert (folder / "detent.policy.yaml").read_text() == POLICY_TEXT
-    after = await run(folder, "true")  # the journal is where it was, and goes on
+    after = await run_script(folder, "true")  # the journal is where it was, and goes on
     assert after.result["exit"] == 0
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("decoy", ["true", "mkdir -p project/.detent"])
+async def test_a_home_that_a_program_has_moved_is_out_of_reach_of_the_next_one(folder: Path, decoy: str) -> None:
+    outside, moved = folder.parent, folder.parent / "moved" / ".detent" / "journal.db"
+    move = {"argv": ["sh", "-c", f"cd .. && mv project moved && {decoy}"], "cwd": str(folder)}
+    look = {"argv": ["cp", str(moved), "got"], "cwd": str(outside)}
+    write = {"path": str(moved), "text": "x", "root": "/"}
+    async with detent.open(folder / ".detent") as host:
+        for effect, given, problem in (
+            ("shell", move, None),
+            ("shell", look, "is not at"),
+            ("files.write", write, "in the home"),
+        ):
+            run = await host.settled((await host.start(machine(effect, given))).id)
+            assert (problem or "'exit': 0") in f"{run.results} {run.error}", run
+        shutil.rmtree(folder, ignore_errors=True)
+        moved.parent.parent.rename(folder)
+    assert not (outside / "got").exists()
+    assert (await run_script(folder, "true")).result["exit"] == 0
 
 
 @needs_bubblewrap
 async def test_by_default_everything_else_is_as_without_a_sandbox(folder: Path) -> None:
     outside = folder.parent / "outside"
     script = f"cat detent.policy.yaml; echo $DETENT_SANDBOX; echo new > made; echo new > {outside}; mkdir d; pwd; cat"
-    done = await run(folder, script, stdin="said")
+    done = await run_script(folder, script, stdin="said")
     assert done.sandbox == "home"
     assert done.result["stdout"] == f"{POLICY_TEXT}home\n{folder}\nsaid"
     assert (folder / "made").read_text() == outside.read_text() == "new\n"
@@ -125,7 +156,7 @@ async def test_folder_lets_a_program_write_only_where_it_works_and_where_it_says
     script = (
         f"echo x > here; echo x > {there}/a; echo x > {out}/b; echo x > /tmp/mine && cat /tmp/mine; ls /usr >/dev/null"
     )
-    done = await run(folder, script, sandbox="folder", paths=[str(there)])
+    done = await run_script(folder, script, sandbox="folder", paths=[str(there)])
     assert done.sandbox == "folder"
     assert done.result["stdout"] == "x\n"
     assert (folder / "here").exists()
@@ -145,8 +176,8 @@ async def test_strict_has_no_network_and_reads_only_what_is_declared(folder: Pat
         knock = f'{sys.executable} -c "import socket; socket.create_connection({place}, 2)" 2>/dev/null && echo net'
         script = f"cat {given}; cat {secret}; cat detent.policy.yaml >/dev/null && echo mine; {knock}"
         paths = {"read": [str(given)]}
-        closed = await run(folder, script, sandbox="strict", paths=paths)
-        opened = await run(folder, script, sandbox="strict", paths=paths, network=True)
+        closed = await run_script(folder, script, sandbox="strict", paths=paths)
+        opened = await run_script(folder, script, sandbox="strict", paths=paths, network=True)
     assert closed.result["stdout"] == "gmine\n"
     assert opened.result["stdout"] == "gmine\nnet\n"
 
@@ -165,7 +196,7 @@ async def test_a_level_that_cannot_be_had_is_refused_where_it_was_asked_for(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(folder / "empty"))
-    sandbox.find_problem.cache_clear()
+    sandbox.forget_abilities()
     try:
         shell = {"argv": ["/bin/sh", "-c", "echo x > made"]}
         for policy, given in (
@@ -183,7 +214,7 @@ async def test_a_level_that_cannot_be_had_is_refused_where_it_was_asked_for(
         assert (folder / "made").exists()
     finally:
         monkeypatch.undo()
-        sandbox.find_problem.cache_clear()
+        sandbox.forget_abilities()
 
 
 @needs_bubblewrap

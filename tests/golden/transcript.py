@@ -21,6 +21,8 @@ IS_WRITING = os.environ.get("DETENT_GOLDEN") == "write"
 STABLE = {"machine", "digest", "call_hash", "from_machine", "to_machine"}
 DURATIONS = {"seconds", "elapsed_s", "took_s", "waited_s", "duration_ms", "age_s", "size", "free", "pid"}
 TIMES = range(1_600_000_000, 2_000_000_000)
+# What an outcome says of a program for which nobody chose a sandbox: it depends on what the machine can do.
+BY_DEFAULT = ("home", "off: ")
 # What is numbered in the order it comes, so that a reader sees which two are the same.
 NUMBERED = {
     "hash": re.compile(r"\b[0-9a-f]{64}\b"),
@@ -65,6 +67,8 @@ class Marks:
             return {self.text(name): self.value(inner, name) for name, inner in value.items()}
         if isinstance(value, list):
             return [self.value(inner, key) for inner in value]
+        if key == "sandbox" and isinstance(value, str) and value.startswith(BY_DEFAULT):
+            return "<sandbox>"
         if isinstance(value, str):
             return value if key in STABLE else self.text(value)
         if isinstance(value, int | float) and not isinstance(value, bool):

@@ -115,6 +115,26 @@ async def test_a_home_that_is_moved_or_whose_folder_is_linked_is_the_same_home(t
         await live(home, "one")
 
 
+@pytest.mark.parametrize("is_link", [True, False])
+async def test_a_home_that_is_a_link_is_missed_when_the_link_is_turned(tmp_path: Path, is_link: bool) -> None:
+    real, home, other = tmp_path / "data", tmp_path / "project" / ".detent", tmp_path / "other"
+    for folder in (real, home.parent, other):
+        folder.mkdir()
+    home.symlink_to(real)
+    await live(home, "one")
+    await live(home, "two")
+    home.unlink()
+    if is_link:
+        home.symlink_to(other)
+    else:
+        home.mkdir()
+    with pytest.raises(JournalError, match=r"is gone\. What was here: journal .* with 2 runs"):
+        await live(home, "three")
+    forget(home)
+    await live(home, "three")
+    await live(real, "three")  # the journal itself is well, by its own name
+
+
 async def test_events_that_were_pruned_or_moved_by_a_vacuum_are_not_missed(tmp_path: Path) -> None:
     home = tmp_path / ".detent"
     await live(home, "one", "two")

@@ -92,7 +92,8 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
             call.program and (program.match(call.program) or program.match(call.program.rpartition("/")[2]))
         ):
             return False
-        if path is not None and not any(path.match(one) for one in call.paths):
+        # A folder is meant by what is in it, too: who works there writes there under names that nobody sees before.
+        if path is not None and not any(path.match(one) or path.match(f"{one}/") for one in call.paths):
             return False
         return host is None or bool(call.host and host.match(call.host))
 

@@ -16,6 +16,9 @@ Pass = Callable[[str, str, Mapping[str, Any]], None]  # the same, with the run's
 Say = Callable[[Mapping[str, Any]], None]
 
 
+Ground = tuple[str, tuple[str, ...], tuple[int, int] | None]  # of an attempt: home, guarded, home_id
+
+
 class Attempt(NamedTuple):
     """A contract that is being carried out, its run, and who passes on what it says; and what it has to keep off."""
 
@@ -24,6 +27,7 @@ class Attempt(NamedTuple):
     pass_on: Pass
     home: str = ""  # the folder of the journal,
     guarded: tuple[str, ...] = ()  # and files elsewhere that an effect must not change
+    home_id: tuple[int, int] | None = None  # the number of that folder on the disk, and of the disk: names can be moved
     least: str = ""  # the weakest sandbox that the policy allows
     notes: dict[str, str] | None = None  # what the journal shall say of the call beside its outcome
 

@@ -79,7 +79,7 @@ def open_folder(path: Path, *, is_writing: bool, makes: bool = False) -> Iterato
         _check_names(path)
     folder = os.open(path.anchor, FOLDER_FLAGS)
     try:
-        home = _identify(_home())
+        home = _home_id()
         for name in path.parent.parts[1:]:
             inner = _step(folder, name, makes=makes)
             os.close(folder)
@@ -135,6 +135,12 @@ def _home() -> str:
     return attempt.home if attempt is not None else ""
 
 
+def _home_id() -> tuple[int, int] | None:
+    """The home's number on the disk, also after somebody has moved it."""
+    attempt = progress.attempt.get()
+    return None if attempt is None else attempt.home_id or identify(attempt.home)
+
+
 def _check_names(path: Path) -> None:
     """Refuse to write a file that decides what effects may do, by its name or because it is the policy."""
     if is_setting(path.name):
@@ -143,8 +149,8 @@ def _check_names(path: Path) -> None:
         raise invalid(f"{str(path)!r} is inside `.git`: only git itself writes there")
     attempt = progress.attempt.get()
     for file in attempt.guarded if attempt is not None else ():
-        named = _identify(file)
-        if os.path.realpath(file) == str(path) or (named is not None and named == _identify(str(path))):
+        named = identify(file)
+        if os.path.realpath(file) == str(path) or (named is not None and named == identify(str(path))):
             raise invalid(f"{str(path)!r} is the policy: a person changes it, no effect")
 
 
@@ -152,18 +158,19 @@ def _kept_inodes(*, is_writing: bool) -> set[tuple[int, int]]:
     """The files of the home, and when writing those that decide what effects may do, by their numbers on the disk."""
     home = _home()
     files = guarded_files(os.path.realpath(home), os.getcwd()) if home and is_writing else []
-    found = {identity for file in files if (identity := _identify(file)) is not None}
+    found = {identity for file in files if (identity := identify(file)) is not None}
     for folder, _, names in os.walk(home) if home else ():
         for name in names:
-            identity = _identify(os.path.join(folder, name))
+            identity = identify(os.path.join(folder, name))
             if identity is not None and len(found) < INODES_MAX:
                 found.add(identity)
     return found
 
 
-def _identify(path: str) -> tuple[int, int] | None:
+def identify(path: str) -> tuple[int, int] | None:
+    """What a file or folder is called on the disk, whatever its names are: the disk's number and its own."""
     try:
         about = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):
         return None
     return about.st_dev, about.st_ino

@@ -10,8 +10,8 @@
 bubblewrap does it. As an ordinary user it makes a user namespace, so that the program cannot look through /proc at the
 processes outside; as root it makes a process namespace for the same reason, and takes away the capabilities that
 could undo the rest. Where bubblewrap cannot run, Landlock can do `folder` if no writable path has the home in it;
-nothing else can do `home`. The default is then `off`, and the journal says why; a level that somebody asked for is
-refused.
+nothing else can do `home`. The default is then `off`, and the journal says why, as does one line on the terminal; a
+level that somebody asked for is refused.
 
 What a program asks of a service outside (systemd, cron, a container engine, another user) is done outside.
 """
@@ -25,7 +25,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -34,7 +34,7 @@ from detent.core import progress
 from detent.core.effect_type import EffectFailed
 from detent.effects import landlock
 from detent.effects.arguments import Arguments, invalid
-from detent.effects.guard import guarded_files, state_folder
+from detent.effects.guard import guarded_files, identify, state_folder
 
 LEVELS = ("off", "home", "folder", "strict")
 DEFAULT = "home"
@@ -46,12 +46,16 @@ TAKEN_FROM_ROOT = (
     "CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_DAC_READ_SEARCH", "CAP_SYS_BOOT",
     "CAP_MKNOD", "CAP_BPF", "CAP_PERFMON",
 )  # fmt: skip
+KERNEL_SETTINGS = ("/proc/sys", "/proc/sysrq-trigger")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/sys/devices/system/cpu")
+# Each of them is a mount, and each mount takes a tenth of a millisecond: so these are few.
 SETTINGS = (
-    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "passwd", "group", "nsswitch.conf", "hosts", "resolv.conf",
-    "localtime", "timezone", "ssl", "ca-certificates", "pki", "alternatives", "services", "protocols", "mime.types",
-    "fonts",
+    "ld.so.cache", "passwd", "group", "nsswitch.conf", "hosts", "localtime", "timezone", "ssl", "pki", "alternatives",
+    "mime.types", "fonts",
 )  # fmt: skip
+NETWORK_SETTINGS = ("resolv.conf", "ca-certificates", "services", "protocols")
+# Looked into first: into other folders of the PATH a program could have put a bubblewrap of its own.
+SYSTEM_PROGRAMS = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/run/wrappers/bin")
 OWN_TMP = ("--tmpfs", "/tmp", "--setenv", "TMPDIR", "/tmp")  # noqa: S108
 NEVER_FATAL = {signal.SIGCHLD, signal.SIGCONT, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
                signal.SIGURG, signal.SIGWINCH}  # fmt: skip
@@ -148,7 +152,9 @@ async def enter(wish: SandboxWish, cwd: str, own: Iterable[str] = ()) -> Sandbox
     level = stricter(wish.level or DEFAULT, least)
     if level == "off" or (level == "home" and not home):
         return _note_level(Sandbox())
-    problem = await asyncio.to_thread(find_problem, level)
+    if attempt is not None and attempt.home_id and attempt.home_id != identify(home):
+        raise EffectFailed(f"the home is not at {home} any more, so no sandbox can keep programs from it; put it back")
+    problem = await _probe(level)
     ground = _Ground(level, os.path.realpath(cwd), os.path.realpath(home) if home else "", wish, tuple(own))
     if problem and level == "folder" and (prefix := ground.landlock()):
         return _note_level(Sandbox(level, prefix))
@@ -158,7 +164,33 @@ async def enter(wish: SandboxWish, cwd: str, own: Iterable[str] = ()) -> Sandbox
         by = "the policy" if stricter(least, wish.level) == least != wish.level else "the action"
         way_out = "`detent doctor` says what this machine can do"
         raise EffectFailed(f"the sandbox `{level}`, which {by} asks for, cannot be had here: {problem}; {way_out}")
+    for hear in _listeners:
+        hear(problem)
     return _note_level(Sandbox(why=problem))
+
+
+_listeners: list[Callable[[str], object]] = []
+
+
+@contextlib.contextmanager
+def heard_by(listener: Callable[[str], object]) -> Iterator[None]:
+    """Tell somebody why, each time that a program runs without the sandbox it would have by default."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+_probed: set[str] = set()
+
+
+async def _probe(level: str) -> str:
+    """`find_problem`, with a thread the first time only: handing over to one takes longer than all the rest here."""
+    if level not in _probed:
+        await asyncio.to_thread(find_problem, level)
+        _probed.add(level)
+    return find_problem(level)
 
 
 def _note_level(sandbox: Sandbox) -> Sandbox:
@@ -177,9 +209,7 @@ class _Ground(msgspec.Struct, frozen=True):
 
     def bubble(self) -> tuple[str, ...]:
         """bubblewrap with everything that stands before the program."""
-        words = [_bubblewrap(), *_BASE[self.level]()]
-        if self.level == "strict" and self.wish.network:
-            words.remove("--unshare-net")
+        words = [*_begin(self.level, has_network=self.level != "strict" or self.wish.network)]
         for flag, places in (("--ro-bind", self._places(self.wish.read)), ("--bind", self._writable())):
             for place in places:
                 words += [flag, place, place]
@@ -232,11 +262,19 @@ def _lies_in(path: str, folder: str) -> bool:
     return Path(path).is_relative_to(folder)
 
 
-def _all() -> list[str]:
-    return ["--dev-bind", "/", "/", *_for_root()]
+@functools.cache
+def _begin(level: str, *, has_network: bool) -> tuple[str, ...]:
+    """bubblewrap and what is the same for every program at a level: it changes with the machine only."""
+    return _bubblewrap(), *{"home": _all, "folder": _read_only, "strict": _nothing}[level](has_network=has_network)
 
 
-def _read_only() -> list[str]:
+def _all(*, has_network: bool) -> list[str]:
+    del has_network
+    return ["--dev-bind", "/", "/", *_for_root(), *(("--ro-bind", "/sys", "/sys") if os.geteuid() == 0 else ())]
+
+
+def _read_only(*, has_network: bool) -> list[str]:
+    del has_network
     proc = [] if os.geteuid() == 0 else ["--bind", "/proc", "/proc"]
     words = ["--ro-bind", "/", "/", "--dev", "/dev", *proc, *_for_root(), *OWN_TMP]
     for place in _interpreter():
@@ -244,12 +282,20 @@ def _read_only() -> list[str]:
     return words
 
 
-def _nothing() -> list[str]:
-    words = ["--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--proc", "/proc", "--dev", "/dev"]
-    words += OWN_TMP
-    for place in (*SYSTEM, *(f"/etc/{name}" for name in SETTINGS), *_interpreter()):
-        words += ["--ro-bind-try", place, place]
-    return [*words, *_for_root()[3:]]
+def _nothing(*, has_network: bool) -> list[str]:
+    words = [] if has_network else ["--unshare-net"]
+    words += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--proc", "/proc", "--dev", "/dev", *OWN_TMP]
+    settings = (*SETTINGS, *NETWORK_SETTINGS) if has_network else SETTINGS
+    for place in (*SYSTEM, *(f"/etc/{name}" for name in settings), *_interpreter()):
+        words += _show(place)
+    return [*words, *_keep_from_root()]
+
+
+def _show(place: str) -> list[str]:
+    """A place of the system in an empty sandbox; a link to what is there anyway stays one, which is no mount."""
+    if os.path.islink(place) and _lies_in(os.path.realpath(place), "/usr"):
+        return ["--symlink", os.readlink(place), place]
+    return ["--ro-bind-try", place, place] if os.path.exists(place) else []
 
 
 def _interpreter() -> list[str]:
@@ -259,29 +305,41 @@ def _interpreter() -> list[str]:
 
 
 def _for_root() -> list[str]:
+    return ["--unshare-pid", "--proc", "/proc", *_keep_from_root()] if os.geteuid() == 0 else []
+
+
+def _keep_from_root() -> list[str]:
+    """Root writes the kernel's settings, and one of them names a program that the kernel starts outside."""
     if os.geteuid() != 0:
         return []
-    return ["--unshare-pid", "--proc", "/proc", *(word for name in TAKEN_FROM_ROOT for word in ("--cap-drop", name))]
-
-
-_BASE = {"home": _all, "folder": _read_only, "strict": _nothing}
+    words = [word for place in KERNEL_SETTINGS for word in ("--ro-bind-try", place, place)]
+    return [*words, *(word for name in TAKEN_FROM_ROOT for word in ("--cap-drop", name))]
 
 
 def _bubblewrap() -> str:
-    return shutil.which("bwrap") or ""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return (
+        shutil.which("bwrap", path=os.pathsep.join(sorted(folders, key=lambda one: one not in SYSTEM_PROGRAMS))) or ""
+    )
+
+
+def forget_abilities() -> None:
+    """Find out anew what this machine can do."""
+    find_problem.cache_clear()
+    _begin.cache_clear()
+    _probed.clear()
 
 
 @functools.cache
 def find_problem(level: str) -> str:
     """Why bubblewrap cannot make a sandbox of this level on this machine; empty: it can. Found out by making one."""
-    program = _bubblewrap()
     if sys.platform != "linux":
         return "sandboxes need Linux"
-    if not program:
+    if not _bubblewrap():
         return "bubblewrap (bwrap) is not installed"
     with tempfile.TemporaryDirectory() as folder:
         hidden = ["--bind", folder, folder, "--tmpfs", folder, "--remount-ro", folder]
-        argv = [program, *_BASE[level](), *hidden, "--", "/bin/sh", "-c", ":"]
+        argv = [*_begin(level, has_network=level != "strict"), *hidden, "--", "/bin/sh", "-c", ":"]
         try:
             done = subprocess.run(argv, capture_output=True, timeout=PROBE_S, check=False)  # noqa: S603
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -71,6 +71,7 @@ class WorkerPlanner:
             role="plan",
             limits=brief.limits,
             key=brief.key,
+            sandbox=brief.sandbox,
         )
         report = await self._worker.work(assignment, hear)
         if report.status == "question":

@@ -90,6 +90,7 @@ def _brief(stage: Stage, job: Job, key: str = "") -> PlanBrief:
         checks=tuple(step.name for step in job.settings.verify),
         limits=limits_of(job.settings.limits),
         key=key,
+        sandbox=job.settings.sandbox.wish,
     )
 
 

@@ -111,6 +111,7 @@ class PlanBrief(msgspec.Struct, frozen=True, omit_defaults=True):
     checks: tuple[str, ...] = ()  # names of the verification steps every task has to pass
     limits: AttemptLimits = AttemptLimits()
     key: str = ""
+    sandbox: SandboxWish = SandboxWish()  # what a worker that plans runs in
 
 
 class Draft(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -72,7 +72,7 @@ class Drive(Precautions):
         guarded: Sequence[Path] = (),
     ) -> None:
         self.home, self.admission = home, Admission(people)
-        self.ground = describe_ground(home, guarded)
+        self._guarded, self.ground = guarded, describe_ground(home, guarded)
         self.outbox = Outbox(self, notify)
         self.rulings = Rulings(policy, self.admission.people)
         self._lock = lock  # one that is held already; without it the host takes its own
@@ -100,6 +100,7 @@ class Drive(Precautions):
         with ExitStack() as undone:
             undone.callback(self._lock.free)
             path = find_journal(self.home)
+            self.ground = describe_ground(self.home, self._guarded)
             self._written = Journal(path, is_writer=True, sync=self._sync)
             undone.callback(self._written.close)
             self.journal = Journal(path)

@@ -3,8 +3,9 @@
 A journal that is gone, emptied, replaced by another or by an older copy of itself has forgotten what was done, and with
 it every once-only key. So two small files remember it: `marker.json` in the home, and one in the user's state folder
 (`$XDG_STATE_HOME/detent/homes`, by default in `~/.local/state`), named after the home's real path, which outlives the
-home. Whoever opens the journal for writing compares them with it. A marker is a lower bound: it is written when the
-journal is opened and closed and now and then between, never with each commit.
+home; one that is a link has one more there, named after the link. Whoever opens the journal for writing compares them
+with it. A marker is a lower bound: it is written when the journal is opened and closed and now and then between, never
+with each commit.
 
 The journal itself says who it is in its table `meta`: `journal_id` for ever, `epoch` one more with every restore.
 """
@@ -197,12 +198,19 @@ class Marking:
                 write(self._home, msgspec.structs.replace(found, claims=claims))
 
 
-def marker_paths(home: Path) -> tuple[Path, Path]:
-    """The marker in a home, and its twin in the user's state folder."""
-    state = os.environ.get(STATE_VARIABLE) or os.path.expanduser("~/.local/state")
-    real = os.path.realpath(home)
-    name = hashlib.sha256(os.fsencode(real)).hexdigest()[:32] + ".json"
-    return home / HOME_MARKER, Path(state, "detent", "homes", name)
+def marker_paths(home: Path) -> tuple[Path, ...]:
+    """The marker in a home, and its twin in the user's state folder; another one there for a home that is a link.
+
+    That one is named after the link: who turns the link to another folder finds the journal missed there.
+    """
+    state = Path(os.environ.get(STATE_VARIABLE) or os.path.expanduser("~/.local/state"), "detent", "homes")
+    above, name = os.path.split(os.path.abspath(home))
+    places = dict.fromkeys((os.path.realpath(home), os.path.join(os.path.realpath(above), name)))
+    return home / HOME_MARKER, *(state / f"{_digest(place)}.json" for place in places)
+
+
+def _digest(place: str) -> str:
+    return hashlib.sha256(os.fsencode(place)).hexdigest()[:32]
 
 
 def _is_marked(path: Path, found: Marker) -> bool:

@@ -9,6 +9,7 @@ from detent.core.effect_type import Effect
 from detent.core.events import ContractMoved, Event
 from detent.core.identity import By
 from detent.core.machine import Machine
+from detent.core.progress import Ground
 from detent.core.run import Run
 from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock
@@ -60,7 +61,7 @@ class ChildHost(Performer, Protocol):
         """Who owns what is under way."""
 
     @property
-    def ground(self) -> tuple[str, tuple[str, ...]]:
+    def ground(self) -> Ground:
         """What effects must keep off: the home, and files elsewhere that say what they may do."""
 
     def least_sandbox(self, live: LoadedRun, contract: Contract) -> str:

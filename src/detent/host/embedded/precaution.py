@@ -1,5 +1,7 @@
 """What a host does so that a call is made as the policy wants: facts for its rules, and the ground effects keep off."""
 
+import contextlib
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -8,15 +10,23 @@ from typing import Any
 
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect
+from detent.core.progress import Ground
 from detent.core.run import Run
 from detent.host.embedded.claim import Wish
 from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.policy_check import Rulings
 
 
-def describe_ground(home: Path, guarded: Sequence[Path]) -> tuple[str, tuple[str, ...]]:
-    """What effects must keep off: the home, and files elsewhere that say what they may do."""
-    return str(home.absolute()), tuple(str(path.absolute()) for path in guarded)
+def describe_ground(home: Path, guarded: Sequence[Path]) -> Ground:
+    """What effects must keep off: the home, and files elsewhere that say what they may do.
+
+    The home is the folder itself, whatever becomes of links to it and of its name while effects are at work.
+    """
+    real, number = os.path.realpath(home), None
+    with contextlib.suppress(OSError):  # there is none yet
+        about = os.stat(real)
+        number = about.st_dev, about.st_ino
+    return real, tuple(str(path.absolute()) for path in guarded), number
 
 
 class Precautions(ABC):

@@ -184,17 +184,17 @@ def _mark(home: Path) -> None:
 
 def find_twins(home: Path) -> tuple[str, ...]:
     """Other homes on this machine that have the same journal: each does not know what the other does."""
-    known, (_, own) = read_markers(home), marker_paths(home)
+    known, (_, *paths) = read_markers(home), marker_paths(home)
     if not known:
         return ()
     found: list[Marker] = []
-    for path in sorted(own.parent.glob("*.json")) if own.parent.is_dir() else ():
-        if path != own:
+    for path in sorted(paths[0].parent.glob("*.json")) if paths[0].parent.is_dir() else ():
+        if path not in paths:
             with contextlib.suppress(OSError, msgspec.MsgspecError):
                 found.append(msgspec.json.decode(path.read_bytes(), type=Marker))
-    return tuple(
-        one.home for one in found if one.journal_id == known[0].journal_id and Path(one.home, JOURNAL).exists()
-    )
+    here = os.path.realpath(home)  # also under the name of a link to it
+    others = [one for one in found if one.journal_id == known[0].journal_id and one.home != here]
+    return tuple(one.home for one in others if Path(one.home, JOURNAL).exists())
 
 
 def move(home: Path, target: Path) -> None:

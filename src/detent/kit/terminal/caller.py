@@ -169,6 +169,7 @@ class Caller:
     @asynccontextmanager
     async def driving(self) -> AsyncIterator[dict[str, Any]]:
         """What a host here must be given while it lives: the effects, the policy that holds, and how to notify."""
+        from detent.effects import sandbox
         from detent.kit.source import Sources
         from detent.kit.tools import effects_here
 
@@ -178,15 +179,21 @@ class Caller:
         async with effects_here(self.home, self.warn) as effects, Sources(self.home, self.warn, self.reader) as sources:
             if notify not in effects:
                 raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
-            yield {
-                "effects": effects,
-                "find_effects": sources.find,
-                "policy": policy,
-                "guarded": guarded_files(self.home, self._policy_option),
-                "notify": notify,
-                "command": self.name,
-                "people": PeopleFile(self.home, os.environ.get(TOKEN_VARIABLE, "")),
-            }
+            with sandbox.heard_by(self._warn_of_open_home):
+                yield {
+                    "effects": effects,
+                    "find_effects": sources.find,
+                    "policy": policy,
+                    "guarded": guarded_files(self.home, self._policy_option),
+                    "notify": notify,
+                    "command": self.name,
+                    "people": PeopleFile(self.home, os.environ.get(TOKEN_VARIABLE, "")),
+                }
+
+    def _warn_of_open_home(self, problem: str) -> None:
+        way_out = _("`detent doctor` says what this machine can do")
+        sentence = _("programs run without a sandbox and can reach the journal: {problem}", problem=problem)
+        self.warn(f"{sentence}; {way_out}")
 
     def policy(self) -> "Policy | None":
         """The policy that holds here, None where there is none; one that cannot be read is an error."""

@@ -6,5 +6,9 @@ CHINESE: dict[str, str] = {
     "forgotten: {journal}": "已忘掉：{journal}",
     "levels that can be had: {levels}": "可用的级别：{levels}",
     "{level} cannot be had: {problem}": "{level} 不可用：{problem}",
+    "programs run without a sandbox and can reach the journal: {problem}": (
+        "程序在没有沙箱的情况下运行，可以触及日志：{problem}"
+    ),
+    "`detent doctor` says what this machine can do": "`detent doctor` 会说明这台机器能做什么",
     "nothing is known of an earlier journal": "没有关于先前日志的记录",
 }
