@@ -8,6 +8,7 @@ import click
 
 from detent.define.policy import policy_schema
 from detent.define.schema import TITLE, schema
+from detent.define.steps.steps_schema import steps_schema
 from detent.define.template import CASES, SCHEMA_FILE, template, templates
 from detent.errors import Refused
 from detent.kit.language import _
@@ -16,13 +17,14 @@ from detent.kit.terminal.option import verb
 from detent.kit.text import columns, visible
 
 SUFFIXES = (".yaml", ".yml")
+SCHEMAS = {"workflow": schema, "steps": steps_schema, "policy": policy_schema}
 
 
 @verb("schema")
-@click.argument("of", metavar="[policy]", default="workflow", type=click.Choice(["workflow", "policy"]))
+@click.argument("of", metavar="[steps|policy]", default="workflow", type=click.Choice([*SCHEMAS]))
 def print_schema(caller: Caller, of: str) -> int:
-    """Print the JSON Schema of workflow or policy files."""
-    wanted = policy_schema() if of == "policy" else schema()
+    """Print the JSON Schema of workflow, steps or policy files."""
+    wanted = SCHEMAS[of]()
     if caller.is_json:
         emit(wanted)
     else:
