@@ -13,7 +13,9 @@ from pathlib import Path
 from bench.figure import Figure
 
 SOURCE = Path(__file__).parents[1] / "src" / "detent"
-BUDGETS = {"core": 3200, "define": 4000, "effects": 3500}
+# docs/decisions/0037-budgets-of-size.md
+BUDGETS = {"core": 4320, "define": 5000, "effects": 3500, "host": 5040, "kit": 2680, "surfaces": 5060, "testing": 2340}
+WITHOUT_AGENTS, PACKAGE = 27_700, 45_000
 _NO_CODE = frozenset(
     {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 )
@@ -50,8 +52,8 @@ def size() -> Iterator[Figure]:
         guests += lines if folder.name == "agents" else 0
         yield _figure(folder.name, lines, budget)
     whole = count(SOURCE)
-    yield _figure("without agents", whole - guests, 0)
-    yield _figure("the package", whole, 0)
+    yield _figure("without agents", whole - guests, WITHOUT_AGENTS)
+    yield _figure("the package", whole, PACKAGE)
 
 
 def _figure(name: str, lines: int, budget: int) -> Figure:

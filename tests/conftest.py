@@ -10,6 +10,7 @@ import functools
 import inspect
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -26,30 +27,40 @@ LIMIT_S = 300.0  # only against hanging
 LONG = (
     "test_docs.py",
     "web/test_page.py",
+    "agents/coding/test_crash.py",
+    "agents/notebook/test_analysis.py",
     "simulation/test_histories.py",
     "web/test_run.py",
-    "agents/notebook/test_analysis.py",
-    "agents/coding/test_crash.py",
-    "surfaces/test_cli.py",
-    "core/test_laws.py",
-    "web/test_inbox.py",
-    "effects/kernel/test_limit.py",
-    "effects/mcp/test_tools.py",
-    "core/test_expression.py",
-    "surfaces/test_guard.py",
-    "agents/coding/test_lifecycle.py",
-    "surfaces/test_mcp.py",
-    "surfaces/test_code.py",
-    "agents/notebook/test_crash.py",
     "agents/coding/test_projects.py",
+    "surfaces/test_mcp.py",
+    "agents/coding/test_lifecycle.py",
+    "surfaces/test_cli.py",
+    "faults/test_disk.py",
+    "test_doc_types.py",
+    "agents/notebook/jupyter/test_limit.py",
+    "surfaces/server/test_service.py",
+    "agents/notebook/test_crash.py",
+    "host/test_handover.py",
+    "web/test_inbox.py",
+    "core/test_expression.py",
+    "surfaces/test_chat.py",
+    "agents/coding/workspace/test_kill.py",
+    "agents/coding/workspace/test_fuzz.py",
+    "host/test_processes.py",
+    "effects/mcp/test_tools.py",
+    "agents/notebook/test_run.py",
+    "agents/test_guest.py",
+    "surfaces/test_code.py",
+    "surfaces/server/test_openapi.py",
+    "agents/coding/test_hostile.py",
     "web/test_chat.py",
     "simulation/test_cases.py",
     "define/graph/test_layout.py",
-    "surfaces/server/test_service.py",
     "simulation/test_payment.py",
+    "core/test_laws.py",
     "define/test_cases.py",
-    "effects/git/test_fuzz.py",
-    "agents/coding/test_hostile.py",
+    "surfaces/test_deeds.py",
+    "surfaces/test_guard.py",
 )
 
 BOTH: dict[str, Any] = {"deadline": None, "max_examples": examples(100)}
@@ -61,6 +72,10 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os
 for name in ("DETENT_HOME", "DETENT_LANG"):
     os.environ.pop(name, None)
 
+# What detent remembers of homes lies outside of them: homes of tests are gone tomorrow, and their names come again.
+STATE = tempfile.TemporaryDirectory(prefix="detent-state-")
+os.environ["XDG_STATE_HOME"] = STATE.name
+
 # A suite that was started in the background ignores Ctrl-C, and so would every command that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -70,6 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first; `./run test` tells xdist to keep this order."""
     here = Path(__file__).parent
     turn = {here / name: at for at, name in enumerate(LONG)}
+    assert not (gone := [path for path in turn if not path.exists()]), f"moved, so no longer begun early: {gone}"
     items.sort(key=lambda item: turn.get(item.path, len(turn)))
 
 

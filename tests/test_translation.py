@@ -10,6 +10,13 @@ PAIRS = [("README.md", "README.zh-CN.md"), ("docs/tutorial.md", "docs/tutorial.z
 FENCE = re.compile(r"^(?:<!-- (?:file|skip):[^\n]*-->\n)?```.*?^```$", re.DOTALL | re.MULTILINE)
 
 
+def test_every_translation_is_compared() -> None:
+    found = {
+        str(path.relative_to(ROOT)) for pattern in ("*.zh-CN.md", "docs/**/*.zh-CN.md") for path in ROOT.glob(pattern)
+    }
+    assert found == {chinese for _, chinese in PAIRS}
+
+
 def _prose(text: str) -> str:
     return FENCE.sub("", text)
 

@@ -6,6 +6,7 @@
     ├─ Refused           caller: not now                             → HTTP 409, CLI exit 2
     │  ├─ EventRefused       state, event, what it would accept
     │  ├─ NotWaiting         the contract has no open question
+    │  ├─ NotPermitted       this person may not; says who may          → HTTP 403
     │  └─ Unknown            no such run, contract, machine, effect  → HTTP 404
     ├─ ReplayError       operator: journal and definition disagree
     ├─ JournalError      operator: storage
@@ -62,6 +63,10 @@ class EventRefused(Refused):
 
 class NotWaiting(Refused):
     """This contract has no open question (it was never asked, or somebody answered first)."""
+
+
+class NotPermitted(Refused):
+    """Whoever asks may not do this; the message says which role is missing and who has it."""
 
 
 class Unknown(Refused):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from detent.errors import DefinitionError, Refused
-from detent.kit.policy import HOME, HOME_VARIABLE, find_policy
+from detent.kit.policy import HOME, HOME_VARIABLE, find_policy, guarded_files
 
 if TYPE_CHECKING:
     from detent.core.effect_type import Effect
@@ -45,7 +45,9 @@ def open(
         Refused: An argument has the wrong type, or the home cannot be a folder.
         DefinitionError: An effect or the policy file is wrong.
     """
+    from detent.core.policy import Policy
     from detent.host.embedded.shared import open_host
+    from detent.kit.people import TOKEN_VARIABLE, PeopleFile
     from detent.kit.source import Sources
 
     folder = _folder(home)
@@ -53,7 +55,10 @@ def open(
     if notify not in known:
         raise DefinitionError(f"there is no effect `{notify}` to notify with")
     sources = Sources(folder, lambda _: None)
-    host = open_host(folder, known, sources.find, _policy(folder, policy), notify, "a Python program")
+    rules = _policy(folder, policy)
+    guarded = guarded_files(folder, "" if policy is None or isinstance(policy, Policy) else str(policy))
+    people = PeopleFile(folder, os.environ.get(TOKEN_VARIABLE, ""))
+    host = open_host(folder, known, sources.find, rules, notify, "a Python program", guarded=guarded, people=people)
     host.closing.push_async_callback(sources.close)
     return host
 

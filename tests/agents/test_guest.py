@@ -133,6 +133,10 @@ def test_its_command_asks_and_any_process_may_answer(detent: Guest) -> None:
     assert detent.logs == ["new.log"]
     detent("log", asked.run_id, "--verify")
     assert "没有这么旧的文件" in detent("tidy", "logs", DETENT_LANG="zh").out
+    assert [line.split()[0] for line in detent("--help").out.splitlines() if "Find old files" in line] == ["tidy"]
+    detent.uninstall()
+    assert "tidy" not in detent("--help").out
+    detent.install()
     assert "nowhere" in detent("tidy", "nowhere", code=2).err
 
 
@@ -221,6 +225,8 @@ def test_a_guest_takes_nothing_that_is_not_its_own_and_a_broken_one_harms_nobody
     )
     detent.install(greedy, detent.site)
     assert "shadowed" in detent("greedy").out
+    listed = [line.split()[0] for line in detent("--help").out.splitlines() if line.startswith("  ")]
+    assert [listed.count(name) for name in ("run", "show", "greedy", "broken", "tidy", "code")] == [1] * 6
     done = detent("run", "flows.py:QUICK")
     assert "shadowed" not in done.out + detent("show", done.run_id).out
     assert "agent `broken`" in detent("broken", code=2).err

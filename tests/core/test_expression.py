@@ -213,6 +213,11 @@ def test_a_test_says_yes_or_no(source: str, value: bool) -> None:
         ("'abcdef' | truncate(5)", "ab..."),
         ("'abcdef' | truncate(4, '')", "abcd"),
         ("'abc' | sha256", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+        ("null | join(',')", ""),
+        ("null | list", []),
+        ("'x' | float", 0.0),
+        ("[] | float(7)", 7),
+        ("3 | float", 3.0),
     ],
 )
 def test_a_filter_gives_this_value(source: str, value: Any) -> None:

@@ -123,6 +123,6 @@ def test_the_schema_names_every_key() -> None:
     schema = policy_schema()
     assert json.loads(json.dumps(schema)) == schema
     assert set(schema["properties"]) == {"version", "description", "rules", "default", "roles",
-                                         "mcp_may_approve_irreversible"}  # fmt: skip
+                                         "mcp_may_approve_irreversible", "sandbox"}  # fmt: skip
     assert schema["$defs"]["rule"]["required"] == ["name", "decision"]
     assert schema["$defs"]["rule"]["additionalProperties"] is False

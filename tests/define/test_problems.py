@@ -338,7 +338,7 @@ def test_a_tool_nobody_knows_is_a_problem_where_the_tools_are_known() -> None:
 def test_who_shows_no_warnings_need_not_have_them_looked_for() -> None:
     file = FILES / "seed_1_basic.yaml"
     assert load(str(file)).warnings
-    assert load(str(file), warn=False) == load(str(file))._replace(warnings=(), proof=MachineProof())
+    assert load(str(file), warn=False) == load(str(file))._replace(warnings=(), advice=(), proof=MachineProof())
 
 
 def test_a_clean_file_has_no_warnings() -> None:

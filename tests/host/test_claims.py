@@ -17,9 +17,11 @@ from detent.core import (
     Status,
     effect,
 )
+from detent.errors import JournalError
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.claim_check import differences
 from detent.host.embedded.replay import open_journal, verify
+from detent.host.opening import forget_claims
 from detent.testing import World, simulate
 from detent.testing.conformance import Outside, one
 from tests.simulation import history
@@ -67,6 +69,9 @@ async def test_claims_that_were_deleted_are_reported_and_rebuilt(tmp_path: Path)
     assert all("claim is gone" in verify(journal, run_id).problem for run_id in ids)
     journal.close()
     outside = Outside()
+    with pytest.raises(JournalError, match="doctor --repair"):
+        await host_at(tmp_path, outside.effect("pay")).__aenter__()
+    forget_claims(tmp_path)
     async with host_at(tmp_path, outside.effect("pay")) as host:
         assert len(await host.repair_claims()) == 3
         assert await host.repair_claims() == ()
@@ -87,6 +92,7 @@ async def test_a_claim_nobody_holds_is_reported_and_goes(tmp_path: Path) -> None
     db.close()
     (problem,) = problems(tmp_path)
     assert "pay:made-up" in problem
+    forget_claims(tmp_path)
     async with host_at(tmp_path) as host:
         await host.repair_claims()
     assert problems(tmp_path) == []

@@ -9,6 +9,7 @@ import pytest
 from detent.core import Effect
 from detent.host import Host
 from detent.host.embedded import EmbeddedHost
+from detent.kit.people import PeopleFile
 from detent.testing.conformance import CHECKS, HandClock
 
 
@@ -17,7 +18,8 @@ def opener(is_inline: bool):  # type: ignore[no-untyped-def]  # a Protocol with 
     async def open_host(
         home: Path, effects: Sequence[Effect] = (), clock: HandClock | None = None
     ) -> AsyncIterator[Host]:
-        host = EmbeddedHost(home, effects, clock=clock, is_inline=is_inline, sync="off", grace_s=0.0)
+        people = PeopleFile(home)
+        host = EmbeddedHost(home, effects, clock=clock, is_inline=is_inline, sync="off", grace_s=0.0, people=people)
         async with host:
             yield host
 

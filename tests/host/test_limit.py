@@ -172,7 +172,15 @@ class Mute(Exception):
         raise RuntimeError("no words")
 
 
-@pytest.mark.parametrize("problem", [SystemExit(3), asyncio.CancelledError(), Mute(), StopIteration(), Own()],
+class Gone(Exception):
+    """An exception that would take the host with it when asked what it is."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize("problem", [SystemExit(3), asyncio.CancelledError(), Mute(), Gone(), StopIteration(),
+                                     GeneratorExit(), Own()],
                          ids=lambda problem: type(problem).__name__)  # fmt: skip
 @pytest.mark.parametrize("kind", ["pure", "irreversible"])
 async def test_an_effect_may_raise_anything(problem: BaseException, kind: Any, tmp_path: Path) -> None:

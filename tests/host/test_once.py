@@ -21,6 +21,7 @@ from detent.core import (
     effect,
 )
 from detent.host.embedded import EmbeddedHost
+from detent.host.embedded.marker import forget
 from detent.host.embedded.schema import SCHEMA
 from detent.testing import Story, World, crash_anywhere, simulate
 from detent.testing.conformance import Outside, one
@@ -73,8 +74,11 @@ async def test_a_journal_whose_claims_kept_their_results_says_the_same(tmp_path:
         db.execute("alter table runs drop column error")
         db.execute("alter table runs drop column alarms")
         db.execute("drop table projections")
+        db.execute("drop table meta")
+        db.execute("drop index runs_restored")
         db.execute("pragma user_version = 3")
     db.close()
+    forget(tmp_path)  # such a journal had no marker
     async with host_at(tmp_path, outside.effect("pay")) as host:
         second = await host.settled((await host.start(PAY_ONCE, {"to": "bob"})).id)
         assert error_of(second) == ("already_done", {"run_id": first.id, "contract_id": "work/pay/1"})
@@ -155,6 +159,7 @@ async def test_a_failure_the_tool_reported_frees_the_key(tmp_path: Path) -> None
         ValueError("the answer cannot be parsed"),
         KeyError("id"),
         SystemExit(1),
+        GeneratorExit(),
     ],
     ids=repr,
 )

@@ -132,7 +132,7 @@ def test_a_timeout_known_not_to_have_happened_may_be_retried() -> None:
 
 
 @pytest.mark.parametrize(
-    "problem", [RuntimeError("broken"), ConnectionError(), SystemExit(1), asyncio.CancelledError()]
+    "problem", [RuntimeError("broken"), ConnectionError(), SystemExit(1), GeneratorExit(), asyncio.CancelledError()]
 )
 def test_a_probe_that_raises_cannot_tell_and_a_person_is_asked(problem: BaseException) -> None:
     class Broken(Bank):
@@ -347,3 +347,20 @@ def test_a_call_that_answers_after_it_was_done_again_is_an_alarm() -> None:
         assert (run.status, bank.calls) == (Status.COMPLETED, 2), "it changes nothing else"
 
     tell(lambda: Bank(OutcomeUnknown("lost")), story)
+
+
+@pytest.mark.parametrize(("settle_s", "lands_s"), [(-1.0, 300.0), (20.0, 20.0)])
+def test_a_request_that_is_allowed_more_time_may_take_longer_to_land(settle_s: float, lands_s: float) -> None:
+    async def lose(contract: Contract) -> Outcome:
+        raise OutcomeUnknown("no answer")
+
+    async def story() -> None:
+        async with world.host() as host:
+            run = await host.settled((await host.start(one(Action("pay", "pay", timeout_s=300.0)))).id)
+            question = run.waiting[0].question
+            assert question is not None
+            assert question.data["lands_until"] - host.clock.now() == pytest.approx(lands_s)
+
+    with World() as world:
+        world.effects["pay"] = effect("pay", timeout_s=60.0, settle_s=settle_s)(lose)
+        simulate(story())

@@ -689,8 +689,8 @@ def test_ordinary_words_of_any_language_are_not_suspected(plain: str) -> None:
 
 
 def test_a_very_long_call_is_looked_at_in_time() -> None:
-    assert len(look_alikes({"to": "ра " * 300_000})) == 1
-    assert look_alikes({"to": "ра " * 300_000 + "привет"}) == []
+    assert len(look_alikes({"to": "ра " * 30_000})) == 1
+    assert look_alikes({"to": "ра " * 30_000 + "привет"}) == []
 
 
 # the installation

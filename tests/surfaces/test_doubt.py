@@ -285,6 +285,17 @@ def test_doctor_says_which_claims_differ_from_the_events_and_repairs_them(detent
     assert again["waiting"][0]["earlier"]["run_id"] == run_id, "the deed is known again"
 
 
+def test_a_journal_that_has_lost_its_claims_takes_no_run_until_they_are_rebuilt(detent: Detent) -> None:
+    run_id = paid(detent, "ann")["run_id"]
+    with sqlite3.connect(detent.folder / ".detent" / "journal.db") as db:
+        db.execute("delete from claims")
+    db.close()
+    assert "detent doctor --repair" in detent("run", "bank.py:PAY", "--set", "to=ann", code=1).err
+    detent("doctor", "--repair")
+    again = detent("run", "bank.py:PAY", "--set", "to=ann", "--json", code=3).json
+    assert again["waiting"][0]["earlier"]["run_id"] == run_id
+
+
 # alarms
 
 

@@ -10,8 +10,8 @@ import termios
 from fcntl import ioctl
 from pathlib import Path
 
+from detent.agents.notebook.cell_text import gist, peek
 from detent.agents.notebook.commands.progress import Narrative, fit_width, wide
-from detent.agents.notebook.content import gist, peek
 
 DETENT = Path(sys.executable).with_name("detent")
 COLUMNS = 60

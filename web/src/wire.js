@@ -1,6 +1,6 @@
 // The API: one call, one stream. A stream is read with fetch, so that it can carry a token and say where it goes on.
 import { signal } from "./lib.js";
-import { _ } from "./language.js";
+import { _, locale } from "./language.js";
 
 const KEPT = "detent.token";
 
@@ -46,7 +46,7 @@ export class Trouble extends Error {
   }
 }
 
-const headers = (more = {}) => ({ ...more, ...(token.value ? { Authorization: `Bearer ${token.value}` } : {}) });
+const headers = (more = {}) => ({ "Accept-Language": locale(), ...more, ...(token.value ? { Authorization: `Bearer ${token.value}` } : {}) });
 
 async function trouble(response) {
   let detail = {};

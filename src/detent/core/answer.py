@@ -12,12 +12,13 @@ from detent.core import attempt
 from detent.core.branch import in_doubt
 from detent.core.contract import ASKED, Contract, Deed, Failure
 from detent.core.events import ContractMoved, Signalled
+from detent.core.identity import voices
 from detent.core.question import Answer, Question
 from detent.core.schema import problems
 from detent.core.status import Status
 from detent.core.value import digest
 from detent.core.working_copy import WorkingCopy
-from detent.errors import NotWaiting, Refused
+from detent.errors import NotPermitted, NotWaiting, Refused
 
 
 def suspend(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
@@ -170,11 +171,26 @@ def _check_speaker(draft: WorkingCopy, contract: Contract, question: Question, s
         now = contract.call_hash[:12]
         raise Refused(f"the answer was given to another call; `{contract.id}` now waits with hash {now}")
     if question.approvers and said.by not in question.approvers:
-        raise Refused(f"`{said.by or 'nobody'}` may not answer; approvers: {', '.join(question.approvers)}")
+        raise NotPermitted(f"`{said.by or 'nobody'}` may not answer; approvers: {', '.join(question.approvers)}")
     if (question.separate or question.quorum > 1) and not said.by:
         raise Refused("say who you are (`by`): this question is not for just anybody")
-    if question.separate and said.by == draft.get("by"):
-        raise Refused(f"`{said.by}` started this run and may not also answer it")
+    if question.separate and (own := _voices(said) & voices(draft.get("by"), draft.get("spoken_by"))):
+        raise NotPermitted(f"`{min(own)}` started this run and may not also answer it")
+
+
+def _voices(said: Answer) -> frozenset[str]:
+    """Everybody who is heard in an answer: neither whoever speaks nor whoever it counts for is heard twice."""
+    return voices(said.by, said.spoken_by)
+
+
+def _beside(contract: Contract, said: Answer) -> tuple[Answer, ...]:
+    """The answers to this question that count beside a new one: beside a name that is vouched for, only such."""
+    given = contract.answers[contract.answered :]
+    vouched = tuple(one for one in given if one.known_by)
+    if said.known_by or not vouched:
+        return vouched if said.known_by else given
+    heard = frozenset[str]().union(*map(_voices, vouched))  # whoever claimed a name first and proved it later is one
+    return (*vouched, *(one for one in given if not one.known_by and not heard & _voices(one)))
 
 
 def _check_consent(draft: WorkingCopy, contract: Contract, question: Question, said: Answer) -> None:
@@ -186,8 +202,9 @@ def _check_consent(draft: WorkingCopy, contract: Contract, question: Question, s
         raise Refused("say `approved: true` or `approved: false`")
     if contract.is_adrift:
         raise Refused(f"the run has moved on from `{contract.id}`; only `approved: false` is left to say")
-    if question.quorum > 1 and any(earlier.by == said.by for earlier in contract.answers[contract.answered :]):
-        raise Refused(f"`{said.by}` has already approved; {question.quorum} different people are needed")
+    heard = frozenset[str]().union(*map(_voices, _beside(contract, said))) & _voices(said)
+    if question.quorum > 1 and heard:
+        raise NotPermitted(f"`{min(heard)}` has already approved; {question.quorum} different people are needed")
     if draft.held and contract.effect != "ask":
         raise Refused("the run is held and begins nothing new; release it first")
 
@@ -198,7 +215,7 @@ def _agree(draft: WorkingCopy, contract: Contract, question: Question, said: Ans
         _supersede(draft, contract, question, said, actor)
         return
     answers = (*contract.answers, said)
-    agreed = answers[contract.answered :]
+    agreed = (*_beside(contract, said), said)
     if len(agreed) < question.quorum:
         draft.contracts[contract.id] = replace(contract, answers=answers)
         draft.say("note", subject=contract.id, value=f"{said.by}: yes ({len(agreed)} of {question.quorum})")

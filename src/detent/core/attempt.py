@@ -55,7 +55,7 @@ def open_contract(
         given = {"value": given}
     if draft.chart.has_budget and _stop_over_budget(draft, action.id, effect):
         return
-    declared = draft.get("effects")
+    declared = draft.changes.get("effects", draft.run.effects)
     known: Declared = declared.get(effect) or declared.get("*", UNDECLARED)  # `*`: a world of stubs takes any name
     kind = action.kind or OWN_KINDS.get(effect) or (known.kind_of(given) if known.kind_by else known.kind)
     is_lenient = known.is_lenient and kind == "irreversible" and _says_nothing(action)

@@ -153,6 +153,8 @@ class Effect(msgspec.Struct, frozen=True):
     schema: dict[str, Any] = {}  # JSON Schema of its input, for those who must be told how to call it; empty: unknown
     withdraw: Callable[[Contract], None] | None = None
     advice: str = ""  # for whoever is asked about a call: how to declare what it is, where nobody has
+    # What a policy can go by beside the arguments as they are written: any of {program, paths, host, sandbox}.
+    facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
 
 
 @overload
@@ -169,8 +171,9 @@ def effect(
     reconcile: Reconcile | None = None,
     schema: Mapping[str, Any] | None = None,
     is_lenient: bool = False,
+    facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
 ) -> Callable[[Callable[..., Any]], Effect]: ...
-def effect(
+def effect(  # noqa: PLR0913  # each has the right default
     name: str | Callable[..., Any] = "",
     /,
     *,
@@ -181,6 +184,7 @@ def effect(
     reconcile: Reconcile | None = None,
     schema: Mapping[str, Any] | None = None,
     is_lenient: bool = False,
+    facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
 ) -> Effect | Callable[[Callable[..., Any]], Effect]:
     """Declare an async function of a contract as an effect; undeclared means irreversible, the careful default."""
     if kind not in ("pure", "idempotent", "irreversible"):
@@ -190,6 +194,6 @@ def effect(
         called = name if isinstance(name, str) and name else perform.__name__
         about = (perform.__doc__ or "").strip().partition("\n")[0]
         declared = Declared(kind, float(timeout_s), scope, float(settle_s), is_lenient=is_lenient)
-        return Effect(called, perform, declared, reconcile, about, dict(schema or {}))
+        return Effect(called, perform, declared, reconcile, about, dict(schema or {}), facts=facts)
 
     return declare(name) if callable(name) else declare

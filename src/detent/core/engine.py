@@ -14,12 +14,14 @@ from detent.core.commands import Command
 from detent.core.consequence import Consequence
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.events import (
+    ATTEMPT,
     CANCEL,
     EVIDENCE,
     HOLD,
     MIGRATE,
     RELEASE,
     REPEATED,
+    RESTORED,
     RETRY,
     RULED,
     RULES,
@@ -105,6 +107,7 @@ def _begin_run(draft: WorkingCopy, event: Started) -> None:
         variables=draft.machine.variables,
         effects=event.effects,
         by=event.by,
+        spoken_by=event.spoken_by,
         session=event.session,
         source=event.source,
         parent=event.parent,
@@ -167,8 +170,16 @@ def _own(draft: WorkingCopy, event: Signalled) -> None:
         answer.take_ruling(draft, event)
     elif event.name == REPEATED:
         answer.take_repetition(draft, event)
+    elif event.name in NOTES:
+        NOTES[event.name](draft, event)
     else:
         raise EventRefused(draft.state, event.name, draft.machine.accepts(draft.state))
+
+
+def _note_attempt(draft: WorkingCopy, event: Signalled) -> None:
+    """Somebody tried what they may not; nothing else has changed."""
+    about = {name: str(event.data.get(name, "")) for name in ("contract_id", "verb", "why")}
+    draft.say("attempt", subject=about["contract_id"], event=about["verb"], value=about["why"])
 
 
 def _note_evidence(draft: WorkingCopy, event: Signalled) -> None:
@@ -180,6 +191,16 @@ def _note_evidence(draft: WorkingCopy, event: Signalled) -> None:
             *draft.run.alarms[-ALARMS_MAX + 1 :],
             f"`{contract_id}` may have been done twice: {said}",
         )
+
+
+def _note_restore(draft: WorkingCopy, event: Signalled) -> None:
+    """The journal is older than the world: this run may have gone on where nobody has kept it."""
+    said = "restored from a backup: what it did after that backup was made is not in this journal"
+    draft.say("note", subject=event.name, value=said)
+    draft.changes["alarms"] = (*draft.run.alarms[-ALARMS_MAX + 1 :], said)
+
+
+NOTES = {RESTORED: _note_restore, ATTEMPT: _note_attempt}
 
 
 def _release(draft: WorkingCopy) -> None:

@@ -2,9 +2,11 @@
 
 Time, answers, results and their order enter a run only through these. Signals whose name begins with `@` are the
 host's own: `@wake` (a timer is due), `@cancel`, `@hold` and `@release` (pause), `@migrate`, `@policy` (what a rule
-said about a contract that goes on as it is, or about who may answer its question), `@repeat` (what a contract asks
+said about a contract that goes on as it is, or about who may answer its question), `@attempt` (somebody tried to answer
+who may not; nothing else changed), `@repeat` (what a contract asks
 about was done before), `@evidence` (what came of a call after its contract had gone on without it), `@retry` (a run
-that has failed goes on from what failed).
+that has failed goes on from what failed), `@restored` (the journal was restored from a backup, and the run may have
+gone on since).
 """
 
 from typing import Any
@@ -20,7 +22,7 @@ from detent.core.question import Question
 # was done in another run is asked about.
 RULES = 2
 WAKE, CANCEL, HOLD, RELEASE, MIGRATE, RULED = "@wake", "@cancel", "@hold", "@release", "@migrate", "@policy"
-REPEATED, EVIDENCE, RETRY = "@repeat", "@evidence", "@retry"
+REPEATED, EVIDENCE, RETRY, RESTORED, ATTEMPT = "@repeat", "@evidence", "@retry", "@restored", "@attempt"
 
 
 class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="started"):
@@ -30,6 +32,8 @@ class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_fie
     input: dict[str, Any] = {}
     effects: dict[str, Declared] = {}
     by: str = ""
+    known_by: str = ""  # what vouches for the name; empty: nothing, it is claimed
+    spoken_by: str = ""  # who said it in that name, where that is somebody else
     session: str = ""
     source: str = ""  # where the definition came from, to find its effects again
     parent: str = ""  # "run_id contract_id" of the contract this run carries out
@@ -47,6 +51,8 @@ class Signalled(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_f
     by: str = ""
     at: float = 0.0
     id: str = ""
+    known_by: str = ""
+    spoken_by: str = ""
 
 
 class ContractMoved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="moved"):
@@ -65,6 +71,7 @@ class ContractMoved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, t
     actor: str = ""
     at: float = 0.0
     id: str = ""
+    sandbox: str = ""  # the level at which the call's program ran, if it started one; `off: …` says why there is none
 
 
 Event = Started | Signalled | ContractMoved

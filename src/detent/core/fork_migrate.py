@@ -39,6 +39,7 @@ def fork(draft: WorkingCopy, event: Started) -> None:
     draft.changes.update({name: getattr(was, name) for name in KEPT})
     draft.changes.update(
         by=event.by or was.by,
+        spoken_by=event.spoken_by if event.by else was.spoken_by,
         session=event.session or was.session,
         source=event.source or was.source,
         entered_at=event.at,

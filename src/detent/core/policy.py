@@ -15,14 +15,19 @@ from msgspec.structs import replace
 
 from detent.core.effect_type import Kind
 from detent.core.expression import compile_condition, compile_template, is_constant
+from detent.core.expression import names as names_in
 from detent.core.question import Question
 from detent.core.value import digest
 from detent.errors import ExpressionError
 
 Decision = Literal["allow", "ask", "deny"]
 Repeat = Literal["", "ask", "allow", "refuse", "reuse"]
+Level = Literal["", "off", "home", "folder", "strict"]
 DECISIONS = ("allow", "ask", "deny")
-ROOTS = ("args", "tool", "kind", "workflow", "initiator", "cost", "run")  # what the expressions of a rule can read
+FACTS = ("program", "paths", "host", "sandbox")
+LEVELS = ("off", "home", "folder", "strict")
+# What the expressions of a rule can read; the last four are facts that the host has found out about the call.
+ROOTS = ("args", "tool", "kind", "workflow", "initiator", "cost", "run", "program", "paths", "host", "sandbox")
 ROLE, SPEAKER = "role:", "policy:"  # how a role is named among people, and how the policy signs its answers
 
 
@@ -36,11 +41,15 @@ class Call(NamedTuple):
     initiator: str = ""
     cost: float = 0.0  # what the run has cost so far, in USD
     run: Mapping[str, Any] = {}
+    program: str = ""  # the real path of the program that would run
+    paths: tuple[str, ...] = ()  # real paths that it would read, write or work in, as far as they are known
+    host: str = ""  # whom it would talk to
+    sandbox: str = ""  # the level at which it would run, if it starts a program
 
     @property
     def scope(self) -> dict[str, Any]:
         """What an expression can see of it."""
-        return self._asdict()
+        return self._asdict() | {"paths": list(self.paths)}
 
 
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
@@ -61,11 +70,40 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     message: str = ""
     is_for_named: bool = False  # an `allow` that also answers questions meant for certain people
     on_repeat: Repeat = ""  # what to do when the same deed was done in another run; "": as the action says
+    sandbox: Level = ""  # the weakest sandbox in which its calls may be made; "": what the policy says for all
+    programs: tuple[str, ...] = ()  # patterns for what the host has found out about the call, see `Call`
+    paths: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     @cached_property
     def _patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
         named = (("tool", self.tools), ("workflow", self.workflows), ("initiator", self.initiators))
         return tuple((field, _pattern(globs)) for field, globs in named if globs)
+
+    @cached_property
+    def _facts(self) -> tuple[re.Pattern[str] | None, ...]:
+        return tuple(_pattern(globs) if globs else None for globs in (self.programs, self.paths, self.hosts))
+
+    def _fits(self, call: Call) -> bool:
+        """Whether what the host has found out about the call is what this rule is for."""
+        program, path, host = self._facts
+        if program is not None and not (
+            call.program and (program.match(call.program) or program.match(call.program.rpartition("/")[2]))
+        ):
+            return False
+        if path is not None and not any(path.match(one) for one in call.paths):
+            return False
+        return host is None or bool(call.host and host.match(call.host))
+
+    @cached_property
+    def reads_facts(self) -> bool:
+        """Whether its expressions read what the host has found out about a call."""
+        return any(
+            read.partition(".")[0] in FACTS
+            for text in (self.when, "" if is_constant(self.message) else self.message)
+            if text
+            for read in names_in(text)
+        )
 
     @cached_property
     def _condition(self) -> Any:
@@ -78,6 +116,8 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
         if call.cost <= self.cost_over:
             return None
         if not all(pattern.match(getattr(call, field)) for field, pattern in self._patterns):
+            return None
+        if (self.programs or self.paths or self.hosts) and not self._fits(call):
             return None
         if self._condition is None:
             return ""
@@ -110,6 +150,7 @@ class Verdict(NamedTuple):
     is_rule: bool = True
     is_for_named: bool = False
     on_repeat: Repeat = ""
+    sandbox: Level = ""
 
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
@@ -119,11 +160,22 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     default: dict[str, Decision] = {}  # by kind of effect; a kind that is not there is left to the machine's author
     roles: dict[str, tuple[str, ...]] = {}
     mcp_may_approve_irreversible: bool = False  # whether the user of an MCP client may, as on the command line
+    sandbox: Level = ""  # the weakest sandbox that an action may choose; a rule may say otherwise for its calls
+
+    @cached_property
+    def has_sandbox(self) -> bool:
+        """Whether it says anything about sandboxes."""
+        return bool(self.sandbox) or any(rule.sandbox for rule in self.rules)
 
     @cached_property
     def digest(self) -> str:
         """The policy's identity."""
         return digest(msgspec.to_builtins(self))
+
+    @cached_property
+    def has_facts(self) -> bool:
+        """Whether any rule goes by what the host has found out about a call."""
+        return any(rule.programs or rule.paths or rule.hosts or rule.reads_facts for rule in self.rules)
 
     def decide(self, call: Call) -> Verdict | None:
         """What the first rule for this call says; None where the policy has nothing to say."""
@@ -149,7 +201,13 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
                 expires_s=rule.expires_s,
             )
         return Verdict(
-            rule.decision, rule.name, message, question, is_for_named=rule.is_for_named, on_repeat=rule.on_repeat
+            rule.decision,
+            rule.name,
+            message,
+            question,
+            is_for_named=rule.is_for_named,
+            on_repeat=rule.on_repeat,
+            sandbox=rule.sandbox,
         )
 
     def people(self, names: Iterable[str]) -> tuple[str, ...]:

@@ -17,11 +17,15 @@ Say = Callable[[Mapping[str, Any]], None]
 
 
 class Attempt(NamedTuple):
-    """A contract that is being carried out, its run, and who passes on what it says."""
+    """A contract that is being carried out, its run, and who passes on what it says; and what it has to keep off."""
 
     contract: Contract
     run_id: str
     pass_on: Pass
+    home: str = ""  # the folder of the journal,
+    guarded: tuple[str, ...] = ()  # and files elsewhere that an effect must not change
+    least: str = ""  # the weakest sandbox that the policy allows
+    notes: dict[str, str] | None = None  # what the journal shall say of the call beside its outcome
 
 
 # Set by the host around the call of an effect. The contract is in it because a task or a thread may outlive the call it
@@ -38,6 +42,13 @@ def say(contract: Contract, data: Mapping[str, Any]) -> None:
     speaking = attempt.get()
     if speaking is not None and speaking.contract is contract:
         speaking.pass_on(speaking.run_id, contract.id, data)
+
+
+def note(name: str, value: str) -> None:
+    """Say something of the call at work that the journal keeps with its outcome, however that comes about."""
+    speaking = attempt.get()
+    if speaking is not None and speaking.notes is not None:
+        speaking.notes[name] = value
 
 
 def voice(contract: Contract) -> Say:

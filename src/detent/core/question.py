@@ -41,6 +41,8 @@ class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     approved: bool | None = None
     by: str = ""
+    known_by: str = ""  # what vouches for the name; empty: nothing, it is claimed
+    spoken_by: str = ""  # who said it in that name, where that is somebody else
     channel: str = ""
     comment: str = ""
     args: dict[str, Any] | None = None  # approve with these arguments instead

@@ -83,9 +83,9 @@ def _from_inbox(draft: WorkingCopy) -> bool:
 
 def _settle(draft: WorkingCopy) -> None:
     """The work of the state is done or failed: choose the way on."""
-    changes = draft.changes
+    changes, run = draft.changes, draft.run
     failure, work = draft.failure, draft.place.work
-    raised, _, later = draft.get("raised").partition(" ")
+    raised, _, later = changes.get("raised", run.raised).partition(" ")
     draft.settled, draft.failure = False, None
     if raised:
         changes["raised"] = ""
@@ -93,13 +93,13 @@ def _settle(draft: WorkingCopy) -> None:
         draft.cause = failure
         if draft.get("rules") >= 2 and "" in draft.lanes:
             _remember(draft, draft.lanes[""], draft.get("is_business_failure"))
-    elif work and draft.get("wreck") is not None:
+    elif work and changes.get("wreck", run.wreck) is not None:
         changes["wreck"] = None
-    if (failure is not None or work) and draft.get("error") is not failure:
+    if (failure is not None or work) and changes.get("error", run.error) is not failure:
         changes["error"] = failure
     way, event, reason = _choose(draft, failure, raised)
     if work and (failure is None or failure.type not in LIMITS):
-        _count_attempt(draft, failure is not None or draft.get("is_business_failure"))
+        _count_attempt(draft, failure is not None or changes.get("is_business_failure", run.is_business_failure))
     if way is not None:
         _take(draft, way, event, reason)
         if later and failure is None:
@@ -130,7 +130,7 @@ def _pass(draft: WorkingCopy, raised: str) -> None:
 def _count_attempt(draft: WorkingCopy, is_failed: bool) -> None:
     if is_failed:
         draft.put("failures", draft.state, draft.get("failures").get(draft.state, 0) + 1)
-    elif draft.get("failures"):
+    elif draft.changes.get("failures", draft.run.failures):
         draft.drop("failures", draft.state)
 
 
@@ -271,7 +271,7 @@ def _take(draft: WorkingCopy, way: Row, event: str, failure: Failure | None = No
         draft.state = row.target
         end(draft, Status.FAILED, draft.get("error"))
         return
-    draft.changes["transitions"] = draft.get("transitions") + 1
+    draft.changes["transitions"] = draft.changes.get("transitions", draft.run.transitions) + 1
     enter(draft, row.target, is_limited=failure is None or failure.type not in LIMITS)
 
 
@@ -284,7 +284,7 @@ def enter(draft: WorkingCopy, state: str, is_limited: bool = True) -> None:
         changes["local"] = place.local
     changes["entered_at"] = draft.at
     changes["is_business_failure"] = False
-    if draft.get("raised"):
+    if changes.get("raised", run.raised):
         changes["raised"] = ""
     changes["state_deadline"] = draft.at + place.timeout_s if place.timeout_s else 0.0
     if place.status is not None:

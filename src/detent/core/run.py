@@ -88,6 +88,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     limits_hit: int = 0
     state_deadline: float = 0.0
     deadline: float = 0.0
+    spoken_by: str = ""  # who started it in the name of `by`, where that is somebody else
 
     @property
     def status(self) -> Status:

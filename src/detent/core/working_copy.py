@@ -123,22 +123,23 @@ class WorkingCopy:
 
     def scope(self, path: str = "") -> dict[str, Any]:
         """What an expression can see from a branch."""
-        run, event, error = self.run, self.get("event"), self.get("error")
+        run, now = self.run, self.changes.get  # asked directly: this is made for nearly every event
+        event, error = now("event", run.event), now("error", run.error)
         scope: dict[str, Any] = {
-            "context": self.get("context"),
-            "variables": self.get("variables"),
-            "state": self.get("local"),
-            "result": self.get("results"),
-            "attempt": self.get("failures").get(self.state, 0),
-            "approval": self.get("answers"),
+            "context": now("context", run.context),
+            "variables": now("variables", run.variables),
+            "state": now("local", run.local),
+            "result": now("results", run.results),
+            "attempt": now("failures", run.failures).get(self.state, 0),
+            "approval": now("answers", run.answers),
             "event": None if event is None else describe_signal(event),
             "error": None if error is None else {**error.data, "type": error.type, "message": error.message},
             "run": {
                 "id": run.id,
                 "state": self.state,
-                "by": self.get("by"),
-                "session": self.get("session"),
-                "started_at": self.get("started_at"),
+                "by": now("by", run.by),
+                "session": now("session", run.session),
+                "started_at": now("started_at", run.started_at),
                 "machine": self.machine.name,
             },
         }

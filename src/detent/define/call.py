@@ -10,6 +10,8 @@ from detent.define.shape import Fields, fields
 from detent.define.value_check import Spot, numbers, seconds
 
 TOLERANT = {"ok_exit": "shell", "ok_status": "http"}  # whose answers each widens
+SANDBOX = ("sandbox", "paths", "network")
+STARTS_PROGRAMS = ("shell", "python")
 CARE = frozenset({"side_effect", "approval", "when", "timeout", "retry", "key", "scope", "repeat", "on_repeat"})
 
 
@@ -48,9 +50,9 @@ def _target(plan: MachinePlan, given: Fields, key: str) -> tuple[str, Any]:
     if key == "tool":
         if "input" in given:
             given.say("input", "`input` is for a child workflow; a tool is given `params`")
-        return str(given["tool"]), _tolerant(plan, given, params)
+        return str(given["tool"]), _add_sandbox(given, _tolerant(plan, given, params), str(given["tool"]))
     if key == "python":
-        return "python", {"function": given["python"], "args": params}
+        return "python", _add_sandbox(given, {"function": given["python"], "args": params}, "python")
     if "input" in given and "params" in given:
         given.say("input", "`input` and `params` are the same for a child workflow; write one of them")
     machine = plan.find_child(plan.page, given.at("workflow"), str(given["workflow"]))
@@ -75,6 +77,33 @@ def _tolerant(plan: MachinePlan, given: Fields, params: Any) -> Any:
         else:
             params = {**params, key: given[key]}
     return params
+
+
+def _add_sandbox(given: Fields, params: Any, tool: str) -> Any:
+    """What the tool is given, with the sandbox that its program is to run in."""
+    said = [key for key in SANDBOX if key in given]
+    if not said:
+        return params
+    if tool not in STARTS_PROGRAMS:
+        given.say(said[0], f"`{said[0]}` is for `shell` and `python`", f"`{tool}` starts no program of yours")
+        return params
+    if not isinstance(params, dict):
+        given.say(said[0], "`params` is an expression here", f"let it give `{said[0]}` too")
+        return params
+    for key in said:
+        if key in params:
+            given.say(key, f"`{key}` stands here and under `params`", "write it once")
+    _check_paths(given)
+    return {**params, **{key: given[key] for key in said}}
+
+
+def _check_paths(given: Fields) -> None:
+    """Paths are texts in lists under `read` and `write`."""
+    for name, places in given.get("paths", {}).items():
+        if name not in ("read", "write"):
+            given.say("paths", f"`paths` knows no `{name}`", "lists of paths under `read` and `write`")
+        elif not isinstance(places, list) or not all(isinstance(place, str) and place for place in places):
+            given.say("paths", f"`{name}` of `paths` must be a list of paths")
 
 
 def _is_expression(value: Any) -> bool:

@@ -11,6 +11,7 @@ STEP_ACTIONS = ("increment_variable", "set_variable", "log")
 HANDLER_ACTIONS = ("log_error", "notify_requester", "retry_with_backoff", "kill_workflow")
 LEVELS = ("debug", "info", "warning", "error", "notify")
 EFFECTS = ("pure", "idempotent", "irreversible")
+SANDBOXES = ("off", "home", "folder", "strict")
 REPEATS = ("ask", "allow", "refuse", "reuse")
 SCOPES = ("global", "session", "run")
 IMPLICIT_ERRORS = ("error", "error_state")  # undeclared names that mean a failed end
@@ -158,6 +159,9 @@ ACTION: Shape = {
     "approval": Key("approval", "Ask a person first, and who may answer.", types=_CALL),
     "timeout": Key("duration", "How long the call may take.", types=_CALL),
     "retry": Key("one", "Try again when the call fails.", of="retry", types=_CALL),
+    "sandbox": Key("choice", "What the program of `shell` or `python` runs in.", choices=SANDBOXES, types=_CALL),
+    "paths": Key("plain", "What the stricter sandboxes let through: lists of paths under read and write.", types=_CALL),
+    "network": Key("flag", "Whether a strict sandbox has a network.", types=_CALL),
     "ok_exit": Key("numbers", "The exit codes of `shell` that mean success; 0 by default.", types=_CALL),
     "ok_status": Key("numbers", "Statuses of `http`, of 400 and more, that mean success.", types=_CALL),
     "key": Key("template", "Your own idempotency key.", types=_CALL),

@@ -47,6 +47,10 @@ class Page:
         """Note something that is probably not meant."""
         self._note(path, message, hint, "warning", at_key)
 
+    def advise(self, path: Route, message: str, hint: str = "") -> None:
+        """Note something that may be meant, and is worth knowing."""
+        self._note(path, message, hint, "advice", at_key=False)
+
     def _note(self, path: Route, message: str, hint: str, severity: Severity, at_key: bool) -> None:
         line, column = self.places.key(path) if at_key else self.places[path]
         self.problems.append(Problem(self.file, line, column, message, hint, severity))

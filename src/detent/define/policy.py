@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.core.expression import names as paths
-from detent.core.policy import DECISIONS, ROLE, ROOTS, SPEAKER, Policy, Rule
+from detent.core.policy import DECISIONS, LEVELS, ROLE, ROOTS, SPEAKER, Policy, Rule
 from detent.define.document import Document, Route, read_document, read_file
 from detent.define.grammar import EFFECTS, REPEATS, Key, Shape
 from detent.define.page import Page, items
@@ -29,6 +29,7 @@ POLICY: Shape = {
     "rules": Key("many", "The rules, tried in this order; the first that is for a call decides.", of="rule"),
     "default": Key("one", "What holds where no rule applies, by kind of effect.", of="default"),
     "roles": Key("plain", "Who holds which role: names with lists of people."),
+    "sandbox": Key("choice", "The weakest sandbox that an action may choose.", choices=LEVELS),
     "mcp_may_approve_irreversible": Key(
         "flag", "Let the user of an MCP client also approve what cannot be taken back."
     ),
@@ -42,6 +43,10 @@ RULE: Shape = {
     "initiator": Key("names", "Who started the run, by name or pattern."),
     "kind": Key("names", "The kinds of effect it is for: pure, idempotent, irreversible."),
     "when": Key("condition", "Only calls for which this holds; it can read args, tool, kind, run and the like."),
+    "program": Key("names", "The real path of the program that would run, or its last part; patterns."),
+    "path": Key("names", "Real paths that would be written, read or worked in; patterns."),
+    "host": Key("names", "The hosts that would be talked to, by name or pattern."),
+    "sandbox": Key("choice", "The weakest sandbox in which these calls may be made.", choices=LEVELS),
     "cost_over": Key("amount", "Only once the run has cost more than so many US dollars."),
     "message": Key("template", "What to ask, or why it is denied."),
     "approvers": Key("names", "Who may answer: people, and roles as `role:NAME`.", types=_ASK),
@@ -70,15 +75,22 @@ def compile_policy(document: Document) -> Policy:
     roles: dict[str, tuple[str, ...]] = {}
     rules: list[Rule] = []
     default: dict[str, Any] = {}
-    may_approve = False
+    may_approve, level = False, ""
     if given is not None:
         roles = _roles(page, given)
         rules = _rules(page, given, roles)
         wanted = fields(page, given.at("default"), given.get("default"), DEFAULT, "`default`")
         default = wanted.values if wanted is not None else {}
-        may_approve = given.get("mcp_may_approve_irreversible", False)
+        may_approve, level = given.get("mcp_may_approve_irreversible", False), given.get("sandbox", "")
     refuse(page.problems)
-    return lean(Policy, rules=tuple(rules), default=default, roles=roles, mcp_may_approve_irreversible=may_approve)
+    return lean(
+        Policy,
+        rules=tuple(rules),
+        default=default,
+        roles=roles,
+        mcp_may_approve_irreversible=may_approve,
+        sandbox=level,
+    )
 
 
 def policy_schema() -> dict[str, Any]:
@@ -141,6 +153,10 @@ def _rule(page: Page, given: Fields, roles: dict[str, tuple[str, ...]]) -> Rule 
         initiators=_patterns(given, "initiator"),
         kinds=_kinds(page, given),
         when=given.get("when", ""),
+        programs=_patterns(given, "program"),
+        paths=_patterns(given, "path"),
+        hosts=_patterns(given, "host"),
+        sandbox=given.get("sandbox", ""),
         cost_over=float(given.get("cost_over", -1.0)),
         message=message,
         approvers=_approvers(page, given, roles),

@@ -1,6 +1,7 @@
 """What is wrong with a definition file: every problem with its place, and all of them at once.
 
-A problem is an error or a warning. Only errors keep a file from being used, and they are raised together at the end.
+A problem is an error, a warning, or advice on what is right as it stands. Only errors keep a file from being used, and
+they are raised together at the end.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from detent.errors import DefinitionError
 
 SHOWN_MAX = 50  # a reader who has so much to mend needs no more
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "advice"]
 
 
 class Problem(NamedTuple):
@@ -34,7 +35,7 @@ class Problem(NamedTuple):
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
     def __str__(self) -> str:
-        mark = "warning: " if self.severity == "warning" else ""
+        mark = "" if self.severity == "error" else f"{self.severity}: "
         return f"{self.where}: {mark}{self.text}"
 
 

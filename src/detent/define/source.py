@@ -9,17 +9,19 @@ import hashlib
 import importlib.util
 import json
 import sys
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from detent.core.contract import CONTRACT
 from detent.core.effect_type import Effect
 from detent.core.machine import Machine, did_you_mean
 from detent.define.irreversible import is_irreversible
 from detent.define.proof import MachineProof, prove, what
+from detent.define.repeat import ADVICE, constant_calls, describe
 from detent.errors import DefinitionError
 
 SOURCE_MAX = 4 * 1024 * 1024
@@ -34,6 +36,7 @@ class Definition(NamedTuple):
     warnings: tuple[str, ...] = ()
     input: Mapping[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
     proof: MachineProof = MachineProof()  # where warnings were wanted
+    advice: tuple[str, ...] = ()  # what is right as it stands, and worth knowing
 
 
 Reader = Callable[[Path, str], Definition]  # the file, and the name behind the colon
@@ -73,7 +76,9 @@ def _prove(definition: Definition, known_effects: Iterable[str]) -> Definition:
     known, own = known_effects if isinstance(known_effects, Mapping) else {}, definition.effects
     proof = prove(definition.machine, lambda one: is_irreversible(one, own if one.effect in own else known))
     told = [f"{definition.source}: warning: {what(hole)}: {' → '.join(hole.states)}" for hole in proof.holes]
-    return definition._replace(warnings=tuple(told), proof=proof)
+    same = constant_calls(definition.machine, ChainMap(dict(own), cast("dict[str, Effect]", known)))
+    advice = tuple(f"{definition.source}: advice: {describe(action)}; {ADVICE}" for action in same)
+    return definition._replace(warnings=tuple(told), proof=proof, advice=advice)
 
 
 def find_effects(source: str, warn: Callable[[str], object] = lambda _: None) -> dict[str, Effect]:
@@ -152,7 +157,8 @@ def _from_yaml(path: Path, name: str, known_effects: Iterable[str] = (), *, warn
     workflow = load_workflow(path, known_effects=known_effects, warn=warn)
     _look_beside(path)
     warnings = tuple(str(warning) for warning in workflow.warnings)
-    return Definition(workflow.machine, {}, str(path), warnings, workflow.input, workflow.proof)
+    advice = tuple(str(one) for one in workflow.advice)
+    return Definition(workflow.machine, {}, str(path), warnings, workflow.input, workflow.proof, advice)
 
 
 def _look_beside(path: Path) -> None:

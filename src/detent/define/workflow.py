@@ -22,6 +22,7 @@ from detent.define.page import Page
 from detent.define.plan import MachinePlan, lean
 from detent.define.problem import BrokenDefinition, Problem, refuse
 from detent.define.proof import MachineProof, prove, together
+from detent.define.repeat import advise
 from detent.define.shape import Fields, fields
 from detent.define.state import declare, waits, work
 from detent.define.steps import compile_steps, is_steps
@@ -39,6 +40,7 @@ class Workflow(NamedTuple):
     warnings: tuple[Problem, ...]
     source: str
     input: dict[str, Any]  # JSON Schema of what a run must be given; empty: anything
+    advice: tuple[Problem, ...] = ()  # what is right as it stands, and worth knowing
     proof: MachineProof = MachineProof()  # what its irreversible actions cannot follow, where it was looked for
 
 
@@ -93,7 +95,7 @@ class Wanted(NamedTuple):
 def _shelf(wanted: Wanted) -> Shelf:
     def child(file: Path, shelf: Shelf) -> tuple[Machine, list[Problem]]:
         made = _from_file(file, shelf, wanted, is_fragment=False)
-        return made.machine, list(made.warnings)
+        return made.machine, [*made.warnings, *made.advice]
 
     return Shelf(child)
 
@@ -117,8 +119,10 @@ def _compile(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool
     refuse(page.problems)
     if machine is None:  # nothing was said and nothing came of it: say so rather than go on
         raise DefinitionError("this is not a workflow", f"{page.file}:1:1")
-    warnings = sorted((p for p in page.problems if p.severity == "warning"), key=lambda p: (p.file, p.line, p.column))
-    return Workflow(machine, tuple(dict.fromkeys(warnings)), page.file, schema, proof)
+    found = sorted(dict.fromkeys(page.problems), key=lambda p: (p.file, p.line, p.column))
+    warnings = tuple(p for p in found if p.severity == "warning")
+    advice = tuple(p for p in found if p.severity == "advice")
+    return Workflow(machine, warnings, page.file, schema, advice, proof)
 
 
 def _workflow(
@@ -194,6 +198,7 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
         lint(plan)
         plan.proof = prove(machine, partial(is_irreversible, effects=wanted.effects))
         tell(plan, plan.proof)
+        advise(plan, machine, wanted.effects)
     return machine
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from detent.effects import process, supervisor
 from detent.effects.process import DEAF, Ears, NotStarted
+from detent.effects.sandbox import OPEN, Sandbox
 
 PATIENCE_S = supervisor.POLITE_S + supervisor.SURE_S + 2.0
 REPORT_BYTES = 4096
@@ -45,11 +46,11 @@ class Contained(msgspec.Struct, frozen=True):
 
 async def run(
     argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, key: str, ears: Ears = DEAF,
-    space: Space = ANY,
+    space: Space = ANY, sandbox: Sandbox = OPEN,
 ) -> Contained:  # fmt: skip
     """Run a program to its end; when this returns or is cancelled, nobody who came from it is left.
 
-    `ears.born` hears the supervisor's number before the program exists.
+    `ears.born` hears the supervisor's number before the program exists. In a sandbox the supervisor is inside too.
     """
     with contextlib.ExitStack() as fds:
         pulse, lifeline = _pipe(fds)
@@ -63,7 +64,7 @@ async def run(
         bounds = (pulse, report, space.growth_bytes, space.reserve_bytes)
         keeper = [sys.executable, "-I", "-S", supervisor.__file__, *map(str, bounds)]
         hearing = Ears(born, ears.stdout, ears.stderr)
-        done = await process.run([*keeper, *argv], env, cwd, stdin, key, hearing, (pulse, report), PATIENCE_S)
+        done = await process.run([*keeper, *argv], env, cwd, stdin, key, hearing, (pulse, report), PATIENCE_S, sandbox)
         os.set_blocking(said, False)
         try:
             word, *numbers = os.read(said, REPORT_BYTES).decode().split()

@@ -8,6 +8,9 @@
     parents   true: make missing folders
     as        how to read: text (default), json or base64
 
+No effect reaches into the home, and none writes `detent.*.yaml`, the policy or the inside of `.git`, whatever the path
+is called and whatever it is linked to (see `guard`).
+
 Writing replaces the whole file or nothing, and the new content is on disk when it is done; a process killed in between
 leaves at most a stray `.detent-*.tmp`. Appended JSON is one line, written JSON is indented. Reading gives at most 1 MiB
 and says so. Results: `{path, bytes, success}`, reading also `{text | json | base64, truncated}`.
@@ -43,7 +46,9 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.effect_type import Declared, Effect, EffectFailed, Outcome, OutcomeUnknown, effect
 from detent.core.value import plain
+from detent.effects import guard
 from detent.effects.arguments import Arguments, invalid
+from detent.effects.fact import file_facts
 from detent.effects.thread import perform_in_thread
 from detent.errors import Refused
 
@@ -67,19 +72,19 @@ async def look(contract: Contract) -> Outcome | None:
         return None  # a file that cannot be looked into is no evidence
 
 
-@effect("files.write", kind="idempotent", settle_s=1.0, reconcile=look)
+@effect("files.write", kind="idempotent", settle_s=1.0, reconcile=look, facts=file_facts)
 async def write(contract: Contract) -> Outcome:
     """Replace a file's content, all of it or nothing."""
     return await _perform(_write, Arguments("files.write", contract.input, WHAT))
 
 
-@effect("files.read", kind="pure", settle_s=0.0)
+@effect("files.read", kind="pure", settle_s=0.0, facts=file_facts)
 async def read(contract: Contract) -> Outcome:
     """Read a file."""
     return await _perform(_read, Arguments("files.read", contract.input, f"{WHERE} encoding as"))
 
 
-@effect("files.append", kind="irreversible", settle_s=1.0, reconcile=look)
+@effect("files.append", kind="irreversible", settle_s=1.0, reconcile=look, facts=file_facts)
 async def append(contract: Contract) -> Outcome:
     """Add to the end of a file."""
     return await _perform(_append, Arguments("files.append", contract.input, WHAT))
@@ -99,6 +104,7 @@ files = Effect(
     Declared(kind="irreversible", settle_s=1.0, kind_by="op", kinds={"READ": "pure", "WRITE": "idempotent"}),
     look,
     about="Write, read or append, as `op` says.",
+    facts=file_facts,
 )
 
 
@@ -152,51 +158,58 @@ def _data(given: Arguments, *, is_line: bool) -> bytes:
         raise invalid(f"`{names[0]}` of `{given.effect}` cannot be written: {error}") from error
 
 
-def _prepare_folder(given: Arguments, folder: Path) -> None:
-    if folder.is_dir():
-        return
-    if not given.flag("parents"):
-        raise invalid(f"there is no folder {str(folder)!r}; `parents: true` would make it")
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
-    for place in reversed(missing):
-        place.mkdir(exist_ok=True)
-        _sync_folder(place.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name in a folder durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+@contextlib.contextmanager
+def _folder_of(given: Arguments, path: Path, *, is_writing: bool) -> Iterator[int]:
+    """The open folder of a file; made if it is missing and `parents` says so."""
+    makes = is_writing and given.flag("parents")
     try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        with guard.open_folder(path, is_writing=is_writing, makes=makes) as folder:
+            yield folder
+    except FileNotFoundError as error:
+        if is_writing and not makes and not path.parent.is_dir():
+            raise invalid(f"there is no folder {str(path.parent)!r}; `parents: true` would make it") from error
+        error.filename = str(path)
+        raise
+    except OSError as error:  # it knows the last part of the path only
+        error.filename = str(path)
+        raise
 
 
 def _write(given: Arguments) -> dict[str, Any]:
     path, data = _path(given), _data(given, is_line=False)
-    _prepare_folder(given, path.parent)
-    draft = path.parent / f".detent-{secrets.token_hex(8)}.tmp"
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    with _folder_of(given, path, is_writing=True) as folder:
+        _replace(folder, path, data)
+        with _after_the_deed(path):
+            guard.sync_folder(folder)
+    return {"path": given.text("path"), "bytes": len(data), "success": True}
+
+
+def _replace(folder: int, path: Path, data: bytes) -> None:
+    """Put a whole file in the place of what has its name."""
+    draft = f".detent-{secrets.token_hex(8)}.tmp"
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
         with open(fd, "wb") as file:
             file.write(data)
             file.flush()
             with contextlib.suppress(FileNotFoundError):
-                os.fchmod(fd, stat.S_IMODE(path.stat().st_mode))
+                before = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+                os.fchmod(fd, stat.S_IMODE(before.st_mode))
             os.fsync(fd)
-        draft.replace(path)
+        os.replace(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=folder)
         raise
-    with _after_the_deed(path):
-        _sync_folder(path.parent)
-    return {"path": given.text("path"), "bytes": len(data), "success": True}
 
 
 def _append(given: Arguments) -> dict[str, Any]:
     path, data = _path(given), _data(given, is_line=True)
-    _prepare_folder(given, path.parent)
-    with _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as fd:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    with (
+        _folder_of(given, path, is_writing=True) as folder,
+        guard.open_file(folder, path.name, flags, is_writing=True) as fd,
+    ):
         before = os.fstat(fd).st_size
         try:
             written = os.write(fd, data)  # in one piece, so that lines of several writers do not mix
@@ -209,7 +222,7 @@ def _append(given: Arguments) -> dict[str, Any]:
                 _take_back(fd, before, written, path)
             os.fsync(fd)
             if before == 0:
-                _sync_folder(path.parent)
+                guard.sync_folder(folder)
     return {"path": given.text("path"), "bytes": len(data), "success": True}
 
 
@@ -231,21 +244,17 @@ def _after_the_deed(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _open(path: Path, flags: int) -> Iterator[int]:
-    """An ordinary file; a named pipe or a device, on which one could wait for ever, is refused."""
-    fd = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise invalid(f"{str(path)!r} is not an ordinary file")
+def _open_file(given: Arguments, path: Path) -> Iterator[int]:
+    with (
+        _folder_of(given, path, is_writing=False) as folder,
+        guard.open_file(folder, path.name, os.O_RDONLY, is_writing=False) as fd,
+    ):
         yield fd
-    finally:
-        with contextlib.suppress(OSError):  # what was written is on disk by now, and reading needs no end
-            os.close(fd)
 
 
 def _read(given: Arguments) -> dict[str, Any]:
     form = given.choice("as", ("text", "json", "base64"), "text")
-    with _open(_path(given), os.O_RDONLY) as fd:
+    with _open_file(given, _path(given)) as fd:
         size = os.fstat(fd).st_size
         with open(fd, "rb", closefd=False) as file:
             data = file.read(READ_BYTES_MAX + 1)
@@ -278,7 +287,7 @@ def _value(given: Arguments, form: str, data: bytes, is_cut: bool) -> Any:
 def _judge(given: Arguments, is_append: bool, since: float) -> Outcome | None:
     path, data = _path(given), _data(given, is_line=is_append)
     done = Outcome({"path": given.text("path"), "bytes": len(data), "success": True})
-    with _open(path, os.O_RDONLY) as fd:
+    with _open_file(given, path) as fd:
         now = os.fstat(fd)
         is_untouched = now.st_mtime < since - CLOCK_SLACK_S
         end = os.pread(fd, len(data), max(0, now.st_size - len(data)))

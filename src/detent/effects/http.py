@@ -36,6 +36,7 @@ from detent.core.contract import Contract
 from detent.core.effect_type import Declared, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
+from detent.effects.fact import http_facts
 from detent.errors import Refused
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ http = Effect(
     _http,
     Declared(kind="irreversible", timeout_s=TIMEOUT_S, kind_by="method", kinds=KINDS),
     about="Send one HTTP request and take the answer.",
+    facts=http_facts,
 )
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, PartialFailure, effect
+from detent.effects import guard
 from detent.effects.arguments import Arguments, invalid
+from detent.effects.fact import notify_facts
 
 LINE_BYTES_MAX = 1024 * 1024
 KNOWN = "outbox to message run_id machine state at"
@@ -20,7 +22,7 @@ _lock = threading.Lock()
 _seen: dict[tuple[int, int], tuple[int, set[str]]] = {}  # by file: how far it was read, and the keys up to there
 
 
-@effect("notify", kind="idempotent", timeout_s=30)
+@effect("notify", kind="idempotent", timeout_s=30, facts=notify_facts)
 async def notify(contract: Contract) -> Outcome:
     """Append a message to the outbox file unless one with its key is there."""
     given = Arguments("notify", contract.input, KNOWN)
@@ -38,8 +40,14 @@ async def notify(contract: Contract) -> Outcome:
 
 def _append(path: Path, key: str, line: bytes) -> bool:
     """Write the line, on disk when this returns; False if its key was there."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-    with _lock, open(os.open(path, flags, 0o600), "r+b", buffering=0) as file:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    real = path.resolve()
+    with (
+        _lock,
+        guard.open_folder(real, is_writing=True) as folder,
+        guard.open_file(folder, real.name, flags, is_writing=True, mode=0o600) as fd,
+        open(fd, "r+b", buffering=0, closefd=False) as file,
+    ):
         fcntl.flock(file, fcntl.LOCK_EX)  # other processes append here too
         keys, is_whole = _keys(file)
         if key in keys:

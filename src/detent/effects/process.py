@@ -7,6 +7,8 @@ contract's idempotency key) and `DETENT_CALL` (which call of which detent proces
 
 import asyncio
 import contextlib
+import errno
+import glob
 import itertools
 import os
 import signal
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -22,6 +25,7 @@ import msgspec
 from detent.effects import census
 from detent.effects.capture import Pipe
 from detent.effects.census import carriers, identity, lives
+from detent.effects.sandbox import OPEN, Sandbox, read_status
 
 GRACE_S = 1.0  # between the polite and the final signal
 LINGER_S = 0.5  # how long output may still come once the process itself has ended
@@ -56,7 +60,7 @@ class Ears(msgspec.Struct, frozen=True):
 DEAF = Ears()
 
 
-async def run(
+async def run(  # noqa: PLR0913, PLR0917  # most have the right default
     argv: list[str],
     env: dict[str, str],
     cwd: str,
@@ -65,14 +69,23 @@ async def run(
     ears: Ears = DEAF,
     fds: tuple[int, ...] = (),
     patience_s: float = GRACE_S,
+    sandbox: Sandbox = OPEN,
 ) -> Finished:
     """Run a program to its end; if the caller is cancelled, its whole process group is killed first.
 
     A background process that it leaves behind is left alone: we wait a moment for its output and then let go of it
     (`containment` does not). `fds` are open for the program too; `patience_s` is what it has to end by itself.
     """
-    with _output(ears.stdout) as stdout, _output(ears.stderr) as stderr, _call() as call:
-        child = _start(argv, {**env, **_marks(key, call)}, cwd, stdin, (stdout.writer, stderr.writer), fds)
+    with (
+        _output(ears.stdout) as stdout,
+        _output(ears.stderr) as stderr,
+        _call() as call,
+        _open_status(sandbox) as status,
+    ):
+        if sandbox.prefix:
+            _check_program(argv[0], env, cwd)
+        held, fds = sandbox.command(argv, status.writer), (*fds, *status.fds)
+        child = _start(held, {**env, **_marks(key, call)}, cwd, stdin, (stdout.writer, stderr.writer), fds)
         stdout.release()
         stderr.release()
         try:
@@ -85,7 +98,46 @@ async def run(
             await _kill(child, patience_s)
             raise
         is_cut = stdout.capture.is_cut or stderr.capture.is_cut
-        return Finished(child.returncode, stdout.capture.text(), stderr.capture.text(), is_cut)
+        if child.returncode > 0 and status.is_missing():
+            raise NotStarted from OSError(errno.ECANCELED, f"its sandbox said: {stderr.capture.text().strip()[-300:]}")
+        code = sandbox.exit_code(child.returncode)
+        return Finished(code, stdout.capture.text(), stderr.capture.text(), is_cut)
+
+
+class _Status:
+    """What bubblewrap says of the program: whether it was started at all."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._reader, self.writer = os.pipe() if sandbox.is_bubble else (-1, -1)
+        self.fds = (self.writer,) if sandbox.is_bubble else ()
+
+    def is_missing(self) -> bool:
+        """Whether the program was not started; it has ended when this is asked."""
+        return self._reader >= 0 and not read_status(self._reader)
+
+    def close(self) -> None:
+        for fd in (self._reader, self.writer):
+            if fd >= 0:
+                os.close(fd)
+
+
+@contextlib.contextmanager
+def _open_status(sandbox: Sandbox) -> Iterator[_Status]:
+    status = _Status(sandbox)
+    try:
+        yield status
+    finally:
+        status.close()
+
+
+def _check_program(name: str, env: dict[str, str], cwd: str) -> None:
+    """Refuse a program that cannot be started as the system would: what runs it in a sandbox says so less clearly."""
+    places = [""] if "/" in name else os.get_exec_path(env)
+    paths = [os.path.join(cwd, place, name) for place in places]
+    if any(os.access(path, os.X_OK) and not os.path.isdir(path) for path in paths):
+        return
+    number = errno.EACCES if any(os.path.exists(path) for path in paths) else errno.ENOENT
+    raise NotStarted from OSError(number, os.strerror(number), name)
 
 
 def _start(
@@ -196,6 +248,18 @@ def _signal_group(group: int, number: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def signal_inside(pid: int, number: int) -> None:
+    """Signal everybody that a process has started, and not itself."""
+    todo = [pid]
+    while todo:
+        for path in glob.glob(f"/proc/{todo.pop()}/task/*/children"):
+            with contextlib.suppress(OSError):
+                found = [int(one) for one in Path(path).read_text(encoding="ascii").split()]
+                todo += found
+                for child in found:
+                    os.kill(child, number)
 
 
 def kill_leftovers(key: str) -> int:

@@ -2,6 +2,10 @@
 
     function  "module:name"; the name may be dotted (`module:Class.method`), no part of it private
     args      a mapping of keyword arguments or a list of positional ones
+    sandbox   a level (see `sandbox`): the function is then called in a process of its own; so are `paths` and `network`
+
+Without `sandbox` the function runs inside detent itself, and nothing can be kept from it. A policy that demands a
+sandbox gives it one. In a process of its own it takes and gives JSON.
 
 An async function is awaited on the event loop; any other has a thread to itself. Nothing can stop such a thread: after
 a timeout or a cancel it runs on. What comes of it answers the question whether it happened, and until then nobody can
@@ -24,18 +28,25 @@ from typing import Any, NamedTuple
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, effect
 from detent.core.value import plain
+from detent.effects import sandbox
 from detent.effects.arguments import Arguments, invalid
+from detent.effects.fact import python_facts
+from detent.effects.function_process import call_in_sandbox
 from detent.effects.thread import in_thread, perform_in_thread
 from detent.errors import Refused
 
 TIMEOUT_S = 600.0
-KNOWN = "function args"
+KNOWN = f"function args {sandbox.KNOWN}"
 
 
-@effect("python", kind="irreversible", timeout_s=TIMEOUT_S, is_lenient=True)
+@effect("python", kind="irreversible", timeout_s=TIMEOUT_S, is_lenient=True, facts=python_facts)
 async def python(contract: Contract) -> Outcome:
     """Call a Python function."""
     name, positional, named = _parse_call(contract.input)
+    wish = sandbox.read_wish(Arguments("python", contract.input, KNOWN)) if len(contract.input) > 2 else sandbox.NO_WISH
+    if (wish.level or sandbox.find_demanded()) not in ("", "off"):
+        _parts(name)
+        return _outcome(contract, name, await call_in_sandbox(contract, name, positional or named, wish))
     is_loaded = name.partition(":")[0] in sys.modules  # importing may take its time, looking up does not
     function = _find(name) if is_loaded else await in_thread(_find, name)
     shape = _shape_of(function)

@@ -6,6 +6,9 @@
     stdin    text to read; by default there is nothing to read
     timeout  seconds; then the program and its whole process group are killed
     ok_exit  the exit codes that mean success; [0] by default
+    sandbox  off, home (the default), folder or strict; see `sandbox`
+    paths    what the stricter of them let through: a list of paths to write to, or `{read: […], write: […]}`
+    network  true: a strict one has a network
     is_failed_late  too late is a failure like an exit code, not a doubt: the author has said that it may be killed
     is_metered      a JSON answer that says which `model` had how much `usage` is counted in dollars
 
@@ -24,14 +27,16 @@ from typing import Any
 
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure, effect
-from detent.effects import process
+from detent.effects import process, sandbox
 from detent.effects.arguments import Arguments, invalid
+from detent.effects.fact import shell_facts
 from detent.effects.metering import with_usage
 from detent.effects.process import kill_leftovers
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")
 TIMEOUT_S = 600.0
 LAST_LINE_MAX = 300
+SIGNALLED = 128
 
 
 async def sweep(contract: Contract) -> None:
@@ -39,17 +44,21 @@ async def sweep(contract: Contract) -> None:
     await asyncio.to_thread(kill_leftovers, contract.key)
 
 
-@effect("shell", kind="irreversible", timeout_s=TIMEOUT_S, settle_s=0.0, reconcile=sweep, is_lenient=True)
+@effect(
+    "shell", kind="irreversible", timeout_s=TIMEOUT_S, settle_s=0.0, reconcile=sweep, is_lenient=True, facts=shell_facts
+)
 async def shell(contract: Contract) -> Outcome:
     """Run a program with its arguments and wait for its end."""
-    given = Arguments("shell", contract.input, "argv env cwd stdin timeout ok_exit is_failed_late is_metered")
+    known = f"argv env cwd stdin timeout ok_exit is_failed_late is_metered {sandbox.KNOWN}"
+    given = Arguments("shell", contract.input, known)
     argv, env, cwd, timeout_s = _argv(given), _environment(given), _folder(given), given.seconds("timeout")
     stdin, ok_exit = given.text("stdin") if "stdin" in given else None, given.numbers("ok_exit", (0,))
+    box = await sandbox.enter(sandbox.read_wish(given), cwd)
     if not contract.is_irreversible:  # after a crash it is simply run again, beside what may be left of the first time
         await sweep(contract)
     try:
         async with asyncio.timeout(timeout_s) as limit:
-            finished = await process.run(argv, env, cwd, stdin, contract.key)
+            finished = await process.run(argv, env, cwd, stdin, contract.key, sandbox=box)
     except TimeoutError as error:
         if not limit.expired():
             raise
@@ -65,9 +74,12 @@ async def shell(contract: Contract) -> Outcome:
 
 
 def _outcome(contract: Contract, program: str, finished: process.Finished, ok_exit: tuple[int, ...]) -> Outcome:
-    is_ok = finished.exit in ok_exit
+    code = finished.exit
+    if code < 0 and SIGNALLED - code in ok_exit:  # a shell's way to say that a signal ended what it started
+        code = SIGNALLED - code
+    is_ok = code in ok_exit
     result = {
-        "exit": finished.exit,
+        "exit": code,
         "stdout": finished.stdout,
         "stderr": finished.stderr,
         "success": is_ok,

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from detent.core.effect_type import Effect
 from detent.core.history import Entry
+from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.progress import Hear, Pass
@@ -17,11 +18,15 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.projection import P
 from detent.host.reading import (
+    AnchorLine,
+    AnchorProof,
     Deed,
     Family,
+    JournalHead,
     KeyTrouble,
     Member,
     Note,
+    OpenGap,
     OpenQuestion,
     Proof,
     Query,
@@ -48,33 +53,33 @@ class Host(Protocol):
         input: Mapping[str, Any] | None = None,
         *,
         run_id: str = "",
-        by: str = "",
+        by: By = "",
         session: str = "",
         source: str = "",
     ) -> Run:
         """Begin a run; the same `run_id` twice gives the run that is already there."""
 
     async def signal(
-        self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = ""
+        self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: By = ""
     ) -> Run:
         """Tell a run that something happened; a signal with an id counts once."""
 
-    async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any]) -> Run:
-        """Answer a waiting contract's question; whoever is first wins."""
+    async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], *, by: By = "") -> Run:
+        """Answer a waiting contract's question; whoever is first wins. `by` comes before what the answer says of it."""
 
-    async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
+    async def cancel(self, run_id: str, *, by: By = "", reason: str = "") -> Run:
         """Stop a run and everything it has under way."""
 
-    async def hold(self, run_id: str, *, by: str = "") -> Run:
+    async def hold(self, run_id: str, *, by: By = "") -> Run:
         """Pause: what is at work goes on, nothing new begins."""
 
-    async def release(self, run_id: str, *, by: str = "") -> Run:
+    async def release(self, run_id: str, *, by: By = "") -> Run:
         """Go on after a pause."""
 
-    async def retry(self, run_id: str, *, by: str = "", id: str = "") -> Run:
+    async def retry(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Let a run that has failed go on from what failed."""
 
-    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: str = "") -> Run:
+    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: By = "") -> Run:
         """Begin a new run as another one was at a checkpoint; by default where it is now."""
 
     async def migrate(
@@ -84,7 +89,7 @@ class Host(Protocol):
         *,
         state: str = "",
         actions: Mapping[str, str] | None = None,
-        by: str = "",
+        by: By = "",
     ) -> Run:
         """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
 
@@ -97,8 +102,20 @@ class Host(Protocol):
     async def probe(self, run_id: str, contract_id: str) -> bool:
         """Ask the effect itself whether a deed in doubt happened; whether that settled it."""
 
-    async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
+    async def prune(self, before: float, *, by: By = "") -> dict[str, Any]:
         """Forget runs that ended before a time and hold no key."""
+
+    async def anchor(self, *, by: By = "") -> dict[str, Any]:
+        """Put on record what the journal holds; the line to publish, not yet signed."""
+
+    async def mark_restored(self, since: float, until: float = 0.0, *, by: By = "") -> int:
+        """Say that this journal knows nothing of what was done from a time on, until now by default; the new epoch."""
+
+    async def close_gap(self, *, by: By = "", comment: str = "") -> tuple[str, ...]:
+        """Ask no more about calls that may have been made before a restore; the records that this closes."""
+
+    async def change_people(self, change: Mapping[str, Any], *, by: By = "") -> dict[str, Any]:
+        """Change who may do what (`core.people_change`); journalled in a run of its own before it holds."""
 
     async def show(self, run_id: str) -> Run:
         """Where a run stands, when that is on disk."""
@@ -271,6 +288,15 @@ class Reader(Protocol):
 
     def claim_differences(self) -> Sequence[KeyTrouble]:
         """The keys about which the claims and the events do not agree."""
+
+    def gap(self) -> OpenGap | None:
+        """What the journal knows nothing of, because it was restored and nobody has looked into that yet."""
+
+    def head(self) -> JournalHead:
+        """One digest over every run, every claim and the people, with what it is of."""
+
+    def check_anchor(self, line: AnchorLine) -> AnchorProof:
+        """Whether everything is still there that was when the journal was anchored."""
 
     def check(self) -> StoreCheck:
         """Whether the store itself is sound."""

@@ -29,6 +29,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     approvers: list[str] = []
     quorum: int = 1
     approved_by: list[str] = []
+    claimed: bool = False  # it is for certain people, and nobody here says who is who
     schema: dict[str, Any] = {}
     data: dict[str, Any] = {}  # of a doubt: cause, result, lands_until
     earlier: dict[str, Any] = {}  # the same deed, done before: run_id, contract_id, status, at, by, result, error
@@ -72,6 +73,7 @@ class Query(NamedTuple):
     without: tuple[str, ...] = ()  # names of machines to leave out
     before: int = 0
     limit: int = 50
+    moved_since: float | None = None  # whose latest event is not older
 
 
 class SummaryPage(NamedTuple):
@@ -163,6 +165,77 @@ class StoreCheck(NamedTuple):
     problems: tuple[str, ...]  # nothing, when it is sound
     schema: int
     size: int  # in bytes
+
+
+class BackupReport(NamedTuple):
+    """A backup that was written and checked."""
+
+    file: str
+    at: float  # everything done before this moment is in it
+    runs: int
+    events: int
+    size: int  # in bytes
+    left_out: tuple[str, ...]  # files of the home that are not in it
+    dropped: tuple[str, ...]  # older backups that were removed
+    took_s: float
+
+
+class RestoreReport(NamedTuple):
+    """A journal that was put in place, and what it does not know."""
+
+    home: str
+    since: float  # the moment of the backup
+    until: float  # the moment of the restore
+    epoch: int
+    runs: int
+    live: int  # runs that were not over in the backup
+    aside: str  # where what was here before is kept; empty: there was nothing
+    twins: tuple[str, ...]  # other homes on this machine with the same journal
+
+
+class AnchorProof(NamedTuple):
+    """Whether a journal still has what it had when it was anchored."""
+
+    runs: int  # that the anchor knows
+    pruned: tuple[str, ...]  # those of them that were forgotten since, on record
+    problems: tuple[str, ...]
+
+
+class OpenGap(NamedTuple):
+    """What a restored journal knows nothing of; `run_id` is the record of the restore."""
+
+    run_id: str
+    epoch: int
+    since: float
+    until: float
+
+
+class JournalHead(NamedTuple):
+    """Everything a journal holds at one moment, as one digest."""
+
+    journal: str  # its id
+    epoch: int
+    runs: int
+    events: int
+    claims: int
+    people: str  # the digest of the people file; empty: there is none
+    head: str
+
+
+class AnchorLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A journal's head as it is published; `record` is the run that lists what the journal held, with its hash."""
+
+    journal: str
+    epoch: int
+    at: float
+    runs: int
+    events: int
+    claims: int
+    head: str
+    record: str
+    checkpoint: str
+    people: str = ""
+    signature: str = ""  # made by ssh-keygen, over the same line without it
 
 
 class JournalHolder(NamedTuple):

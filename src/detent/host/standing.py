@@ -32,6 +32,7 @@ class Standing(msgspec.Struct, frozen=True):
     machine: Machine
     checkpoint: str
     last: int  # how many events the run has now
+    has_people: bool = False  # whether its home says who is who
 
     @property
     def is_past(self) -> bool:
@@ -46,7 +47,7 @@ class Standing(msgspec.Struct, frozen=True):
     @property
     def questions(self) -> list[OpenQuestion]:
         """What the run itself waits for a person to say; its children may ask more."""
-        return [question_of(contract) for contract in self.run.waiting]
+        return [question_of(contract, has_people=self.has_people) for contract in self.run.waiting]
 
     @property
     def children(self) -> list[str]:
@@ -74,16 +75,19 @@ def children_of(run: Run) -> list[str]:
     return [str(asked.data.get("run_id", "")) for asked in waiting if asked.reason == "callback"]
 
 
-def settle_time(contract: Contract, now: float) -> float:
+def settle_time(run: Run, contract: Contract, now: float) -> float:
     """When nothing of a call can be in flight any more.
 
-    Its caller gave up now at the latest; if it died long ago, then when the call's own time was over.
+    Its caller gave up now at the latest; if it died long ago, then when the call's own time was over. Where the effect
+    says nothing of how long a request may take to land, an action that allows it more time expects it to take longer.
     """
     given_up = min(now, contract.moved_at + contract.timeout_s) if contract.timeout_s else now
-    return given_up + contract.settle_s
+    declared = run.effects.get(contract.effect)
+    is_own = declared is not None and declared.settle_s >= 0
+    return given_up + (contract.settle_s if is_own else max(contract.settle_s, contract.timeout_s))
 
 
-def question_of(contract: Contract) -> OpenQuestion:
+def question_of(contract: Contract, *, has_people: bool = True) -> OpenQuestion:
     """What a person must see to answer: the question and the exact call it is about."""
     asked = contract.question or Question()
     return OpenQuestion(
@@ -97,6 +101,7 @@ def question_of(contract: Contract) -> OpenQuestion:
         approvers=list(asked.approvers),
         quorum=asked.quorum,
         approved_by=[answer.by for answer in contract.answers] if asked.quorum > 1 else [],
+        claimed=not has_people and bool(asked.approvers or asked.quorum > 1 or asked.separate),
         schema=asked.schema,
         data=shorten(asked.data),
         earlier=shorten(asked.earlier),

@@ -2,7 +2,8 @@
 
 The parts are named by text, `module:name`, so that knowing of an agent imports nothing of it. Those that come with
 detent are listed here. Those of other packages are found by their entry point in the group `detent.agents`; package
-metadata is read only when somebody asks for a command or an agent that is not known yet.
+metadata is read only when somebody asks for a command or an agent that is not known yet, or for the list of commands
+where a package has such an entry point.
 
 A run belongs to an agent by its source, `agent:NAME`, which is written here and nowhere else, and only if no other run
 started it. The name of a machine says nothing: anybody may call a workflow `coding`.
@@ -10,6 +11,8 @@ started it. The name of a machine says nothing: anybody may call a workflow `cod
 
 import functools
 import importlib
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -146,6 +149,31 @@ def broken_agents() -> Mapping[str, str]:
         except DefinitionError as error:
             found[name] = str(error)
     return found
+
+
+def guest_commands() -> dict[str, str]:
+    """The commands of other packages' agents, each with what it does; the first of a name counts."""
+    if not any(_may_have_guests(place or ".") for place in sys.path):
+        return {}
+    return {name: about for agent in reversed([*installed_agents()]) for name, about in agent.commands.items()}
+
+
+def _may_have_guests(place: str) -> bool:
+    """Whether a package in this place may bring an agent; importing what reads metadata takes longer than `--help`."""
+    try:
+        found = [entry.path for entry in os.scandir(place) if entry.name.endswith((".dist-info", ".egg-info"))]
+    except NotADirectoryError:
+        return True  # an archive
+    except OSError:
+        return False
+    for path in found:
+        try:
+            said = Path(path, "entry_points.txt").read_bytes()
+        except OSError:
+            continue  # it has none
+        if GROUP.encode() in said and not os.path.basename(path).startswith("detent-"):
+            return True
+    return False
 
 
 @functools.cache

@@ -64,6 +64,10 @@ def _earlier(earlier: dict[str, Any]) -> Rows:
     """The same deed as it was done before, or may have been."""
     at, where = float(earlier.get("at") or 0.0), visible(str(earlier.get("contract_id", "")))
     told = {"clock": clock(at), "when": when(at), "name": where, "run_id": visible(str(earlier.get("run_id", "")))}
+    if isinstance(earlier.get("until"), int | float):  # not a deed, but a time of which the journal knows nothing
+        gap = {"since": clock(at), "until": clock(float(earlier["until"])), "run_id": told["run_id"]}
+        yield _("before"), _("perhaps done between {since} and {until}; run {run_id} has the restore on record", **gap)
+        return
     if earlier.get("status") == "completed":
         yield _("before"), _("done at {clock} ({when}) by {name} of run {run_id}", **told)
     else:

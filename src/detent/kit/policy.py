@@ -23,6 +23,12 @@ def policy_file(home: Path, named: str = "") -> Path | None:
     return beside if beside.exists() or beside.is_symlink() else None
 
 
+def guarded_files(home: Path, named: str = "") -> tuple[Path, ...]:
+    """The files that effects must not change although they lie outside the home: the policy."""
+    path = policy_file(home, named)
+    return () if path is None else (path,)
+
+
 def find_policy(home: Path, named: str = "") -> "Policy | None":
     """The policy of a home, None where there is none; one that cannot be read is an error, never no policy."""
     path = policy_file(home, named)

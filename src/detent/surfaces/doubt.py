@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from detent.core.identity import By
 from detent.errors import Refused
 from detent.host.port import Host, Reader
 from detent.host.reading import Summary
@@ -96,26 +97,26 @@ def _doubts(summary: Summary) -> Iterator[Doubt]:
         )
 
 
-async def settle(host: Host, doubts: Sequence[Doubt], said: Mapping[str, Any] | None) -> list[Settled]:
+async def settle(host: Host, doubts: Sequence[Doubt], said: Mapping[str, Any] | None, by: By = "") -> list[Settled]:
     """Answer each doubt with what was said, or ask its probe; one that is refused does not stop the others."""
     free = asyncio.Semaphore(AT_ONCE)
 
     async def one(doubt: Doubt) -> Settled:
         async with free:
-            return await _settle(host, doubt, said)
+            return await _settle(host, doubt, said, by)
 
     async with asyncio.TaskGroup() as tasks:
         begun = [tasks.create_task(one(doubt)) for doubt in doubts]
     return [task.result() for task in begun]
 
 
-async def _settle(host: Host, doubt: Doubt, said: Mapping[str, Any] | None) -> Settled:
+async def _settle(host: Host, doubt: Doubt, said: Mapping[str, Any] | None, by: By) -> Settled:
     problem = ""
     try:
         if said is None:
             problem = "" if await host.probe(doubt.run_id, doubt.contract_id) else UNTOLD
         else:
-            await host.answer(doubt.run_id, doubt.contract_id, {**said, "call_hash": doubt.call_hash})
+            await host.answer(doubt.run_id, doubt.contract_id, {**said, "call_hash": doubt.call_hash}, by=by)
     except Refused as error:
         problem = str(error)
     return Settled(doubt.run_id, doubt.contract_id, doubt.effect, not problem, problem)

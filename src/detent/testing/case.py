@@ -279,11 +279,16 @@ def _answer(page: Page, path: Route, value: Any) -> Any:
     if kind == "output":
         return {} if given["output"] is None else given["output"]
     type = given.get("type", "")
-    if kind == "did_then_raise" and type not in ("", UNKNOWN_OUTCOME):
-        return PartialFailure(given[kind], type)
-    if kind == "did_then_raise" or type == UNKNOWN_OUTCOME:
+    if kind == "did_then_raise":
+        return OutcomeUnknown(given[kind]) if _is_doubt(type) else PartialFailure(given[kind], type)
+    if type == UNKNOWN_OUTCOME:
         return OutcomeUnknown(given[kind])
     return EffectFailed(given["raise"], type or "tool_failure")
+
+
+def _is_doubt(type: str) -> bool:
+    """Whether nobody knows what happened after a failure of this type; any other is the tool's word that it failed."""
+    return type != "tool_failure.exit" and type.partition(".")[0] in ("", "tool_failure", "timeout")
 
 
 def _step(page: Page, path: Route, value: Any) -> CaseStep | None:

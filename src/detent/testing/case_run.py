@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from detent.core.effect_type import Effect, OutcomeUnknown
+from detent.core.effect_type import Declared, Effect, OutcomeUnknown, PartialFailure
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.define.document import read_document, read_file
+from detent.define.irreversible import BUILTIN
 from detent.define.policy import compile_policy
 from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
@@ -295,7 +296,8 @@ def _loop() -> VirtualLoop:
 def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effect] | None = None) -> None:
     """Make an effect for everything the machine calls; one without answers gives an empty mapping.
 
-    Each is of the kind that the effect of its name in `known` declares; what is not there is pure.
+    Each is of the kind that the effect of its name in `known` declares; what is not there is pure, unless one of its
+    answers comes after a deed. Then it is what the real tool of its name would be, irreversible if there is none.
     """
     known = known or {}
     every = list_called(machine)
@@ -305,8 +307,13 @@ def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effec
     for name in sorted((every - {"*"}) | tools.keys()):
         found = known.get(name)
         made = world.effect(name, kind="pure", answers=tools.get(name) or ({},), timeout_s=60)
+        declared = found.declared if found is not None else None
+        if declared is None and any(isinstance(one, OutcomeUnknown | PartialFailure) for one in tools.get(name, ())):
+            declared = BUILTIN.get(name, Declared())
+        if declared is not None:
+            made = replace(made, declared=replace(declared, timeout_s=60.0, settle_s=0.0))
         if found is not None:
-            made = replace(made, declared=replace(found.declared, timeout_s=60.0, settle_s=0.0))
+            made = replace(made, facts=found.facts)
         world.effects[name] = judge_answers(made)
 
 

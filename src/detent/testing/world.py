@@ -30,6 +30,7 @@ from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal import Batch, Journal
 from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.embedded.writer import Done, InlineWriter
+from detent.kit.people import PeopleFile
 
 T = TypeVar("T")
 EPOCH = 1_700_000_000.0
@@ -48,6 +49,7 @@ FAILURES: dict[str, Callable[[], BaseException]] = {
     "ConnectionRefusedError": ConnectionRefusedError,
     "OSError": lambda: OSError(28, "no space left on device"),
     "SystemExit": lambda: SystemExit(1),
+    "GeneratorExit": GeneratorExit,
     "CancelledError": asyncio.CancelledError,
     "OutcomeUnknown": lambda: OutcomeUnknown("no answer"),
     "PartialFailure": lambda: PartialFailure("it ended with an error"),
@@ -359,7 +361,13 @@ class MortalHost(EmbeddedHost):
 
     def __init__(self, world: World) -> None:
         super().__init__(
-            world.home, world.effects, clock=VirtualClock(), sync="off", is_inline=True, policy=world.policy
+            world.home,
+            world.effects,
+            clock=VirtualClock(),
+            sync="off",
+            is_inline=True,
+            policy=world.policy,
+            people=PeopleFile(world.home),
         )
         self._world = world
 

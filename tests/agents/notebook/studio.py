@@ -55,6 +55,7 @@ class Studio:
 @asynccontextmanager
 async def studio(home: Path, **given: Any) -> AsyncIterator[Studio]:
     """A process: host, agent and kernels, gone at the end of the block."""
+    home = home / ".detent"  # cells work beside it: they cannot reach into it
     async with Notebooks(home, **given) as notebooks, EmbeddedHost(home, notebooks.effects()) as host:
         yield Studio(host, notebooks)
         if host.reader.has_runs() and host.reader.summary(RUN):

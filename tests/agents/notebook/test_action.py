@@ -7,7 +7,7 @@ import pytest
 
 from detent.agents.notebook.action import BESIDES, PROTOCOL, registry
 from detent.agents.notebook.cell import cell_id, metadata_of
-from detent.agents.notebook.content import action_of, code_of, text_of
+from detent.agents.notebook.cell_text import action_of, code_of, text_of
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.registry import ActionRegistry
 from detent.agents.notebook.store import ScriptStore

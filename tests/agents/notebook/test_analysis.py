@@ -28,8 +28,8 @@ from detent.agents.notebook.analysis.words import WHYS
 from detent.agents.notebook.caution import risks
 from detent.agents.notebook.cell import Notebook
 from detent.agents.notebook.export import html, ipynb
+from detent.agents.notebook.observation import cell_wire, whole
 from detent.agents.notebook.port import PlannerFailed
-from detent.agents.notebook.view import cell_wire, whole
 from detent.core.status import Status
 from detent.errors import Refused
 

@@ -233,8 +233,8 @@ async def test_we_serve_the_two_endpoints_to_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense"])
 async def test_a_planner_that_is_not_there_is_said_so(url: str) -> None:
+    from detent.agents.notebook.observation import whole
     from detent.agents.notebook.port import PlannerFailed
-    from detent.agents.notebook.view import whole
 
     with pytest.raises(PlannerFailed) as caught:
         await Remote(url).plan(whole({}))

@@ -149,6 +149,8 @@ def test_the_policy_beside_the_journal_holds_for_what_is_started_here(tmp_path: 
 
 
 def test_for_others_it_makes_a_token_and_shows_it_once(tmp_path: Path) -> None:
+    (tmp_path / ".detent").mkdir(mode=0o700)
+    (tmp_path / ".detent" / "detent.people.yaml").write_text("people: {ann: {roles: admin}}")
     with process(tmp_path, "--host", "0.0.0.0") as one:  # noqa: S104
         token = one.said["token"]
         assert len(token) >= 32
@@ -167,7 +169,7 @@ def test_wrong_words_are_sentences_and_exit_2(tmp_path: Path) -> None:
         (["--config", "bad.yaml"], "bad.yaml:1"),
         (["--config", "missing.yaml"], "no such file"),
         (["--token-file", "missing"], "cannot read the token"),
-        (["--host", "256.256.256.256"], "is not an address here"),
+        (["--host", "256.256.256.256"], "detent people add"),
     ):
         done = subprocess.run(
             [SCRIPT, "serve", *argv], cwd=tmp_path, env=ENV, capture_output=True, text=True, check=False

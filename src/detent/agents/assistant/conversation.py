@@ -23,6 +23,7 @@ from detent.errors import DefinitionError, Refused
 from detent.kit.agent import Surroundings, of_agent
 
 if TYPE_CHECKING:
+    from detent.core.identity import By
     from detent.core.run import Run
     from detent.host.port import Host, Reader
 
@@ -138,7 +139,7 @@ async def begin(
     said: Sequence[Mapping[str, Any]] = (),
     tools: Sequence[Mapping[str, Any]] = (),
     source: str = "",
-    by: str = "",
+    by: "By" = "",
     **more: Any,
 ) -> "Run":
     """Begin a turn; `more` is what `turn_input` takes besides."""

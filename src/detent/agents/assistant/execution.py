@@ -22,13 +22,6 @@ MOVES_KEPT = 50  # in the visible record; the journal keeps all
 TOOL, ECS, RUNNER, REASONING, HUMAN = "tool_node", "ecs_node", "graph_runner", "reasoning", "human"
 WRITERS = (TOOL, ECS, RUNNER, HUMAN)  # reasoning and everybody else may only read
 CATEGORIES = {TOOL: "tool", ECS: "system", RUNNER: "system", REASONING: "agent", HUMAN: "human"}
-ENDED_AS = {
-    "succeed": "completed",
-    "fail": "failed",
-    "reject": "rejected",
-    "cancel": "cancelled",
-    "timeout": "cancelled",
-}
 
 
 class Move(msgspec.Struct, frozen=True):

@@ -18,8 +18,10 @@ from detent.agents.coding import parser
 from detent.agents.coding.evidence import FAILURES_MAX, IDS_MAX, Checked
 from detent.agents.coding.port import Hear
 from detent.agents.coding.settings import CheckStep
-from detent.effects import containment, process
+from detent.core.effect_type import EffectFailed
+from detent.effects import containment, process, sandbox
 from detent.effects.containment import ANY, Space
+from detent.effects.sandbox import NO_WISH, SandboxWish
 
 TAIL_CHARS = 4000
 OWN_STEP = "task"  # the name of a task's own verify line
@@ -36,15 +38,22 @@ def environment(report: Path) -> dict[str, str]:
 
 
 async def run_steps(
-    steps: Sequence[CheckStep], root: str, folder: Path, key: str, hear: Hear, rerun: bool = False, space: Space = ANY
+    steps: Sequence[CheckStep],
+    root: str,
+    folder: Path,
+    key: str,
+    hear: Hear,
+    rerun: bool = False,
+    space: Space = ANY,
+    wish: SandboxWish = NO_WISH,
 ) -> tuple[Checked, ...]:
     """Run every step in order; a red one does not keep the next from running, a missing tool does."""
     folder.mkdir(parents=True, exist_ok=True)
     done: list[Checked] = []
     for step in steps:
-        checked = await _run(step, root, folder, key, hear, space)
+        checked = await _run(step, root, folder, key, hear, space, wish)
         if rerun and not checked.is_green and not checked.environment and not checked.timed_out:
-            again = await _run(step, root, folder, key, hear, space)
+            again = await _run(step, root, folder, key, hear, space, wish)
             checked = msgspec.structs.replace(again, reran=True, first_exit=checked.exit)
         done.append(checked)
         if checked.environment:
@@ -52,7 +61,9 @@ async def run_steps(
     return tuple(done)
 
 
-async def _run(step: CheckStep, root: str, folder: Path, key: str, hear: Hear, space: Space) -> Checked:
+async def _run(
+    step: CheckStep, root: str, folder: Path, key: str, hear: Hear, space: Space, wish: SandboxWish
+) -> Checked:
     report = folder / f"{step.name.replace(' ', '-')}.report"
     report.unlink(missing_ok=True)
     argv = [argument.replace("{report}", str(report)) for argument in step.argv]
@@ -68,12 +79,16 @@ async def _run(step: CheckStep, root: str, folder: Path, key: str, hear: Hear, s
     try:
         async with asyncio.timeout(step.timeout or None) as limit:
             ears = process.Ears(stdout=heard.take, stderr=heard.take)
-            finished = await containment.run(argv, environment(report) | {"PWD": root}, root, None, key, ears, space)
+            box = await sandbox.enter(wish, root, (str(folder), root))
+            seen = environment(report) | {"PWD": root}
+            finished = await containment.run(argv, seen, root, None, key, ears, space, box)
     except TimeoutError:
         if not limit.expired():
             raise
         await asyncio.to_thread(process.kill_leftovers, key)
         return Checked(**facts, exit=-9, seconds=_since(begun), timed_out=True, tail=heard.tail)
+    except EffectFailed as error:
+        return Checked(**facts, exit=127, seconds=_since(begun), environment=str(error))
     except process.NotStarted as error:
         return Checked(**facts, exit=127, seconds=_since(begun), environment=_not_started(argv[0], error.__cause__))
     await asyncio.to_thread(process.kill_leftovers, key)

@@ -222,6 +222,7 @@ async def _run_worker(contract: Contract) -> Outcome:
             checks=tuple(_steps(job)),
             protected=tuple(job.settings.all_protected),
             changeable=(*task.files, *progress.allow),
+            sandbox=job.settings.sandbox.wish,
         )
         guard = Guard(stage.repository.place)
         await asyncio.to_thread(guard.keep)
@@ -312,7 +313,7 @@ async def _verify_tree(stage: Stage, steps: list[CheckStep], mode: Any, key: str
     folder = stage.folder / "checks"
     done = await check.run_steps(
         steps, stage.job.root, folder, key, stage.hear, stage.job.settings.rerun_flaky and mode != "baseline",
-        limits_of(stage.job.settings.limits).space,
+        limits_of(stage.job.settings.limits).space, stage.job.settings.sandbox.wish,
     )  # fmt: skip
     after = await stage.repository.tree_id() if steps else before
     moved = await stage.list_changed(before, after)

@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import yaml
@@ -16,7 +16,6 @@ from detent.errors import Refused
 TASKS_MAX = 500
 TEXT_MAX = 20_000
 Priority = Annotated[int, msgspec.Meta(ge=0, le=9)]
-Flag = Literal["tests_may_shrink", "no_change_needed"]
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,6 +11,7 @@ import msgspec
 
 from detent.agents.coding.settings import Bounds, CheckStep
 from detent.effects.containment import Space
+from detent.effects.sandbox import SandboxWish
 
 Hear = Callable[[str, str], None]  # stream ("stdout", "stderr" or an adapter's own word) and one line of output
 
@@ -58,6 +59,7 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     checks: tuple[CheckStep, ...] = ()  # those that will decide; a worker may run them, too
     protected: tuple[str, ...] = ()  # globs of files that a task must leave alone
     changeable: tuple[str, ...] = ()  # globs of files that this task may change all the same
+    sandbox: SandboxWish = SandboxWish()  # what the worker runs in
 
 
 class WorkerReport(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -13,6 +13,7 @@ import yaml
 
 from detent.core.machine import did_you_mean
 from detent.define.document import read_document, read_file
+from detent.effects.sandbox import SandboxWish
 from detent.errors import DefinitionError
 
 FILE = "detent.code.yaml"
@@ -96,6 +97,20 @@ class Bounds(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     free_bytes: Count = 512 * 1024**2  # what must be left on it
 
 
+class SandboxSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What workers and checks run in: a level, and what the stricter ones let through."""
+
+    level: Literal["", "off", "home", "folder", "strict"] = ""
+    read: list[str] = []
+    write: list[str] = []
+    network: bool = True
+
+    @property
+    def wish(self) -> SandboxWish:
+        """The same, for what starts them."""
+        return SandboxWish(self.level, tuple(self.read), tuple(self.write), self.network)
+
+
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The whole file."""
 
@@ -111,6 +126,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     allow_fewer_tests: Count = 0
     rerun_flaky: bool = False
     commit: Literal["none", "branch", "in_place"] = "none"
+    sandbox: SandboxSettings = SandboxSettings()
 
     @property
     def all_litter(self) -> tuple[str, ...]:

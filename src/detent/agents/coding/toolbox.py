@@ -257,7 +257,9 @@ class Toolbox:
         folder = Path(self._assignment.folder) / "checks"
         steps = [self._checks[name]]
         given = self._assignment
-        (done,) = await check.run_steps(steps, given.root, folder, given.key, self._hear, space=given.limits.space)
+        (done,) = await check.run_steps(
+            steps, given.root, folder, given.key, self._hear, space=given.limits.space, wish=given.sandbox
+        )
         if done.environment:
             return f"it could not be run: {done.environment}"
         ended = "timed out" if done.timed_out else "passed" if done.is_green else f"failed with {done.exit}"

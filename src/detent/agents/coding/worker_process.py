@@ -1,4 +1,4 @@
-"""A worker's process on a leash: limits while it runs, and nobody left when it is done.
+"""A worker's process: limits while it runs, and nobody left when it is done.
 
 A supervisor keeps the worker with all that it starts (see `effects.containment`). The supervisor's number, start time
 and boot are written down before the worker exists, so that after a crash `sweep` ends exactly that one and what is left
@@ -18,7 +18,8 @@ from pathlib import Path
 import msgspec
 
 from detent.agents.coding.port import Assignment, AttemptLimits, Ended, Hear, Word, WorkerReport
-from detent.effects import census, containment, process
+from detent.core.effect_type import EffectFailed
+from detent.effects import census, containment, process, sandbox
 
 PROMPT, FAILURES, RESULT, OUTPUT, PROCESS = "prompt.md", "failures.json", "result.json", "output.log", "process.json"
 RESULT_BYTES_MAX = 1024 * 1024
@@ -29,7 +30,7 @@ LARGEST = 3
 BALLAST = "ballast"
 BALLAST_BYTES = 16 * 1024**2
 LOOKED_AT_MAX = 200_000
-OWN_VARIABLES = ("DETENT_HOME", "DETENT_LANG", "DETENT_DEBUG")
+OWN_VARIABLES = ("DETENT_HOME", "DETENT_LANG", "DETENT_DEBUG", "DETENT_TOKEN")
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -102,15 +103,18 @@ async def _keep_process(
         lambda pid: begin(folder, pid), lambda chunk: watch.take("stdout", chunk), lambda c: watch.take("stderr", c)
     )
     try:
+        box = await sandbox.enter(assignment.sandbox, assignment.root, (assignment.folder, assignment.root))
         async with asyncio.timeout(None) as watch.alarm:
             watch.set()
             finished = await containment.run(
-                argv, dict(env), assignment.root, stdin, assignment.key, ears, assignment.limits.space
+                argv, dict(env), assignment.root, stdin, assignment.key, ears, assignment.limits.space, box
             )
     except TimeoutError:
         if not watch.alarm.expired():
             raise
         return WorkerReport(ended=watch.cause, error=watch.sentence())
+    except EffectFailed as error:
+        return WorkerReport(ended="not_started", error=str(error), environment=True)
     except process.NotStarted as error:
         sentence = f"`{argv[0]}` could not be started: {error.__cause__}"
         return WorkerReport(ended="not_started", error=sentence, environment=True)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from detent.agents.notebook.action import code_cell
 from detent.agents.notebook.caution import risks
 from detent.agents.notebook.cell import Cell, Output, metadata_of
-from detent.agents.notebook.content import action_of, code_of
+from detent.agents.notebook.cell_text import action_of, code_of
 from detent.agents.notebook.debug import repair
 from detent.agents.notebook.kernels import describe_effects, limits, outputs_of, variable_changes
 from detent.agents.notebook.notebook_state import NotebookState
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from detent.agents.notebook.service import Notebooks
 
 REPAIRS_MAX = 3
-ON_CELL_ERROR = ("feedback", "continue", "fail")
 
 
 class CellFailed(Exception):

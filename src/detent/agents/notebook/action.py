@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.agents.notebook.cell import Cell, Metadata, metadata_of
-from detent.agents.notebook.content import code_of, heading, text_of
+from detent.agents.notebook.cell_text import code_of, heading, text_of
 from detent.agents.notebook.registry import ActionRegistry
 from detent.agents.notebook.store import (
     LAST_ADDED,

@@ -5,7 +5,6 @@ from typing import Any, Literal
 import msgspec
 
 from detent.agents.notebook.template import WorkflowTemplate
-from detent.errors import Refused
 
 
 class KernelBrief(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -45,11 +44,3 @@ class Brief(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         own: dict[str, Any] = {"door": "", "call": {}, "achieved": None, "reason": "", "cells": 0}
         given: dict[str, Any] = {**msgspec.to_builtins(self), **own}
         return given
-
-
-def brief_of(given: Any) -> Brief:
-    """A brief as it may come from outside; raises Refused where it makes no sense."""
-    try:
-        return msgspec.convert(given, Brief)
-    except msgspec.ValidationError as error:
-        raise Refused(f"this is no brief for a notebook: {error}") from None

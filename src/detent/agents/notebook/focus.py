@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from detent.agents.notebook.observation import LEVELS
 from detent.agents.notebook.pattern import Matches
-from detent.agents.notebook.view import LEVELS
 
 STRATEGY = re.compile(r"shape_only|describe_only|head_only|last_[1-9][0-9]{0,3}_only")
 

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.agents.notebook.cell import Output
-from detent.agents.notebook.content import plain_text
+from detent.agents.notebook.cell_text import plain_text
 from detent.agents.notebook.notebook_state import NotebookState
+from detent.effects.arguments import Arguments
+from detent.effects.sandbox import KNOWN, read_wish
 
 if TYPE_CHECKING:
     from detent.agents.notebook.jupyter import CellExecution, Kernel, Kernels
@@ -112,7 +114,9 @@ def _settings(book: NotebookState) -> dict[str, Any]:
     threads = given.get("threads")
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
     env = dict.fromkeys(names, str(threads)) if threads else {}
-    return {"name": str(given.get("name") or ""), "cwd": str(given.get("cwd") or ""), "env": env}
+    wanted = {name: given[name] for name in ("sandbox", "paths", "network") if name in given}
+    wish = read_wish(Arguments("kernel", wanted, KNOWN))
+    return {"name": str(given.get("name") or ""), "cwd": str(given.get("cwd") or ""), "env": env, "wish": wish}
 
 
 def limits(book: NotebookState) -> CellLimits:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from detent.agents.notebook.action import BESIDES, PROTOCOL
-from detent.agents.notebook.content import action_of
+from detent.agents.notebook.cell_text import action_of
 from detent.agents.notebook.port import Advisers, PlannerFailed
 from detent.agents.notebook.wire import ActionLines
 from detent.core.contract import Contract

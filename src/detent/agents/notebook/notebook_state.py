@@ -301,9 +301,6 @@ class NotebookState:
             setattr(self, name, tuple(value) if name == "acceptance_asked" else value)
 
 
-SETTABLE = frozenset(
-    {"title", "todo", "section_progress", "filter", "acceptance", "acceptance_asked", "given", "further", "is_fallback"}
-)
 CHANGES: dict[str, Callable[[NotebookState, Any], None]] = {
     "cells": NotebookState._cells,
     "variables": NotebookState._variables,

@@ -12,9 +12,9 @@ from detent.agents.notebook.advice import Advice
 from detent.agents.notebook.kernels import judge_acceptance, questions
 from detent.agents.notebook.machine import PLANNER_FAILED
 from detent.agents.notebook.notebook_state import NotebookState
+from detent.agents.notebook.observation import feedback, goal, observe
 from detent.agents.notebook.port import PlannerFailed
 from detent.agents.notebook.template import default_template
-from detent.agents.notebook.view import feedback, goal, observe
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome
 from detent.core.progress import say

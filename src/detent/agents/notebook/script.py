@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.notebook.content import action_of
+from detent.agents.notebook.cell_text import action_of
 from detent.agents.notebook.port import Advisers
 from detent.agents.notebook.template import template_of, wire
 from detent.define.document import read_document, read_file

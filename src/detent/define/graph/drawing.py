@@ -128,8 +128,9 @@ class _Walk:
         for index, row in enumerate(machine.transitions):
             self._out.setdefault(row.source, []).append(index)
         self.rows: dict[int, int] = {}
-        self.states = path.states
-        for leg, times in path.legs.items():
+        legs = dict(path.legs)  # at once: whoever folds it may move on in another thread
+        self.states = {state for leg in legs for state in (leg.source, leg.target)}
+        for leg, times in legs.items():
             taken = self._row(leg)
             if taken is not None:
                 self.rows[taken] = self.rows.get(taken, 0) + times

@@ -29,11 +29,6 @@ class RunPath:
         self.run_id = run_id
         self.legs: Counter[Leg] = Counter()
 
-    @property
-    def states(self) -> set[str]:
-        """Every state it was in, once it had moved."""
-        return {state for leg in self.legs for state in (leg.source, leg.target)}
-
     def take(self, entry: Entry) -> None:
         """Take in what one event led to."""
         held: set[str] = set()

@@ -10,13 +10,14 @@ keys elsewhere. Without DETENT_MODEL and DETENT_BASE_URL it is `builtin:rules`, 
 
 import os
 import urllib.parse
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from detent.effects.arguments import invalid
 from detent.effects.llm.completions import Completions
 from detent.effects.llm.messages import Messages
 from detent.effects.llm.model import Model
 from detent.effects.llm.rules import Rules
+from detent.redaction import declared_redactor
 
 MODEL, BASE_URL = "DETENT_MODEL", "DETENT_BASE_URL"
 OPENAI_URL, ANTHROPIC_URL = "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"
@@ -26,7 +27,6 @@ HOW = (
     f"set {MODEL} to openai:NAME or anthropic:NAME and the provider's key in OPENAI_API_KEY or ANTHROPIC_API_KEY, "
     f"or {BASE_URL} to any OpenAI-compatible server"
 )
-HIDDEN = "•••"
 
 
 class Choice(NamedTuple):
@@ -91,10 +91,7 @@ def choose_model(wanted: str = "") -> Choice:
     return Choice(provider, name, server)
 
 
-def hide_keys(text: str) -> str:
-    """The text without any key in it: a server may repeat what it was sent."""
-    for variable in KEYS.values():
-        key = os.environ.get(variable, "")
-        if len(key) >= 4:
-            text = text.replace(key, HIDDEN)
-    return text
+def hide_keys(value: Any, *, is_free: bool = True) -> Any:
+    """A text or value without any key in it: a server may repeat what it was sent."""
+    keys = frozenset(filter(None, (os.environ.get(variable) for variable in KEYS.values())))
+    return declared_redactor(keys).hide_in(value, is_free=is_free)

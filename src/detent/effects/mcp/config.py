@@ -25,13 +25,13 @@ import msgspec
 
 from detent.core.effect_type import TIMEOUT_S, EffectFailed, Kind, Scope
 from detent.core.value import digest
+from detent.redaction import declared_redactor
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>s|m|h)?")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 SECRET_MIN = 8  # hiding shorter values would damage ordinary text
-HIDDEN = "•••"
 
 KINDS = ("pure", "idempotent", "irreversible")
 SCOPES = ("global", "session", "run")
@@ -116,15 +116,8 @@ class Resolver:
 
     def hide(self, value: Any) -> Any:
         """A value without any of them."""
-        if not self._values:
-            return value
-        if isinstance(value, str):
-            for secret in sorted(self._values, key=len, reverse=True):
-                value = value.replace(secret, HIDDEN)
-            return value
-        if isinstance(value, dict):
-            return {self.hide(name): self.hide(inner) for name, inner in value.items()}
-        return [self.hide(inner) for inner in value] if isinstance(value, list) else value
+        redactor = declared_redactor(frozenset(self._values))
+        return redactor.hide_free(value) if isinstance(value, str) else redactor.hide_in(value)
 
 
 def parse_config(value: Any) -> tuple[dict[str, ServerConfig], list[ConfigTrouble]]:

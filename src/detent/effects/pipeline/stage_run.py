@@ -3,6 +3,7 @@
     stages   [{name, words, options}], in order
     input    what the first stage gets: the items of a list, one value, or nothing
     env, cwd, shell   what `exec` runs with; `shell` is the program a line is handed to
+    sandbox, paths, network   as those of `shell`
     timeout  seconds; then what `exec` has begun is killed
     is_failed_late   too late is a failure like an exit code, not a doubt
 
@@ -21,21 +22,24 @@ from msgspec.structs import replace
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, PartialFailure, effect
 from detent.core.expression.step_record import NOTHING, encode, parse, text
-from detent.effects import process
+from detent.effects import process, sandbox
 from detent.effects.arguments import Arguments, invalid
+from detent.effects.fact import shell_facts
 from detent.effects.metering import with_usage
 from detent.effects.pipeline.item_stage import PURE, RENDERED, StageInput
 from detent.effects.shell import TIMEOUT_S, read_environment, sweep
 
+KNOWN = "stages input env cwd shell timeout is_failed_late"
 STDIN = ("raw", "json", "jsonl")
 KEY_MAX = 100
 VALUE_MAX = 16 * 1024 * 1024
 
 
-@effect("pipeline", kind="irreversible", timeout_s=TIMEOUT_S, settle_s=0.0, reconcile=sweep, is_lenient=True)
+@effect("pipeline", kind="irreversible", timeout_s=TIMEOUT_S, settle_s=0.0, reconcile=sweep, is_lenient=True,
+        facts=shell_facts)  # fmt: skip
 async def _pipeline(contract: Contract) -> Outcome:
     """Hand items through stages."""
-    given = Arguments("pipeline", contract.input, "stages input env cwd shell timeout is_failed_late is_metered")
+    given = Arguments("pipeline", contract.input, f"{KNOWN} {sandbox.KNOWN}")
     if not contract.is_irreversible:
         await sweep(contract)
     timeout_s = given.seconds("timeout")
@@ -106,8 +110,9 @@ class _Line:
             raise invalid("`exec` needs a command")
         stdin = _encode_stdin(given)
         env, cwd = read_environment(self.given), self.given.text("cwd", ".")
+        box = await sandbox.enter(sandbox.read_wish(self.given), cwd)
         try:
-            finished = await process.run(argv, env, cwd, stdin, self.contract.key)
+            finished = await process.run(argv, env, cwd, stdin, self.contract.key, sandbox=box)
         except process.NotStarted as error:
             raise EffectFailed(f"`{argv[0]}` could not be started", type="tool_failure.not_found") from error
         result = {"exit": finished.exit, "stdout": finished.stdout, "stderr": finished.stderr, "success": False}

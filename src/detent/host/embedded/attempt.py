@@ -14,6 +14,7 @@ from detent.core import progress
 from detent.core.contract import Contract, Failure
 from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
 from detent.core.events import HOLD, ContractMoved, Signalled
+from detent.core.identity import Identity
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
@@ -187,7 +188,10 @@ class Attempts:
             known = frozenset() if contract.effect == "child" else list_secrets(live.machine, contract.action)
             secrets = Secrets(known) if known else NONE
             self._under_way[mark] = True
-            speaking = progress.attempt.set(progress.Attempt(contract, live.run.id, self._pass_on))
+            notes: dict[str, str] = {}
+            least = self._host.least_sandbox(live, contract)
+            about = progress.Attempt(contract, live.run.id, self._pass_on, *self._host.ground, least, notes)
+            speaking = progress.attempt.set(about)
             try:
                 moved = await self._call(live, effect, contract, secrets)
             except asyncio.CancelledError:
@@ -196,13 +200,17 @@ class Attempts:
                 moved = UnknownOutcome(f"`{contract.effect}` was stopped", "cancelled")
             finally:
                 progress.attempt.reset(speaking)
+                self._host.onlookers.finish(*mark)
                 self._under_way.pop(mark, None)
                 self._aborted.discard(mark)
                 live.dispatched.discard(contract.id)
                 live.tasks.pop(contract.id, None)
             if type(moved) is UnknownOutcome:
-                self._host.spawn(live, contract.id, self.doubts.settle(live, contract.id, effect, hide(secrets, moved)))
+                doubt = hide(secrets, moved)._replace(sandbox=notes.get("sandbox", ""))
+                self._host.spawn(live, contract.id, self.doubts.settle(live, contract.id, effect, doubt))
             elif type(moved) is ContractMoved:
+                if notes:
+                    moved = replace(moved, sandbox=notes.get("sandbox", ""))
                 self._crew.at_hand(task)
                 self.tell(live, secrets.hide(moved))
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
@@ -210,8 +218,12 @@ class Attempts:
 
     def _pass_on(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something; after its end nobody is told any more."""
-        if (run_id, contract_id) in self._under_way:
+        if self.is_under_way(run_id, contract_id):
             self._host.overheard(run_id, contract_id, data)
+
+    def is_under_way(self, run_id: str, contract_id: str) -> bool:
+        """Whether the effect of a contract is being called now."""
+        return (run_id, contract_id) in self._under_way
 
     async def _call(
         self, live: LoadedRun, effect: Effect | None, contract: Contract, secrets: Secrets
@@ -225,6 +237,10 @@ class Attempts:
         if effect is None:
             missing = f"there is no effect `{contract.effect}` here"
             return make_failure(contract, "tool_failure.not_found", missing, clock.now())
+        if self._host.claims.gap is not None:
+            met = await self.doubts.meet_gap(live, effect, contract)
+            if met is not None:
+                return met
         limit = Limit(clock, contract.timeout_s)
         try:
             given = contract
@@ -240,11 +256,13 @@ class Attempts:
             if self._may_begin:  # a host that closes does not wait for what cannot be stopped
                 self.doubts.linger(live, contract, secrets, error)
             return _judge_cut_off(contract, limit, clock.now())
-        except (KeyboardInterrupt, GeneratorExit):
-            raise  # the user's, or the loop's own end
+        except KeyboardInterrupt:
+            raise  # the user's
         except BaseException as error:  # effects may fail in any way; the machine decides what that means
-            if contract.effect == "child" and isinstance(error, JournalError):
-                raise  # not the child's failure but ours; `recover` starts it again
+            is_loops_end = isinstance(error, GeneratorExit) and limit.is_abandoned
+            is_ours = contract.effect == "child" and isinstance(error, JournalError)  # `recover` starts it again
+            if is_loops_end or is_ours:
+                raise
             return judge_exception(contract, error, clock.now())
         finally:
             limit.cancel()
@@ -264,7 +282,7 @@ class Attempts:
             machine,
             given if isinstance(given, dict) else {},
             run_id=run_id,
-            by=live.run.by,
+            by=Identity(live.run.by, "detent", live.run.spoken_by),
             session=live.run.session,
             source=live.run.source,
             parent=f"{live.run.id} {contract.id}",
@@ -281,7 +299,7 @@ class Attempts:
     @guard_work
     async def _cancel_child(self, live: LoadedRun, mark: str, run_id: str) -> None:
         try:
-            await self._host.cancel(run_id, by="parent")
+            await self._host.cancel(run_id, by=Identity("parent", "detent"))
         except Refused:
             return  # it has ended already
         finally:

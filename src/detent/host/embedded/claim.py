@@ -16,6 +16,7 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.embedded.clock import Clock
+from detent.host.embedded.gap import GAP, Gap, is_gap, note_in_question
 from detent.host.embedded.journal import Batch, Claim, Journal, decode_event, encode
 
 MENTIONS = (
@@ -64,6 +65,7 @@ class Claims:
         self._journal = journal
         self._fresh: dict[tuple[str, str], Claim | None] = {}
         self._ended: dict[tuple[str, str], Fate] = {}  # by run and contract
+        self.gap: Gap | None = None  # what a restored journal does not know; see `gap`
 
     def take(self, batch: Batch, run: Run, contract_id: str, clock: Clock, policy: OnRepeat) -> ClaimReply:
         """Claim a contract's key, or say what follows from somebody else's having it."""
@@ -73,13 +75,18 @@ class Claims:
         place = place_of(run, contract)
         held = self.holder(*place)
         if held is not None and (held.run_id, held.contract_id) == (run.id, contract_id):
-            return FREE
+            return FREE if self.gap is None else self._unless_gap(run, contract, clock.now())
         is_mine = held is None or (held.run_id == run.id and held.contract_id == contract.supersedes)
         if is_mine or (held is not None and contract.again == f"{held.run_id} {held.contract_id}"):
             self._put(batch, Claim(*place, run.id, contract_id, contract.call_hash, clock.now()), held)
-            return FREE
+            return FREE if self.gap is None else self._unless_gap(run, contract, clock.now())
         assert held is not None  # noqa: S101 - the type checker cannot see it
         return self._meet(batch, run, contract, held, policy(contract), clock.now())
+
+    def _unless_gap(self, run: Run, contract: Contract, at: float) -> ClaimReply:
+        """The key is there to be had; whoever is asked about the call learns that it may have been made in the gap."""
+        note = note_in_question(self.gap, run, contract, at) if self.gap is not None else None
+        return FREE if note is None else ClaimReply(True, (note,))
 
     def follow(self, batch: Batch, before: Run, run: Run, event: Event) -> None:
         """Free the keys of contracts this event has ended, unless they have happened, or nobody knows."""
@@ -133,7 +140,7 @@ class Claims:
         if held is None or (held.run_id, held.contract_id) != (run.id, contract.id):
             return
         run_id, _, contract_id = contract.again.partition(" ")
-        if contract.again:  # the earlier deed is what it was
+        if contract.again and contract_id != GAP:  # the earlier deed is what it was
             self._put(batch, Claim(*place, run_id, contract_id, contract.call_hash, event.at), held)
         else:
             self._fresh[place] = None
@@ -171,7 +178,7 @@ def judge_fate(contract: Contract, event: Event) -> Fate | None:
     """What came of a contract that this event has ended, if it keeps its key: it was done, or nobody knows."""
     if type(event) is not ContractMoved or event.contract_id != contract.id:
         return None
-    fate = _find_callback(contract, event) or _fate(event)
+    fate = _find_callback(contract, event) or _find_use_from_gap(contract, event) or _fate(event)
     is_possible = fate.status == POSSIBLE and contract.effect_state == "possible"
     return fate if is_possible or (fate.status == DONE and not contract.is_lenient) else None
 
@@ -186,7 +193,7 @@ def fate_of(journal: Journal, held: Claim) -> Fate:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             continue  # its own run will say that it is damaged; here the key just stays taken
         if type(event) is ContractMoved and event.contract_id == held.contract_id:
-            return _fate(event)
+            return _find_use(event) or _fate(event)
         if type(event) is Signalled and event.name == EVIDENCE and event.data.get("contract_id") == held.contract_id:
             return Fate(DONE, event.data.get("result"), at=event.at)
     return Fate()
@@ -231,6 +238,18 @@ def _find_callback(contract: Contract, moved: ContractMoved) -> Fate | None:
     is_callback = contract.question is not None and contract.question.reason == "callback"
     is_done = is_callback and moved.trigger == "resume" and moved.error is None
     return Fate(DONE, moved.result, at=moved.at) if is_done else None
+
+
+def _find_use_from_gap(contract: Contract, moved: ContractMoved) -> Fate | None:
+    """Somebody knows that the deed was done before the journal was restored, and with what result."""
+    is_asked = contract.question is not None and is_gap(contract.question.earlier)
+    return _find_use(moved) if is_asked else None
+
+
+def _find_use(moved: ContractMoved) -> Fate | None:
+    """A result that stands for a deed; of one who holds a key, that of a deed in the gap."""
+    given = moved.result if isinstance(moved.result, dict) and moved.trigger == "resume" else {}
+    return Fate(DONE, given.get("result"), at=moved.at) if given.get("outcome") == "use" else None
 
 
 def _is_about(earlier: dict[str, Any], held: Claim) -> bool:

@@ -14,6 +14,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, ReplayError
 from detent.host.embedded.claim import OPEN, judge_fate, place_of
+from detent.host.embedded.gap import is_gap
 from detent.host.embedded.journal import CLAIMS, Batch, Claim, Journal, Record
 from detent.host.embedded.loaded_run import beginning, replay
 
@@ -70,7 +71,7 @@ def _holds(contract: Contract) -> bool:
     """Whether an open contract holds its key; one that asks about somebody else's deed does not."""
     if not contract.is_irreversible or contract.effect in ("ask", "wait") or contract.status is Status.PENDING:
         return False
-    return contract.question is None or not contract.question.earlier
+    return contract.question is None or not contract.question.earlier or is_gap(contract.question.earlier)
 
 
 def check_run(journal: Journal, tally: ClaimTally) -> str:

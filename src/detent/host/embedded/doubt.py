@@ -17,6 +17,7 @@ from detent.core.events import EVIDENCE, ContractMoved, Signalled
 from detent.core.status import Status
 from detent.errors import NotWaiting
 from detent.host.embedded.claim import was_redone
+from detent.host.embedded.gap import ask_about, find_clearance, note_cleared
 from detent.host.embedded.loaded_run import LoadedRun
 from detent.host.embedded.outcome import (
     Limit,
@@ -137,7 +138,7 @@ class DoubtRegister:
             if contract is None or contract.status is not Status.RUNNING:
                 return
             effect = effect or self._host.effect(live, contract.effect)
-            lands_until = settle_time(contract, clock.now())
+            lands_until = settle_time(live.run, contract, clock.now())
             if lands_until - clock.now() <= ASK_WITHIN_S:
                 await clock.sleep_until(lands_until)
                 lands_until = 0.0
@@ -147,9 +148,31 @@ class DoubtRegister:
             live.tasks.pop(contract_id, None)
         at, advice = clock.now(), effect.advice if effect is not None else ""
         first, *follow = [replace(moved, at=at) for moved in found or [doubtful(contract, doubt, lands_until, advice)]]
-        self._attempts.tell(live, first, follow)
+        self._attempts.tell(live, replace(first, sandbox=doubt.sandbox) if doubt.sandbox else first, follow)
         if lands_until and not found:
             self.look_again(live, contract)
+
+    async def meet_gap(self, live: LoadedRun, effect: Effect, contract: Contract) -> ContractMoved | None:
+        """What stands against a call that may have been made before the journal was restored; None: nothing.
+
+        The probe is asked first; its word that nothing happened counts when nothing from before can be in flight.
+        """
+        clock, gap = self._host.clock, self._host.claims.gap
+        if gap is None or not gap.concerns(live.run, contract):
+            return None
+        why = find_clearance(self._host.journal, gap, live.run, contract)
+        if not why and effect.reconcile is not None:
+            lands_until = gap.until + contract.timeout_s + contract.settle_s
+            if 0 < lands_until - clock.now() <= ASK_WITHIN_S:
+                await clock.sleep_until(lands_until)
+            found = await self._probe(live, effect, contract.id, True, may_deny=clock.now() >= lands_until)
+            if found and found[0].trigger == "succeed":
+                return replace(found[0], at=clock.now())
+            why = "its probe says that it was not done" if found else ""
+        if not why:
+            return ask_about(gap, contract, clock.now(), effect.advice)
+        self._host.fold(live, note_cleared(gap, contract, why, clock.now()))
+        return None
 
     def look_again(self, live: LoadedRun, contract: Contract) -> None:
         """Ask the probe of an open doubt once nothing of its call can be in flight."""
@@ -218,9 +241,11 @@ class DoubtRegister:
             if limit.is_from_outside:
                 raise
             return None
-        except (KeyboardInterrupt, GeneratorExit):
+        except KeyboardInterrupt:
             raise
-        except BaseException:  # noqa: BLE001
+        except BaseException as error:
+            if isinstance(error, GeneratorExit) and limit.is_abandoned:
+                raise
             return None  # a probe that breaks cannot tell
         finally:
             limit.cancel()

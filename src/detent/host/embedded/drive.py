@@ -7,12 +7,12 @@ import asyncio
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar, assert_never
+from typing import Any, Self, assert_never
 
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
-from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.engine import advance
 from detent.core.events import CANCEL, ContractMoved, Event
@@ -23,26 +23,32 @@ from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
+from detent.host.embedded.admission import Admission
+from detent.host.embedded.aftermath import Aftermath, settle_future
 from detent.host.embedded.attempt import Attempts
-from detent.host.embedded.claim import Claims, Wish
+from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock, SystemClock
+from detent.host.embedded.gap import open_gap
 from detent.host.embedded.journal import Batch, Journal, seal
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load
+from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, drop_ended, load
 from detent.host.embedded.lock import Lock, holder
+from detent.host.embedded.marker import Marking, find_journal
 from detent.host.embedded.onlooker import Onlookers
 from detent.host.embedded.outbox import Outbox
-from detent.host.embedded.policy_check import Rulings
+from detent.host.embedded.precaution import Precautions, describe_ground
 from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flush
+from detent.host.people import PeopleSource
+from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
+from detent.redaction import ambient_redactor
 
-T = TypeVar("T")
 LIVE_MAX = 2000
 
 
-class Drive:
+class Drive(Precautions):
     """Every run of one journal, and what each of them has under way."""
 
     attempts: Attempts  # set by the host, whose verbs child runs need
@@ -62,22 +68,25 @@ class Drive:
         policy: Policy | None = None,
         notify: str = "notify",
         reader: JournalReader | None = None,
+        people: PeopleSource | None = None,
+        guarded: Sequence[Path] = (),
     ) -> None:
-        self.home = home
+        self.home, self.admission = home, Admission(people)
+        self.ground = describe_ground(home, guarded)
         self.outbox = Outbox(self, notify)
-        self._rulings = Rulings(policy) if policy is not None else None
+        self.rulings = Rulings(policy, self.admission.people)
         self._lock = lock  # one that is held already; without it the host takes its own
         self.clock: Clock = clock or SystemClock()
         self.effects: Mapping[str, Effect] = (
             effects if isinstance(effects, Mapping) else {effect.name: effect for effect in effects}
         )
-        self._find_effects = find_effects
-        self._sync, self._is_inline, self._live_max, self._grace_s = sync, is_inline, live_max, grace_s
+        self._find_effects, self._sync, self._is_inline = find_effects, sync, is_inline
+        self._live_max, self._grace_s = live_max, grace_s
         self._live: OrderedDict[str, LoadedRun] = OrderedDict()
-        self.onlookers = Onlookers()
+        self._ended: LoadedRun | None = None  # the latest that has ended
+        self.onlookers = Onlookers(self.report)
         self.reader = reader or JournalReader(home, is_inline=is_inline)
-        self._is_reader_ours = reader is None
-        self._tail = self.reader.tail
+        self._is_reader_ours, self._tail = reader is None, self.reader.tail
         self.problems: dict[str, str] = {}
         self.stopped: dict[str, str] = {}  # runs whose journal broke off, and why; until they are recovered
         self.is_closing = False
@@ -88,20 +97,20 @@ class Drive:
             if not self._lock.take():
                 self._lock = None
                 raise JournalError(f"process {holder(self.home).pid or '?'} is writing the journal in {self.home}")
-        path = self.home / "journal.db"
-        try:
+        with ExitStack() as undone:
+            undone.callback(self._lock.free)
+            path = find_journal(self.home)
             self._written = Journal(path, is_writer=True, sync=self._sync)
-            try:
-                self.journal = Journal(path)
-                self._next_no = self.journal.next_no()
-            except BaseException:
-                self._written.close()
-                raise
-        except BaseException:
-            self._lock.free()
-            raise
+            undone.callback(self._written.close)
+            self.journal = Journal(path)
+            self._next_no = self.journal.next_no()
+            gap = open_gap(self.journal)
+            self._marking = Marking(self.home, self.journal.connection, is_durable=self._sync == "full")
+            self.admission.look(self.journal)
+            undone.pop_all()
         self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
         self.claims = Claims(lambda: self._written if self._writer.is_at_rest else self.journal)
+        self.claims.gap = gap
         self.timers = Timers(self)
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.tasks = asyncio.TaskGroup()
@@ -127,9 +136,10 @@ class Drive:
         self.timers.close()
         if self._is_reader_ours:
             self.reader.close()
+        grace_s = self._grace_s if grace_s is None else grace_s
         try:
-            await self.attempts.close(self._grace_s if grace_s is None else grace_s)
-            await self.outbox.close(self._grace_s if grace_s is None else grace_s)
+            await self.attempts.close(grace_s)
+            await self.outbox.close(grace_s)
             await self.tasks.__aexit__(None, None, None)
         finally:
             await self._writer.close()
@@ -137,8 +147,8 @@ class Drive:
     def let_go(self) -> None:
         """Close the files and let others write."""
         self.reader.memory, self.reader.tail.is_fed = None, False
-        self.journal.close()
-        self._written.close()
+        for part in (self._marking, self.journal, self._written):
+            part.close()
         if self._lock is not None:
             self._lock.free()
 
@@ -150,13 +160,17 @@ class Drive:
         run = live.run
         if live.unwritten:
             done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
-            self._writer.submit(Batch(live), lambda error: _settle(done, run, error))
-            await done
+            self._writer.submit(Batch(live), lambda error: settle_future(done, run, error))
+            return await done
         return run
 
     async def all_written(self) -> None:
         """Return when everything handed to the writer so far is on disk, or has failed to get there."""
         await flush(self._writer)
+
+    async def tell(self, live: LoadedRun, event: Event) -> Run:
+        """Fold an event; returns the run when that is on disk."""
+        return await self._tell(live, event)
 
     async def _tell(self, live: LoadedRun, event: Event, machine: Machine | None = None) -> Run:
         done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
@@ -180,7 +194,7 @@ class Drive:
             self.check_agent(live)
         batch = Batch(live)
         batch.machine = machine
-        deeds = _Deeds(self, live, batch, done)
+        deeds = Aftermath(self, live, batch, done)
         try:
             self._fold_all(live, batch, deque((event, *follow)), deeds)
         except BaseException as error:
@@ -189,7 +203,7 @@ class Drive:
             raise
         self._hand_over(live, batch, deeds)
 
-    def _fold_all(self, live: LoadedRun, batch: Batch, todo: deque[Event], deeds: "_Deeds") -> None:
+    def _fold_all(self, live: LoadedRun, batch: Batch, todo: deque[Event], deeds: Aftermath) -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
         has_notes, is_followed = live.machine.chart.has_notes, self._tail.is_attentive or live.run.id in self._tail.runs
         while todo:
@@ -213,7 +227,7 @@ class Drive:
             for command in commands:
                 self._plan(command, before, todo, deeds)
 
-    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: "_Deeds") -> None:
+    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: Aftermath) -> None:
         """Keep a command for when its event is on disk; what policy and keys say to it is still to be folded."""
         match command:
             case Perform():
@@ -231,25 +245,19 @@ class Drive:
             case _:
                 assert_never(command)
 
-    def _may_go_on(self, deeds: "_Deeds", before: Run, contract_id: str, todo: deque[Event]) -> bool:
+    def _may_go_on(self, deeds: Aftermath, before: Run, contract_id: str, todo: deque[Event]) -> bool:
         """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
         live, run = deeds.live, deeds.live.run
-        if self._rulings is not None:
-            ruling = self._rulings.on(before, run, live.machine, contract_id)
-            if ruling is not None:
-                todo.append(ruling)
+        ruling = self.rulings.on(before, run, live.machine, contract_id, partial(self.facts, live))
+        if ruling is not None:
+            todo.append(ruling)
             if type(ruling) is ContractMoved:
                 return False  # it waits, is rejected, or begins with that move
         taken = self.claims.take(deeds.batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
         todo.extend(taken.events)
         return taken.may_go_on
 
-    def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
-        effect = self.effect(live, contract.effect)
-        wanted = "" if self._rulings is None else self._rulings.on_repeat(run, live.machine, contract)
-        return Wish(wanted, "" if effect is None else effect.advice)
-
-    def _hand_over(self, live: LoadedRun, batch: Batch, deeds: "_Deeds") -> None:
+    def _hand_over(self, live: LoadedRun, batch: Batch, deeds: Aftermath) -> None:
         run, done = live.run, deeds.done
         if batch.events:
             live.dispatched.update(deeds.performs)
@@ -258,16 +266,18 @@ class Drive:
             deeds.run = run
             self._writer.submit(batch, deeds, done is None and self.attempts.is_idle)
         elif done is not None and live.unwritten:
-            self._writer.submit(batch, lambda error: _settle(done, run, error))  # said before, but not yet on disk
+            self._writer.submit(
+                batch, lambda error: settle_future(done, run, error)
+            )  # said before, but not yet on disk
         elif done is not None:
             done.set_result(run)
 
-    def act_on_written(self, deeds: "_Deeds", error: JournalError | None) -> None:
+    def act_on_written(self, deeds: Aftermath, error: JournalError | None) -> None:
         """A batch is on disk, or failed to get there: act, and tell whoever waits for it."""
         live, batch, done = deeds.live, deeds.batch, deeds.done
         live.unwritten -= 1
-        if live.ids:
-            live.ids.difference_update([row[2] for row in batch.events if row[2]])
+        self._marking.count()
+        live.ids.difference_update([row[2] for row in batch.events if row[2]] if live.ids else ())
         if error is not None:
             self._stop(live, error)
             if done is not None and not done.done():
@@ -298,7 +308,7 @@ class Drive:
                     waiter.set_result(None)
             live.waiters.clear()
         if live.run.ended is not None and not (live.unwritten or live.waiters or live.tasks):
-            self._live.pop(live.run.id, None)
+            self._ended = drop_ended(self._live, self._ended, live)
         if len(self._live) > self._live_max:
             self._evict()
 
@@ -353,14 +363,11 @@ class Drive:
     async def write(self, batch: Batch) -> None:
         """Write what is no event of a run; returns when it is on disk."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._writer.submit(batch, lambda error: _settle(done, None, error))
+        self._writer.submit(batch, lambda error: settle_future(done, None, error))
         await done
 
     def overhear(self, run_id: str, hear: Hear) -> Callable[[], None]:
-        """Hear what the run's effects say while they are at work, until the returned function is called.
-
-        `hear` is called in the loop and must not wait.
-        """
+        """Hear what the run's effects say, until the returned function is called; `hear` must not wait."""
         return self.onlookers.add(run_id, hear)
 
     def find_resident(self, run_id: str) -> ResidentRun | None:
@@ -384,12 +391,11 @@ class Drive:
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.overheard, run_id, contract_id, data)
             return
-        for problem in self.onlookers.tell(run_id, contract_id, data):
-            self.report(run_id, problem)
+        self.onlookers.tell(run_id, contract_id, data, is_last=not self.attempts.is_under_way(run_id, contract_id))
 
     def report(self, run_id: str, error: Exception) -> None:
         """Something went wrong with one run while nobody was asking; the others go on."""
-        self.problems[run_id] = str(error)
+        self.problems[run_id] = ambient_redactor().hide_free(str(error))
 
     def spawn(self, live: LoadedRun, contract_id: str, work: Any) -> None:
         """Give a coroutine an owner."""
@@ -424,27 +430,3 @@ class Drive:
             raise
         except Exception:  # noqa: BLE001  # told when one of these effects is called for
             return
-
-
-class _Deeds:
-    """What to do when a batch is on disk."""
-
-    __slots__ = ("aborts", "batch", "done", "entries", "host", "live", "machine", "performs", "run")
-
-    def __init__(self, host: Drive, live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
-        self.host, self.live, self.batch, self.done = host, live, batch, done
-        self.run = live.run
-        self.machine = live.machine  # a later migration may change it before this is on disk
-        self.performs: tuple[str, ...] = ()
-        self.aborts: tuple[Contract, ...] = ()
-        self.entries: tuple[Entry, ...] = ()
-
-    def __call__(self, error: JournalError | None) -> None:
-        self.host.act_on_written(self, error)
-
-
-def _settle(done: "asyncio.Future[T]", result: T, error: JournalError | None) -> None:
-    if error is None and not done.done():
-        done.set_result(result)
-    elif error is not None and not done.done():
-        done.set_exception(error)

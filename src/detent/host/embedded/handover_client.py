@@ -22,6 +22,7 @@ from detent.errors import (
     JournalError,
     MaybeDone,
     NoAnswer,
+    NotPermitted,
     NotWaiting,
     Refused,
     ReplayError,
@@ -35,7 +36,7 @@ PAUSE_S = 0.02
 WAITING = frozenset({"settled", "show"})  # for the answer to these one may wait for ever
 HARMLESS = WAITING | {"recover"}  # and these change nothing that a person has decided
 WITHDRAWN, PERHAPS = "withdrawn", "perhaps"  # what is known of a verb that was given up on
-_KINDS = (DefinitionError, Refused, NotWaiting, Unknown, ReplayError, JournalError, DetentError)
+_KINDS = (DefinitionError, Refused, NotPermitted, NotWaiting, Unknown, ReplayError, JournalError, DetentError)
 ERRORS: dict[str, type[DetentError]] = {kind.__name__: kind for kind in _KINDS}
 GO = msgspec.json.encode({"go": PROTOCOL}) + b"\n"
 PING = msgspec.json.encode({"ping": PROTOCOL}) + b"\n"
@@ -52,8 +53,15 @@ class DoorBlocked(ConnectionError):
 class Errand:
     """A verb to be done by whoever holds the journal, through as many holders as it takes."""
 
-    def __init__(self, home: Path, verb: str, args: dict[str, Any], on_silence: Callable[[], None]) -> None:
-        self.home, self.verb, self.args = home, verb, args
+    def __init__(
+        self,
+        home: Path,
+        verb: str,
+        args: dict[str, Any],
+        on_silence: Callable[[], None],
+        proof: dict[str, Any] | None = None,
+    ) -> None:
+        self.home, self.verb, self.args, self.proof = home, verb, args, proof or {}
         self.on_silence = on_silence  # called when a holder falls silent over a verb for which we wait on
         self.has_gone = False  # whether one of them was given the go
         self.heard_at = asyncio.get_running_loop().time()
@@ -73,6 +81,12 @@ class Errand:
                 raise self.no_answer() from None
             await asyncio.sleep(PAUSE_S)
             raise
+
+    @property
+    def offer(self) -> dict[str, Any]:
+        """What is offered to a holder."""
+        said: dict[str, Any] = {"verb": self.verb, "args": self.args}
+        return said | {"proof": self.proof} if self.proof else said
 
     @property
     def fate(self) -> str:
@@ -117,7 +131,7 @@ class Knock:
 
     async def _offer(self, errand: Errand) -> None:
         """Return when the holder is ready to do the verb."""
-        line = msgspec.json.encode({"protocol": PROTOCOL, "offer": {"verb": errand.verb, "args": errand.args}})
+        line = msgspec.json.encode({"protocol": PROTOCOL, "offer": errand.offer})
         if len(line) >= LINE_MAX:
             raise Refused(f"this is {len(line):,} bytes; at most {LINE_MAX:,} can be handed to another process")
         try:

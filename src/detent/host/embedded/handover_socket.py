@@ -15,15 +15,20 @@ once. Only the same user can open the door: the home is 0700, the socket 0600, a
 import asyncio
 import os
 import select
-import socket
-import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
+from detent.core.identity import Identity
 from detent.core.machine import Machine
-from detent.errors import DetentError, EventRefused, Refused, Unknown
+from detent.errors import DetentError, EventRefused, NotPermitted, Refused, Unknown
+from detent.host.ancestry import Peer, origin_of, peer_of
+from detent.host.embedded.voucher import check_voucher
+from detent.host.people import user_name
 
 if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost
@@ -48,8 +53,12 @@ VERBS = frozenset(
         "prune",
         "probe",
         "repair_claims",
+        "close_gap",
+        "anchor",
+        "change_people",
     }
 )
+SIGNED = VERBS - {"show", "settled", "recover", "probe", "repair_claims"}  # verbs that say who does them
 PONG, READY, LEAVING = (msgspec.json.encode({word: PROTOCOL}) for word in ("pong", "ready", "leaving"))
 
 
@@ -91,20 +100,23 @@ class HandoverSocket:
         caller: Any = asyncio.current_task()
         self._callers.add(caller)
         try:
-            if _peer(writer) not in (os.getuid(), None):
+            peer = peer_of(writer.get_extra_info("socket"))
+            if peer.uid not in (os.getuid(), -1):
                 return
             while line := await reader.readline():
-                await self._attend(line, reader, writer)
+                await self._attend(line, peer, reader, writer)
         except (ConnectionError, ValueError, asyncio.LimitOverrunError, asyncio.CancelledError):
             return  # a caller that goes away or talks nonsense loses its connection, nothing else
         finally:
             self._callers.discard(caller)
             writer.close()
 
-    async def _attend(self, line: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _attend(
+        self, line: bytes, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         """One thing a caller says: a ping, or an offer with what comes of it."""
         try:
-            verb, given = _offer(line)
+            verb, given, proof = _offer(line)
         except Refused as error:
             await _say(writer, _encode_error(error))
             return
@@ -118,15 +130,42 @@ class HandoverSocket:
         if not _is_go(await reader.readline()) or _is_gone(writer):
             raise ConnectionAbortedError("withdrawn")
         if not self._host.is_closing:
-            reply = await self._reply(verb, given)
+            reply = await self._reply(verb, given, partial(self._identify, peer, proof))
         if self._host.is_closing:
             # What a host says while it closes is not the last word. Left without a reply until we hang up,
             # the caller asks the next holder, and what was done here already is not done there again.
             await _for_ever()
         await _say(writer, reply)
 
-    async def _reply(self, verb: str, given: dict[str, Any]) -> bytes:
+    def _identify(self, peer: Peer, proof: dict[str, Any], verb: str, wish: str) -> Identity:
+        """Who hands this over: what the kernel says of the process, a token, or the word of a server of this home."""
+        is_guarded = verb in ("answer", "prune", "change_people", "close_gap")
+        admission = self._host.admission
+        if "voucher" in proof:
+            who = check_voucher(self._home, proof["voucher"], peer.pid)
+            is_step = is_guarded and origin_of(peer.pid) == "step"
+            return Identity(who.name, "step") if is_step else replace(who, is_checked=True)
+        return admission.of_peer(
+            wish,
+            str(proof.get("token") or ""),
+            peer.uid,
+            peer.pid,
+            is_guarded=is_guarded,
+            is_lenient=verb == "change_people",
+        )
+
+    async def _reply(self, verb: str, given: dict[str, Any], identify: Callable[[str, str], Identity]) -> bytes:
         try:
+            if verb in SIGNED:
+                inside = given.get("answer")
+                wish = given.get("by") or (inside.get("by") if isinstance(inside, dict) else "")
+                try:
+                    given["by"] = identify(verb, str(wish or ""))
+                except NotPermitted as error:
+                    if verb == "answer":  # nobody that we know: the user is
+                        user = Identity(user_name(os.getuid()), "os_user")
+                        await self._host.note_attempt(given["run_id"], given["contract_id"], verb, user, str(error))
+                    raise
             if "machine" in given:
                 given["machine"] = msgspec.convert(given["machine"], Machine)
             result = await getattr(self._host, verb)(**given)
@@ -149,23 +188,24 @@ def address(home: Path) -> tuple[int, str]:
     return folder, through if Path(f"/proc/self/fd/{folder}").exists() else str(home / NAME)
 
 
-def _offer(line: bytes) -> tuple[str, dict[str, Any]]:
-    """The verb that is offered and what it is given; no verb for a ping."""
+def _offer(line: bytes) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The verb that is offered, what it is given, and what is to prove who offers it; no verb for a ping."""
     try:
         said = msgspec.json.decode(line, type=dict[str, Any])
         if "ping" in said:
-            return "", {}
+            return "", {}, {}
         if said.get("protocol") != PROTOCOL:
             raise Refused(
                 f"process {os.getpid()} holds the journal and speaks protocol {PROTOCOL}, not"
                 f" {said.get('protocol', 1)}; nothing was done. Use the same version of detent on both sides"
             )
         verb, given = said["offer"]["verb"], dict(said["offer"]["args"])
+        proof = dict(said["offer"].get("proof") or {})
     except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
         raise Refused(f"not understood: {error}") from None
     if verb not in VERBS:
         raise Unknown(f"there is no verb `{verb}`")
-    return verb, given
+    return verb, given, proof
 
 
 def _encode_error(error: DetentError) -> bytes:
@@ -197,12 +237,3 @@ def _is_gone(writer: asyncio.StreamWriter) -> bool:
     poll = select.poll()
     poll.register(writer.get_extra_info("socket").fileno(), select.POLLIN)
     return any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll(0))
-
-
-def _peer(writer: asyncio.StreamWriter) -> int | None:
-    """The user id at the other end, where the system tells."""
-    peer = writer.get_extra_info("socket")
-    if not hasattr(socket, "SO_PEERCRED") or peer is None:
-        return None
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])

@@ -5,28 +5,37 @@ from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
+import msgspec
+from msgspec.structs import replace
+
 from detent.core.answer import answer_of, misfit
 from detent.core.contract import Contract
-from detent.core.events import CANCEL, HOLD, MIGRATE, RELEASE, RETRY, RULES, ContractMoved, Signalled, Started
+from detent.core.events import ATTEMPT, CANCEL, HOLD, MIGRATE, RELEASE, RETRY, RULES, ContractMoved, Signalled, Started
 from detent.core.history import Entry
+from detent.core.identity import By, Identity, identity_of
 from detent.core.machine import Machine
-from detent.core.policy import SPEAKER
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.value import plain
-from detent.errors import JournalError, NotWaiting, Refused
+from detent.core.value import digest, plain
+from detent.errors import JournalError, NotPermitted, NotWaiting, Refused
+from detent.host.embedded.anchor import anchor
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import CHILD, declarations
 from detent.host.embedded.claim_check import differences, repair, right_holders
 from detent.host.embedded.drive import Drive
+from detent.host.embedded.gap import CLOSE, check_not_record, close_gap, mark_restored, open_gap
 from detent.host.embedded.journal import Batch, genesis
 from detent.host.embedded.loaded_run import LoadedRun, load, origin, seq_at
+from detent.host.embedded.people_record import change_people
 from detent.host.embedded.recovery import take_up
 from detent.host.embedded.replay import find
 from detent.host.embedded.retention import prune
 from detent.host.embedded.writer import Nobody
+from detent.host.people import DOUBT, RECORD_ID
 from detent.host.reading import Summary
 from detent.host.run_id import check_run_id, new_run_id
+
+NAME_MAX = 200  # of a name that somebody who may not answer gives
 
 
 class EmbeddedHost(Drive):
@@ -44,13 +53,14 @@ class EmbeddedHost(Drive):
         input: Mapping[str, Any] | None = None,
         *,
         run_id: str = "",
-        by: str = "",
+        by: By = "",
         session: str = "",
         source: str = "",
         parent: str = "",
         fork: dict[str, Any] | None = None,
     ) -> Run:
         """Begin a run; the same `run_id` twice gives the run that is already there."""
+        who = self.admission.admit("start" if fork is None else "fork", by, run_id)
         if run_id and (run_id in self._live or self.journal.record(run_id)):
             return await self._on_disk(self.load(run_id))
         run_id = run_id or new_run_id()
@@ -65,7 +75,9 @@ class EmbeddedHost(Drive):
             machine=machine.digest,
             input=given if fork is not None else machine.fill_input(given),
             effects=declared,
-            by=by,
+            by=who.name,
+            known_by=_describe_voucher(who),
+            spoken_by=who.spoken_by,
             session=session,
             source=source,
             parent=parent,
@@ -83,19 +95,55 @@ class EmbeddedHost(Drive):
             raise
 
     async def signal(
-        self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = ""
+        self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: By = ""
     ) -> Run:
         """Tell a run that something happened; a signal with an id counts once."""
         if name.startswith("@"):
             raise Refused(f"`{name}`: names that begin with @ are detent's own")
+        who = self.admission.admit("signal", by, run_id)
         live = self.load(run_id)
+        check_not_record(live)
         if id and self._has(live, id):
             return await self._on_disk(live)
         self.timers.ring_first(live.run)
-        return await self._tell(live, Signalled(name, plain(dict(data or {}), "data"), by, self.clock.now(), id))
+        return await self._tell(live, self._make_signal(name, plain(dict(data or {}), "data"), who, id))
 
-    async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], *, id: str = "") -> Run:
+    def _make_signal(self, name: str, data: dict[str, Any], who: Identity, id: str) -> Signalled:
+        return Signalled(name, data, who.name, self.clock.now(), id, _describe_voucher(who), who.spoken_by)
+
+    async def answer(
+        self, run_id: str, contract_id: str, answer: Mapping[str, Any], *, id: str = "", by: By = ""
+    ) -> Run:
         """Answer a waiting contract's question; whoever is first wins."""
+        given: By = by or answer.get("by") or ""
+        verb = "settle" if answer.get("outcome") in DOUBT else "answer"
+        try:
+            who = self.admission.admit(verb, given, run_id)
+            return await self._answer(run_id, contract_id, _sign(answer, who), id)
+        except NotPermitted as error:
+            await self.note_attempt(run_id, contract_id, verb, given, str(error))
+            raise
+
+    async def note_attempt(self, run_id: str, contract_id: str, verb: str, by: By, why: str) -> None:
+        """Write down who tried to answer and may not: once for each person and reason, and nothing else changes."""
+        tried = identity_of(by)
+        if tried.known == "claimed":
+            if self.admission.people() is None:
+                tried = self.admission.identify(by, None, is_guarded=True)
+                if tried.known != "step":
+                    return  # only claimed: anybody could fill the journal with names
+            else:
+                tried = self.admission.identify_attempt()
+        live = self.load(run_id)
+        person = "" if tried.known == "step" else tried.speaker  # a step may say any name, and is written down once
+        mark = f"attempt {digest([contract_id, verb, person, tried.known])[:16]}"
+        if live.run.ended is not None or live.run.contract(contract_id) is None or self._has(live, mark):
+            return
+        data = {"verb": verb, "contract_id": contract_id, "why": why}
+        event = self._make_signal(ATTEMPT, data, replace(tried, name=tried.name[:NAME_MAX]), mark)
+        await self._tell(live, event)
+
+    async def _answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], id: str) -> Run:
         live = self.load(run_id)
         if id and self._has(live, id):
             return await self._on_disk(live)
@@ -105,12 +153,12 @@ class EmbeddedHost(Drive):
                 f"`{contract_id}` waits for {contract.question.data.get('run_id', 'another run')}, not for a person"
             )
         said = plain(dict(answer), "answer")
-        if str(said.get("by") or "").startswith(SPEAKER):
-            raise Refused(f"`{said['by']}`: names that begin with `{SPEAKER}` are the policy's own")
         if contract is not None:
             self._check_stopped(run_id, contract, said)
             if problem := misfit(contract, answer_of(said)):
                 raise Refused(problem)
+            if ruling := self.rulings.refresh(live.run, contract, self.clock.now()):
+                await self._tell(live, ruling)
         is_open = contract is not None and contract.is_asking
         if self.timers.ring_first(live.run) and is_open and live.run.contract(contract_id) is None:
             raise NotWaiting(f"the time for an answer to `{contract_id}` is over")
@@ -132,10 +180,12 @@ class EmbeddedHost(Drive):
                 f"the call of `{doubted[1]}` cannot be stopped and still goes on; what comes of it will be told"
             )
 
-    async def cancel(self, run_id: str, *, by: str = "", reason: str = "", id: str = "") -> Run:
+    async def cancel(self, run_id: str, *, by: By = "", reason: str = "", id: str = "") -> Run:
         """Stop a run and everything it has under way."""
         data = {"reason": reason} if reason else {}
-        return await self._once(self.load(run_id), Signalled(CANCEL, data, by, self.clock.now(), id))
+        who = self.admission.admit("cancel", by, run_id)
+        check_not_record(self.load(run_id))
+        return await self._once(self.load(run_id), self._make_signal(CANCEL, data, who, id))
 
     async def show(self, run_id: str) -> Run:
         """Where a run stands."""
@@ -177,21 +227,24 @@ class EmbeddedHost(Drive):
         """Whether the run has an event of that id."""
         return self._has(self.load(run_id), event_id)
 
-    async def hold(self, run_id: str, *, by: str = "", id: str = "") -> Run:
+    async def hold(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Pause: what is at work goes on, nothing new begins."""
-        return await self._once(self.load(run_id), Signalled(HOLD, {}, by, self.clock.now(), id))
+        who = self.admission.admit("hold", by, run_id)
+        return await self._once(self.load(run_id), self._make_signal(HOLD, {}, who, id))
 
-    async def release(self, run_id: str, *, by: str = "", id: str = "") -> Run:
+    async def release(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Go on after `hold`."""
-        return await self._once(self.load(run_id), Signalled(RELEASE, {}, by, self.clock.now(), id))
+        who = self.admission.admit("release", by, run_id)
+        return await self._once(self.load(run_id), self._make_signal(RELEASE, {}, who, id))
 
-    async def retry(self, run_id: str, *, by: str = "", id: str = "") -> Run:
+    async def retry(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Let a failed run go on from what failed; what is done stays done, and a yes to the same call holds."""
         live = self.load(run_id)
         if live.run.parent:
             above = live.run.parent.partition(" ")[0]
             raise Refused(f"run {run_id} was started by run {above}; try that one again")
-        return await self._once(live, Signalled(RETRY, {}, by, self.clock.now(), id))
+        who = self.admission.admit("retry", by, run_id)
+        return await self._once(live, self._make_signal(RETRY, {}, who, id))
 
     async def retry_child(self, run_id: str, id: str) -> bool:
         """Let a child run go on because its parent does; whether it goes on now."""
@@ -209,24 +262,27 @@ class EmbeddedHost(Drive):
         *,
         state: str = "",
         actions: Mapping[str, str] | None = None,
-        by: str = "",
+        by: By = "",
         id: str = "",
     ) -> Run:
         """Let a waiting run go on under another machine; `state` and `actions` name what is called otherwise there."""
+        who = self.admission.admit("migrate", by, run_id)
         live = self.load(run_id)
+        check_not_record(live)
         if id and self._has(live, id):
             return await self._on_disk(live)
         data: dict[str, Any] = {"machine": machine.digest, "rules": RULES} | ({"state": state} if state else {})
         data |= {"actions": dict(actions)} if actions else {}
         before, live.machine = live.machine, machine
         try:
-            return await self._tell(live, Signalled(MIGRATE, data, by, self.clock.now(), id), machine)
+            return await self._tell(live, self._make_signal(MIGRATE, data, who, id), machine)
         except Refused:
             live.machine = before
             raise
 
-    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: str = "") -> Run:
+    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: By = "") -> Run:
         """Begin a new run as another one was at a checkpoint; by default where it is now."""
+        self.admission.admit("fork", by, run_id)
         await self.show(run_id)  # all of it is on disk
         record = find(self.journal, run_id)
         was = load(self.journal, run_id, upto=seq_at(self.journal, record, checkpoint) if checkpoint else 0)
@@ -238,9 +294,37 @@ class EmbeddedHost(Drive):
         await self.show(run_id)
         return find(self.journal, run_id).summary.checkpoint
 
-    async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
+    async def prune(self, before: float, *, by: By = "") -> dict[str, Any]:
         """Forget runs that ended before a time and hold no key; what went is named in a run of its own."""
-        return await prune(self, before, by)
+        return await prune(self, before, replace(self.admission.admit("prune", by), known="detent"))
+
+    async def change_people(self, change: Mapping[str, Any], *, by: By = "") -> dict[str, Any]:
+        """Add, change or remove a person, or adopt the file as it is; who did what is journalled first."""
+        return await change_people(self, dict(change), by)
+
+    async def tell_record(self, name: str, data: dict[str, Any], who: Identity, id: str = "") -> Run:
+        """Write an event about people into the run that keeps them."""
+        return await self._once(self.load(RECORD_ID), self._make_signal(name, data, who, id))
+
+    async def anchor(self, *, by: By = "") -> dict[str, Any]:
+        """Put on record what the journal holds; the line to publish, not yet signed."""
+        who = replace(self.admission.admit("anchor", by), known="detent")
+        await self.all_written()
+        line = await anchor(self, self.clock.now(), who)
+        return dict(msgspec.to_builtins(line))
+
+    async def mark_restored(self, since: float, until: float = 0.0, *, by: By = "") -> int:
+        """Say that this journal knows nothing of what was done since a time; the new epoch."""
+        who = replace(self.admission.admit("restore", by), known="detent")
+        self.claims.gap = await mark_restored(self, since, until or self.clock.now(), who)
+        return self.claims.gap.epoch
+
+    async def close_gap(self, *, by: By = "", comment: str = "") -> tuple[str, ...]:
+        """Ask no more about calls that may have been made in the gap; the records that are closed by that."""
+        who = self.admission.admit("restore", by)
+        closed = await close_gap(self, lambda data: self._make_signal(CLOSE, data, who, ""), comment)
+        self.claims.gap = open_gap(self.journal)
+        return closed
 
     async def probe(self, run_id: str, contract_id: str) -> bool:
         """Ask the effect itself whether a deed in doubt happened; whether that settled it."""
@@ -265,3 +349,14 @@ class EmbeddedHost(Drive):
         self.timers.load()
         self.outbox.load()
         return taken_up
+
+
+def _describe_voucher(who: Identity) -> str:
+    """What vouches for a name, as an event keeps it; what one run does to another is nobody's word."""
+    return "" if who.known == "detent" else who.known_by
+
+
+def _sign(answer: Mapping[str, Any], who: Identity) -> dict[str, Any]:
+    """An answer with who gave it, in place of whatever it says about that itself."""
+    about = {"by": who.name, "known_by": _describe_voucher(who), "spoken_by": who.spoken_by}
+    return {name: value for name, value in {**answer, **about}.items() if value or name not in about}

@@ -1,4 +1,4 @@
-"""The journal: all events of all runs in one SQLite file. More SQL: `file`, `listing`, `claim`, `family`, `retention`.
+"""The journal: events of all runs in one SQLite file. More SQL: `schema`, `listing`, `claim`, `family`, `retention`.
 
 Events are the truth; each carries the hash of the one before it. The `runs` table and the snapshots are only
 caches of the fold, written in the same transaction. What `commit` has returned from survives a power cut.
@@ -18,7 +18,16 @@ from detent.core.events import Event
 from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
-from detent.host.embedded.schema import MIGRATIONS, lacking, open_reading, open_writing, roll_back
+from detent.host.embedded.schema import (
+    MIGRATIONS,
+    close_writing,
+    explain_trouble,
+    find_disk_fault,
+    lacking,
+    open_reading,
+    open_writing,
+    roll_back,
+)
 from detent.host.embedded.wal_preallocation import WalPreallocation
 from detent.host.reading import Note, OpenQuestion, Summary
 
@@ -54,6 +63,7 @@ PRUNE = (
     "delete from projections where run = ?",
     "delete from runs where no = ?",
 )
+KEEP_META = "insert or replace into meta (name, value) values (?, ?)"
 FREE_CLAIM = "delete from claims where scope = ? and key = ? and run_id = ? and contract_id = ?"
 PUT_NOTE = "insert or ignore into outbox (key, run_id, message, at) values (?, ?, ?, ?)"
 KEEP_NOTE = "update outbox set delivered_at = ?, tries = ?, problem = ? where key = ?"
@@ -106,6 +116,7 @@ class Batch:
     notes: tuple[Note, ...] = ()  # messages to send
     posted: tuple[Note, ...] = ()  # messages sent, or not, just now
     pruned: tuple[tuple[int], ...] = ()  # numbers of runs to forget
+    meta: tuple[tuple[str, str], ...] = ()  # what the journal says of itself
     projection: tuple[Any, ...] | None = None  # the row of a projection: only a cache
 
     def __init__(self, owner: Owner) -> None:
@@ -144,9 +155,9 @@ class Journal:
     def __init__(
         self, path: Path, *, is_writer: bool = False, sync: str = "full", migrations: Mapping[int, str] = MIGRATIONS
     ) -> None:
-        self.path = path
-        self.events_read = 0
-        self.bytes_read = 0
+        self.path, self._is_writer = path, is_writer
+        self._fault = ""  # why nothing more may be written
+        self.events_read = self.bytes_read = 0
         self.damaged: dict[str, str] = {}  # rows of the list that make no sense, by run id
         self._machines: OrderedDict[str, Machine] = OrderedDict()
         self._kept: set[str] = set()  # digests of machines known to be in the file
@@ -159,11 +170,16 @@ class Journal:
             raise JournalError(f"cannot open the journal {path}: {error}") from None
         self._runway = WalPreallocation(path) if is_writer and sync == "full" else None
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For what looks at the file as a whole: markers, backups."""
+        return self._db
+
     def close(self) -> None:
         """Let go of the file."""
         if self._runway is not None:
             self._runway.close()
-        self._db.close()
+        close_writing(self._db) if self._is_writer else self._db.close()
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
@@ -180,6 +196,8 @@ class Journal:
     def commit(self, batches: Sequence[Batch]) -> None:
         """Write all batches in one transaction; all or nothing."""
         db = self._db
+        if self._fault:
+            raise JournalError(self._fault)
         try:
             db.execute("begin immediate")
             self._write(batches)
@@ -189,7 +207,8 @@ class Journal:
             raise
         except sqlite3.Error as error:
             roll_back(db)
-            raise JournalError(_explain(error, self.path)) from None
+            self._fault = find_disk_fault(error, self.path)
+            raise JournalError(self._fault or explain_trouble(error, self.path)) from None
         except Exception as error:  # a value SQLite cannot take must not end the thread that writes for everybody
             roll_back(db)
             raise JournalError(f"{self.path}: {type(error).__name__}: {error}") from error
@@ -216,7 +235,7 @@ class Journal:
         for batch in batches:
             if batch.update is not None:
                 db.execute(UPDATE_RUN, batch.update)
-            if batch.notes or batch.posted or batch.pruned:
+            if batch.notes or batch.posted or batch.pruned or batch.meta:
                 self._post(batch)
             if batch.snapshot is not None:
                 db.execute(KEEP_SNAPSHOT, batch.snapshot)
@@ -226,6 +245,7 @@ class Journal:
     def _post(self, batch: Batch) -> None:
         for statement in PRUNE if batch.pruned else ():
             self._db.executemany(statement, batch.pruned)
+        self._db.executemany(KEEP_META, batch.meta)
         self._db.executemany(PUT_NOTE, [(n.key, n.run_id, encode(n.message), n.at) for n in batch.notes])
         self._db.executemany(KEEP_NOTE, [(n.delivered_at, n.tries, n.problem, n.key) for n in batch.posted])
 
@@ -274,11 +294,11 @@ class Journal:
         """The runs whose id begins like this, newest first; at most ten."""
         like = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         query = f"{self.summary} where run_id like ? escape '\\' order by parent <> '', no desc limit 10"
-        return [record_of_row(row) for row in self._all(query, (like,))]
+        return [record_of_row(row) for row in self.rows(query, (like,))]
 
     def newest(self) -> Record | None:
         """The run started last that is nobody's child."""
-        row = self._one(f"{self.summary} where parent = '' order by no desc limit 1", ())
+        row = self._one(f"{self.summary} where parent = '' and name <> 'detent_people' order by no desc limit 1", ())
         return None if row is None else record_of_row(row)
 
     def runs(self, status: Iterable[Status] = (), name: str = "", limit: int = 100, before: int = 0) -> list[Record]:
@@ -296,7 +316,7 @@ class Journal:
             values.append(before)
         clause = f" where {' and '.join(where)}" if where else ""
         found = []
-        for row in self._all(f"{self.summary}{clause} order by no desc limit ?", (*values, limit)):
+        for row in self.rows(f"{self.summary}{clause} order by no desc limit ?", (*values, limit)):
             try:
                 found.append(record_of_row(row))
             except JournalError as error:
@@ -306,11 +326,11 @@ class Journal:
     def session(self, session: str, limit: int = 100) -> list[Record]:
         """The runs of a session whose ids begin with its name, newest first."""
         query = f"{self.summary} where run_id > ? and run_id < ? and session = ? order by run_id desc limit ?"
-        return [record_of_row(row) for row in self._all(query, (f"{session}-", f"{session}-~", session, limit))]
+        return [record_of_row(row) for row in self.rows(query, (f"{session}-", f"{session}-~", session, limit))]
 
     def timers(self) -> list[tuple[float, str]]:
         """Every run that wants to be woken, soonest first."""
-        return self._all("select wake_at, run_id from runs where wake_at is not null order by wake_at", ())
+        return self.rows("select wake_at, run_id from runs where wake_at is not null order by wake_at", ())
 
     def list_unattended(self) -> list[str]:
         """The runs that were at work, or paused by their host, when the last writer stopped, oldest first."""
@@ -318,7 +338,7 @@ class Journal:
             "select run_id, no from runs where status in ('running', 'pending')"
             " union select run_id, no from runs where held_by = 'host' order by no"
         )
-        return [row[0] for row in self._all(query, ())]
+        return [row[0] for row in self.rows(query, ())]
 
     def notes(self, run_id: str = "") -> list[Note]:
         """The messages of a run, or those of all runs that are not delivered, oldest first."""
@@ -328,7 +348,7 @@ class Journal:
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):
                 return []  # an older file that nobody has written to since
-            raise JournalError(_explain(error, self.path)) from None
+            raise JournalError(explain_trouble(error, self.path)) from None
         return [Note(*row)._replace(message=msgspec.json.decode(row[2])) for row in rows]
 
     def next_no(self) -> int:
@@ -401,20 +421,14 @@ class Journal:
         return [] if found == ["ok"] else found
 
     def _one(self, query: str, values: Sequence[Any]) -> Any:
-        try:
-            return self._db.execute(query, values).fetchone()
-        except sqlite3.Error as error:
-            raise JournalError(_explain(error, self.path)) from None
+        return next(iter(self.rows(query, values)), None)
 
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
-        """For `listing`, `claim`, `family` and `retention`, which have questions of their own."""
-        return self._all(query, values)
-
-    def _all(self, query: str, values: Sequence[Any]) -> list[Any]:
+        """What a query finds; `listing`, `claim`, `family`, `retention`, `gap`, `anchor` have queries of their own."""
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.Error as error:
-            raise JournalError(_explain(error, self.path)) from None
+            raise JournalError(explain_trouble(error, self.path)) from None
 
 
 _questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode
@@ -433,12 +447,3 @@ def record_of_row(row: Any) -> Record:
     except (ValueError, TypeError, AttributeError, msgspec.MsgspecError) as error:
         raise JournalError(f"run {row[0]} is damaged: its entry in the list makes no sense ({error})") from None
     return Record(row[16], summary, row[14])
-
-
-def _explain(error: sqlite3.Error, path: Path) -> str:
-    text = str(error)
-    if "full" in text:
-        return f"no space left for {path}; free some and resume: what was acknowledged is whole"
-    if "malformed" in text or "not a database" in text:
-        return f"{path} is damaged ({text}); `detent doctor` says more, other runs may still be readable"
-    return f"{path}: {text}"

@@ -11,25 +11,33 @@ from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.errors import DetentError, Unknown
+from detent.errors import DetentError, JournalError, Unknown
 from detent.host.embedded import family, retention
 from detent.host.embedded import replay as reader
+from detent.host.embedded.anchor import check_anchor, read_head
 from detent.host.embedded.claim_check import differences
 from detent.host.embedded.following import Following, Watching
+from detent.host.embedded.gap import open_gap
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load, seq_at
+from detent.host.embedded.marker import check, check_missing
 from detent.host.embedded.projector import Projector, RunMemory
 from detent.host.embedded.schema import VERSION
 from detent.host.embedded.tail import Tail
 from detent.host.embedded.transcript import transcript
+from detent.host.people import has_people
 from detent.host.projection import P, Why
 from detent.host.reading import (
+    AnchorLine,
+    AnchorProof,
     Deed,
     Family,
+    JournalHead,
     KeyTrouble,
     Member,
     Note,
+    OpenGap,
     OpenQuestion,
     Proof,
     Query,
@@ -96,7 +104,10 @@ class JournalReader:
 
     def has_runs(self) -> bool:
         """Whether anything was ever written here."""
-        return (self.home / "journal.db").exists()
+        if (self.home / "journal.db").exists():
+            return True
+        check_missing(self.home)
+        return False
 
     # one run
 
@@ -120,9 +131,9 @@ class JournalReader:
         """Where a run stands: from memory where this process drives it, else folded from the latest snapshot."""
         kept = self.find_resident(run_id)
         if kept is not None:
-            return _standing_of(kept)
+            return _standing_of(kept, self.home)
         with self.journal() as journal:
-            return _standing(load(journal, run_id))
+            return _standing(load(journal, run_id), self.home)
 
     def find_resident(self, run_id: str) -> ResidentRun | None:
         """A run as it is on disk; None when it is not in memory."""
@@ -135,7 +146,7 @@ class JournalReader:
         """Where a run stands and why, if memory has both: nothing is read and nothing folded."""
         kept = self.find_resident(run_id)
         why = None if kept is None else self._projector.at_hand(run_id, Why, kept.run.seq)
-        return None if kept is None or why is None else (_standing_of(kept), tuple(why.entries))
+        return None if kept is None or why is None else (_standing_of(kept, self.home), tuple(why.entries))
 
     def attend(self) -> None:
         """Keep in memory what moved lately, as long as this process holds the journal: people will look at it."""
@@ -146,7 +157,7 @@ class JournalReader:
         with self.journal() as journal:
             record = _record(journal, run_id)
             _check_seq(record, seq)
-            return _standing(load(journal, run_id, upto=seq), record.summary.seq)
+            return _standing(load(journal, run_id, upto=seq), self.home, record.summary.seq)
 
     def seq_at(self, run_id: str, at: str) -> int:
         """The event that a number or the beginning of a checkpoint names; the latest for nothing."""
@@ -277,10 +288,32 @@ class JournalReader:
         with self.journal() as journal:
             return [KeyTrouble(one.kind, *one.claim[:4], one.problem) for one in differences(journal)]
 
+    def gap(self) -> OpenGap | None:
+        """What the journal knows nothing of, because it was restored and nobody has looked into that yet."""
+        with self.journal() as journal:
+            found = open_gap(journal)
+        return None if found is None else OpenGap(*found)
+
+    def head(self) -> JournalHead:
+        """One digest over every run, every claim and the people, with what it is of."""
+        with self.journal() as journal:
+            return read_head(journal, self.home)
+
+    def check_anchor(self, line: AnchorLine) -> AnchorProof:
+        """Whether everything is still there that was when the journal was anchored."""
+        with self.journal() as journal:
+            return check_anchor(journal, line)
+
     def check(self) -> StoreCheck:
         """Whether the file itself is sound."""
         with self.journal() as journal:
-            return StoreCheck(tuple(journal.check()), VERSION, journal.path.stat().st_size)
+            problems = list(journal.check())
+            if not problems:
+                try:
+                    check(self.home, journal.connection)
+                except JournalError as error:
+                    problems.append(str(error))
+            return StoreCheck(tuple(problems), VERSION, journal.path.stat().st_size)
 
     # as it happens
 
@@ -369,6 +402,7 @@ class JournalReader:
 def _open(home: Path) -> Listing:
     path = home / "journal.db"
     if not path.exists():
+        check_missing(home)
         raise Unknown(f"there is no journal in {home} yet; `detent run FILE` makes one")
     return Listing(path)
 
@@ -386,8 +420,8 @@ def _check_seq(record: Record, seq: int) -> None:
         raise Unknown(f"run {record.summary.run_id} has the events 1 to {last}, not {seq}")
 
 
-def _standing_of(kept: ResidentRun) -> Standing:
-    return Standing(kept.run, kept.machine, kept.head.hex(), kept.run.seq)
+def _standing_of(kept: ResidentRun, home: Path) -> Standing:
+    return Standing(kept.run, kept.machine, kept.head.hex(), kept.run.seq, has_people(home))
 
 
 def _waiting(journal: Listing, members: Iterable[Member]) -> Iterator[Run]:
@@ -399,5 +433,5 @@ def _waiting(journal: Listing, members: Iterable[Member]) -> Iterator[Run]:
             continue  # a damaged one must not hide the others
 
 
-def _standing(live: LoadedRun, last: int = 0) -> Standing:
-    return Standing(live.run, live.machine, live.head.hex(), last or live.run.seq)
+def _standing(live: LoadedRun, home: Path, last: int = 0) -> Standing:
+    return Standing(live.run, live.machine, live.head.hex(), last or live.run.seq, has_people(home))

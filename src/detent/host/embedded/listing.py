@@ -32,14 +32,15 @@ class Listing(Journal):
         before = min(wanted.before or 2**62, int(newest[0]) + 1)
         where, values = _conditions(wanted)
         is_filtered = bool(wanted.name or wanted.agent or wanted.text)
-        is_scan = is_filtered or wanted.since is not None or wanted.until is not None
+        is_timed = any(at is not None for at in (wanted.since, wanted.until, wanted.moved_since))
+        is_scan = is_filtered or is_timed
         floor = before - SCAN_MAX if is_scan else 0
         rows = []
         # One question per status: asked for several at once, SQLite would sort all of them for one page.
         for status in dict.fromkeys(s.value for s in wanted.status) or [None]:
             parts = ["no < ?", "no >= ?", *(["status = ?"] if status else []), *where]
             given = [before, floor, *([status] if status else []), *values, wanted.limit + 1]
-            rows += self._all(f"{self.summary} where {' and '.join(parts)} order by no desc limit ?", given)
+            rows += self.rows(f"{self.summary} where {' and '.join(parts)} order by no desc limit ?", given)
         rows.sort(key=lambda row: -row[16])
         page, rest = rows[: wanted.limit], rows[wanted.limit :]
         following = int(page[-1][16]) if rest else floor if is_scan and floor > 1 else 0
@@ -47,7 +48,7 @@ class Listing(Journal):
 
     def waiting(self, limit: int) -> list[Record]:
         """Runs with a question for people, oldest first."""
-        return self._sound(self._all(f"{self.summary} {OPEN} order by no limit ?", (limit,)))
+        return self._sound(self.rows(f"{self.summary} {OPEN} order by no limit ?", (limit,)))
 
     def waiting_count(self) -> int:
         """How many runs have a question for people."""
@@ -55,7 +56,7 @@ class Listing(Journal):
 
     def names(self, limit: int = 200) -> list[str]:
         """The names of the machines there are."""
-        return [row[0] for row in self._all("select distinct name from machines order by name limit ?", (limit,))]
+        return [row[0] for row in self.rows("select distinct name from machines order by name limit ?", (limit,))]
 
     def cursor(self) -> int:
         """The place of the newest event in the order of all of them."""
@@ -67,13 +68,13 @@ class Listing(Journal):
             "select events.rowid, runs.run_id, runs.name, events.seq from events join runs on runs.no = events.run"
             " where events.rowid > ? order by events.rowid limit ?"
         )
-        return [Step(*row) for row in self._all(query, (after, limit))]
+        return [Step(*row) for row in self.rows(query, (after, limit))]
 
     def records(self, run_ids: Iterable[str]) -> list[Record]:
         """The rows of these runs."""
         wanted = list(run_ids)
         marks = ", ".join("?" * len(wanted))
-        return self._sound(self._all(f"{self.summary} where run_id in ({marks})", wanted)) if wanted else []
+        return self._sound(self.rows(f"{self.summary} where run_id in ({marks})", wanted)) if wanted else []
 
     def _sound(self, rows: Iterable[tuple[object, ...]]) -> list[Record]:
         found = []
@@ -104,6 +105,9 @@ def _conditions(wanted: Query) -> tuple[list[str], list[object]]:
     if wanted.until is not None:
         where.append("started_at < ?")
         values.append(wanted.until)
+    if wanted.moved_since is not None:
+        where.append("updated_at >= ?")
+        values.append(wanted.moved_since)
     if wanted.is_top:
         where.append("parent = ''")
     if wanted.without:

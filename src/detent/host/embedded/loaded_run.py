@@ -1,7 +1,7 @@
 """A run in memory: loaded from the journal, folded forward, written back as batches."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -157,6 +157,15 @@ class Point(NamedTuple):
 def beginning(run_id: str) -> Point:
     """Before a run's first event."""
     return Point(0, Run(id=run_id), genesis(run_id))
+
+
+def drop_ended(runs: MutableMapping[str, LoadedRun], before: LoadedRun | None, latest: LoadedRun) -> LoadedRun:
+    """Keep of the ended runs only the latest, for whoever waited for its end looks at it next; returns that."""
+    if before is None or before is latest or before.unwritten or before.waiters or before.tasks:
+        return latest
+    if before.run.ended is not None and runs.get(before.run.id) is before:
+        del runs[before.run.id]
+    return latest
 
 
 def load(journal: Journal, run_id: str, upto: int = 0) -> LoadedRun:

@@ -31,9 +31,12 @@ class Lock:
         except BlockingIOError:
             os.close(file)
             return False
-        os.truncate(file, 0)
-        os.pwrite(file, json.dumps(JournalHolder(os.getpid(), self._command, time.time())._asdict()).encode(), 0)
         self._file = file
+        try:
+            os.truncate(file, 0)
+            os.pwrite(file, json.dumps(JournalHolder(os.getpid(), self._command, time.time())._asdict()).encode(), 0)
+        except OSError:
+            return True  # the disk is full: the kernel knows who holds it, others only do not learn our name
         return True
 
     def is_free(self) -> bool:

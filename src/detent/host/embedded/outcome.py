@@ -34,6 +34,14 @@ class Limit:
         """Whether somebody other than this limit has cancelled the task."""
         return self._task is not None and self._task.cancelling() > self.is_over
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the task is being closed, and not carried on by its loop: nothing can be said any more."""
+        try:
+            return asyncio.current_task() is not self._task
+        except RuntimeError:  # the loop has ended
+            return True
+
     def __call__(self) -> None:
         """The time is over."""
         self.is_over = True
@@ -54,6 +62,7 @@ class UnknownOutcome(NamedTuple):
     cause: str = ""
     type: str = "tool_failure.unknown_outcome"
     result: Any = None
+    sandbox: str = ""  # in which it was made
 
 
 def make_failure(contract: Contract, kind: str, message: str, at: float, result: Any = None) -> ContractMoved:
@@ -107,7 +116,7 @@ def describe_exception(error: BaseException) -> str:
     """An exception as a sentence, whatever its own `__str__` does."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception as problem:  # noqa: BLE001
+    except (Exception, SystemExit) as problem:  # noqa: BLE001
         return f"{type(error).__name__} (and it cannot say more: {type(problem).__name__})"
 
 

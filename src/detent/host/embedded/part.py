@@ -4,14 +4,17 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
+from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.events import ContractMoved, Event
+from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.host.embedded.claim import Claims
 from detent.host.embedded.clock import Clock
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.loaded_run import LoadedRun
+from detent.host.embedded.onlooker import Onlookers
 
 
 class Mover(Protocol):
@@ -56,6 +59,13 @@ class ChildHost(Performer, Protocol):
     def tasks(self) -> asyncio.TaskGroup:
         """Who owns what is under way."""
 
+    @property
+    def ground(self) -> tuple[str, tuple[str, ...]]:
+        """What effects must keep off: the home, and files elsewhere that say what they may do."""
+
+    def least_sandbox(self, live: LoadedRun, contract: Contract) -> str:
+        """The weakest sandbox that the policy allows a call."""
+
     def live(self, run_id: str) -> LoadedRun | None:
         """The run, if it is in memory."""
 
@@ -68,20 +78,24 @@ class ChildHost(Performer, Protocol):
     def overheard(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
         """An effect said something: pass it on."""
 
+    @property
+    def onlookers(self) -> Onlookers:
+        """Who hears what effects say."""
+
     async def start(
         self,
         machine: Machine,
         input: Mapping[str, Any] | None = None,
         *,
         run_id: str = "",
-        by: str = "",
+        by: By = "",
         session: str = "",
         source: str = "",
         parent: str = "",
     ) -> Run:
         """Begin a run."""
 
-    async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
+    async def cancel(self, run_id: str, *, by: By = "", reason: str = "") -> Run:
         """Stop a run and everything it has under way."""
 
     async def retry_child(self, run_id: str, id: str) -> bool:

@@ -12,6 +12,7 @@ from detent.errors import JournalError, Refused, ReplayError, Unknown
 from detent.host.embedded.claim_check import ClaimTally, check_run
 from detent.host.embedded.journal import Journal, Record
 from detent.host.embedded.loaded_run import Point, beginning, load, replay
+from detent.host.embedded.marker import check_missing
 from detent.host.reading import Deed, Proof
 
 NO_DEEDS = ("ask", "wait")  # the engine's own
@@ -123,5 +124,6 @@ def open_journal(home: Path) -> Journal:
     """The journal of a home for reading."""
     path = home / "journal.db"
     if not path.exists():
+        check_missing(home)
         raise Unknown(f"there is no journal in {home} yet; `detent run FILE` makes one")
     return Journal(path)

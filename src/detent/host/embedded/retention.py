@@ -7,21 +7,23 @@ that stay can be verified as before; what went is named, with the last hash of i
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.host.embedded.journal import Journal
 
 AT_ONCE = 500  # runs that go in one transaction
 RECORD = "pruned"
+RECORDS = "('pruned', 'restored', 'anchored')"  # what was forgotten, restored and anchored is never forgotten
 PRUNED = Machine(name=RECORD, initial="done", ends={"done": "completed"}, title="Runs that were forgotten")
 ENDED = "('completed', 'failed', 'rejected', 'cancelled')"
 OLD = (
     f"select no, run_id, name, status, seq, head, parent, updated_at from runs"  # noqa: S608  # our own text
-    f" where status in {ENDED} and updated_at < ? and name <> '{RECORD}'"
+    f" where status in {ENDED} and updated_at < ? and name not in {RECORDS}"
     " and not exists (select 1 from claims where claims.run_id = runs.run_id) order by no"
 )
 HOLDING = (
-    f"select count(*) from runs where status in {ENDED} and updated_at < ? and name <> '{RECORD}'"  # noqa: S608
+    f"select count(*) from runs where status in {ENDED} and updated_at < ? and name not in {RECORDS}"  # noqa: S608
     " and exists (select 1 from claims where claims.run_id = runs.run_id)"
 )
 UNSENT = "select distinct run_id from outbox where delivered_at = 0"
@@ -69,14 +71,14 @@ class PruningHost(Protocol):
     def journal(self) -> Journal:
         """The journal, for reading."""
 
-    async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, by: str = "") -> Run:
+    async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, by: By = "") -> Run:
         """Begin a run."""
 
     async def forget(self, runs: Mapping[str, int]) -> None:
         """Remove ended runs, by id and number, from the journal and from memory."""
 
 
-async def prune(host: PruningHost, before: float, by: str) -> dict[str, Any]:
+async def prune(host: PruningHost, before: float, by: By) -> dict[str, Any]:
     """Forget them: first the record is on disk, then they go; a crash between the two forgets nothing."""
     found, kept = old_runs(host.journal, before)
     records = []

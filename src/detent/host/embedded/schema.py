@@ -73,6 +73,13 @@ create table projections (
     body blob not null, primary key (run, name)
 ) without rowid
 """,
+    # Which journal this is, for ever, and how often it was restored (see `marker`).
+    7: """
+create table meta (name text primary key, value text not null) without rowid;
+insert into meta values ('journal_id', lower(hex(randomblob(16)))), ('epoch', '1')
+""",
+    # Looked for whenever a journal is opened: was it restored, and is that still to be looked into?
+    8: "create index runs_restored on runs (no) where name = 'restored'",
 }
 VERSION = 1 + len(MIGRATIONS)
 
@@ -85,11 +92,77 @@ def open_writing(path: Path, sync: str, migrations: Mapping[int, str] = MIGRATIO
         _check_version(db, path, migrations)
         db.execute("pragma journal_mode = wal")
         db.execute(f"pragma synchronous = {'full' if sync == 'full' else 'off'}")
+        check_log(db, path)
         _migrate(db, path, migrations)
     except BaseException:
         db.close()
         raise
+    try:
+        _say_open(db)
+    except BaseException:
+        close_writing(db)  # else it would say for ever that there is a log, and closing has removed it
+        raise
     return db
+
+
+def close_writing(db: sqlite3.Connection) -> None:
+    """Close the connection that writes; unless somebody is reading just then, the file alone has everything now."""
+    reader = None
+    try:
+        db.execute("pragma busy_timeout = 200")
+        _say(db, "closed")
+        db.execute("pragma wal_checkpoint(truncate)").fetchall()
+    except sqlite3.Error:  # no space, or somebody reads: then the log has the rest, and stays
+        roll_back(db)
+        reader = _hold_log(db)
+    finally:
+        db.close()
+        if reader is not None:
+            reader.close()
+
+
+def _hold_log(db: sqlite3.Connection) -> sqlite3.Connection | None:
+    """Whoever closes a journal last removes its log; one that can only read does not, so it must be the last."""
+    try:
+        path = Path(db.execute("pragma database_list").fetchone()[2])
+        reader = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        reader.execute("select 1 from sqlite_master").fetchone()
+    except (sqlite3.Error, OSError):
+        return None
+    return reader
+
+
+def _say_open(db: sqlite3.Connection) -> None:
+    """Say in the file itself that it is not all there is: whoever copies it now must copy its log as well."""
+    _say(db, "open")
+    db.execute("pragma wal_checkpoint(passive)").fetchall()
+
+
+def _say(db: sqlite3.Connection, state: str) -> None:
+    if _has_meta(db):
+        db.execute("insert or replace into meta (name, value) values ('log', ?)", (state,))
+
+
+def _has_meta(db: sqlite3.Connection) -> bool:
+    return db.execute("select 1 from sqlite_master where name = 'meta'").fetchone() is not None
+
+
+def check_log(db: sqlite3.Connection, path: Path) -> None:
+    """Raise where a journal was in use when it was copied, and its log was left behind."""
+    for _ in range(2):  # whoever writes it may just have opened or closed it
+        if _log_size(path) or not _has_meta(db):
+            return
+        row = db.execute("select value from meta where name = 'log'").fetchone()
+        if row is None or row[0] != "open" or _log_size(path):
+            return
+    raise JournalError(_CUT_OFF.format(path))
+
+
+def _log_size(path: Path) -> int:
+    try:
+        return path.with_name(path.name + "-wal").stat().st_size
+    except OSError:
+        return 0
 
 
 def open_reading(path: Path, migrations: Mapping[int, str] = MIGRATIONS) -> sqlite3.Connection:
@@ -112,6 +185,7 @@ def _looking(address: str, path: Path, migrations: Mapping[int, str]) -> sqlite3
     db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
     try:
         _check_version(db, path, migrations)
+        check_log(db, path)
     except BaseException:
         db.close()
         raise
@@ -143,6 +217,12 @@ def _check_version(db: sqlite3.Connection, path: Path, migrations: Mapping[int, 
 
 
 _EMPTY = "{} is empty: it was cut off, for a journal is never made empty; put back a copy, or remove it to begin anew"
+
+
+_CUT_OFF = (
+    "{0} was in use when it was copied, and its log ({0}-wal) is missing: what was written last is not there. Copy it"
+    " with `detent backup`; `detent restore` takes this file as what it is, an older journal"
+)
 
 
 def _make(path: Path) -> None:
@@ -186,3 +266,20 @@ def roll_back(db: sqlite3.Connection) -> None:
             db.execute("rollback")
     except sqlite3.Error:
         return  # SQLite has rolled back by itself, or will when the file is next opened
+
+
+def find_disk_fault(error: sqlite3.Error, path: Path) -> str:
+    """Why nothing more may be written, if the disk itself has failed: its next yes would be no evidence."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_IOERR:
+        return ""
+    return f"{path}: the disk has failed ({error}); nothing more is written until detent is started anew"
+
+
+def explain_trouble(error: sqlite3.Error, path: Path) -> str:
+    """What SQLite says, and the way out."""
+    text = str(error)
+    if "full" in text:
+        return f"no space left for {path}; free some and resume: what was acknowledged is whole"
+    if "malformed" in text or "not a database" in text:
+        return f"{path} is damaged ({text}); `detent doctor` says more, other runs may still be readable"
+    return f"{path}: {text}"

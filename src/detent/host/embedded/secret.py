@@ -1,27 +1,27 @@
 """Secrets: named in a definition as `{"secret": "NAME"}`, read from the environment only when an effect is called.
 
 The journal holds the name. A value that comes back in a result, a question or an error is hidden again before anything
-is kept. Only a name that stands in the action's own definition is read: the same words in a run's data, which may come
-from a model or from the network, stay data.
+is kept, and so is what looks like a secret although nobody declared it (see `detent.redaction`). Only a name that
+stands in the action's own definition is read: the same words in a run's data, which may come from a
+model or from the network, stay data.
 """
 
-import json
 import os
-import urllib.parse
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from detent.core.contract import Failure
 from detent.core.effect_type import EffectFailed
 from detent.core.events import ContractMoved
 from detent.core.machine import Action, Machine
 from detent.host.embedded.outcome import UnknownOutcome
+from detent.redaction import AMBIENT_MIN, HIDDEN, Redactor, ambient_redactor, declare_variable, declared_redactor
 
-HIDDEN = "•••"
-LENGTH_MIN = 4  # hiding shorter values would damage ordinary text
+KEPT = ("event", "contract_id", "trigger", "deed", "actor", "at", "id")  # ours, and never an effect's words
+NOT_KEPT = {"not_kept": f"what came of it holds a secret where none can be hidden ({HIDDEN})"}
+_encode = msgspec.json.Encoder().encode
 
 
 class Secrets:
@@ -51,23 +51,31 @@ class Secrets:
         if found is None:
             raise EffectFailed(f"the secret `{value['secret']}` is not set in the environment", "validation_error")
         self._values.add(found)
+        declare_variable(value["secret"])
         return f"{value.get('prefix', '')}{found}"
 
     def hide(self, moved: ContractMoved) -> ContractMoved:
         """The event without any secret in it."""
-        if not self._values:
+        is_plain = not (moved.error or moved.question or moved.patch or moved.usage or moved.raises)
+        if is_plain and not moved.result:
             return moved
-        forms = {form for value in self._values if len(value) >= LENGTH_MIN for form in _forms(value)}
-        if not forms:
-            return moved
-        longest_first = sorted(forms, key=len, reverse=True)
-        plain = msgspec.to_builtins(moved)
-        kept = {name: plain[name] for name in ("contract_id", "trigger", "event") if name in plain}
-        hidden = _hide({k: v for k, v in plain.items() if k not in kept}, longest_first)
         try:
-            return msgspec.convert({**hidden, **kept}, ContractMoved)
-        except msgspec.ValidationError:
-            return replace(moved, result=_hide(moved.result, longest_first), patch={}, usage={}, question=None)
+            json = _encode(moved.result if is_plain else moved)
+            if len(json) < AMBIENT_MIN and not self._values:
+                return moved  # too little for any of them: what most steps return
+            redactor = declared_redactor(frozenset(self._values)) if self._values else ambient_redactor()
+            if not redactor.may_find(json):
+                return moved
+        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError):
+            return moved  # the journal cannot keep it, and says so
+        plain = msgspec.to_builtins(moved)
+        try:
+            return msgspec.convert(_hide_in_event(redactor, plain), ContractMoved)
+        except msgspec.ValidationError:  # a secret stood where only certain words may stand
+            kept = {name: plain[name] for name in KEPT if name in plain}
+            error = {"type": "validation_error", "message": HIDDEN} if moved.error else None
+            question = {"text": HIDDEN, "reason": moved.question.reason} if moved.question else None
+            return msgspec.convert({**kept, "result": NOT_KEPT, "error": error, "question": question}, ContractMoved)
 
     def _is_mine(self, value: dict[str, Any]) -> bool:
         return _is_reference(value) and value["secret"] in self._known
@@ -124,21 +132,14 @@ def _is_reference(value: dict[str, Any]) -> bool:
     return isinstance(value.get("secret"), str) and set(value) <= {"secret", "prefix"}
 
 
-def _forms(value: str) -> Iterable[str]:
-    """A secret as it may come back: as it is, inside JSON, inside a Python repr, inside an address."""
-    yield value
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
-    yield repr(value)[1:-1]
-    yield urllib.parse.quote(value, safe="")
-    yield urllib.parse.quote_plus(value)
-
-
-def _hide(value: Any, secrets: list[str]) -> Any:
-    if isinstance(value, str):
-        for secret in secrets:
-            value = value.replace(secret, HIDDEN)
-        return value
-    if isinstance(value, dict):
-        return {_hide(k, secrets): _hide(v, secrets) for k, v in value.items()}
-    return [_hide(v, secrets) for v in value] if isinstance(value, list) else value
+def _hide_in_event(redactor: Redactor, plain: dict[str, Any]) -> dict[str, Any]:
+    """An event field by field: what people read is free text, what later steps read is data."""
+    shown = {name: value if name in KEPT else redactor.hide_in(value) for name, value in plain.items()}
+    if error := plain.get("error"):
+        shown["error"]["message"] = redactor.hide_free(error.get("message", ""))
+    if question := plain.get("question"):
+        shown["question"]["text"] = redactor.hide_free(question.get("text", ""))
+        cause = question.get("data", {}).get("cause")
+        if isinstance(cause, dict) and isinstance(cause.get("message"), str):
+            shown["question"]["data"]["cause"]["message"] = redactor.hide_free(cause["message"])
+    return shown

@@ -16,6 +16,7 @@ import msgspec
 
 from detent.core.effect_type import Effect
 from detent.core.history import Entry
+from detent.core.identity import By, Identity
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.progress import Hear, Pass
@@ -23,6 +24,9 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer, Refused
+from detent.host.ancestry import PROGRAM, adopt_orphans
+from detent.host.embedded.adoption import bury_orphans
+from detent.host.embedded.argument import check_arguments
 from detent.host.embedded.handover_client import (
     ANSWER_S,
     PAUSE_S,
@@ -40,22 +44,12 @@ from detent.host.embedded.handover_socket import HandoverSocket
 from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.lock import Lock
+from detent.host.embedded.voucher import vouch
 from detent.host.port import FindEffects
 from detent.host.reading import Query, Summary
 from detent.host.run_id import new_run_id
 
 SUCCESSION_S = 0.25
-
-# What a caller may get wrong most easily, and how to say what was expected.
-EXPECTED: dict[str, tuple[type, str]] = {
-    "machine": (Machine, "a Machine; `detent.define.load(FILE).machine` reads one from a file"),
-    "input": (Mapping, "a mapping of names to JSON values"),
-    "data": (Mapping, "a mapping of names to JSON values"),
-    "answer": (Mapping, 'a mapping such as {"approved": True}'),
-    "run_id": (str, "the id of a run"),
-    "contract_id": (str, "the id of a contract, such as `run.waiting[0].id`"),
-    "name": (str, "the name of a signal"),
-}
 
 
 class SharedHost:
@@ -76,11 +70,13 @@ class SharedHost:
         **settings: Any,
     ) -> None:
         self._home, self._effects, self._find_effects, self._settings = home, effects, find_effects, settings
-        self._lock = Lock(home, command)
+        self._lock, self._token = Lock(home, command), getattr(settings.get("people"), "token", "")
+        self._is_program = bool(command) and command.split(maxsplit=1)[0] == PROGRAM
         self.reader = reader or JournalReader(home)
         self._is_reader_ours = reader is None
         self._host: EmbeddedHost | None = None
         self._door: HandoverSocket | None = None
+        self._burial: asyncio.Task[None] | None = None
         self._ear: Pass | None = None
         self._is_open = self._is_closed = False
         self.grace_s: float | None = None  # so long may what is under way go on at the end; None: until it is done
@@ -154,6 +150,8 @@ class SharedHost:
                 raise JournalError(f"cannot open a door in {self._home}: {error}") from None
             raise
         self._host, self._door = host, door
+        if self._is_program and adopt_orphans():  # a program that somebody else wrote may have children of its own
+            self._burial = asyncio.create_task(bury_orphans())
         host.onlookers.ear = self._ear
 
     async def close(self, *, is_hurried: bool = False, grace_s: float | None = None) -> None:
@@ -166,6 +164,8 @@ class SharedHost:
             self._close_reader()
             return
         host, door, self._host, self._door = self._host, self._door, None, None
+        if self._burial is not None:
+            self._burial.cancel()
         try:
             await host.finish(None if is_hurried else float("inf") if grace_s is None else grace_s)
         finally:
@@ -200,7 +200,7 @@ class SharedHost:
         )
 
     async def signal(
-        self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: str = ""
+        self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: By = ""
     ) -> Run:
         """Tell a run that something happened outside, by the name of a signal that its machine knows.
 
@@ -210,16 +210,16 @@ class SharedHost:
         data = {} if data is None else data
         return await self._run("signal", run_id=run_id, name=name, data=data, id=id or _mark(), by=by)
 
-    async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any]) -> Run:
+    async def answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], *, by: By = "") -> Run:
         """Answer a waiting contract: `host.answer(run.id, run.waiting[0].id, {"approved": True})`.
 
         An answer holds `approved`, and may hold `by`, `comment`, `args` (other arguments for the call), `data` (a
         form), `patch` (values for the context) or `outcome` (what became of a call in doubt). The first answer wins;
         a later one is refused with `NotWaiting`.
         """
-        return await self._run("answer", run_id=run_id, contract_id=contract_id, answer=answer, id=_mark())
+        return await self._run("answer", run_id=run_id, contract_id=contract_id, answer=answer, id=_mark(), by=by)
 
-    async def cancel(self, run_id: str, *, by: str = "", reason: str = "") -> Run:
+    async def cancel(self, run_id: str, *, by: By = "", reason: str = "") -> Run:
         """Stop a run and everything it has under way; its status becomes `cancelled`."""
         return await self._run("cancel", run_id=run_id, by=by, reason=reason, id=_mark())
 
@@ -246,15 +246,15 @@ class SharedHost:
         await self.show(run_id)
         return self.reader.find(run_id).checkpoint
 
-    async def hold(self, run_id: str, *, by: str = "") -> Run:
+    async def hold(self, run_id: str, *, by: By = "") -> Run:
         """Pause a run: calls that are under way finish, and nothing new begins until `release`."""
         return await self._run("hold", run_id=run_id, by=by, id=_mark())
 
-    async def release(self, run_id: str, *, by: str = "") -> Run:
+    async def release(self, run_id: str, *, by: By = "") -> Run:
         """Let a run go on after `hold`."""
         return await self._run("release", run_id=run_id, by=by, id=_mark())
 
-    async def retry(self, run_id: str, *, by: str = "", id: str = "") -> Run:
+    async def retry(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Let a run that failed or was rejected go on from the action that failed.
 
         What is done stays done, and an approval of the same call still holds. A call that may have happened is asked
@@ -269,7 +269,7 @@ class SharedHost:
         *,
         state: str = "",
         actions: Mapping[str, str] | None = None,
-        by: str = "",
+        by: By = "",
     ) -> Run:
         """Let a waiting run go on under another machine, such as a corrected version of its own.
 
@@ -279,7 +279,7 @@ class SharedHost:
         given = {"state": state, "actions": dict(actions or {}), "by": by, "id": _mark()}
         return await self._run("migrate", run_id=run_id, machine=machine, **given)
 
-    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: str = "") -> Run:
+    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: By = "") -> Run:
         """Begin a new run where another one was at a checkpoint; by default, where it is now.
 
         `new_id` names the new run. What the old run did to the outside world stays done, and the new run asks before
@@ -303,12 +303,35 @@ class SharedHost:
         """Rebuild the claims on irreversible calls from the events; returns what was wrong, as sentences."""
         return tuple(await self._do("repair_claims"))
 
-    async def prune(self, before: float, *, by: str = "") -> dict[str, Any]:
+    async def anchor(self, *, by: By = "") -> dict[str, Any]:
+        """Put on record what the journal holds. Returns the line to publish; `detent anchor` signs and keeps it."""
+        return dict(await self._do("anchor", by=by))
+
+    async def mark_restored(self, since: float, until: float = 0.0, *, by: By = "") -> int:
+        """Say that this journal knows nothing of what was done since a time (seconds since 1970); the new epoch.
+
+        `detent restore` does this. From then on an irreversible call that the journal does not know is asked about.
+        """
+        return int(await self._do("mark_restored", since=since, until=until, by=by))
+
+    async def close_gap(self, *, by: By = "", comment: str = "") -> tuple[str, ...]:
+        """Ask no more about calls that may have been made before a restore; returns the records that this closes."""
+        return tuple(await self._do("close_gap", by=by, comment=comment))
+
+    async def prune(self, before: float, *, by: By = "") -> dict[str, Any]:
         """Delete runs that ended before a time (seconds since 1970), except those that protect an irreversible call.
 
         What was deleted is recorded in a run of its own; the result has its id and the numbers.
         """
         return dict(await self._do("prune", before=before, by=by))
+
+    async def change_people(self, change: Mapping[str, Any], *, by: By = "") -> dict[str, Any]:
+        """Add, change or remove a person: `{"do": "add", "name": "ann", "roles": ["approver"]}`; or `adopt` the file.
+
+        Only an admin may, and who did it is in the journal before it holds. The first change makes the file, and
+        whoever makes it an admin, unless it names another. Returns everybody, without the hashes of their tokens.
+        """
+        return dict(await self._do("change_people", change=change, by=by))
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up the runs that a crashed process left at work, or one run with its parents and children.
@@ -342,7 +365,7 @@ class SharedHost:
         return result if isinstance(result, Run) else run_of(result)
 
     async def _do(self, verb: str, **given: Any) -> Any:
-        _check(given)
+        check_arguments(given)
         if self._own() is None:
             reply = await self._hand_over(verb, given)
             if reply is not None:
@@ -352,8 +375,13 @@ class SharedHost:
     async def _hand_over(self, verb: str, given: dict[str, Any]) -> dict[str, Any] | None:
         """What the process that holds the journal says to a verb; None when that has become this one."""
         # What goes through the door must be what a host would take: JSON on its own would make null of NaN.
+        by: By = given.get("by", "")
+        proof: dict[str, Any] = {"token": self._token} if self._token else {}
+        if isinstance(by, Identity):
+            given = given | {"by": by.name}
+            proof = proof if by.known == "claimed" else {"voucher": vouch(self._home, by)}
         sent = {k: msgspec.to_builtins(v) if isinstance(v, Machine) else plain(v, k) for k, v in given.items()}
-        errand = Errand(self._home, verb, sent, self.on_silence)
+        errand = Errand(self._home, verb, sent, self.on_silence, proof)
         try:
             while self._own() is None:
                 try:
@@ -405,16 +433,6 @@ def open_host(
     host = SharedHost(home, effects, find_effects, command, reader, policy=policy, notify=notify, **settings)
     host.grace_s = grace_s
     return host
-
-
-def _check(given: dict[str, Any]) -> None:
-    """Refuse what is of the wrong type with a sentence; mappings become dicts."""
-    for name, value in given.items():
-        kind, expected = EXPECTED.get(name, (object, ""))
-        if not isinstance(value, kind):
-            raise Refused(f"{name} is {value!r}; it must be {expected}")
-        if isinstance(value, Mapping):
-            given[name] = dict(value)
 
 
 def _mark() -> str:

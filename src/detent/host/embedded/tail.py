@@ -24,15 +24,20 @@ class Bell:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._is_taken = False
 
     def take(self) -> asyncio.Event:
         """What the next ring will set."""
-        return self._event
+        event = self._event  # before it counts as taken: a ring in between is of what the taker has yet to look at
+        self._is_taken = True
+        return event
 
     def ring(self) -> None:
-        """Wake everybody who waits."""
-        rung, self._event = self._event, asyncio.Event()
-        rung.set()
+        """Wake everybody who waits; for every event that is written, and mostly nobody does."""
+        if self._is_taken:
+            self._is_taken = False
+            rung, self._event = self._event, asyncio.Event()
+            rung.set()
 
 
 class Watched:

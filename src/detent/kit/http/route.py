@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from detent.core.identity import By
+
 if TYPE_CHECKING:
     from starlette.requests import Request
 
 
 Method = Literal["GET", "POST"]
-Kind = Literal["json", "stream", "svg", "lines"]
+Kind = Literal["json", "stream", "svg", "lines", "csv"]
 
 
 class HttpCall(msgspec.Struct):
@@ -23,7 +25,7 @@ class HttpCall(msgspec.Struct):
     path: dict[str, str]
     query: Any
     body: Any
-    by: str
+    by: By
     request: "Request"
 
 
@@ -46,6 +48,7 @@ class Route(msgspec.Struct, frozen=True):
     about: str = ""  # more than the summary says, for the OpenAPI document
     tag: str = "runs"
     is_open: bool = False  # works without a token, and for senders that are no browsers: it checks a signature itself
+    is_guarded: bool = False  # answers or settles: refused to anything that a step has started
     is_raw: bool = False  # the handler reads the body itself
 
     @property

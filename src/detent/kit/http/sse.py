@@ -10,15 +10,16 @@ from starlette.types import Receive, Scope, Send
 
 from detent.errors import DetentError
 from detent.kit.http.context import ServerContext
+from detent.redaction import ambient_redactor
 
 _encode = msgspec.json.Encoder().encode
 BEAT = b": beat\n\n"
 
 
 def message(kind: str, value: Any, place: int | None = None) -> bytes:
-    """One message as Server-Sent Events write it."""
+    """One message as Server-Sent Events write it, without secrets."""
     head = b"" if place is None else b"id: %d\n" % place
-    return b"event: %s\n%sdata: %s\n\n" % (kind.encode(), head, _encode(value))
+    return b"event: %s\n%sdata: %s\n\n" % (kind.encode(), head, ambient_redactor().hide_json(_encode(value)))
 
 
 class Stream(Response):

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Optional
 import click
 
 from detent.errors import Refused
-from detent.host.opening import holder_of, open_host, open_reader
+from detent.host.opening import find_twins, holder_of, open_host, open_reader
 from detent.kit.language import _
-from detent.kit.policy import HOME, HOME_VARIABLE, find_policy
+from detent.kit.people import TOKEN_VARIABLE, PeopleFile
+from detent.kit.policy import HOME, HOME_VARIABLE, find_policy, guarded_files
 from detent.kit.text import silence, visible
 
 if TYPE_CHECKING:
@@ -181,8 +182,10 @@ class Caller:
                 "effects": effects,
                 "find_effects": sources.find,
                 "policy": policy,
+                "guarded": guarded_files(self.home, self._policy_option),
                 "notify": notify,
                 "command": self.name,
+                "people": PeopleFile(self.home, os.environ.get(TOKEN_VARIABLE, "")),
             }
 
     def policy(self) -> "Policy | None":
@@ -199,6 +202,8 @@ class Caller:
         """A host that drives runs, here or in the process that has the journal."""
         async with self.driving() as given, open_host(self.home, reader=self.reader, **given) as host:
             self.check_policy(host)
+            for twin in find_twins(self.home):
+                self.warn(_("the same journal is also in {home}; use only one of them", home=twin))
             self.interrupted, self.is_driven_elsewhere = self._found, not host.is_holder
             host.on_silence = self._warn_of_silence
             try:

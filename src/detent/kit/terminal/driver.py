@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from detent.host.port import OpenHost
 
 WAITING_MAX = 100_000
+GATHER_S = 0.02  # what comes so close together is told together: waking up for each step would slow the run down
 OVERDUE_S = 5.0  # how long to wait for a timer that should have rung already
 
 
@@ -64,6 +65,7 @@ async def on_every_ring(tell: Callable[[], None], wait: Callable[[], Awaitable[N
         while True:
             tell()
             await wait()
+            await asyncio.sleep(GATHER_S)
 
     task = asyncio.create_task(keep_telling())
     try:
@@ -239,11 +241,12 @@ async def recover(caller: Caller, host: "OpenHost", run_id: str = "") -> list[st
     """Take up what the last process left, one run or all; a doubt that holds back before it asks is told."""
     found = list(await host.recover(run_id))
     for one in found if host.is_holder else ():
-        for contract in caller.reader.standing(one).run.contracts:
+        run = caller.reader.standing(one).run
+        for contract in run.contracts:
             is_cut_off = (
                 contract.status is Status.RUNNING and contract.effect_state == "possible" and contract.is_irreversible
             )
-            left = settle_time(contract, time.time()) - time.time() if is_cut_off else 0.0
+            left = settle_time(run, contract, time.time()) - time.time() if is_cut_off else 0.0
             if 1 < left <= ASK_WITHIN_S:
                 what = {"name": visible(contract.effect), "time": duration(left)}
                 caller.note(_("`{name}` was cut off and may have happened; asking in {time}", **what))

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from detent.kit.language import _
+from detent.kit.people import has_people
 from detent.kit.terminal.caller import DRIVING, Caller, user
 from detent.kit.terminal.summary import summaries
 
@@ -35,6 +37,12 @@ def verb(
             context = click.get_current_context()
             caller = Caller(home or context.find_root().params.get("home"), is_json, policy)
             caller.name = context.command_path
+            if (
+                "by" in given
+                and context.get_parameter_source("by") is ParameterSource.DEFAULT
+                and has_people(caller.home)
+            ):
+                given["by"] = ""  # whoever the system says it is
             if not is_reading_first:
                 work_begins()
             try:

@@ -44,6 +44,8 @@ def _rows(caller: Caller, question: dict[str, Any], is_filled_in: bool) -> Rows:
     if question.get("quorum"):
         done = len(question.get("approved_by", ()))
         yield _("needed"), _("{done} of {count} have approved", done=done, count=question["quorum"])
+    if question.get("claimed"):
+        yield _("CAREFUL"), _("Only claimed: this home has no people, so nobody checks these names.")
     rule = question.get("data", {}).get("policy")
     if isinstance(rule, dict) and rule.get("rule"):
         yield _("rule"), visible(str(rule["rule"]))
@@ -66,7 +68,7 @@ def _ways(caller: Caller, question: dict[str, Any]) -> list[str]:
         return [caller.command(*yes), caller.command("reject", *words)]
     given = () if "result" in question["earlier"] or question["earlier"].get("is_shortened") else ("--result", "JSON")
     ways = [
-        (_("do it again:"), caller.command(*yes)),
+        (_("do it:") if "until" in question["earlier"] else _("do it again:"), caller.command(*yes)),
         (_("use that result:"), caller.command("answer", *words, "--outcome", "use", *given)),
         (_("stop:"), caller.command("reject", *words)),
     ]

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from detent.core.events import ContractMoved, Event, Signalled, Started
+from detent.core.events import ATTEMPT, ContractMoved, Event, Signalled, Started
 from detent.core.history import Consequence, Entry
 from detent.core.status import Status
+from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.text import brief, duration, visible
 
@@ -87,7 +88,7 @@ class Narrator:
 
 def _problem(entry: Entry) -> str:
     error = entry.event.error if isinstance(entry.event, ContractMoved) and entry.event.error else entry.run.error
-    return brief(error.message or error.type, 500) if error else ""
+    return brief(translate_error(error.message) or error.type, 500) if error else ""
 
 
 def _refusal(entry: Entry) -> str:
@@ -126,10 +127,13 @@ def _evidence(taken: Consequence) -> str:
 def headline(event: Event) -> str:
     """What an event says, on one line."""
     if isinstance(event, Started):
-        by = _(" by {name}", name=visible(event.by)) if event.by else ""
+        by = _(" by {name}", name=visible(_render_name(event.by, event.known_by, event.spoken_by))) if event.by else ""
         return _("started{by}, input {value}", by=by, value=brief(event.input))
-    by = event.by if isinstance(event, Signalled) else _speaker(event)
+    by = _render_name(event.by, event.known_by, event.spoken_by) if isinstance(event, Signalled) else _speaker(event)
     said = _(" by {name}", name=visible(by)) if by else ""
+    if isinstance(event, Signalled) and event.name == ATTEMPT:
+        about = {"name": visible(str(event.data.get("contract_id", ""))), "by": said}
+        return _("{name}: an attempt to answer{by} was refused", **about)
     if isinstance(event, Signalled):
         value = f" {brief(event.data)}" if event.data else ""
         return _("signal {name}{by}{value}", name=visible(event.name), by=said, value=value)
@@ -140,7 +144,16 @@ def headline(event: Event) -> str:
 def _speaker(event: ContractMoved) -> str:
     """Who is behind a move: the person who answered rather than "human"."""
     said = event.result if event.trigger == "resume" and isinstance(event.result, dict) else {}
-    return str(said.get("by") or event.actor)
+    if not said or event.actor != "human":
+        return str(said.get("by") or event.actor)
+    by, known = str(said.get("by") or ""), str(said.get("known_by") or _("claimed"))
+    return _render_name(by, known, str(said.get("spoken_by") or "")) if by else event.actor
+
+
+def _render_name(by: str, known: str, spoken_by: str) -> str:
+    """A name with whoever spoke in it, and what vouches for it; that it is only claimed is told of an answer."""
+    name = _("{name} for {other}", name=spoken_by, other=by) if spoken_by else by
+    return f"{name} ({known})" if known and by else name
 
 
 def consequences(entry: Entry) -> Iterator[str]:

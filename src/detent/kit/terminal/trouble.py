@@ -12,11 +12,13 @@ from detent.errors import (
     JournalError,
     MaybeDone,
     NoAnswer,
+    NotPermitted,
     NotWaiting,
     Refused,
     ReplayError,
     Unknown,
 )
+from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit, show_line
 from detent.kit.terminal.exit_code import DEBUG, FAILED, INTERRUPTED, MISTAKE
@@ -26,6 +28,7 @@ TYPES: list[tuple[type[BaseException], str, int]] = [
     (DefinitionError, "definition_error", MISTAKE),
     (EventRefused, "event_refused", MISTAKE),
     (NotWaiting, "not_waiting", MISTAKE),
+    (NotPermitted, "not_permitted", MISTAKE),
     (Unknown, "unknown", MISTAKE),
     (Refused, "refused", MISTAKE),
     (ReplayError, "replay_error", FAILED),
@@ -71,7 +74,7 @@ def report_error(error: BaseException, is_json: bool) -> int:
             else:
                 lines = message.split("\n") if isinstance(error, BrokenDefinition) else [message]
                 for line in lines:
-                    show_line(_("Error: {message}", message=visible(near(line))), "red")
+                    show_line(_("Error: {message}", message=visible(near(translate_error(line)))), "red")
             return code
     message = f"{type(error).__name__}: {error}"
     if is_json:

@@ -13,6 +13,7 @@ from detent.errors import DetentError
 from detent.host.reading import Note, OpenQuestion
 from detent.host.standing import Standing
 from detent.kit.agent import agent_of, owner
+from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.manner import USUAL, Manner
@@ -104,7 +105,7 @@ class RunReport:
         yield from render_alarms(self.caller, run.id, run.alarms)
         yield from self._absence()
         if run.error is not None and run.ended is not Status.COMPLETED:
-            problem = f"{visible(run.error.type)}: {visible(run.error.message)}"
+            problem = f"{visible(run.error.type)}: {visible(translate_error(run.error.message))}"
             is_over = run.ended is None
             yield (_("  before that: {problem}", problem=problem), "dim") if is_over else (f"  {problem}", "red")
             yield from _holder(self.caller, run.error)

@@ -30,7 +30,6 @@ CHINESE: dict[str, str] = {
     "Draw a machine, or a run with its path and current state.": "绘制一台状态机，或一次运行及其路径和当前状态。",
     "Run a workflow's test cases, with stubbed tools and virtual time.": "用模拟的工具和虚拟时间运行工作流的测试用例。",
     "Create a workflow from a template, with test cases.": "用模板创建工作流及其测试用例。",
-    "Print the JSON Schema of workflow files, or of policies.": "输出工作流文件或策略文件的 JSON Schema。",
     "The template to use; without it, templates are listed.": "用哪个模板；不给出则列出全部模板。",
     "say which template: --template NAME, one of {names}": "请指定模板：--template NAME，可选 {names}",
     "try it: {command}": "试一试：{command}",

@@ -21,15 +21,18 @@ import click
 
 from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
+from detent.effects.sandbox import abilities
 from detent.errors import DetentError
-from detent.host.opening import checkup
+from detent.host.opening import checkup, find_twins, forget_claims, forget_journal, is_held
+from detent.host.people import RECORD_ID, difference_of
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.kit.language import _
+from detent.kit.people import PEOPLE_FILE, PeopleFile, people_file
 from detent.kit.policy import find_policy, policy_file
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
-from detent.kit.text import process_name, silence, status_word, visible
+from detent.kit.text import clock, process_name, silence, status_word, visible
 from detent.surfaces.cli.claim import difference
 
 DISK_MIN = 64 * 1024 * 1024
@@ -50,14 +53,20 @@ class Finding(NamedTuple):
 @verb("doctor")
 @click.option("--deep", is_flag=True, help=_("Also replay every run and verify every hash."))
 @click.option("--repair", "is_repair", is_flag=True, help=_("Rebuild claims that do not match the events."))
-def doctor(caller: Caller, deep: bool, is_repair: bool) -> int:
+@click.option("--forget", "is_forget", is_flag=True, help=_("Forget the journal that was here, and go on without it."))
+def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
     """Check everything and say what was found."""
+    if is_repair:
+        forget_claims(caller.home)  # that they are not what they were is about to be mended
     found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
     found += [
         *_plugins(),
         *_agents(),
         *_servers(),
+        *(_forget(caller.home) if is_forget else ()),  # before whoever misses the journal
         *_policy(caller.home),
+        *_people(caller),
+        _sandbox(),
         *_permissions(caller.home),
         _lock(caller.home),
         *_journal(caller, deep, is_repair),
@@ -209,6 +218,26 @@ def _policy(home: Path) -> Iterator[Finding]:
     yield Finding("policy", "ok", _("{path}, {count} rules", path=visible(str(path)), count=count))
 
 
+def _people(caller: Caller) -> Iterator[Finding]:
+    """Whether the people's file can be read, and is what the journal says of it."""
+    try:
+        people = PeopleFile(caller.home).current()
+        has_record = caller.has_journal() and caller.reader.summary(RECORD_ID) is not None
+        record = caller.reader.standing(RECORD_ID).run if has_record else None
+    except BrokenDefinition as error:
+        for problem in error.problems:
+            yield Finding("people", "problem", visible(str(problem)))
+        return
+    except DetentError as error:
+        yield Finding("people", "problem", visible(str(error)))
+        return
+    if difference := difference_of(people, record):
+        yield Finding("people", "problem", difference)
+    elif people is not None:
+        place = visible(str(people_file(caller.home)))
+        yield Finding("people", "ok", _("{path}, {count} people", path=place, count=len(people.persons)))
+
+
 def _existing(path: Path) -> Path:
     path = path.absolute()
     while not path.exists() and path != path.parent:
@@ -247,7 +276,10 @@ def _permissions(home: Path) -> Iterator[Finding]:
 
 def _open_to_others(home: Path) -> Iterator[str]:
     """A private home keeps everything in it private; where it is open, each file must look after itself."""
-    places = [home, *(home / name for name in ("journal.db", "journal.db-wal", "journal.db-shm", "door", "lock"))]
+    places = [
+        home,
+        *(home / name for name in ("journal.db", "journal.db-wal", "journal.db-shm", "door", "lock", PEOPLE_FILE)),
+    ]
     for path in places:
         try:
             mode = stat.S_IMODE(path.lstat().st_mode)
@@ -265,6 +297,17 @@ def _open_to_others(home: Path) -> Iterator[str]:
             )
 
 
+def _sandbox() -> Finding:
+    """What this machine can keep from programs; without the first level the home is open to every step."""
+    found = abilities()
+    able = [level for level, problem in found.items() if not problem]
+    said = [_("levels that can be had: {levels}", levels=", ".join(able))] if able else []
+    for level, problem in found.items():
+        if problem:
+            said.append(_("{level} cannot be had: {problem}", level=level, problem=visible(problem)))
+    return Finding("sandbox", "risk" if found["home"] else "ok", "; ".join(said))
+
+
 def _lock(home: Path) -> Finding:
     found = checkup(home)
     if not found.is_held:
@@ -272,6 +315,16 @@ def _lock(home: Path) -> Finding:
     if found.is_answering:
         return Finding("lock", "ok", _("{process} writes the journal", process=process_name(*found.holder)))
     return Finding("lock", "problem", " ".join(silence(*found.holder)).rstrip())
+
+
+def _forget(home: Path) -> Iterator[Finding]:
+    """Take what is here as it is, though another journal was known: a person's word, never done by itself."""
+    if is_held(home):
+        yield Finding("marker", "problem", _("the journal is in use, so it is here and nothing is forgotten"))
+    elif known := forget_journal(home):
+        yield Finding("marker", "note", _("forgotten: {journal}", journal=visible(known)))
+    else:
+        yield Finding("marker", "ok", _("nothing is known of an earlier journal"))
 
 
 def _journal(caller: Caller, is_deep: bool, is_repair: bool) -> Iterator[Finding]:
@@ -283,8 +336,10 @@ def _journal(caller: Caller, is_deep: bool, is_repair: bool) -> Iterator[Finding
     except DetentError as error:
         yield Finding("journal", "problem", visible(str(error)))
         return
+    for twin in find_twins(caller.home):
+        yield Finding("journal", "problem", _("the same journal is also in {home}; use only one of them", home=twin))
     claims = partial(_claims, caller, is_repair)
-    looks: list[Callable[[Reader], Iterator[Finding]]] = [_sound, _runs, claims, *([_chains] if is_deep else [])]
+    looks: list[Callable[[Reader], Iterator[Finding]]] = [_sound, _gap, _runs, claims, *([_chains] if is_deep else [])]
     for look in looks:
         try:
             yield from look(reader)
@@ -299,6 +354,19 @@ def _sound(reader: Reader) -> Iterator[Finding]:
     if not found.problems:
         size = {"version": found.schema, "count": found.size // 1000}
         yield Finding("journal", "ok", _("sound, schema {version}, {count} kB", **size))
+
+
+def _gap(reader: Reader) -> Iterator[Finding]:
+    """Whether the journal was restored, and what that left open."""
+    found = reader.gap()
+    if found is not None:
+        known = {"since": clock(found.since), "until": clock(found.until), "epoch": found.epoch}
+        about = _(
+            "restored (epoch {epoch}): what was done between {since} and {until} is not in it, and calls are asked "
+            "about; `detent restore --close-gap` ends that",
+            **known,
+        )
+        yield Finding("restored", "risk", about)
 
 
 def _every(reader: Reader) -> list[Summary]:

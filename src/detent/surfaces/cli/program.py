@@ -1,6 +1,6 @@
 """The program `detent`: finds the command, runs it, and turns whatever happens into words and an exit code.
 
-A command's module is imported when the command is used: `--help` loads click and nothing else.
+A command's module is imported when the command is used: `--help` loads click and what guests there are, nothing else.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from detent.kit.agent import built_in_agents, installed_agents
+from detent.kit.agent import built_in_agents, guest_commands, installed_agents
 from detent.kit.language import _, language, translate
 from detent.kit.terminal.exit_code import FAILED, INTERRUPTED, MISTAKE
 from detent.kit.terminal.summary import summaries
@@ -38,10 +38,17 @@ COMMANDS = {
     "log": "reading",
     "list": "reading",
     "watch": "reading",
+    "audit": "auditing",
+    "policy": "policy",
     "serve": "serving",
     "schema": "beginning",
     "mcp": "protocol",
+    "people": "people",
     "prune": "pruning",
+    "backup": "backing_up",
+    "restore": "backing_up",
+    "move": "backing_up",
+    "anchor": "anchoring",
     "doctor": "doctor",
     "completion": "about",
     "version": "about",
@@ -53,7 +60,7 @@ class Program(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The commands in the order of their use, then those of agents."""
-        return [*COMMANDS, *(name for agent in built_in_agents() for name in agent.commands)]
+        return [*COMMANDS, *_agent_commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the module that has the command."""
@@ -68,8 +75,13 @@ class Program(click.Group):
         with formatter.section(_("Commands")):
             formatter.write_dl(list(summaries().items()))
         with formatter.section(_("Agents")):
-            known = [(name, about) for agent in built_in_agents() for name, about in agent.commands.items()]
-            formatter.write_dl([(name, translate(about)) for name, about in known])
+            formatter.write_dl([(name, translate(about)) for name, about in _agent_commands().items()])
+
+
+def _agent_commands() -> dict[str, str]:
+    """The commands of agents with what they do: detent's own, then those of guests that do not take another's name."""
+    own = {name: about for agent in built_in_agents() for name, about in agent.commands.items()}
+    return own | {name: about for name, about in guest_commands().items() if name not in own and name not in COMMANDS}
 
 
 def _of_agent(name: str) -> click.Command | None:

@@ -1,5 +1,7 @@
 """Commands that only read: show, log, list, watch. They need nobody's leave and disturb nobody."""
 
+from pathlib import Path
+
 import click
 import msgspec
 
@@ -13,6 +15,7 @@ from detent.kit.terminal.option import complete, run_argument, verb
 from detent.kit.terminal.story import consequences, headline
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import brief, clock, visible
+from detent.surfaces.cli.anchoring import prove, say_head
 from detent.surfaces.cli.board import find_runs, table, watch_list, watch_run
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.copying import STDOUT, export
@@ -45,8 +48,24 @@ def show(caller: Caller, run: str, why: bool) -> int:
     help=_("Export as JSON lines that can be verified without detent."),
 )  # fmt: skip
 @click.option("--all", "is_all", is_flag=True, help=_("With --export or --verify: every run."))
-def log(caller: Caller, run: str, is_proof: bool, file: str, is_all: bool) -> int:
+@click.option("--head", "is_head", is_flag=True, help=_("Print one digest over all runs, claims and people."))
+@click.option(
+    "--anchor", default="", metavar="FILE|git[:FOLDER]", help=_("With --verify: against what was anchored there.")
+)
+@click.option(
+    "--signers", type=click.Path(path_type=Path), default=None, metavar="FILE",
+    help=_("With --anchor: who may have signed it, as an allowed_signers file."),
+)  # fmt: skip
+def log(
+    caller: Caller, run: str, is_proof: bool, file: str, is_all: bool, is_head: bool, anchor: str, signers: Path | None
+) -> int:
     """Show every event and what it led to."""
+    if is_head or anchor:
+        if run or file or is_all or (is_head and (is_proof or anchor)) or (anchor and not is_proof):
+            raise click.UsageError(_("--head goes alone; --anchor goes with --verify, and is about every run"))
+        return say_head(caller) if is_head else prove(caller, anchor, signers)
+    if signers is not None:
+        raise click.UsageError(_("--signers goes with --anchor"))
     if is_all == bool(run):
         raise click.UsageError(_("say which run: RUN, or --all together with --export or --verify"))
     if file and is_proof:

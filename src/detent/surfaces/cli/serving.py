@@ -24,19 +24,35 @@ PORT = 8410
 @click.option(
     "--config", default="", metavar="FILE", help=_("Hooks, webhooks and limits; detent.serve.yaml by default.")
 )
+@click.option("--backup", default="", metavar="FOLDER", help=_("Write backups into this folder again and again."))
+@click.option("--every", default="", metavar="TIME", help=_("With --backup: how often, like 1h (the default)."))
+@click.option(
+    "--keep", type=click.IntRange(1, 100_000), default=None, metavar="COUNT",
+    help=_("With --backup: how many stay; 24 by default."),
+)  # fmt: skip
 @click.option("--open", "is_open", is_flag=True, help=_("Open the page in a browser."))
-async def serve(
-    caller: Caller, files: tuple[str, ...], host: str, port: int, token_file: str, config: str, is_open: bool
+async def serve(  # noqa: PLR0913  # one for each option
+    caller: Caller,
+    *,
+    files: tuple[str, ...],
+    host: str,
+    port: int,
+    token_file: str,
+    config: str,
+    backup: str,
+    every: str,
+    keep: int | None,
+    is_open: bool,
 ) -> int:
     """Serve until SIGINT or SIGTERM."""
     try:
         from detent.surfaces.server import service
         from detent.surfaces.server.service import ServePlan, is_loopback, new_token, read_token
-        from detent.surfaces.server.setting import read_settings
+        from detent.surfaces.server.setting import read_settings, with_backup
     except ImportError as error:
         raise Refused(f"`detent serve` needs {error.name}: pip install 'detent[server]'") from None
     folder = Path.cwd()
-    settings = read_settings(folder, config)
+    settings = with_backup(read_settings(folder, config), backup, every, keep)
     token = read_token(Path(token_file)) if token_file else ""
     is_made = not token and not is_loopback(host)
     token = new_token() if is_made else token

@@ -1,15 +1,18 @@
 """Commands that take a definition file: run and validate."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from detent.core.machine import Action, Machine
 from detent.define import Definition, load
 from detent.define.problem import BrokenDefinition
 from detent.define.proof import MachineProof
 from detent.errors import DefinitionError, Refused, Unknown
 from detent.kit.language import _
+from detent.kit.people import PEOPLE_FILE, has_people
 from detent.kit.policy import POLICY_FILE
 from detent.kit.terminal import interrupt
 from detent.kit.terminal.caller import Caller, emit
@@ -20,6 +23,7 @@ from detent.kit.text import near, visible
 from detent.surfaces.cli.envelope_option import envelope_option
 
 POLICIES = (".policy.yaml", ".policy.yml")
+PEOPLES = (".people.yaml", ".people.yml")
 HOSTS_OWN = ("ask", "wait", "child", "*")
 
 
@@ -106,8 +110,11 @@ def validate(caller: Caller, file: str) -> int:
     """Load a definition or a policy and say what is wrong with it."""
     if file.endswith(POLICIES) or Path(file).name == POLICY_FILE:
         return _validate_policy(caller, file)
+    if file.endswith(PEOPLES) or Path(file).name == PEOPLE_FILE:
+        return _validate_people(caller, file)
     definition = _check(caller, file)
     machine = definition.machine
+    claimed = _find_claims(caller, machine)
     missing = _missing(caller, definition)
     if missing:
         raise DefinitionError(f"there is no effect `{missing[0]}`", f"{definition.source}, machine `{machine.name}`")
@@ -120,7 +127,8 @@ def validate(caller: Caller, file: str) -> int:
                 "states": list(machine.states),
                 "effects": sorted(definition.effects),
                 "source": definition.source,
-                "warnings": [str(warning) for warning in definition.warnings],
+                "warnings": [*(str(warning) for warning in definition.warnings), *claimed],
+                "advice": list(definition.advice),
                 "proof": _proof(definition.proof),
                 "error": None,
             }
@@ -128,6 +136,10 @@ def validate(caller: Caller, file: str) -> int:
     else:
         for warning in definition.warnings:
             caller.note(visible(near(str(warning))), "yellow")
+        for advice in definition.advice:
+            caller.note(visible(near(advice)))
+        for warning in claimed:
+            caller.note(warning, "yellow")
         count = len(machine.states)
         caller.say(_("ok: machine `{name}`, {count} states", name=visible(machine.name), count=count), "green")
         _say_proof(caller, definition.proof)
@@ -179,6 +191,44 @@ def _validate_policy(caller: Caller, file: str) -> int:
         said = _("ok: a policy with one rule") if count == 1 else _("ok: a policy with {count} rules", count=count)
         caller.say(said, "green")
     return 0
+
+
+def _validate_people(caller: Caller, file: str) -> int:
+    from detent.define.people import load_people
+
+    people = load_people(file)
+    if caller.is_json:
+        names = [person.name for person in people.persons]
+        emit({"ok": True, "people": names, "groups": sorted(people.groups), "digest": people.digest, "error": None})
+    else:
+        caller.say(_("ok: people, {count} of them", count=len(people.persons)), "green")
+    return 0
+
+
+def _find_claims(caller: Caller, machine: Machine) -> list[str]:
+    """A warning for every question that only certain people may answer, where nobody says who they are."""
+    if has_people(caller.home):
+        return []
+    command = caller.command("people", "add", "NAME", "--role", "approver", "--token")
+    return [
+        _(
+            "`{action}` asks certain people, and this home has none: their names are only claimed ({command})",
+            action=visible(action.id),
+            command=command,
+        )
+        for action in _asking(machine)
+    ]
+
+
+def _asking(machine: Machine) -> Iterator[Action]:
+    """The actions whose question is not for just anybody."""
+    todo = [action for actions in machine.work.values() for action in actions]
+    while todo:
+        action = todo.pop(0)
+        asked = action.ask
+        if asked is not None and (asked.approvers or asked.quorum > 1 or asked.separate):
+            yield action
+        todo += [inner for branch in action.branches for inner in branch.actions]
 
 
 def _missing(caller: Caller, definition: Definition) -> list[str]:

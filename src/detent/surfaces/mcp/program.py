@@ -29,6 +29,7 @@ from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field, create_model
 
 from detent.core.contract import Contract
+from detent.core.identity import Identity
 from detent.core.value import digest
 from detent.define import load
 from detent.errors import DetentError, Refused, Unknown
@@ -245,8 +246,8 @@ class Surface:
                 f"`detent approve {run_id} {contract.id}`, or on the page"
             )
 
-    async def _decide(self, run_id: str, contract: Contract, answer: Any, by: str) -> Decision:
-        said: dict[str, Any] = {"by": by, "channel": "mcp", "call_hash": contract.call_hash}
+    async def _decide(self, run_id: str, contract: Contract, answer: Any, by: Identity) -> Decision:
+        said: dict[str, Any] = {"channel": "mcp", "call_hash": contract.call_hash}
         if isinstance(answer, DeclinedElicitation):
             said, word = said | {"approved": False}, "rejected"
         elif not isinstance(answer, AcceptedElicitation):
@@ -258,17 +259,17 @@ class Surface:
             given = answer.data.model_dump(exclude_unset=True)
             is_doubt = contract.question is not None and contract.question.reason == "outcome_unknown"
             said, word = (said | given, "settled") if is_doubt else (said | {"data": given}, "filled_in")
-        await self._host.answer(run_id, contract.id, said)
+        await self._host.answer(run_id, contract.id, said, by=by)
         await self._wait_settled(run_id, 2.0)
-        return Decision(is_decided=True, answer=word, by=by, run=self._view.standing(run_id))
+        return Decision(is_decided=True, answer=word, by=by.name, run=self._view.standing(run_id))
 
 
-def _client(ctx: Context) -> str:
+def _client(ctx: Context) -> Identity:
     """Who says so: the client's own name, which nobody has checked."""
     params = getattr(ctx.session, "client_params", None)
     info = getattr(params, "client_info", None)
     name = "".join(ch for ch in getattr(info, "name", "") if ch.isalnum() or ch in "-_./ ")[:60]
-    return f"mcp:{name or 'unknown'}"
+    return Identity(f"mcp:{name or 'unknown'}", "mcp")
 
 
 def _words(run_id: str, contract: Contract) -> str:

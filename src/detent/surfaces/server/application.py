@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as Path
 from starlette.types import ASGIApp
 
+from detent.core.identity import By
 from detent.core.value import plain
 from detent.define.problem import BrokenDefinition
 from detent.errors import (
@@ -25,16 +26,20 @@ from detent.errors import (
     JournalError,
     MaybeDone,
     NoAnswer,
+    NotPermitted,
     NotWaiting,
     Refused,
     ReplayError,
     Unknown,
 )
+from detent.kit.error_translation import error_in_chinese
 from detent.kit.http.route import HttpCall, Route, bare
 from detent.kit.http.trouble import AlreadyDecided, BadRequest
+from detent.redaction import ambient_redactor
 from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page, table
 from detent.surfaces.server.gate import Gate
+from detent.surfaces.server.requester import identify_request
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Detail, Trouble
 
@@ -43,6 +48,7 @@ TYPES: list[tuple[type[DetentError], int, str]] = [
     (AlreadyDecided, 409, "already_decided"),
     (EventRefused, 409, "event_refused"),
     (NotWaiting, 409, "not_waiting"),
+    (NotPermitted, 403, "not_permitted"),
     (Unknown, 404, "unknown"),
     (Refused, 409, "refused"),
     (DefinitionError, 422, "definition_error"),
@@ -71,8 +77,8 @@ def application(room: HttpServer, gate: "Gate | None" = None) -> ASGIApp:
 
 
 def respond(value: Any, status: int = 200) -> Response:
-    """A value as JSON."""
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+    """A value as JSON, without secrets."""
+    return Response(ambient_redactor().hide_json(msgspec.json.encode(value)), status, media_type="application/json")
 
 
 def trouble(status: int, kind: str, message: str, **known: Any) -> Response:
@@ -82,7 +88,7 @@ def trouble(status: int, kind: str, message: str, **known: Any) -> Response:
 
 def _path(room: HttpServer, route: Route) -> Path:
     async def endpoint(request: Request) -> Response:
-        return await _respond_to(_work(room, route, request))
+        return await _respond_to(_work(room, route, request), request)
 
     made = Path(route.path, endpoint, methods=[route.method], name=f"{route.method} {route.path}")
     made.methods = {route.method}  # without the HEAD that Starlette adds: it would follow a stream and show nothing
@@ -92,28 +98,30 @@ def _path(room: HttpServer, route: Route) -> Path:
 async def _work(room: HttpServer, route: Route, request: Request) -> Response:
     query = _query(route, request.query_params)
     body = bare(route.takes) if route.is_raw else await _body(room, route, request)
-    by = getattr(body, "by", "") or room.extras["user"]
+    by: By = getattr(body, "by", "") or room.extras["user"]
+    if route.method != "GET":
+        by = identify_request(room, request, str(by), is_guarded=route.is_guarded)
     call = HttpCall({k: str(v) for k, v in request.path_params.items()}, query, body, by, request)
     result = await route.handle(room, call)
     return result if isinstance(result, Response) else respond(result, route.status)
 
 
-async def _respond_to(work: Awaitable[Response]) -> Response:
+async def _respond_to(work: Awaitable[Response], request: Request) -> Response:
     """The answer, or what went wrong: the only place where errors become status codes."""
     try:
         return await work
     except DetentError as error:
-        return _refusal(error)
+        return _refusal(error, is_chinese=request.headers.get("accept-language", "").lower().startswith("zh"))
     except ClientDisconnect:
         return Response(status_code=400)
     except (asyncio.CancelledError, HTTPException):
         raise
     except Exception as error:  # noqa: BLE001  # a fault of ours: say so, without showing the inside
-        traceback.print_exception(error, file=sys.stderr)
+        sys.stderr.write(ambient_redactor().hide_free("".join(traceback.format_exception(error))))
         return trouble(500, "internal_error", "this is a fault of detent; what was acknowledged is in the journal")
 
 
-def _refusal(error: DetentError) -> Response:
+def _refusal(error: DetentError, is_chinese: bool = False) -> Response:
     for kind, status, name in TYPES:
         if isinstance(error, kind):
             known: dict[str, Any] = {}
@@ -123,7 +131,8 @@ def _refusal(error: DetentError) -> Response:
                 known["problems"] = [problem._asdict() for problem in error.problems]
             if isinstance(error, AlreadyDecided):
                 known["decided"] = error.decided
-            return trouble(error.status if isinstance(error, BadRequest) else status, name, str(error), **known)
+            said = error_in_chinese(str(error)) if is_chinese else str(error)
+            return trouble(error.status if isinstance(error, BadRequest) else status, name, said, **known)
     raise error
 
 

@@ -7,12 +7,14 @@ import msgspec
 
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
+from detent.core.identity import By, identity_of
 from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.port import Reader
 from detent.kit.http.asked import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import AlreadyDecided
+from detent.kit.http.trouble import AlreadyDecided, BadRequest
+from detent.redaction import HIDDEN
 from detent.surfaces.server import shape
 from detent.surfaces.server.history import deeds_of
 from detent.surfaces.server.run import run_id_of, standing
@@ -33,12 +35,16 @@ async def answer(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Answer a question; whoever is first wins, and the second is told who that was."""
     given: shape.AnswerBody = call.body
     run_id, contract_id = await _find_run(room, call), call.path["contract_id"]
+    if HIDDEN.encode() in msgspec.json.encode([given.args, given.patch, given.data, given.result]):
+        raise BadRequest(
+            f"the answer holds {HIDDEN}, which stands for a secret that is not shown; leave that part out", 422
+        )
     said = {name: value for name, value in msgspec.to_builtins(given).items() if value not in ("", None, {})}
     if given.data is not None:
         said["data"] = given.data
-    said |= {"by": call.by, "channel": "http"}
+    said |= {"by": identity_of(call.by).name, "channel": "http"}
     try:
-        await room.host.answer(run_id, contract_id, said)
+        await room.host.answer(run_id, contract_id, said, by=call.by)
     except Refused:
         run = await room.host.show(run_id)  # whoever was first is on disk then
         now = run.contract(contract_id)
@@ -121,7 +127,7 @@ async def fork(room: HttpServer, call: HttpCall) -> shape.Forked:
     return await _fork(room, run_id, call.body.at, call.body.key, call.by)
 
 
-async def _fork(room: HttpServer, run_id: str, at: str, key: str, by: str) -> shape.Forked:
+async def _fork(room: HttpServer, run_id: str, at: str, key: str, by: By) -> shape.Forked:
     def read() -> shape.Deeds:
         return deeds_of(room.reader, run_id, room.reader.seq_at(run_id, at))
 
@@ -147,7 +153,8 @@ ROUTES = (
     Route("POST", "/api/runs/{run_id}/signals", signal, "Tell a run that something happened", shape.RunView,
           takes=shape.Signal, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/contracts/{contract_id:path}/answer", answer, "Answer a question", shape.RunView,
-          takes=shape.AnswerBody, errors=MOVED, about="Send the `call_hash` you saw: a changed call is then refused."),
+          takes=shape.AnswerBody, errors=(403, *MOVED), is_guarded=True,
+          about="Send the `call_hash` you saw: a changed call is then refused."),
     Route("POST", "/api/runs/{run_id}/cancel", cancel, "Stop a run", shape.RunView, takes=shape.Cancel, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/pause", pause, "Begin nothing new", shape.RunView, takes=shape.Who, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/resume", resume, "Go on", shape.RunView, takes=shape.Who, errors=MOVED),

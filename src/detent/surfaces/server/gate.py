@@ -9,13 +9,14 @@ import ipaddress
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from detent.host.ancestry import can_know, origin_of_connection
 from detent.kit.http.route import Route
 from detent.surfaces.server.setting import ServerSettings
 from detent.surfaces.server.shape import Detail, Trouble
@@ -54,7 +55,14 @@ class Turned(Exception):
 class Gate:
     """Checks requests; `token` empty means that none is needed."""
 
-    def __init__(self, settings: ServerSettings, token: str = "", hosts: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        token: str = "",
+        hosts: Sequence[str] = (),
+        is_persons: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._is_persons = is_persons  # whether a token is one of a person
         self._token = token.encode()
         self._hosts = {name.lower() for name in (*hosts, *settings.hosts, "localhost", socket.gethostname())}
         self._limits = settings.limits
@@ -102,6 +110,7 @@ class Gate:
             self._check_site(scope["method"], path, headers)
             if is_guarded(path):
                 self._check_token(headers)
+                self._check_program(scope)
         self._check_size(headers)
 
     def _check_pace(self, address: str) -> None:
@@ -131,11 +140,20 @@ class Gate:
         if origin is not None and not is_reading and _netloc(origin) != headers.get("host", "").lower():
             raise Turned(403, "foreign_site", "what changes something must come from this server's own page")
 
+    def _check_program(self, scope: Scope) -> None:
+        """An MCP client answers for its user: one that a step has started has none."""
+        path, client, server = scope["path"], scope.get("client"), scope.get("server")
+        is_told = (path == "/mcp" or path.startswith("/mcp/")) and scope["method"] == "POST"
+        if not is_told or not client or not server or not can_know() or not _is_loopback(client[0]):
+            return
+        if origin_of_connection((client[0], client[1]), (server[0], server[1])) == "step":
+            raise Turned(403, "not_permitted", "nothing that a step has started may use this server's MCP tools")
+
     def _check_token(self, headers: Headers) -> None:
         if not self._token:
             return
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        is_right = hmac.compare_digest(given.strip().encode(), self._token)
+        is_right = hmac.compare_digest(given.strip().encode(), self._token) or self._is_persons(given.strip())
         if scheme.lower() != "bearer" or not is_right:
             message = "this server wants its token: `Authorization: Bearer …`"
             raise Turned(401, "token_wanted", message, **{"WWW-Authenticate": "Bearer"})
@@ -153,6 +171,13 @@ def _host(said: str) -> str:
         return (urlsplit(f"//{said}").hostname or "").rstrip(".")
     except ValueError:
         return ""
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def _netloc(origin: str) -> str:

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from detent.core.machine import Machine
 from detent.define.graph import Picture, picture
 from detent.define.graph.geometry import Layout
+from detent.define.graph.path import RunPath
 from detent.define.graph.vector import layout
 from detent.host.port import Reader
-from detent.host.standing import Standing
 from detent.kit.http.asked import Asked
 from detent.surfaces.server import shape
 
@@ -90,21 +90,21 @@ def drawing(text: str) -> Response:
 
 def picture_of(reader: Reader, run_id: str, at: int = 0) -> Picture:
     """The picture of a run now, or as it was after event `at`."""
-    return _draw(reader, _at(reader, run_id, at))
+    return _draw(reader, run_id, at)[1]
 
 
 def graph(reader: Reader, run_id: str, at: int = 0) -> Graph:
     """The same as data."""
-    was = _at(reader, run_id, at)
-    return lay_out(was.machine, _draw(reader, was))
+    return lay_out(*_draw(reader, run_id, at))
 
 
-def _at(reader: Reader, run_id: str, at: int) -> Standing:
-    return reader.at(run_id, at) if at else reader.standing(run_id)
-
-
-def _draw(reader: Reader, was: Standing) -> Picture:
-    return picture(was.machine, was.run, reader.entries(was.run.id, upto=was.run.seq))
+def _draw(reader: Reader, run_id: str, at: int) -> tuple[Machine, Picture]:
+    """The way to the present is folded once, for everybody who looks; one to an earlier moment is gone again."""
+    if at:
+        was = reader.at(run_id, at)
+        return was.machine, picture(was.machine, was.run, reader.entries(run_id, upto=at))
+    path, now = reader.project(run_id, RunPath), reader.standing(run_id)
+    return now.machine, picture(now.machine, now.run, path=path)
 
 
 def lay_out(machine: Machine, drawn: Picture) -> Graph:

@@ -3,22 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
-from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 from starlette.responses import Response, StreamingResponse
 
-from detent.core.contract import Contract
-from detent.core.events import ContractMoved
 from detent.core.history import Entry
 from detent.core.run import Run
-from detent.core.status import Status
 from detent.define.graph import svg
 from detent.errors import Unknown
 from detent.host.port import Reader
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import shape, view
+from detent.surfaces.server.contract_lives import ContractLives
 from detent.surfaces.server.graph import Graph, GraphQuery, drawing, graph, picture_of
 from detent.surfaces.server.server_context import HttpServer
 
@@ -128,47 +124,9 @@ async def draw_svg(room: HttpServer, call: HttpCall) -> Response:
 async def contracts(room: HttpServer, call: HttpCall) -> shape.LifePage:
     """The lives of a run's contracts."""
     run_id = (await room.find(call.path["run_id"])).run_id
-    lives = await room.ask(lives_of, room.reader, run_id)
-    after, upto = call.query.after, call.query.after + call.query.limit
-    return shape.LifePage(run_id, lives[after:upto], upto if upto < len(lives) else None, len(lives))
-
-
-def lives_of(reader: Reader, run_id: str) -> list[shape.Life]:
-    """Every contract a run has made, with all its moves, in the order they were made."""
-    known: dict[str, Contract] = {}
-    moves: dict[str, list[shape.MoveView]] = {}
-    for entry in reader.entries(run_id):
-        known.update((one.id, one) for one in entry.run.contracts)
-        for taken in entry.taken:
-            if taken.kind != "contract":
-                continue
-            move = shape.MoveView(entry.seq, entry.event.at, taken.event, Status(taken.target).value, taken.actor)
-            moves.setdefault(taken.subject, []).append(move)
-            if taken.subject not in known:
-                known[taken.subject] = Contract(taken.subject, taken.subject.split("/")[-2:][0], "")
-            known[taken.subject] = _end_contract(known[taken.subject], Status(taken.target), entry)
-    return [shape.Life(view.contract(one), moves.get(one.id, [])) for one in known.values()]
-
-
-def _end_contract(contract: Contract, status: Status, entry: Entry) -> Contract:
-    """A contract as its last move left it: ended ones are no longer in the run."""
-    if not status.is_terminal:
-        return contract
-    event = entry.event
-    is_own = isinstance(event, ContractMoved) and event.contract_id == contract.id
-    result = event.result if is_own and isinstance(event, ContractMoved) and event.trigger != "resume" else None
-    error = event.error if is_own and isinstance(event, ContractMoved) else None
-    deed: Any = "done" if status is Status.COMPLETED else contract.effect_state
-    return replace(
-        contract,
-        status=status,
-        moved_at=event.at,
-        result=result,
-        error=error,
-        effect_state=deed,
-        expires_at=0.0,
-        due_at=0.0,
-    )
+    lives = await room.ask(room.reader.project, run_id, ContractLives)
+    after, upto, total = call.query.after, call.query.after + call.query.limit, len(lives.contracts)
+    return shape.LifePage(run_id, lives.page(after, upto), upto if upto < total else None, total)
 
 
 async def deeds(room: HttpServer, call: HttpCall) -> shape.Deeds:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from detent.core.expression import compile_template
+from detent.core.identity import Identity
 from detent.core.value import plain
 from detent.errors import DetentError
 from detent.kit.http.route import HttpCall, Route
@@ -45,7 +46,9 @@ async def receive(room: HttpServer, call: HttpCall) -> Hooked:
         raise BadRequest(said, 401)
     sent = _send(hook, name, header, body)
     run_id = await room.find_run_id(sent["run"])
-    run = await room.host.signal(run_id, sent["signal"], sent["data"], id=sent["id"], by=f"hook:{name}")
+    run = await room.host.signal(
+        run_id, sent["signal"], sent["data"], id=sent["id"], by=Identity(f"hook:{name}", "hook")
+    )
     return Hooked(run.id, sent["signal"], sent["id"], run.state, run.status.value)
 
 

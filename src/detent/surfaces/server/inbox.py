@@ -94,18 +94,18 @@ def _inbox(reader: Reader, limit: int) -> Inbox:
             continue  # a damaged run must not hide the questions of the others
         contract = now.run.contract(contract_id)
         if contract is not None and contract.is_asking:  # else somebody was quicker than this page
-            items.append(item(now.machine, now.run, contract))
+            items.append(item(now.machine, now.run, contract, has_people=now.has_people))
     return Inbox(items, len(asked), cursor)
 
 
-def item(machine: Machine, run: Run, contract: Contract) -> Item:
+def item(machine: Machine, run: Run, contract: Contract, *, has_people: bool = True) -> Item:
     """One question as a person must see it."""
     return Item(
         run_id=run.id,
         machine=machine.name,
         title=machine.title,
         state=run.state,
-        question=question_of(contract),
+        question=question_of(contract, has_people=has_people),
         asked_by=run.by,
         parent=run.parent,
         source=run.source,

@@ -36,6 +36,7 @@ MEDIA = {
     "stream": "text/event-stream",
     "svg": "image/svg+xml",
     "lines": "application/x-ndjson",
+    "csv": "text/csv",
 }
 # In Python a class name stands once; clients know these by the plain noun, and go on doing so.
 API_NAMES = {

@@ -10,6 +10,7 @@ from detent.core.history import Entry
 from detent.core.schema import problems
 from detent.core.status import Status
 from detent.errors import Refused
+from detent.host.people import RECORD_ID
 from detent.host.port import Reader
 from detent.host.reading import Query
 from detent.host.standing import Standing
@@ -31,7 +32,7 @@ async def list_runs(room: HttpServer, call: HttpCall) -> shape.RunPage:
         since=query.since,
         until=query.until,
         is_top=query.top,
-        without=() if query.machine else (WEBHOOK.name,),
+        without=() if query.machine else (WEBHOOK.name, RECORD_ID),
         before=query.before,
         limit=query.limit,
     )

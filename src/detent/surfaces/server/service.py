@@ -18,12 +18,15 @@ from detent.core.effect_type import Effect
 from detent.errors import Refused
 from detent.host import open_host
 from detent.host.port import FindEffects
+from detent.kit.people import PeopleFile, has_people
 from detent.surfaces.server.application import application
 from detent.surfaces.server.gate import HEAD_BYTES, Gate
 from detent.surfaces.server.library import Library
 from detent.surfaces.server.mcp_mount import agents_welcome
+from detent.surfaces.server.requester import people_of
 from detent.surfaces.server.server_context import HttpServer, open_room
 from detent.surfaces.server.setting import ServerSettings
+from detent.surfaces.server.upkeep import upkeep
 from detent.surfaces.server.webhook import Courier, sender
 
 STREAMS_S = 1.5  # how long open requests may take after the signal to stop
@@ -86,8 +89,14 @@ async def serving(
     **driving: Any,
 ) -> AsyncIterator[Served]:
     """A server that works while the block does, and lets go within three seconds."""
+    if not is_loopback(plan.host) and not has_people(plan.home):
+        raise Refused(
+            f"on {plan.host} others can reach this server, and nobody here says who they are: say who may do what"
+            " first, with `detent people add NAME --role approver --token`"
+        )
     if not is_loopback(plan.host) and not plan.token:
         raise Refused(f"on {plan.host} others can reach this server: it needs a token")
+    driving.setdefault("people", PeopleFile(plan.home))
     with bind_socket(plan.host, plan.port) as listener:
         given = [*(effects or {}).values(), sender(settings)]
         library = Library(plan.folder, (*plan.definitions, *settings.definitions))
@@ -101,6 +110,7 @@ async def serving(
                 await host.recover()  # else the process that has the journal drives it
             async with asyncio.TaskGroup() as tasks:
                 caretakers = [tasks.create_task(Courier(room).run()), tasks.create_task(host.succeed())]
+                caretakers += [tasks.create_task(work) for work in upkeep(settings, plan.home)]
                 server = Server(room, plan, settings)
                 done = tasks.create_task(server.serve(sockets=[listener]))
                 try:
@@ -120,7 +130,7 @@ class Server(uvicorn.Server):
         self._room = room
         self._is_answering = asyncio.Event()
         limits = settings.limits
-        gate = Gate(settings, plan.token, hosts=[plan.host])
+        gate = Gate(settings, plan.token, hosts=[plan.host], is_persons=people_of(room).has_token)
         config = uvicorn.Config(
             application(room, gate),
             http=_protocol(limits.connections, limits.head_seconds),

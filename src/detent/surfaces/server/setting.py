@@ -11,13 +11,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from detent.core.duration import seconds_of
 from detent.core.expression import compile_template
 from detent.define.document import Document, read_document, read_file
 from detent.define.problem import BrokenDefinition, Problem, refuse
-from detent.errors import DefinitionError
+from detent.errors import DefinitionError, Refused
 
 NAME = "detent.serve.yaml"
 SECRET_MIN = 16
+EVERY_MIN_S = 1.0
 Variable = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 Seconds = Annotated[float, Meta(gt=0, le=600)]
 Positive = Annotated[int, Meta(ge=1, le=10_000_000)]
@@ -57,6 +59,22 @@ class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     machines: list[str] = []  # empty: all
 
 
+class BackupPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A folder into which a backup is written again and again, and how many stay in it."""
+
+    to: str
+    every: str = "1h"
+    keep: Positive = 24
+
+
+class AnchorPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the journal's head is published again and again, signed if there is a key."""
+
+    to: str  # a file, an address, or git[:FOLDER]
+    every: str = "1h"
+    key: str = ""
+
+
 class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything a server can be told by its file."""
 
@@ -65,6 +83,8 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     definitions: list[str] = []  # files beside the workflows of the folder, such as FLOWS.py:NAME
     hosts: list[str] = []  # names under which the server may be asked for
     limits: ServerLimits = ServerLimits()
+    backup: BackupPlan | None = None
+    anchor: AnchorPlan | None = None
 
 
 def read_settings(folder: Path, name: str = "") -> ServerSettings:
@@ -80,6 +100,20 @@ def read_settings(folder: Path, name: str = "") -> ServerSettings:
         raise BrokenDefinition([_problem(document, str(error))]) from None
     _check(document, settings)
     return settings
+
+
+def with_backup(settings: ServerSettings, folder: str, every: str, keep: int | None) -> ServerSettings:
+    """The settings with what the command line says of backups."""
+    if not (folder or every or keep):
+        return settings
+    known = settings.backup
+    if not folder and known is None:
+        raise Refused("--every and --keep go with --backup FOLDER")
+    plan = known if known is not None and not folder else BackupPlan(to=folder)
+    plan = BackupPlan(to=plan.to, every=every or plan.every, keep=keep or plan.keep)
+    if (seconds_of(plan.every) or 0.0) < EVERY_MIN_S:
+        raise Refused(f"--every takes a time like 1h, not `{plan.every}`")
+    return msgspec.structs.replace(settings, backup=plan)
 
 
 def secret(variable: str) -> bytes:
@@ -107,6 +141,10 @@ def _check(document: Document, settings: ServerSettings) -> None:
             problems.append(_at(document, ("webhooks", name, "url"), problem))
         problems += _naming(document, ("webhooks", name), name)
         problems += _secret(document, ("webhooks", name, "secret_env"), webhook.secret_env)
+    for field, plan in (("backup", settings.backup), ("anchor", settings.anchor)):
+        if plan is not None and (seconds_of(plan.every) or 0.0) < EVERY_MIN_S:
+            problem = f"`{plan.every}` is not a time of at least {EVERY_MIN_S:g} s; write 1h or 30m"
+            problems.append(_at(document, (field, "every"), problem))
     if problems:
         raise BrokenDefinition(problems)
 

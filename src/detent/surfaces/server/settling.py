@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from detent.core.identity import identity_of
 from detent.host.port import Reader
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
@@ -43,7 +44,9 @@ async def settle_doubts(room: HttpServer, call: HttpCall) -> Settlement:
     _check(given)
     runs = [(await room.find(name)).run_id for name in given.runs]
     meant, idle = await room.ask(choose_doubts, room.reader, runs, given.effect)
-    found = await settle(room.host, meant, None if given.probe else _make_answer(given, call.by))
+    found = await settle(
+        room.host, meant, None if given.probe else _make_answer(given, identity_of(call.by).name), call.by
+    )
     found += [Settled(run_id, "", given.effect, False, f"run {run_id} has no open doubt") for run_id in idle]
     now = await room.ask(_statuses, room.reader, [one.run_id for one in found])
     found = [replace(one, status=now.get(one.run_id, "")) for one in found]
@@ -79,7 +82,7 @@ TAG = "inbox"
 ROUTES = (
     Route("GET", "/api/doubts", doubts, "Every deed nobody is sure about", Doubts, tag=TAG),
     Route("POST", "/api/settle", settle_doubts, "Settle many doubts at once", Settlement, takes=shape.Settle,
-          errors=(404,), tag=TAG,
+          errors=(404,), tag=TAG, is_guarded=True,
           about="Each is answered on its own, and recorded so. What is refused says why and does not stop the others: "
                 "look at `left`."),
 )  # fmt: skip

@@ -17,6 +17,7 @@ import msgspec
 
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailure, effect
+from detent.core.identity import Identity
 from detent.core.machine import Action, Machine, Retry, table
 from detent.core.status import TERMINAL, Status
 from detent.errors import DetentError
@@ -129,7 +130,9 @@ class Courier:
                     continue
                 id = hashlib.sha256(f"{name} {summary.run_id} {mark}".encode()).hexdigest()[:24]
                 given = {"webhook": name, "id": id, "message": {"id": id, "type": kind, **told}}
-                await self._room.host.start(MACHINE, given, run_id=f"webhook-{id}", by="detent", session="webhooks")
+                await self._room.host.start(
+                    MACHINE, given, run_id=f"webhook-{id}", by=Identity("detent", "hook"), session="webhooks"
+                )
 
 
 def _news(summary: Summary) -> list[tuple[str, str, dict[str, Any]]]:

@@ -8,7 +8,7 @@ from detent.core import Action, Status
 from detent.core.history import Entry
 from detent.errors import Unknown
 from detent.host.reading import Query
-from detent.testing.conformance.stage import ASKING, DOING, DOOR, HostOpener, Outside, one
+from detent.testing.conformance.stage import ASKING, DOING, DOOR, HandClock, HostOpener, Outside, one
 
 
 async def check_watch_tells_every_event_once(open_host: HostOpener, home: Path) -> None:
@@ -181,3 +181,17 @@ async def check_a_projection_takes_every_entry_once(open_host: HostOpener, home:
             await host.signal("r", "OPEN" if number % 2 == 0 else "CLOSE")
     async with open_host(home) as host:
         assert host.reader.project("r", Tally).seqs == list(range(1, 9))
+
+
+async def check_the_list_knows_which_runs_have_moved_since(open_host: HostOpener, home: Path) -> None:
+    clock = HandClock()
+    async with open_host(home, clock=clock) as host:
+        for run_id in ("old", "moved"):
+            await host.start(DOOR, run_id=run_id)
+        clock.move(1000.0)
+        since = clock.now()
+        await host.signal("moved", "OPEN")
+        await host.start(DOOR, run_id="new")
+        found = host.reader.list(Query(moved_since=since)).runs
+        assert [one.run_id for one in found] == ["new", "moved"], "by their latest event, in the order of the list"
+        assert host.reader.list(Query(moved_since=since + 1)).runs == []

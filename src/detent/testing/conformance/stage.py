@@ -144,7 +144,7 @@ async def until(host: Host, run_id: str, holds: Callable[[Run], bool]) -> Run:
     raise AssertionError(f"{run_id} ended before that")
 
 
-async def refusal(kind: type[Refused], verb: Awaitable[Run]) -> str:
+async def refusal(kind: type[Refused], verb: Awaitable[object]) -> str:
     """What a verb says when it is refused, as it must be."""
     try:
         await verb

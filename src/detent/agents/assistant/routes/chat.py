@@ -4,7 +4,7 @@ import base64
 import binascii
 import os
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -19,8 +19,10 @@ from detent.agents.assistant.view import snapshot, timeline, topology
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.events import ContractMoved
+from detent.core.history import Entry
+from detent.core.identity import identity_of
 from detent.core.status import Status
-from detent.errors import DefinitionError, NotWaiting, Refused, Unknown
+from detent.errors import DefinitionError, NotPermitted, NotWaiting, Refused, Unknown
 from detent.host.port import Reader
 from detent.kit.agent import owner
 from detent.kit.http.asked import Asked
@@ -175,9 +177,11 @@ async def respond(room: ServerContext, call: HttpCall) -> RespondResult:
     data = given.data or {}
     if wrong := problems(execution, given.action, data):
         return RespondResult(False, "continue", error="; ".join(wrong))
-    said = answer_of(execution, given.action, data) | {"by": call.by, "channel": "http"}
+    said = answer_of(execution, given.action, data) | {"by": identity_of(call.by).name, "channel": "http"}
     try:
-        run = await room.host.answer(run_id, execution.contract_id, said)
+        run = await room.host.answer(run_id, execution.contract_id, said, by=call.by)
+    except NotPermitted:
+        raise
     except NotWaiting as error:
         return RespondResult(False, "complete", error=str(error))
     except Refused as error:
@@ -207,16 +211,30 @@ async def go_on(room: ServerContext, call: HttpCall) -> Response:
     return Stream(room, stream_turn(room, found[0], session, "resuming", found[1]))
 
 
+class LastAnswer:
+    """Which event of a turn was its latest answer; a projection of the run."""
+
+    name: ClassVar[str] = "last answer"
+    version: ClassVar[int] = 1
+    reach: ClassVar[int] = 0
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id, self.seq, self.at = run_id, 0, 0.0  # 0: nobody has answered
+
+    def take(self, entry: Entry) -> None:
+        """Look whether it is an answer."""
+        if isinstance(entry.event, ContractMoved) and entry.event.trigger == "resume":
+            self.seq, self.at = entry.seq, entry.event.at
+
+
 def _find_answered(reader: Reader, session: str) -> tuple[str, int] | None:
     """The turn that was answered last, and the event before that answer."""
-    best: tuple[float, str, int] | None = None
+    best: LastAnswer | None = None
     for turn in reader.session(session, 20):
-        for entry in reader.entries(turn.run_id):
-            event = entry.event
-            is_answer = isinstance(event, ContractMoved) and event.trigger == "resume"
-            if is_answer and (best is None or event.at >= best[0]):
-                best = (event.at, turn.run_id, entry.seq - 1)
-    return None if best is None else best[1:]
+        found = reader.project(turn.run_id, LastAnswer)
+        if found.seq and (best is None or found.at >= best.at):
+            best = found
+    return None if best is None else (best.run_id, best.seq - 1)
 
 
 async def status(room: ServerContext, call: HttpCall) -> RequestStatus:
@@ -263,7 +281,7 @@ ROUTES = (
     Route("POST", "/chat/image", image, "Ask the assistant about an image", takes=ImageRequest, kind="stream", tag=TAG,
           errors=(409,)),
     Route("POST", "/ecs/respond", respond, "Answer a form or a confirmation", RespondResult, takes=RespondRequest,
-          tag=TAG),
+          tag=TAG, is_guarded=True),
     Route("POST", "/ecs/continue", go_on, "Follow a turn after an answer", takes=ContinueRequest, kind="stream",
           tag=TAG, errors=(409,)),
     Route("GET", "/ecs/status/{request_id:path}", status, "Whether a form still waits", RequestStatus, tag=TAG),

@@ -10,7 +10,7 @@ import stat
 import time
 from dataclasses import dataclass, field
 
-from detent.agents.coding.workspace import cache, head, intake, listing
+from detent.agents.coding.workspace import bulk_index, cache, head, listing
 from detent.agents.coding.workspace.cache import LastView
 from detent.agents.coding.workspace.command import GitFailed, first_of, join
 from detent.agents.coding.workspace.listing import FileListing, Ground, IndexEntry, is_below, is_own
@@ -266,7 +266,7 @@ async def _update(look: _Look) -> str:
         lines = join(f"0 {zero}\t{path}" for path in sorted(look.gone))
         await view("update-index", "-z", "--index-info", stdin=lines)
     if look.fresh:
-        await intake.read(look.place, sorted(look.fresh), look.users_blobs, look.facts)
+        await bulk_index.read(look.place, sorted(look.fresh), look.users_blobs, look.facts)
     if look.is_warm and not look.gone and not look.fresh and seen.tree:
         return seen.tree
     return await view.line("write-tree")

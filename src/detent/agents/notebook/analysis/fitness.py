@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from detent.agents.notebook.action import BESIDES, PROTOCOL
-from detent.agents.notebook.content import action_of
+from detent.agents.notebook.cell_text import action_of
 from detent.errors import Refused
 
 TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".json", ".jsonl", ".feather", ".dta")

@@ -13,8 +13,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from detent.agents.notebook.observation import whole
 from detent.agents.notebook.port import Advisers, PlannerFailed
-from detent.agents.notebook.view import whole
 
 BODY_MAX = 32 * 1024 * 1024
 HERE = ("localhost", "127.0.0.1", "[::1]", "::1")

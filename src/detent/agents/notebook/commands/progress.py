@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from detent.agents.notebook.content import gist, peek
+from detent.agents.notebook.cell_text import gist, peek
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.core.events import ContractMoved
 from detent.core.history import Entry

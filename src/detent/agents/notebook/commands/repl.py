@@ -18,8 +18,8 @@ from detent.agents.notebook.commands.notebook import DRIVEN_BY, _planner, dumps
 from detent.agents.notebook.commands.progress import telling
 from detent.agents.notebook.kernels import outputs_of
 from detent.agents.notebook.machine import NOTEBOOK
+from detent.agents.notebook.observation import observe
 from detent.agents.notebook.service import Notebooks
-from detent.agents.notebook.view import observe
 from detent.errors import DetentError, Refused
 from detent.kit.agent import of_agent
 from detent.kit.language import _

@@ -8,7 +8,7 @@ import click
 from detent.agents.notebook.commands.file import FORMS, notebooks, read_book, render_notebook, write
 from detent.agents.notebook.export.part import has_bar
 from detent.agents.notebook.notebook_state import NotebookState
-from detent.agents.notebook.view import cell_wire, observe
+from detent.agents.notebook.observation import cell_wire, observe
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import run_argument, verb

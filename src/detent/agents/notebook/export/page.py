@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.agents.notebook.cell import Cell, Notebook, Output
-from detent.agents.notebook.content import peek
+from detent.agents.notebook.cell_text import peek
 from detent.agents.notebook.export.column import align_columns
 from detent.agents.notebook.export.part import Shown, choose_part, has_bar, is_chinese, join_part, thinking_of
 from detent.core.value import scrub

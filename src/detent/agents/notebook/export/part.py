@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from detent.agents.notebook.analysis.goal import read_goal
 from detent.agents.notebook.cell import Cell, Notebook, Output
-from detent.agents.notebook.content import plain_text
+from detent.agents.notebook.cell_text import plain_text
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _CHINESE = re.compile(r"[㐀-鿿]")

@@ -15,9 +15,10 @@ from detent.agents.notebook.jupyter.cell import CellExecution, CellRequest, Stat
 from detent.agents.notebook.jupyter.link import Link
 from detent.agents.notebook.jupyter.output import OnOutput, Outputs
 from detent.agents.notebook.jupyter.variable import VariableTable, installation
-from detent.core import EffectFailed
+from detent.core import EffectFailed, progress
 from detent.core.value import scrub
 from detent.effects.orphan import marks
+from detent.effects.sandbox import NO_WISH, SandboxWish
 
 TIMEOUT_S = 300.0
 GRACE_S = 5.0
@@ -35,8 +36,15 @@ class Kernel:
     """
 
     def __init__(
-        self, name: str = "python3", *, cwd: str = ".", env: Mapping[str, str] | None = None, home: str = ""
+        self,
+        name: str = "python3",
+        *,
+        cwd: str = ".",
+        env: Mapping[str, str] | None = None,
+        home: str = "",
+        wish: SandboxWish = NO_WISH,
     ) -> None:
+        self._wish = wish
         self.name = name
         self.generation = 0  # how many processes there have been
         self.looks = True  # whether cells are followed by a look at the variables
@@ -129,6 +137,7 @@ class Kernel:
             link = self._link
             if self._endings or link is None or link.ended.is_set():
                 return _dead(outputs, "the kernel is not running; restart it")
+            progress.note("sandbox", link.sandbox.note)
             code = scrub(code)
             question = (
                 self._table.question(code, strategies or {}, expressions or {}) if link.can_look and self.looks else {}
@@ -262,7 +271,7 @@ class Kernel:
         if old is not None:
             await old.close()
         self._table = VariableTable()
-        link = Link(self.name, self._cwd, self._env, marks(self._home))
+        link = Link(self.name, self._cwd, self._env, marks(self._home), self._wish)
         try:
             await link.open(within_s)
             if link.language == "python":

@@ -22,6 +22,8 @@ from detent.agents.notebook.jupyter.cell import CellRequest
 from detent.agents.notebook.jupyter.output import Outputs
 from detent.core import EffectFailed
 from detent.core.value import scrub
+from detent.effects import process, sandbox
+from detent.effects.sandbox import NO_WISH, SandboxWish
 
 READ_BYTES = 64 * 1024
 SAID_MAX = 4000
@@ -77,10 +79,18 @@ class KernelPipe:
         self.release()
 
 
+# A kernel looks at its parent to know when we are gone; inside it has another one, so the sandbox ends it instead.
+KERNEL_WORDS = ("--die-with-parent", "--unsetenv", "JPY_PARENT_PID")
+
+
 class Link:
     """A kernel process from its start to its end; `open` it before use and `close` it whatever happens."""
 
-    def __init__(self, name: str, cwd: str, env: Mapping[str, str], marks: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, cwd: str, env: Mapping[str, str], marks: Mapping[str, str], wish: SandboxWish = NO_WISH
+    ) -> None:
+        self.sandbox = sandbox.OPEN  # what the process runs in, once it does
+        self._wish = wish
         self.language = ""
         self.can_look = False  # whether the probe is in place
         self.ended = asyncio.Event()
@@ -115,7 +125,9 @@ class Link:
         self._context.linger = 0
         self._context.rcvhwm = 0  # a flood of small outputs must not be thinned out
         self._context.reconnect_ivl = RECONNECT_MS
-        self._manager, flags = spec.manager(self._name, self._folder, self._context)
+        self.sandbox = await sandbox.enter(self._wish, self._cwd, (str(self._folder),))
+        held = self.sandbox.command([], -1, KERNEL_WORDS)
+        self._manager, flags = spec.manager(self._name, self._folder, self._context, held)
         for stream in ("stdout", "stderr"):
             self._pipes[stream] = KernelPipe(functools.partial(self._hear, stream))
         await self._launch(flags)
@@ -173,6 +185,7 @@ class Link:
         code = getattr(getattr(self._manager.provisioner, "process", None), "returncode", None)
         if code is None:
             return "ended"
+        code = self.sandbox.exit_code(code)
         if code >= 0:
             return f"ended with exit code {code}"
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
@@ -314,7 +327,10 @@ class Link:
     async def _interrupt(self) -> None:
         if not self.ended.is_set():
             with contextlib.suppress(OSError, RuntimeError):
-                await self._manager.interrupt_kernel()
+                if self.sandbox.is_bubble:  # the group's first process is bubblewrap, which would end
+                    process.signal_inside(self.pid, signal.SIGINT)
+                else:
+                    await self._manager.interrupt_kernel()
 
     async def kill(self) -> None:
         """End the process and all it started, now."""

@@ -7,6 +7,7 @@ from typing import Self
 from detent.agents.notebook.jupyter.kernel import POLITE_S, Kernel
 from detent.agents.notebook.jupyter.spec import remove_leftovers
 from detent.effects.orphan import kill_orphans
+from detent.effects.sandbox import NO_WISH, SandboxWish
 
 
 class Kernels:
@@ -36,16 +37,33 @@ class Kernels:
     def __contains__(self, key: object) -> bool:
         return key in self._kernels
 
-    def begin(self, key: str, *, name: str = "", cwd: str = "", env: Mapping[str, str] | None = None) -> Kernel:
+    def begin(
+        self,
+        key: str,
+        *,
+        name: str = "",
+        cwd: str = "",
+        env: Mapping[str, str] | None = None,
+        wish: SandboxWish = NO_WISH,
+    ) -> Kernel:
         """Let a kernel start while something else is being done; what differs from the registry's defaults is given."""
         if key not in self._kernels:
-            kernel = Kernel(name or self._name, cwd=cwd or self._cwd, env={**self._env, **(env or {})}, home=self.home)
+            env = {**self._env, **(env or {})}
+            kernel = Kernel(name or self._name, cwd=cwd or self._cwd, env=env, home=self.home, wish=wish)
             self._kernels[key] = kernel, asyncio.get_running_loop().create_task(kernel.start())
         return self._kernels[key][0]
 
-    async def get(self, key: str, *, name: str = "", cwd: str = "", env: Mapping[str, str] | None = None) -> Kernel:
+    async def get(
+        self,
+        key: str,
+        *,
+        name: str = "",
+        cwd: str = "",
+        env: Mapping[str, str] | None = None,
+        wish: SandboxWish = NO_WISH,
+    ) -> Kernel:
         """The kernel of that key, started; one that could not start is forgotten, so that the next call tries again."""
-        kernel = self.begin(key, name=name, cwd=cwd, env=env)
+        kernel = self.begin(key, name=name, cwd=cwd, env=env, wish=wish)
         starting = self._kernels[key][1]
         try:
             await asyncio.shield(starting)

@@ -100,8 +100,11 @@ def specs(name: str, folder: Path) -> Any:
     return places
 
 
-def manager(name: str, folder: Path, context: Any) -> tuple[Any, list[str]]:
-    """A jupyter_client manager for a kernel over sockets in that folder, and further arguments for the kernel."""
+def manager(name: str, folder: Path, context: Any, held: list[str]) -> tuple[Any, list[str]]:
+    """A jupyter_client manager for a kernel over sockets in that folder, and further arguments for the kernel.
+
+    `held` comes before the kernel's own words: what it is started in.
+    """
     places = specs(name, folder)
     try:
         spec = places.get_kernel_spec(name)
@@ -118,4 +121,5 @@ def manager(name: str, folder: Path, context: Any) -> tuple[Any, list[str]]:
         ip=str(folder / "s"),
         connection_file=str(folder / "connection.json"),
     )
+    made.kernel_spec.argv = [*held, *made.kernel_spec.argv]
     return made, list(IPYKERNEL_FLAGS) if any("ipykernel" in word for word in spec.argv) else []

@@ -7,9 +7,9 @@ from detent.agents.notebook.cell import Cell, Output
 from detent.agents.notebook.focus import apply_focus, patterns_of, strategies
 from detent.agents.notebook.location import Location
 from detent.agents.notebook.notebook_state import NotebookState
+from detent.agents.notebook.observation import CONTEXT_MAX, observe, whole
 from detent.agents.notebook.pattern import search_patterns
 from detent.agents.notebook.template import WorkflowTemplate, template_of
-from detent.agents.notebook.view import CONTEXT_MAX, observe, whole
 
 PLAN = template_of(
     {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.agents.coding.workspace import Repository, intake
+from detent.agents.coding.workspace import Repository, bulk_index
 from tests.agents.coding.workspace import world
 from tests.agents.coding.workspace.world import git, init, write
 
@@ -17,7 +17,7 @@ async def test_both_ways_make_the_same_tree(
 ) -> None:
     root = init(tmp_path / "project", f"--object-format={object_format}")
     write(root, ".gitattributes", "*.crlf text eol=crlf\n")
-    for number in range(intake.FILES_MIN):
+    for number in range(bulk_index.FILES_MIN):
         write(root, f"d{number % 3}/f{number}", f"{number}\n" * (number % 40), 0o755 if number % 7 == 0 else None)
     for name in (
         b"new\nline",
@@ -74,7 +74,7 @@ async def test_a_file_that_was_converted_is_read_however_sure_the_users_index_is
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(ROT + "*.crlf text eol=crlf\n")
     git(root, "config", "filter.rot.clean", "tr a-z n-za-m")
-    for number in range(intake.FILES_MIN):
+    for number in range(bulk_index.FILES_MIN):
         write(root, f"d{number % 3}/f{number}", f"{number}\n")
     write(root, "abc.rot", "abc")
     write(root, "abc.crlf", "abc\r\n")
@@ -95,7 +95,7 @@ async def test_a_file_that_was_converted_is_read_however_sure_the_users_index_is
 
 async def test_a_file_that_the_users_index_only_assumes_to_be_unchanged_is_read(tmp_path: Path) -> None:
     root = init(tmp_path / "project")
-    for number in range(intake.FILES_MIN):
+    for number in range(bulk_index.FILES_MIN):
         write(root, f"d{number % 3}/f{number}", f"{number}\n")
     write(root, "assumed", "one")
     write(root, "skipped", "one")

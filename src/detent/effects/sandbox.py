@@ -1,0 +1,308 @@
+"""Sandboxes for programs that effects start: the home is out of their reach, and more where more is asked for.
+
+    off      nothing is kept from the program
+    home     the default. As without, except that the home is an empty folder, and that policy, people and
+             `detent.*.yaml` files can be read but not changed
+    folder   also: only the working folder and the declared paths can be written; `/tmp` is the program's own
+    strict   also: only the system's programs, the working folder and the declared paths can be read, and there is a
+             network only where `network: true` declares one
+
+bubblewrap does it. As an ordinary user it makes a user namespace, so that the program cannot look through /proc at the
+processes outside; as root it makes a process namespace for the same reason, and takes away the capabilities that
+could undo the rest. Where bubblewrap cannot run, Landlock can do `folder` if no writable path has the home in it;
+nothing else can do `home`. The default is then `off`, and the journal says why; a level that somebody asked for is
+refused.
+
+What a program asks of a service outside (systemd, cron, a container engine, another user) is done outside.
+"""
+
+import asyncio
+import contextlib
+import functools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from detent.core import progress
+from detent.core.effect_type import EffectFailed
+from detent.effects import landlock
+from detent.effects.arguments import Arguments, invalid
+from detent.effects.guard import guarded_files, state_folder
+
+LEVELS = ("off", "home", "folder", "strict")
+DEFAULT = "home"
+KNOWN = "sandbox paths network"
+MARK = "DETENT_SANDBOX"  # says it to a program that wonders; nothing is decided by it
+PROBE_S = 10.0
+# What could undo the mounts, look into processes outside, or reach disks and the kernel past them.
+TAKEN_FROM_ROOT = (
+    "CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_DAC_READ_SEARCH", "CAP_SYS_BOOT",
+    "CAP_MKNOD", "CAP_BPF", "CAP_PERFMON",
+)  # fmt: skip
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/sys/devices/system/cpu")
+SETTINGS = (
+    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "passwd", "group", "nsswitch.conf", "hosts", "resolv.conf",
+    "localtime", "timezone", "ssl", "ca-certificates", "pki", "alternatives", "services", "protocols", "mime.types",
+    "fonts",
+)  # fmt: skip
+OWN_TMP = ("--tmpfs", "/tmp", "--setenv", "TMPDIR", "/tmp")  # noqa: S108
+NEVER_FATAL = {signal.SIGCHLD, signal.SIGCONT, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
+               signal.SIGURG, signal.SIGWINCH}  # fmt: skip
+
+
+class SandboxWish(msgspec.Struct, frozen=True):
+    """What an action wants: a level ("": the default), and what the stricter ones let through."""
+
+    level: str = ""
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    network: bool = False
+
+
+NO_WISH = SandboxWish()
+
+
+class Sandbox(msgspec.Struct, frozen=True):
+    """What a program is started in: its level, what comes before its own words, and why it is off if nobody said so."""
+
+    level: str = "off"
+    prefix: tuple[str, ...] = ()
+    is_bubble: bool = False
+    why: str = ""
+
+    @property
+    def note(self) -> str:
+        """What the journal says of it."""
+        return f"off: {self.why}" if self.why else self.level
+
+    def command(self, argv: list[str], status: int = -1, words: Iterable[str] = ()) -> list[str]:
+        """The program inside; bubblewrap takes further words, and tells `status`, an open file, whether it started."""
+        if not self.prefix:
+            return argv
+        told = ["--json-status-fd", str(status)] if self.is_bubble and status >= 0 else []
+        more = words if self.is_bubble else ()
+        return [self.prefix[0], *told, *self.prefix[1:], *more, "--", *argv]
+
+    def exit_code(self, code: int) -> int:
+        """The program's own exit code: bubblewrap gives 128 and the number for one that was ended by a signal."""
+        if not self.is_bubble or code <= 128:  # as shells do
+            return code
+        number = code - 128
+        return -number if number in set(signal.Signals) - NEVER_FATAL else code
+
+
+OPEN = Sandbox()
+
+
+def read_wish(given: Arguments) -> SandboxWish:
+    """What the arguments of a call say of its sandbox."""
+    level = given.choice("sandbox", LEVELS) if "sandbox" in given else ""
+    read, write = _read_paths(given, given.any("paths", {}))
+    return SandboxWish(level, read, write, given.flag("network"))
+
+
+def _read_paths(given: Arguments, paths: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`paths`: a list of those that can be written, or a mapping of `read` and `write` to lists."""
+    named = {"write": paths} if isinstance(paths, list) else paths
+    wanted = "a list of paths, or a mapping with `read` and `write`"
+    if not isinstance(named, dict) or not set(named) <= {"read", "write"}:
+        raise given.refuse_type("paths", paths, wanted)
+    for places in named.values():
+        if not isinstance(places, list) or not all(isinstance(one, str) and one and "\0" not in one for one in places):
+            raise given.refuse_type("paths", places, wanted)
+    return tuple(named.get("read", ())), tuple(named.get("write", ()))
+
+
+def stricter(one: str, other: str) -> str:
+    """The stricter of two levels; an empty one says nothing."""
+    return max(one, other, key=lambda level: LEVELS.index(level) if level else -1)
+
+
+def find_demanded() -> str:
+    """The level that the policy demands of the call at work; empty: none."""
+    attempt = progress.attempt.get()
+    return attempt.least if attempt is not None else ""
+
+
+def plan_level(wish: SandboxWish) -> str:
+    """The level that a call will be made at, as far as that is known before."""
+    attempt = progress.attempt.get()
+    return stricter(wish.level or DEFAULT, attempt.least if attempt is not None else "")
+
+
+async def enter(wish: SandboxWish, cwd: str, own: Iterable[str] = ()) -> Sandbox:
+    """The sandbox of a program that is about to start in `cwd`; `own` are folders of this call, writable at any level.
+
+    The level is noted for the journal. Raises EffectFailed where a level that somebody asked for cannot be had.
+    """
+    attempt = progress.attempt.get()
+    least = attempt.least if attempt is not None else ""
+    home = attempt.home if attempt is not None else ""
+    level = stricter(wish.level or DEFAULT, least)
+    if level == "off" or (level == "home" and not home):
+        return _note_level(Sandbox())
+    problem = await asyncio.to_thread(find_problem, level)
+    ground = _Ground(level, os.path.realpath(cwd), os.path.realpath(home) if home else "", wish, tuple(own))
+    if problem and level == "folder" and (prefix := ground.landlock()):
+        return _note_level(Sandbox(level, prefix))
+    if not problem:
+        return _note_level(Sandbox(level, ground.bubble(), is_bubble=True))
+    if wish.level or least:
+        by = "the policy" if stricter(least, wish.level) == least != wish.level else "the action"
+        way_out = "`detent doctor` says what this machine can do"
+        raise EffectFailed(f"the sandbox `{level}`, which {by} asks for, cannot be had here: {problem}; {way_out}")
+    return _note_level(Sandbox(why=problem))
+
+
+def _note_level(sandbox: Sandbox) -> Sandbox:
+    progress.note("sandbox", sandbox.note)
+    return sandbox
+
+
+class _Ground(msgspec.Struct, frozen=True):
+    """What a sandbox is made of."""
+
+    level: str
+    cwd: str
+    home: str
+    wish: SandboxWish
+    own: tuple[str, ...]
+
+    def bubble(self) -> tuple[str, ...]:
+        """bubblewrap with everything that stands before the program."""
+        words = [_bubblewrap(), *_BASE[self.level]()]
+        if self.level == "strict" and self.wish.network:
+            words.remove("--unshare-net")
+        for flag, places in (("--ro-bind", self._places(self.wish.read)), ("--bind", self._writable())):
+            for place in places:
+                words += [flag, place, place]
+        words += self._hide_home()
+        for file in guarded_files(self.home, self.cwd):
+            words += ["--ro-bind", file, file]
+        return (*words, "--setenv", MARK, self.level, "--chdir", self.cwd)
+
+    def _writable(self) -> list[str]:
+        if self.level == "home":
+            return []
+        return [self.cwd, *self._places(self.wish.write), *self.own]
+
+    def _hide_home(self) -> list[str]:
+        """The home as an empty folder, with nothing but this call's own folders in it; and what is known of it."""
+        words: list[str] = []
+        if self.home and os.path.isdir(self.home) and self._is_seen(self.home):
+            words = ["--perms", "0700", "--tmpfs", self.home]
+            for place in map(os.path.realpath, self.own):
+                if _lies_in(place, self.home):
+                    words += ["--bind", place, place]
+            words += ["--remount-ro", self.home]
+        state = state_folder()
+        return [*words, "--ro-bind", state, state] if state and self._is_seen(state) else words
+
+    def _is_seen(self, place: str) -> bool:
+        """Whether it would be there at all: a strict sandbox has only what was declared."""
+        if self.level != "strict":
+            return True
+        there = (self.cwd, *self._places((*self.wish.read, *self.wish.write)), *self.own)
+        return any(_lies_in(place, one) for one in there)
+
+    def _places(self, given: Iterable[str]) -> list[str]:
+        found = [os.path.realpath(os.path.join(self.cwd, os.path.expanduser(one))) for one in given]
+        for place, one in zip(found, given, strict=True):
+            if not os.path.exists(place):
+                raise invalid(f"`paths`: there is no {one!r}, so it cannot be let into the sandbox")
+        return found
+
+    def landlock(self) -> tuple[str, ...]:
+        """Landlock's launcher, if it can do this: it cannot take the home out of a folder that may be written."""
+        writable = self._writable()
+        kept = [*([self.home] if self.home else []), *guarded_files(self.home, self.cwd)]
+        if not landlock.is_able() or any(_lies_in(one, place) for one in kept for place in writable):
+            return ()
+        return (sys.executable, "-I", "-S", landlock.__file__, *writable)
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def _all() -> list[str]:
+    return ["--dev-bind", "/", "/", *_for_root()]
+
+
+def _read_only() -> list[str]:
+    proc = [] if os.geteuid() == 0 else ["--bind", "/proc", "/proc"]
+    words = ["--ro-bind", "/", "/", "--dev", "/dev", *proc, *_for_root(), *OWN_TMP]
+    for place in _interpreter():
+        words += ["--ro-bind-try", place, place]  # it may lie where `/tmp` was
+    return words
+
+
+def _nothing() -> list[str]:
+    words = ["--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--proc", "/proc", "--dev", "/dev"]
+    words += OWN_TMP
+    for place in (*SYSTEM, *(f"/etc/{name}" for name in SETTINGS), *_interpreter()):
+        words += ["--ro-bind-try", place, place]
+    return [*words, *_for_root()[3:]]
+
+
+def _interpreter() -> list[str]:
+    """Python and this package: sandboxed functions and supervised programs need them."""
+    places = (sys.base_prefix, sys.prefix, str(Path(__file__).parents[1]))
+    return [place for place in dict.fromkeys(map(os.path.realpath, places)) if not _lies_in(place, "/usr")]
+
+
+def _for_root() -> list[str]:
+    if os.geteuid() != 0:
+        return []
+    return ["--unshare-pid", "--proc", "/proc", *(word for name in TAKEN_FROM_ROOT for word in ("--cap-drop", name))]
+
+
+_BASE = {"home": _all, "folder": _read_only, "strict": _nothing}
+
+
+def _bubblewrap() -> str:
+    return shutil.which("bwrap") or ""
+
+
+@functools.cache
+def find_problem(level: str) -> str:
+    """Why bubblewrap cannot make a sandbox of this level on this machine; empty: it can. Found out by making one."""
+    program = _bubblewrap()
+    if sys.platform != "linux":
+        return "sandboxes need Linux"
+    if not program:
+        return "bubblewrap (bwrap) is not installed"
+    with tempfile.TemporaryDirectory() as folder:
+        hidden = ["--bind", folder, folder, "--tmpfs", folder, "--remount-ro", folder]
+        argv = [program, *_BASE[level](), *hidden, "--", "/bin/sh", "-c", ":"]
+        try:
+            done = subprocess.run(argv, capture_output=True, timeout=PROBE_S, check=False)  # noqa: S603
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"bubblewrap does not run: {error}"
+    if done.returncode == 0:
+        return ""
+    said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
+    return f"bubblewrap does not run: {said or f'exit code {done.returncode}'}"
+
+
+def abilities() -> dict[str, str]:
+    """What this machine can do: each level with nothing, or with why it cannot be had."""
+    found = {level: find_problem(level) for level in LEVELS[1:]}
+    if found["folder"] and landlock.is_able():
+        found["folder"] = ""
+    return found
+
+
+def read_status(status: int) -> bool:
+    """Whether bubblewrap says that the program was started; it has ended when this is asked."""
+    os.set_blocking(status, False)
+    with contextlib.suppress(BlockingIOError):
+        return b"exit-code" in os.read(status, 65536)
+    return False

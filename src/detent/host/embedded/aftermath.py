@@ -1,0 +1,45 @@
+"""What is to be done when a batch of events is on disk, and only then."""
+
+import asyncio
+from typing import Protocol, TypeVar
+
+from detent.core.contract import Contract
+from detent.core.history import Entry
+from detent.core.run import Run
+from detent.errors import JournalError
+from detent.host.embedded.journal import Batch
+from detent.host.embedded.loaded_run import LoadedRun
+
+T = TypeVar("T")
+
+
+class WritingHost(Protocol):
+    """Who goes on when a batch is on disk."""
+
+    def act_on_written(self, deeds: "Aftermath", error: JournalError | None) -> None:
+        """A batch is on disk, or failed to get there."""
+
+
+class Aftermath:
+    """What to do when a batch is on disk."""
+
+    __slots__ = ("aborts", "batch", "done", "entries", "host", "live", "machine", "performs", "run")
+
+    def __init__(self, host: "WritingHost", live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
+        self.host, self.live, self.batch, self.done = host, live, batch, done
+        # A later migration may change the machine before this is on disk.
+        self.run, self.machine = live.run, live.machine
+        self.performs: tuple[str, ...] = ()
+        self.aborts: tuple[Contract, ...] = ()
+        self.entries: tuple[Entry, ...] = ()
+
+    def __call__(self, error: JournalError | None) -> None:
+        self.host.act_on_written(self, error)
+
+
+def settle_future(done: "asyncio.Future[T]", result: T, error: JournalError | None) -> None:
+    """Tell whoever waits for a write how it went."""
+    if error is None and not done.done():
+        done.set_result(result)
+    elif error is not None and not done.done():
+        done.set_exception(error)

@@ -1,0 +1,43 @@
+"""What a host does so that a call is made as the policy wants: facts for its rules, and the ground effects keep off."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from detent.core.contract import Contract
+from detent.core.effect_type import Effect
+from detent.core.run import Run
+from detent.host.embedded.claim import Wish
+from detent.host.embedded.loaded_run import LoadedRun
+from detent.host.policy_check import Rulings
+
+
+def describe_ground(home: Path, guarded: Sequence[Path]) -> tuple[str, tuple[str, ...]]:
+    """What effects must keep off: the home, and files elsewhere that say what they may do."""
+    return str(home.absolute()), tuple(str(path.absolute()) for path in guarded)
+
+
+class Precautions(ABC):
+    """The part of a host that asks the policy about calls; the host knows the effects."""
+
+    rulings: Rulings
+
+    @abstractmethod
+    def effect(self, live: LoadedRun, name: str) -> Effect | None:
+        """The effect of that name: the run's own file first, then the host's."""
+
+    def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
+        effect = self.effect(live, contract.effect)
+        wanted = self.rulings.on_repeat(run, live.machine, contract, partial(self.facts, live))
+        return Wish(wanted, "" if effect is None else effect.advice)
+
+    def least_sandbox(self, live: LoadedRun, contract: Contract) -> str:
+        """The weakest sandbox that the policy allows a call."""
+        return self.rulings.least_sandbox(live.run, live.machine, contract, partial(self.facts, live))
+
+    def facts(self, live: LoadedRun, contract: Contract) -> Mapping[str, Any]:
+        """What can be found out about a call before it is made, for the policy."""
+        effect = self.effect(live, contract.effect)
+        return {} if effect is None or effect.facts is None else effect.facts(contract.input)

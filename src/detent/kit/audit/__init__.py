@@ -1,0 +1,1 @@
+"""The audit: who allowed what, what a changed policy would have done, and which rules people's answers suggest."""

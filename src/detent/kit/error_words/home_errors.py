@@ -1,0 +1,61 @@
+"""People, sandboxes, backups, moves and anchors."""
+
+CHINESE = {
+    "`{}` could not be called: {}": "无法调用 `{0}`：{1}",
+    "`{}` is a group and nobody's name; say who you are": "`{0}` 是一个组，不是任何人的名字；请说明您是谁",
+    "a journal cannot be restored to a time that is still to come": "日志不能恢复到尚未到来的时间",
+    "by is {}; it must be a name, or an Identity": "by 是 {0}；它必须是一个名字或一个 Identity",
+    "cannot back up {}: {}": "无法备份 {0}：{1}",
+    "cannot be read: {}": "无法读取：{0}",
+    "cannot move {} to {}: {}": "无法把 {0} 移到 {1}：{2}",
+    "cannot read the journal in {}: {}": "无法读取 {0} 中的日志：{1}",
+    "cannot read {}: {}": "无法读取 {0}：{1}",
+    "cannot restore into {}: {}": "无法恢复到 {0}：{1}",
+    "cannot use {}: {}": "无法使用 {0}：{1}",
+    "cannot write {}: {}": "无法写入 {0}：{1}",
+    "git: {}": "git 报告：{0}",
+    "it is not signed": "它没有签名",
+    "nobody would be an admin any more, and nobody could change that; make somebody else one first": (
+        "这样就没有管理员了，也没有人能再改变这一点；请先让别人成为管理员"
+    ),
+    "process {} is using {}; end it first": "进程 {0} 正在使用 {1}；请先结束它",
+    "run {} is the record of a restore; `detent restore --close-gap` closes it": (
+        "运行 {0} 是一次恢复的记录；用 `detent restore --close-gap` 关闭它"
+    ),
+    "run {} keeps the changes of the people; `detent people` makes them": (
+        "运行 {0} 保存人员的变更；请用 `detent people` 来变更"
+    ),
+    "ssh-keygen has not answered for {} s": "ssh-keygen 已有 {0} 秒没有回应",
+    "ssh-keygen: {}": "ssh-keygen 报告：{0}",
+    "the change does not fit: {}": "这个变更不合适：{0}",
+    "the journal has {} claims of irreversible calls; it had {} when it was closed, and nothing was journalled since. "
+    "Rebuild them from the events: detent doctor --repair": (
+        "日志中有 {0} 个不可逆调用的占用；它关闭时有 {1} 个，此后没有写入任何事件。请根据事件重建：detent doctor --repair"
+    ),
+    "the journal {} {}. What was here: {}. {}": "日志 {0} {1}。原来这里有：{2}。{3}",
+    "the sandbox `{}`, which {} asks for, cannot be had here: {}; {}": "{1} 要求的沙箱 `{0}` 在这里无法使用：{2}；{3}",
+    "there is a `{}` already; `detent people change {}` changes them": "已经有 `{0}` 了；用 `detent people change {1}` 来变更",
+    "there is a journal in {}; --over puts the backup in its place and keeps that one aside": (
+        "{0} 中已有日志；--over 会用备份代替它，并把它另存"
+    ),
+    "there is no git here": "这里没有 git",
+    "there is no journal in {} yet, so there is nothing to back up": "{0} 中还没有日志，没有可备份的内容",
+    "there is no journal in {}, so there is nothing to move": "{0} 中没有日志，没有可移动的内容",
+    "there is no ssh-keygen here; OpenSSH 8.2 or newer has it": "这里没有 ssh-keygen；OpenSSH 8.2 或更新的版本带有它",
+    "there is nobody called `{}`; known: {}": "没有叫 `{0}` 的人；已知的有：{1}",
+    "these people cannot be written down": "这些人员无法写入文件",
+    "this home has people, and their file is gone; put `detent.people.yaml` back into the home, or begin anew with "
+    "`detent people adopt`": "这个主目录有人员，但他们的文件不见了；请把 `detent.people.yaml` 放回主目录，或用 `detent people adopt` 重新开始",
+    "this host keeps no people": "这个宿主不保存人员",
+    "this journal is not whole: {}{}; `detent doctor --deep` says more": "这个日志不完整：{0}{1}；`detent doctor --deep` 会说明更多",
+    "{} did not take the anchor: {}": "{0} 没有接受锚点：{1}",
+    "{} is inside {}": "{0} 在 {1} 里面",
+    "{} is not a backup of a journal": "{0} 不是日志的备份",
+    "{} is not a backup of a journal: {}": "{0} 不是日志的备份：{1}",
+    "{} is there already; a home moves into a folder that is new or empty": "{0} 已经存在；主目录只能移到新的或空的文件夹",
+    "{} is there already; another name, or --force": "{0} 已经存在；请换一个名字，或用 --force",
+    "{} runs cannot be read; the first: {}": "有 {0} 个运行无法读取；第一个：{1}",
+    "{} would write to {}: it is not a backup that detent made": "{0} 会写到 {1}：它不是 detent 做的备份",
+    "{}, line {}: this is not an anchor ({})": "{0} 第 {1} 行：这不是锚点（{2}）",
+    "{}: `{}` is no time; {}": "{0}：`{1}` 不是时间；{2}",
+}

@@ -1,0 +1,50 @@
+"""The sentences about people, in Simplified Chinese."""
+
+CHINESE: dict[str, str] = {
+    "Say who may do what here, and how each of them is recognised.": "说明这里谁可以做什么，以及如何认出每个人。",
+    "Print the JSON Schema of workflow files, policies or people files.": "输出工作流、策略或人员文件的 JSON Schema。",
+    "Take it away instead.": "改为取消。",
+    "What they may do; several times.": "他们可以做什么；可多次给出。",
+    "A group they are in; several times.": "他们所在的组；可多次给出。",
+    "Somebody in whose name they may answer.": "他们可以代其回答的人。",
+    "A file with their SSH public key.": "含有其 SSH 公钥的文件。",
+    "Their user name on this machine.": "他们在本机的用户名。",
+    "Their name as a trusted proxy passes it on.": "受信任的代理传来的名字。",
+    "Make a token for them; it is shown once.": "为他们生成令牌；只显示一次。",
+    "Add a person.": "添加一个人。",
+    "say what they may do: --role {roles}": "请说明他们可以做什么：--role {roles}",
+    "Change what is known of a person.": "修改关于一个人的信息。",
+    "A role they lose.": "要取消的角色。",
+    "A group they leave.": "要离开的组。",
+    "Somebody they no longer speak for.": "不再代其发言的人。",
+    "A key they lose.": "要取消的公钥。",
+    "Give a person roles, or take them away.": "给一个人角色，或取消角色。",
+    "Put a person into groups, or take them out.": "把一个人加入组，或移出组。",
+    "Make a new token for a person; it is shown once, and the old one ends.": (
+        "为一个人生成新令牌；只显示一次，旧令牌随即失效。"
+    ),
+    "Remove a person.": "移除一个人。",
+    "Put an edit by hand of the people file into the journal.": "把对人员文件的手工修改记入日志。",
+    "List the people.": "列出所有人。",
+    "There are no people here: names are only claimed. Begin with: {command}": (
+        "这里没有登记人员：名字只是自称。这样开始：{command}"
+    ),
+    "Show a person.": "显示一个人。",
+    "there is nobody called `{name}`; known: {names}": "没有叫 `{name}` 的人；已知：{names}",
+    "{name}: an attempt to answer{by} was refused": "{name}：回答的尝试{by} 被拒绝",
+    "{name} for {other}": "{name} 代 {other}",
+    "claimed": "自称",
+    "yes": "是",
+    "You ({name}) are an admin: somebody must be.": "您（{name}）是管理员：总得有一位。",
+    "changed; there is one person now": "已修改；现在有 1 个人",
+    "changed; there are {count} people now": "已修改；现在有 {count} 个人",
+    "The token of {name}; it is shown only once:": "{name} 的令牌；只显示这一次：",
+    "ok: people, {count} of them": "正确：人员，共 {count} 人",
+    "{path}, {count} people": "{path}，{count} 人",
+    "Only claimed: this home has no people, so nobody checks these names.": (
+        "只是自称：这个 home 没有登记人员，没有人核对这些名字。"
+    ),
+    "`{action}` asks certain people, and this home has none: their names are only claimed ({command})": (
+        "`{action}` 要问特定的人，而这个 home 没有登记人员：名字只是自称（{command}）"
+    ),
+}

@@ -1,0 +1,102 @@
+"""Every sentence that core, definitions, hosts and effects raise has its Chinese, and is found again by its words."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from detent.kit.error_translation import LONGEST, error_in_chinese, error_templates
+from tests.surfaces.command import Detent
+from tests.surfaces.server.stage import stage
+
+SOURCE = Path(__file__).parent.parent / "src" / "detent"
+PLACES = ("core", "define", "host", "effects", "kit", "home.py")
+RAISED = {
+    "DefinitionError", "ExpressionError", "Refused", "NotWaiting", "Unknown", "ReplayError", "JournalError",
+    "EffectFailed", "PartialFailure",
+}  # fmt: skip
+WORDS = re.compile(r"[a-z]{2,}.*\s")  # of something that is more than marks around values
+
+
+def template(node: ast.expr) -> str:
+    """A text with `{}` for each value; nothing where it is put together elsewhere."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    return ""
+
+
+def trees() -> Iterator[ast.Module]:
+    for place in PLACES:
+        for path in [SOURCE / place] if place.endswith(".py") else sorted((SOURCE / place).rglob("*.py")):
+            if "words" not in str(path.parent.name):
+                yield ast.parse(path.read_text(encoding="utf-8"))
+
+
+def sentences() -> Iterator[str]:
+    """What is raised, and what a failure is made of."""
+    for node in (node for tree in trees() for node in ast.walk(tree)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        place = 0 if node.func.id in RAISED else 1 if node.func.id == "Failure" else -1
+        if 0 <= place < len(node.args):
+            said = template(node.args[place])
+            if WORDS.search(said.replace("{}", "")):
+                yield said
+
+
+def test_every_error_has_its_chinese() -> None:
+    assert sorted(set(sentences()) - set(error_templates())) == []
+
+
+def test_no_entry_is_of_a_sentence_that_nobody_says() -> None:
+    said = {template(node) for tree in [*trees(), ast.parse((SOURCE / "errors.py").read_text())]
+            for node in ast.walk(tree) if isinstance(node, ast.expr)}  # fmt: skip
+    assert sorted(set(error_templates()) - said) == []
+
+
+def test_values_come_to_their_places() -> None:
+    for english, chinese in error_templates().items():
+        values = [f"v{number}" for number in range(english.count("{}"))]
+        assert {int(number) for number in re.findall(r"\{(\d+)\}", chinese)} == set(range(len(values))), english
+        said = error_in_chinese(
+            "".join(part + value for part, value in zip(english.split("{}"), [*values, ""], strict=True))
+        )
+        assert re.search(r"[\u4e00-\u9fff]", said), said
+        assert all(value in said for value in values), said
+
+
+@given(st.text(max_size=200))
+def test_whatever_is_not_ours_comes_out_whole(text: str) -> None:
+    assert text in error_in_chinese(f"`{text}` took too long") or error_in_chinese(text) != text
+    assert error_in_chinese("x" * (LONGEST + 1) + text) == "x" * (LONGEST + 1) + text
+
+
+def test_a_place_and_a_sentence_in_a_sentence() -> None:
+    assert error_in_chinese("flow.yaml:3:5: the action id `a` is used twice") == "flow.yaml:3:5: 动作 id `a` 用了两次"
+    assert error_in_chinese("the answer does not fit: division by zero") == "答复不合要求：除以零"
+    assert error_in_chinese("`sh` ended with exit code 3") == "`sh` 以退出码 3 结束"
+    assert error_in_chinese("`sh` ended with exit code 3: no disk") == "`sh` 以退出码 3 结束: no disk"
+    assert error_in_chinese("an effect's own words") == "an effect's own words"
+
+
+def test_people_read_chinese_and_machines_english(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    run_id = detent("run", "flows.py:MAIL", "--set", "to=bob", code=None).run_id
+    assert "没有运行 `nothing`" in detent("show", "nothing", code=2, DETENT_LANG="zh").err
+    asked = detent("show", "nothing", "--json", code=2, DETENT_LANG="zh").json
+    assert asked["error"]["message"] == "there is no run `nothing`; `detent list` shows them"
+    assert "不接受 `CLOSE`" in detent("signal", run_id, "CLOSE", code=2, DETENT_LANG="zh").err
+
+
+async def test_the_api_speaks_the_language_that_is_asked_for(tmp_path: Path) -> None:
+    async with stage(tmp_path) as at:
+        said = []
+        for wanted in ("zh-CN,zh;q=0.9", "en,zh;q=0.5"):
+            answer = await at.client.get("/api/runs/nothing", headers={"Accept-Language": wanted})
+            said.append(answer.json()["error"]["message"])
+        assert ["没有运行" in one for one in said] == [True, False]
