@@ -86,4 +86,7 @@ CHINESE = {
     "{} would write to {}: it is not a backup that detent made": "{0} 会写到 {1}：它不是 detent 做的备份",
     "{}, line {}: this is not an anchor ({})": "{0} 第 {1} 行：这不是锚点（{2}）",
     "{}: `{}` is no time; {}": "{0}：`{1}` 不是时间；{2}",
+    "the home is not at {} any more, so no sandbox can keep programs from it; put it back": (
+        "主目录已经不在 {0}，沙箱无法让程序远离它；请把它放回去"
+    ),
 }
