@@ -27,6 +27,9 @@ CHINESE = {
     ),
     "ssh-keygen has not answered for {} s": "ssh-keygen 已有 {0} 秒没有回应",
     "ssh-keygen: {}": "ssh-keygen 报告：{0}",
+    "the home is not at {} any more, so no sandbox can keep programs from it; put it back": (
+        "主目录已不在 {0}，因此没有沙箱能让程序远离它；请把它放回去"
+    ),
     "the change does not fit: {}": "这个变更不合适：{0}",
     "the journal has {} claims of irreversible calls; it had {} when it was closed, and nothing was journalled since. "
     "Rebuild them from the events: detent doctor --repair": (
