@@ -7,9 +7,23 @@ when asked for.
 import json
 import sys
 
-from bench import analysis, assistant, coding, engine, git, kernel, notebook, sandbox, server, size, walk, workflows
+from bench import (
+    analysis,
+    assistant,
+    coding,
+    engine,
+    git,
+    kernel,
+    notebook,
+    sandbox,
+    server,
+    size,
+    steps,
+    walk,
+    workflows,
+)
 
-PARTS = (engine, git, kernel, notebook, sandbox, server, walk, workflows, coding, assistant, analysis, size)
+PARTS = (engine, git, kernel, notebook, sandbox, server, walk, workflows, steps, coding, assistant, analysis, size)
 GROUPS = {name: measure for part in PARTS for name, measure in part.GROUPS.items()}
 MODULES = {part.__name__.removeprefix("bench."): tuple(part.GROUPS) for part in PARTS}
 

@@ -31,7 +31,7 @@ from typing import Self
 import yaml
 
 COMMAND_LIMIT_S = 120.0
-LEFT_ALONE = {"", "text", "mermaid", "dot", "html", "css", "javascript", "diff", "http", "sql", "jinja"}
+LEFT_ALONE = {"", "text", "mermaid", "nginx", "dot", "html", "css", "javascript", "diff", "http", "sql", "jinja"}
 
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[\w+-]*)")
 _COMMENT = re.compile(r"\s*<!-- (?P<key>\w+):\s*(?P<value>.*?)\s*-->\s*")

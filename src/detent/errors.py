@@ -7,6 +7,7 @@
     │  ├─ EventRefused       state, event, what it would accept
     │  ├─ NotWaiting         the contract has no open question
     │  ├─ NotPermitted       this person may not; says who may          → HTTP 403
+    │  │  └─ BadSignature       nor is this signature theirs, for this answer
     │  └─ Unknown            no such run, contract, machine, effect  → HTTP 404
     ├─ ReplayError       operator: journal and definition disagree
     ├─ JournalError      operator: storage
@@ -67,6 +68,10 @@ class NotWaiting(Refused):
 
 class NotPermitted(Refused):
     """Whoever asks may not do this; the message says which role is missing and who has it."""
+
+
+class BadSignature(NotPermitted):
+    """The signature of an answer is not by this person, or not for this answer."""
 
 
 class Unknown(Refused):

@@ -1,9 +1,11 @@
 """People on the command line: a name is who the system or a token says, and nothing that a step has started answers."""
 
+import contextlib
 import json
 import os
 import pwd
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -224,3 +226,22 @@ def test_a_step_cannot_approve_through_a_server_of_this_machine(detent: Detent, 
 def test_a_server_for_others_wants_people(detent: Detent) -> None:
     said = detent("serve", "--host", "::", "--port", "0", code=2)
     assert "detent people add" in said.err
+
+
+def test_a_link_is_made_for_oneself_or_by_an_admin_and_journalled(detent: Detent) -> None:
+    detent("people", "add", "ann", "--role", "admin", "--os-user", USER)
+    bob = token(detent, "bob")
+    made = detent("people", "link", "bob", "--address", "https://control.example/", "--json").json["link"]
+    assert made.startswith("https://control.example/#login=bob.")
+    detent("people", "link", "bob", DETENT_TOKEN=bob)
+    assert "takes the role admin" in detent("people", "link", "ann", DETENT_TOKEN=bob, code=2).err
+    assert "nobody called" in detent("people", "link", "eve", code=2).err
+    written = events(detent, "detent_people")
+    assert [one["by"] for one in written if one.get("name") == "LINKED"] == ["ann", "bob"]
+    assert made.partition("bob.")[2] not in str(written)
+    assert len(list((detent.folder / ".detent" / "links").iterdir())) == 2
+    detent("backup", "copy.db")  # a link that was used since must not work again after a restore
+    with contextlib.closing(sqlite3.connect(detent.folder / "copy.db")) as copy:
+        kept = [name for (name,) in copy.execute("select path from home_files")]
+    assert "detent.people.yaml" in kept
+    assert [name for name in kept if name.startswith(("links", "sessions"))] == []

@@ -3,6 +3,7 @@
 import { agentOf } from "./agent.js";
 import { effect, html, useEffect, useLayoutEffect, useMemo, useRef, useSignal, useState } from "./lib.js";
 import { _ } from "./language.js";
+import { mayDo } from "./me.js";
 import { moved } from "./feed.js";
 import { age, iso, moment } from "./format.js";
 import { address, go, place } from "./route.js";
@@ -114,7 +115,7 @@ function Composer({ session, sent }) {
   return html`<form class="composer card" onSubmit=${send}>
     <label class="unseen" for="message">${_("Message")}</label>
     <textarea id="message" ref=${field} rows="2" maxlength="200000" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${press} placeholder=${_("Write to the assistant; Enter sends, Shift+Enter begins a new line")} />
-    <button class="main" disabled=${busy || !text.trim()}>${_("Send")}</button></form>`;
+    <button class="main" disabled=${busy || !text.trim() || !mayDo("start")} title=${mayDo("start") ? undefined : _("Your roles do not let you do this.")}>${_("Send")}</button></form>`;
 }
 
 function Conversation({ session }) {

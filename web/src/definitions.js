@@ -1,6 +1,7 @@
 // Definitions: the project's workflow files as pictures, their problems at their lines, a form to start, and comparisons.
 import { html, useEffect, useRef, useSignal, useState } from "./lib.js";
 import { _ } from "./language.js";
+import { mayDo } from "./me.js";
 import { Diagram, Machine } from "./diagram.js";
 import { SchemaForm, initial, problems, useFirstWrong } from "./form.js";
 import { age, iso, moment, now } from "./format.js";
@@ -93,7 +94,7 @@ function Start({ view }) {
   return html`<section class="card"><header><h2>${_("Start a run")}</h2></header><form class="body stack" ref=${form} onSubmit=${send} noValidate>
     ${isFree && !Object.keys(view.input || {}).length ? html`<details><summary>${_("with input")}</summary><${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="start" /></details>`
     : html`<${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="start" />`}
-    <div><button class="main" disabled=${busy}>${_("Start")}</button></div></form></section>`;
+    <div><button class="main" disabled=${busy || !mayDo("start")} title=${mayDo("start") ? undefined : _("Your roles do not let you do this.")}>${_("Start")}</button></div></form></section>`;
 }
 
 function DefinitionPage({ name }) {

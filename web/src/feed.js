@@ -2,6 +2,7 @@
 import { batch, computed, effect, signal } from "./lib.js";
 import { _ } from "./language.js";
 import { address } from "./route.js";
+import { me } from "./me.js";
 import { call, isRefused, stream, token } from "./wire.js";
 
 export const inbox = signal(null); // open questions, oldest first; null: not known yet
@@ -73,7 +74,7 @@ async function connect() {
     that a browser's few connections to one server are not used up and a notification comes once. */
 let holdsLock = false;
 export function begin() {
-  effect(() => { token.value; connect(); });
+  effect(() => { token.value; me.value?.name; if (!isRefused.value) connect(); else stop(); });
   // The page that held the lock may be closed while this one is hidden: then it is for this one to listen.
   if (navigator.locks) navigator.locks.request("detent-notifier", () => { holdsLock = true; if (document.hidden) connect(); return new Promise(() => {}); });
   document.addEventListener("visibilitychange", () => {

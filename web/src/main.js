@@ -11,6 +11,8 @@ import { RunPage } from "./run/page.js";
 import { Runs } from "./runs.js";
 import { Toasts } from "./toast.js";
 import { clock } from "./format.js";
+import { Mark } from "./mark.js";
+import { Login, WhoAmI, findMe, isAsked, me } from "./me.js";
 import { cutAt, isCut, isRefused, useToken } from "./wire.js";
 
 const ICONS = {
@@ -21,20 +23,19 @@ const ICONS = {
 };
 
 const Icon = ({ name }) => html`<svg viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.4" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d=${ICONS[name]} /></svg>`;
-const Mark = () => html`<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7" fill="#16202b" /><path d="M6 12.5h5.6a4.4 4.4 0 0 0 8.8 0H26V25a1.5 1.5 0 0 1-1.5 1.5h-17A1.5 1.5 0 0 1 6 25z" fill="#8fa3b8" /><circle cx="16" cy="10.6" r="4.6" fill="#f2b13c" /></svg>`;
 
 function Rail() {
   const link = (name, text, count) => html`<a href=${`#/${name}`} aria-current=${page.value === name || (name === "definitions" && page.value === "compare") ? "page" : undefined}><${Icon} name=${name} />${text}${count ? html`<span class="count"><span aria-hidden="true">${count}</span><span class="unseen">${_("{count} waiting", { count })}</span></span>` : null}</a>`;
   return html`<div class="rail"><a class="brand" href="#/inbox"><${Mark} />detent</a>
     <nav aria-label=${_("Main")}>${link("inbox", _("Inbox"), waiting.value)}${link("runs", _("Runs"))}${link("chat", _("Chat"))}${link("definitions", _("Definitions"))}</nav>
-    <div class="foot"><div class=${`live ${isCut.value ? "cut" : ""}`} role="status"><i /><span>${isCut.value ? _("no connection; trying again") : _("live")}</span></div>
+    <div class="foot"><${WhoAmI} /><div class=${`live ${isCut.value ? "cut" : ""}`} role="status"><i /><span>${isCut.value ? _("no connection; trying again") : _("live")}</span></div>
       <button class="link help" onClick=${() => { isHelping.value = true; }}>${_("Keyboard")} <kbd>?</kbd></button>
       <button class="link" lang=${language.value === "zh" ? "en" : "zh-CN"} onClick=${() => speak(language.value === "zh" ? "en" : "zh")}>${language.value === "zh" ? "English" : "中文"}</button></div></div>`;
 }
 
 function Token() {
   const [text, setText] = useState("");
-  return html`<main class="token"><form class="card question" onSubmit=${(event) => { event.preventDefault(); useToken(text.trim()); }}>
+  return html`<main class="token"><form class="card question" onSubmit=${(event) => { event.preventDefault(); useToken(text.trim()); findMe(); }}>
     <div class="top"><h1>${_("This server wants a token")}</h1><p class="soft">${_("It was printed when the server started, or stands in its token file. It is kept in this tab only.")}</p>
     <div class="field"><label for="token">${_("Token")}</label><input id="token" type="password" autocomplete="off" value=${text} onInput=${(event) => setText(event.target.value)} /></div>
     <div><button class="main">${_("Go on")}</button></div></div></form></main>`;
@@ -60,7 +61,9 @@ function App() {
   const first = useRef(true);
   // A new page is read from its beginning, also by those who do not see it.
   useEffect(() => { if (first.current) { first.current = false; return; } if (page.value !== "inbox") { scrollTo(0, 0); main.current?.focus({ preventScroll: true }); } }, [where]);
+  if (isAsked()) return html`<${Login} />`;
   if (isRefused.value) return html`<${Token} />`;
+  if (!me.value) return null;
   return html`<div class="frame"><${Rail} /><main ref=${main} id="main" tabIndex="-1"><${Away} /><${Page} /></main></div><${Toasts} /><${Help} />`;
 }
 
@@ -69,5 +72,5 @@ effect(() => {
   const title = (TITLES[page.value] || (() => "detent"))();
   document.title = `${waiting.value ? `(${waiting.value}) ` : ""}${title} · detent`;
 });
-begin();
+findMe().then(begin);
 render(html`<${App} />`, document.getElementById("page"));

@@ -6,6 +6,7 @@ import { SchemaForm, initial, problems, useFirstWrong } from "./form.js";
 import { age, ahead, clock, iso, moment } from "./format.js";
 import { useKeys } from "./key.js";
 import { Doubtful, Earlier, OWN, isUnderWay } from "./known.js";
+import { Standing, mayAnswer, whyId } from "./permission.js";
 import { address } from "./route.js";
 import { Status } from "./status.js";
 import { Said, Text, hasOdd } from "./text.js";
@@ -139,8 +140,19 @@ function Repeat({ item, again, stop, isBusy, children }) {
       <button class="harm" onClick=${stop}>${_("Stop…")} <kbd>r</kbd></button>${children}</div></div>`;
 }
 
-function Deciding({ item, takesKeys }) {
+/** An answer that must be signed is given in a terminal: the commands instead of buttons. */
+function Signed({ item }) {
+  const { question, run_id: runId } = item;
+  const about = [runId, question.contract_id].map((word) => (/^[\w./:@-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");
+  const yes = question.reason === "outcome_unknown" ? ["happened", "not-happened", "give-up"].map((outcome) => `answer ${about} --outcome ${outcome}`)
+    : [question.reason === "form" ? `answer ${about} --data JSON` : `approve ${about}`, ...(question.earlier ? [`answer ${about} --outcome use`] : []), `reject ${about}`];
+  return html`<div class="stack grow"><div class="note" role="note">${_("The answer must be signed with your SSH key, in a terminal:")}</div>
+    ${yes.map((words) => html`<code class="mono"><${Text} value=${`detent ${words} --sign`} /></code>`)}</div>`;
+}
+
+function Deciding({ item, takesKeys: isWatching }) {
   const { question } = item;
+  const takesKeys = isWatching && mayAnswer(question);
   const [mode, setMode] = useState("");
   const [busy, setBusy] = useState(false);
   const approveButton = useRef(null);
@@ -148,7 +160,7 @@ function Deciding({ item, takesKeys }) {
   const isDoubt = question.reason === "outcome_unknown";
   const isRepeat = Boolean(question.earlier);
   const back = () => { setMode(""); };
-  useKeys(takesKeys ? {
+  useKeys(takesKeys && !question.require_signature ? {
     a: () => { setMode(""); setTimeout(() => approveButton.current?.focus(), 0); },
     r: () => setMode("reject"),
     e: () => { if (!isDoubt) setMode("edit"); },
@@ -158,6 +170,7 @@ function Deciding({ item, takesKeys }) {
     setBusy(true);
     if (await answer(item, { approved: true })) say(_("Approved.")); else setBusy(false);
   };
+  if (question.require_signature) return html`<div class="deciding"><${Signed} item=${item} /></div>`;
   if (isDoubt) return html`<div class="deciding"><${Doubt} item=${item} /></div>`;
   if (mode === "reject") return html`<div class="deciding"><${Reject} item=${item} back=${back} isStop=${isRepeat} /></div>`;
   if (isForm) {
@@ -195,7 +208,8 @@ export function Question({ item, takesKeys = false, isBare = false }) {
         ${!isOwn && item.kind && html`<span class=${`tag ${item.kind === "irreversible" ? "harm" : ""}`}>${KINDS()[item.kind] || item.kind}</span>`}
         ${question.expires_at && html`<span class="tag warn" title=${moment(question.expires_at)}>${_("expires {when}", { when: ahead(question.expires_at) })}</span>`}
         ${question.approvers?.length > 0 && html`<span>${_("for {names}", { names: question.approvers.join(", ") })}</span>`}
-        ${question.quorum > 1 && html`<span class="tag here">${_("{done} of {count} have approved", { done: (question.approved_by || []).length, count: question.quorum })}</span>`}
+        ${question.require_signature && html`<span class="tag warn">${_("signature needed")}</span>`}
+        ${question.quorum > 1 && html`<span class="tag here">${_("{done} of {count} have approved", { done: (question.answered || question.approved_by || []).length, count: question.quorum })}</span>`}
       </div></div>
     ${isOdd && html`<div class="part"><div class="note harm" role="note">${_("This holds characters that are invisible, turn text around or look like other letters. They are marked.")}</div></div>`}
     ${isDoubt && html`<${Doubtful} data=${question.data || {}} />`}
@@ -209,6 +223,7 @@ export function Question({ item, takesKeys = false, isBare = false }) {
     ${(item.on_yes || item.on_no) && html`<div class="part follows">
       <${Follow} title=${question.reason === "form" ? _("When it is filled in") : isDoubt ? _("If it happened, or is done now") : question.earlier ? _("If it is done again, or its result used") : _("On yes")} follow=${item.on_yes} isOneOfTwo=${isDoubt || Boolean(question.earlier)} />
       <${Follow} title=${isDoubt ? _("If you give up") : question.earlier ? _("If you stop") : _("On no")} follow=${item.on_no} isNo=${true} /></div>`}
-    <${Deciding} key=${`${item.run_id} ${question.contract_id} ${question.since}`} item=${item} takesKeys=${takesKeys} />
+    <${Standing} question=${question} />
+    <fieldset class="answering" disabled=${!mayAnswer(question)} aria-describedby=${mayAnswer(question) ? undefined : whyId(question)}><${Deciding} key=${`${item.run_id} ${question.contract_id} ${question.since}`} item=${item} takesKeys=${takesKeys} /></fieldset>
   </article>`;
 }

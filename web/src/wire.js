@@ -51,7 +51,7 @@ const headers = (more = {}) => ({ "Accept-Language": locale(), ...more, ...(toke
 async function trouble(response) {
   let detail = {};
   try { detail = (await response.json()).error || {}; } catch { /* not JSON: the status must do */ }
-  if (response.status === 401) isRefused.value = true;
+  if (response.status === 401 && !/^\/api\/(me|login)$/.test(new URL(response.url).pathname)) isRefused.value = true;
   return new Trouble(response.status, detail);
 }
 

@@ -15,6 +15,7 @@ from detent.core.events import ContractMoved, Signalled
 from detent.core.identity import voices
 from detent.core.question import Answer, Question
 from detent.core.schema import problems
+from detent.core.signed_answer import unsigned_problem
 from detent.core.status import Status
 from detent.core.value import digest
 from detent.core.working_copy import WorkingCopy
@@ -24,6 +25,8 @@ from detent.errors import NotPermitted, NotWaiting, Refused
 def suspend(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
     """RUNNING → WAITING: the effect, the policy or a doubt asks first."""
     question = event.question or Question()
+    if contract.is_signed and question.reason in ASKED:
+        question = replace(question, require_signature=True)
     # A doubt does not expire: closing it unanswered would forget that the deed may have been done.
     expires_at = 0.0 if question.reason == "outcome_unknown" else attempt.expiry(draft, question)
     is_policy = actor == POLICY
@@ -62,6 +65,8 @@ def resume(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: 
         question = replace(question, quorum=1)  # a rule's yes stands for everybody's
     elif not is_void and event.actor != JOURNAL:
         _check_speaker(draft, contract, question, said)
+        if event.actor != EVIDENCE and (problem := unsigned_problem(draft.run.id, contract, said)):
+            raise Refused(problem)
     if question.reason == "outcome_unknown" and not is_void:
         _settle(draft, contract, said, event, actor)
     elif said.outcome == "use":
@@ -102,6 +107,8 @@ def _rule(question: Question) -> str:
 
 def _check_rule(contract: Contract, question: Question, is_void: bool) -> None:
     """A rule can say yes only where a plain yes is wanted, and nothing at all to a doubt: only who looks knows."""
+    if not is_void and question.require_signature:
+        raise Refused(f"no rule can answer `{contract.id}`: the answer must be signed")
     if question.reason == "outcome_unknown" or (question.reason != "approval" and not is_void):
         raise Refused(f"no rule can answer `{contract.id}`: it asks for more than a yes")
 
@@ -183,17 +190,20 @@ def _voices(said: Answer) -> frozenset[str]:
     return voices(said.by, said.spoken_by)
 
 
-def _beside(contract: Contract, said: Answer) -> tuple[Answer, ...]:
+def answers_beside(contract: Contract, known_by: str) -> tuple[Answer, ...]:
     """The answers to this question that count beside a new one: beside a name that is vouched for, only such."""
     given = contract.answers[contract.answered :]
     vouched = tuple(one for one in given if one.known_by)
-    if said.known_by or not vouched:
-        return vouched if said.known_by else given
+    if known_by or not vouched:
+        return vouched if known_by else given
     heard = frozenset[str]().union(*map(_voices, vouched))  # whoever claimed a name first and proved it later is one
     return (*vouched, *(one for one in given if not one.known_by and not heard & _voices(one)))
 
 
 def _check_consent(draft: WorkingCopy, contract: Contract, question: Question, said: Answer) -> None:
+    heard = frozenset[str]().union(*map(_voices, answers_beside(contract, said.known_by))) & _voices(said)
+    if question.quorum > 1 and heard:
+        raise NotPermitted(f"`{min(heard)}` has already approved; {question.quorum} different people are needed")
     if question.reason == "form":
         found = problems(question.schema, said.data)
         if found:
@@ -202,9 +212,6 @@ def _check_consent(draft: WorkingCopy, contract: Contract, question: Question, s
         raise Refused("say `approved: true` or `approved: false`")
     if contract.is_adrift:
         raise Refused(f"the run has moved on from `{contract.id}`; only `approved: false` is left to say")
-    heard = frozenset[str]().union(*map(_voices, _beside(contract, said))) & _voices(said)
-    if question.quorum > 1 and heard:
-        raise NotPermitted(f"`{min(heard)}` has already approved; {question.quorum} different people are needed")
     if draft.held and contract.effect != "ask":
         raise Refused("the run is held and begins nothing new; release it first")
 
@@ -215,7 +222,7 @@ def _agree(draft: WorkingCopy, contract: Contract, question: Question, said: Ans
         _supersede(draft, contract, question, said, actor)
         return
     answers = (*contract.answers, said)
-    agreed = (*_beside(contract, said), said)
+    agreed = (*answers_beside(contract, said.known_by), said)
     if len(agreed) < question.quorum:
         draft.contracts[contract.id] = replace(contract, answers=answers)
         draft.say("note", subject=contract.id, value=f"{said.by}: yes ({len(agreed)} of {question.quorum})")
@@ -230,7 +237,8 @@ def _agree(draft: WorkingCopy, contract: Contract, question: Question, said: Ans
         judges = question.approvers or contract.judges
         again = _name_earlier(question.earlier) or contract.again
         attempt.perform(draft, contract, "resume", actor, answers=answers, approved=contract.call_hash,
-                        asked=question.data, judges=judges, separate=question.separate, again=again)  # fmt: skip
+                        asked=question.data, judges=judges, separate=question.separate, again=again,
+                        is_signed=contract.is_signed or question.require_signature)  # fmt: skip
 
 
 def _name_earlier(earlier: dict[str, Any]) -> str:
@@ -285,6 +293,7 @@ def _supersede(draft: WorkingCopy, contract: Contract, question: Question, said:
         input=args,
         key=key,
         call_hash=call_hash,
+        is_signed=contract.is_signed or question.require_signature,
         approved=call_hash if is_enough else "",
         answers=(said,),
         answered=0,
@@ -306,7 +315,7 @@ def _reject(draft: WorkingCopy, contract: Contract, said: Answer, event: Contrac
 
 def _settle(draft: WorkingCopy, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
     """Somebody found out what nobody knew; beside what people had said about the deed only that it happened is kept."""
-    if said.outcome == "not_happened" and event.actor != "evidence":
+    if said.outcome == "not_happened" and event.actor != EVIDENCE:
         _check_landed(draft, contract)
     _patch(draft, contract, said)
     if said.outcome == "happened":
@@ -368,6 +377,7 @@ def _holder(earlier: dict[str, Any]) -> dict[str, Any]:
 
 
 POLICY = "policy"  # who moves a contract when a rule decides, and where questions and answers keep what it said
+EVIDENCE = "evidence"  # who speaks when a call that was given up answers late
 JOURNAL = "journal"  # who answers when the action says beforehand that an earlier result will do
 AGENTS = ("agent", "reasoning")  # who wants things done and so may never approve them; `agent:NAME` as well
 DEEDS: dict[str, Deed] = {"none": "none", "possible": "possible", "done": "done"}
@@ -382,7 +392,7 @@ EXPIRED = {
 
 
 def _keep(draft: WorkingCopy, contract: Contract, said: Answer) -> None:
-    draft.put("answers", contract.action, msgspec.to_builtins(said))
+    draft.put("answers", contract.action, msgspec.to_builtins(replace(said, signature=None)))
     _patch(draft, contract, said)
 
 

@@ -120,6 +120,7 @@ def _inherit(before: Contract, call_hash: str) -> dict[str, Any]:
     kept = {"attempt": before.attempt + 1, "tries": before.tries, "supersedes": before.supersedes}
     if call_hash and before.approved == call_hash:
         kept.update(answers=before.answers, approved=call_hash, rule=before.rule, again=before.again)
+        kept.update(is_signed=before.is_signed)
     return kept
 
 
@@ -293,6 +294,9 @@ def finish(draft: WorkingCopy, contract: Contract) -> None:
     record(draft, path, contract.action, _describe_failure(draft, contract, failure))
     work = draft.work(contract)
     if not (work.retries and _again(draft, contract, work, failure)):
+        if work.action.tolerate:  # what came of it is in its result, for whoever wants to know
+            draft.ready.append((path, lane.position + 1))
+            return
         if draft.run.rules >= 2:
             draft.lanes[path] = replace(draft.lanes[path], broken=replace(contract, result=None))
         end(draft, path, failure)
@@ -354,13 +358,13 @@ def _holds(condition: Condition, scope: dict[str, Any]) -> bool:
 
 
 def _try_again(draft: WorkingCopy, contract: Contract, work: Work, retry: Retry, had: int) -> None:
-    """The next attempt: same key, exponential delay, full jitter drawn from the run so that a replay agrees."""
+    """The next attempt: same key, exponential delay, jitter drawn from the run so that a replay agrees, or none."""
     try:
         longest = min(retry.delay_s_max, retry.delay_s * retry.factor**had)
     except OverflowError:
         longest = retry.delay_s_max
     drawn = hashlib.sha256(f"{draft.run.id}:{contract.id}".encode()).digest()
-    delay = longest * int.from_bytes(drawn[:4], "big") / 2**32
+    delay = longest if retry.is_exact else longest * int.from_bytes(drawn[:4], "big") / 2**32
     draft.say("note", subject=contract.id, value=f"attempt {contract.attempt + 1} in {delay:.3f} s")
     try:
         open_contract(draft, contract.lane, work, contract, draft.at + delay if delay else 0.0)

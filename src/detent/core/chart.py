@@ -11,7 +11,7 @@ from detent.errors import DefinitionError, Part
 if TYPE_CHECKING:
     from detent.core.machine import Action, Machine, Transition
 
-INSTANT = frozenset({"set", "log", "choose"})  # the engine's own actions that take no time
+INSTANT = frozenset({"set", "log", "choose", "keep"})  # the engine's own actions that take no time
 Evaluate = Callable[[Mapping[str, Any]], Any]
 
 

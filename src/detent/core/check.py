@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 BRANCH_DEPTH_MAX = 8
 # What the engine does by itself; everything else is an effect of the host.
-OWN_EFFECTS = frozenset({"set", "log", "choose", "wait", "branches", "ask"})
+OWN_EFFECTS = frozenset({"set", "log", "choose", "keep", "wait", "branches", "ask"})
 _EFFECT_NAME = re.compile(r"[\w.:/@+-]{1,200}\Z")
-_NEEDS = {"set": "name", "log": "message", "choose": "condition"}  # in their input
+_NEEDS = {"set": "name", "log": "message", "choose": "condition", "keep": "value"}  # in their input
 _ERROR_NAME = re.compile(r"\*|[a-z_]\w*(\.\w+)*")
 
 

@@ -81,6 +81,7 @@ class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     approved: str = ""  # the call hash people said yes to
     judges: tuple[str, ...] = ()  # whom that question was for; what the effect asks later is for them too
     separate: bool = False  # and whether it was not for whoever started the run
+    is_signed: bool = False  # and whether its answers had to be signed; so have those to what is asked later
     rule: str = ""  # the rule of the policy that has asked about it or answered for it
     created_at: float = 0.0
     moved_at: float = 0.0

@@ -40,6 +40,7 @@ class Retry(msgspec.Struct, frozen=True, omit_defaults=True):
     factor: float = 2.0
     delay_s_max: float = 60.0
     is_last: bool = False  # only where no row of the state takes the failure
+    is_exact: bool = False  # the delay as it is computed, without jitter
 
 
 class Await(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -68,8 +69,8 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     """One piece of work: which effect, with what, and under which care.
 
     `effect` may be one of the engine's own: `set` and `log` (input: name and value, message), `choose` (evaluates
-    the input's `condition`), `wait`, `ask` (only the question), and `branches` (several lines of work at once, or one
-    per item of `each`).
+    the input's `condition`), `keep` (its result is the input's `value`), `wait`, `ask` (only the question), and
+    `branches` (several lines of work at once, or one per item of `each`).
     """
 
     id: str
@@ -90,7 +91,7 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     join: Literal["all", "any"] | int = "all"
     fail_fast: bool = False
     at_once: int = 0  # how many branches at the same time; 0: all
-    tolerate: int = 0  # how many branches may fail
+    tolerate: int = 0  # how many branches may fail; of a single call: its branch goes on after it has failed
 
     def __post_init__(self) -> None:
         if self.kind or self.scope or self.join is not _ALL:

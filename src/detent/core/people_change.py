@@ -10,9 +10,13 @@ from detent.errors import Refused, Unknown
 
 
 class PeopleChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One change: somebody is added, changed or removed; or the file is adopted as it is."""
+    """One change: somebody is added, changed or removed; or the file is adopted as it is.
 
-    do: Literal["add", "change", "remove", "adopt"]
+    Two leave the people as they are and are only written down: a link that logs somebody in was made (`link`), and
+    somebody was turned away (`refused`).
+    """
+
+    do: Literal["add", "change", "remove", "adopt", "link", "refused"]
     name: str = ""
     roles: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -25,6 +29,7 @@ class PeopleChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     os_user: str | None = None  # an empty text takes it away
     proxy: str | None = None
     token: str | None = None  # a hash; the token itself never leaves whoever made it
+    why: str = ""  # somebody was turned away
 
     @property
     def about(self) -> dict[str, object]:

@@ -74,6 +74,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     programs: tuple[str, ...] = ()  # patterns for what the host has found out about the call, see `Call`
     paths: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    require_signature: bool = False  # whoever answers must sign
 
     @cached_property
     def _patterns(self) -> tuple[tuple[str, re.Pattern[str]], ...]:
@@ -200,6 +201,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
                 quorum=rule.quorum,
                 separate=rule.separate,
                 expires_s=rule.expires_s,
+                require_signature=rule.require_signature,
             )
         return Verdict(
             rule.decision,
@@ -234,4 +236,5 @@ def stricter(asked: Question, wanted: Question, message: str = "") -> Question:
         quorum=quorum,
         separate=asked.separate or wanted.separate,
         expires_s=min(times, default=0.0),
+        require_signature=asked.require_signature or wanted.require_signature,
     )

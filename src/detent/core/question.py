@@ -27,6 +27,7 @@ class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     data: dict[str, Any] = {}  # what the asker knows, shown with the question
     # the same deed, done or possible: {run_id, contract_id, status, at, by, approved_by, result, error}
     earlier: dict[str, Any] = {}
+    require_signature: bool = False  # every answer must be signed with an SSH key of whoever says it
 
     def __post_init__(self) -> None:
         intern_texts(self, "reason")
@@ -34,6 +35,13 @@ class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             force_setattr(self, "schema", sort_keys(self.schema))
             force_setattr(self, "data", sort_keys(self.data))
             force_setattr(self, "earlier", sort_keys(self.earlier))
+
+
+class AnswerSignature(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An SSH signature, with the very text that was signed (see `core.signed_answer`)."""
+
+    payload: str
+    signature: str
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -52,3 +60,4 @@ class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     # `happened`, `not_happened`, `give_up` answer a doubt; `use`: the result of the earlier deed will do
     outcome: Literal["", "happened", "not_happened", "give_up", "use"] = ""
     result: Any = None  # with happened or use: what it gave
+    signature: AnswerSignature | None = None

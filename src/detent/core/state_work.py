@@ -90,7 +90,9 @@ def act(draft: WorkingCopy, path: str, work: Work) -> None:
         record(draft, path, action.id, {"value": draft.holds(work.choice, scope)})
         return
     given: dict[str, Any] = work.input(scope)
-    if action.effect == "set":
+    if action.effect == "keep":
+        record(draft, path, action.id, {"value": given.get("value")})
+    elif action.effect == "set":
         _assign(draft, path, given["name"], given.get("value"))
     else:
         draft.say("log", subject=action.id, value=given["message"], event=str(given.get("level", "info")))

@@ -36,6 +36,7 @@ def approval(plan: MachinePlan, given: Fields, id: str, state: str, *, is_needed
         separate=policy.get("different_from_initiator", False),
         expires_s=seconds(plan.page, policy.at("expires"), policy.get("expires"), "expires"),
         data=policy.get("data", {}),
+        require_signature=policy.get("require_signature", False),
     )
 
 

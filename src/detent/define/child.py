@@ -12,6 +12,7 @@ from detent.define.problem import BrokenDefinition, Problem
 from detent.errors import DefinitionError
 
 DEPTH_MAX = 16
+SUFFIXES = (".yaml", ".yml", ".lobster", ".json")
 SIZE_MAX = 4 * 1024 * 1024  # of all children's machines together: a child stands in its parent as a whole
 
 
@@ -43,8 +44,8 @@ class Shelf:
         except (OSError, ValueError, RuntimeError) as error:
             page.say(place, f"this is not a path: {error}")
             return None
-        if path.suffix.lower() not in (".yaml", ".yml"):
-            page.say(place, "a child workflow is a file that ends in .yaml or .yml")
+        if path.suffix.lower() not in SUFFIXES:
+            page.say(place, "a child workflow is a file that ends in .yaml, .yml or .lobster")
             return None
         if path in self._open:
             circle = " → ".join(one.name for one in [*self._open[self._open.index(path) :], path])

@@ -232,6 +232,7 @@ APPROVAL: Shape = {
     "roles": Key("names", "Roles whose holders may answer."),
     "quorum": Key("positive", "How many different people must say yes."),
     "different_from_initiator": Key("flag", "Whoever started the run may not answer."),
+    "require_signature": Key("flag", "Whoever answers must sign with their SSH key."),
     "expires": Key("duration", "How long the question stands; then the error is `timeout.approval`."),
     "on_expire": Key("state", "Where to go when nobody has answered in time."),
     "on_reject": Key("state", "Where to go when somebody says no."),

@@ -13,6 +13,7 @@ from detent.core.machine import Action, Machine
 BUILTIN = {
     "shell": Declared(is_lenient=True),
     "python": Declared(is_lenient=True),
+    "pipeline": Declared(is_lenient=True, is_priced=True),
     "http": Declared(
         kind_by="method",
         kinds={

@@ -53,6 +53,7 @@ RULE: Shape = {
     "quorum": Key("positive", "How many different people must say yes.", types=_ASK),
     "different_from_initiator": Key("flag", "Whoever started the run may not answer.", types=_ASK),
     "expires": Key("duration", "How long the question stands; then the error is `timeout.approval`.", types=_ASK),
+    "require_signature": Key("flag", "Whoever answers must sign with their SSH key.", types=_ASK),
     "on_repeat": Key(
         "choice", "What to do when the same was done in another run.", types=("ask", "allow"), choices=REPEATS
     ),
@@ -165,6 +166,7 @@ def _rule(page: Page, given: Fields, roles: dict[str, tuple[str, ...]]) -> Rule 
         expires_s=seconds(page, given.at("expires"), given.get("expires"), "expires"),
         is_for_named=given.get("named_too", False),
         on_repeat=given.get("on_repeat", ""),
+        require_signature=given.get("require_signature", False),
     )
 
 

@@ -7,6 +7,7 @@ the modules beside it. For a workflow the folder is last: it must not hide what 
 
 import hashlib
 import importlib.util
+import json
 import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
@@ -39,7 +40,7 @@ class Definition(NamedTuple):
 
 
 Reader = Callable[[Path, str], Definition]  # the file, and the name behind the colon
-WORKFLOWS = (".yaml", ".yml")
+WORKFLOWS = (".yaml", ".yml", ".lobster")
 
 
 def load(spec: str | Path, known_effects: Iterable[str] = (), *, warn: bool = True) -> Definition:
@@ -53,10 +54,21 @@ def load(spec: str | Path, known_effects: Iterable[str] = (), *, warn: bool = Tr
         known = ", ".join(READERS)
         raise DefinitionError(f"a definition is a file of one of the kinds {known}", str(path))
     _check_file(path)
-    if path.suffix.lower() in WORKFLOWS:
+    if path.suffix.lower() in WORKFLOWS or _is_list_of_steps(path):
         return _from_yaml(path.resolve(), name, known_effects, warn=warn)
     definition = reader(path.resolve(), name)
     return _prove(definition, known_effects) if warn else definition
+
+
+def _is_list_of_steps(path: Path) -> bool:
+    """Whether a JSON file holds steps instead of a machine."""
+    if path.suffix.lower() != ".json":
+        return False
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "steps" in found and "states" not in found
 
 
 def _prove(definition: Definition, known_effects: Iterable[str]) -> Definition:
@@ -154,7 +166,8 @@ def _look_beside(path: Path) -> None:
         sys.path.append(folder)
 
 
-READERS: dict[str, Reader] = {".py": _from_python, ".json": _from_json, ".yaml": _from_yaml, ".yml": _from_yaml}
+READERS: dict[str, Reader] = {".py": _from_python, ".json": _from_json, ".yaml": _from_yaml, ".yml": _from_yaml,
+                              ".lobster": _from_yaml}  # fmt: skip
 
 
 class _Loader(SourceFileLoader):

@@ -25,6 +25,7 @@ from detent.define.proof import MachineProof, prove, together
 from detent.define.repeat import advise
 from detent.define.shape import Fields, fields
 from detent.define.state import declare, waits, work
+from detent.define.steps import compile_steps, is_steps
 from detent.define.transition import transitions
 from detent.define.value_check import NAME_MAX, mend_name, seconds
 from detent.errors import DefinitionError, Part
@@ -142,6 +143,10 @@ def _workflow(
 
     if isinstance(page.value, dict) and isinstance(page.value.get("variables"), dict):
         page.variables = {name: value for name, value in page.value["variables"].items() if isinstance(name, str)}
+    if is_steps(page.value):
+        judge = partial(is_irreversible, effects=wanted.effects)
+        made = compile_steps(page, shelf.child, judge, warn=wanted.warnings)
+        return made.machine, made.machine.input_schema if made.machine is not None else {}, made.proof
     given = fields(page, (), page.value, "workflow", "a workflow")
     if given is None:
         return None, {}, MachineProof()

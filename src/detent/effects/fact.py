@@ -18,7 +18,8 @@ def shell_facts(given: Mapping[str, Any]) -> dict[str, Any]:
     """Of a program: its real path, the real folder it works in with the arguments that are paths, and its sandbox."""
     argv, cwd, env = given.get("argv"), _text(given.get("cwd")) or ".", given.get("env")
     words = [word for word in argv if isinstance(word, str)] if isinstance(argv, list) else []
-    path = _text(env.get("PATH")) if isinstance(env, dict) else ""
+    said = [one.get("PATH") for one in (env if isinstance(env, list) else [env]) if isinstance(one, dict)]
+    path = next((_text(one) for one in reversed(said) if one is not None), "")
     paths = [_real(cwd), *(_real(cwd, word) for word in words[1:] if _is_path(cwd, word))]
     level = sandbox.plan_level(sandbox.SandboxWish(_level(given)))
     return {"program": _program(words[0], cwd, path) if words else "", "paths": paths, "sandbox": level}

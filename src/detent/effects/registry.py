@@ -18,6 +18,7 @@ GROUP = "detent.effects"
 BUILTIN = {
     "shell": "detent.effects.shell:shell",
     "python": "detent.effects.python:python",
+    "pipeline": "detent.effects.pipeline:pipeline",
     "http": "detent.effects.http:http",
     "files": "detent.effects.files:files",
     "files.write": "detent.effects.files:write",

@@ -173,7 +173,7 @@ _listeners: list[Callable[[str], object]] = []
 
 
 @contextlib.contextmanager
-def announce_to(listener: Callable[[str], object]) -> Iterator[None]:
+def pass_warnings_to(listener: Callable[[str], object]) -> Iterator[None]:
     """Tell somebody why, each time that a program runs without the sandbox it would have by default."""
     _listeners.append(listener)
     try:

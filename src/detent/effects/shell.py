@@ -1,7 +1,7 @@
 """The effect `shell`: one program with its arguments, never a command line that a shell would take apart.
 
     argv     the program and its arguments, each passed on exactly as it is
-    env      further environment variables
+    env      further environment variables; of a list of such mappings, later ones count, and null is nothing
     cwd      the folder to run in; the current one by default
     stdin    text to read; by default there is nothing to read
     timeout  seconds; then the program and its whole process group are killed
@@ -9,6 +9,8 @@
     sandbox  off, home (the default), folder or strict; see `sandbox`
     paths    what the stricter of them let through: a list of paths to write to, or `{read: […], write: […]}`
     network  true: a strict one has a network
+    is_failed_late  too late is a failure like an exit code, not a doubt: the author has said that it may be killed
+    is_metered      a JSON answer that says which `model` had how much `usage` is counted in dollars
 
 The result is `{exit, stdout, stderr, success, truncated}`. Any other exit code is the error `tool_failure.exit`, with
 that result: the program ran, and may have done something before it failed. One that was killed by a signal has not even
@@ -28,6 +30,7 @@ from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, Parti
 from detent.effects import process, sandbox
 from detent.effects.arguments import Arguments, invalid
 from detent.effects.fact import shell_facts
+from detent.effects.metering import with_usage
 from detent.effects.process import kill_leftovers
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")
@@ -46,7 +49,8 @@ async def sweep(contract: Contract) -> None:
 )
 async def shell(contract: Contract) -> Outcome:
     """Run a program with its arguments and wait for its end."""
-    given = Arguments("shell", contract.input, f"argv env cwd stdin timeout ok_exit {sandbox.KNOWN}")
+    known = f"argv env cwd stdin timeout ok_exit is_failed_late is_metered {sandbox.KNOWN}"
+    given = Arguments("shell", contract.input, known)
     argv, env, cwd, timeout_s = _argv(given), _environment(given), _folder(given), given.seconds("timeout")
     stdin, ok_exit = given.text("stdin") if "stdin" in given else None, given.numbers("ok_exit", (0,))
     box = await sandbox.enter(sandbox.read_wish(given), cwd)
@@ -58,11 +62,15 @@ async def shell(contract: Contract) -> Outcome:
     except TimeoutError as error:
         if not limit.expired():
             raise
+        if given.flag("is_failed_late"):
+            late = f"timed out after {(timeout_s or 0) * 1000:g}ms; it and its process group were killed"
+            raise PartialFailure(late, "timeout.action", {"success": False}) from error
         message = f"`{argv[0]}` had not ended after {timeout_s:g} s; it and its process group were killed"
         raise TimeoutError(message) from error
     except process.NotStarted as error:
         raise _not_started(argv[0], error.__cause__) from error
-    return _outcome(contract, argv[0], finished, ok_exit)
+    outcome = _outcome(contract, argv[0], finished, ok_exit)
+    return with_usage(outcome, finished.stdout) if given.flag("is_metered") else outcome
 
 
 def _outcome(contract: Contract, program: str, finished: process.Finished, ok_exit: tuple[int, ...]) -> Outcome:
@@ -100,8 +108,20 @@ def _argv(given: Arguments) -> list[str]:
 
 
 def _environment(given: Arguments) -> dict[str, str]:
+    return read_environment(given)
+
+
+def read_environment(given: Arguments) -> dict[str, str]:
+    """What a program gets: little of ours, and what it is given."""
     mine = {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
-    return mine | given.texts("env")
+    said = given.any("env") if "env" in given else None
+    if not isinstance(said, list):
+        return mine | given.texts("env")
+    for one in said:
+        if not isinstance(one, dict) or not all(value is None or isinstance(value, str) for value in one.values()):
+            raise invalid(f"`env` of `{given.effect}` must be mappings from names to texts")
+        mine.update({name: value for name, value in one.items() if value is not None})
+    return mine
 
 
 def _folder(given: Arguments) -> str:

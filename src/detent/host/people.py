@@ -8,6 +8,7 @@ from typing import Protocol
 from detent.core.identity import Identity
 from detent.core.machine import Action, Machine, Transition
 from detent.core.people import People
+from detent.core.question import Question
 from detent.core.run import Run
 from detent.errors import NotPermitted
 
@@ -48,7 +49,10 @@ WORDS = {
 }
 GUARDED = frozenset({"answer", "settle", "prune", "people", "restore"})  # what nothing that a step has started may do
 DOUBT = frozenset({"happened", "not_happened", "give_up"})  # outcomes that settle a doubt
+PROGRAMS = frozenset({"mcp", "hook"})  # who has a name of its own, and the rights of whoever runs this process
+NAMED = "approvers"  # where a question keeps whom it was for, with the groups by their names
 TOKENS_MAX = 1_000
+Keys = dict[str, tuple[str, ...]]  # SSH public keys by person
 NAMED_MAX = 10
 LONGEST = 200  # of a name that somebody gives, in a sentence
 
@@ -75,9 +79,15 @@ RECORD = Machine(
             then=(Action("written", "set", {"name": "context.written", "value": "{{ event.data.digest }}"}),),
         ),
         Transition("kept", "kept", on="ATTEMPTED"),
+        Transition("kept", "kept", on="LINKED"),
     ],
     title="Changes of the people of this home",
 )
+
+
+def keys_of(people: People | None) -> Keys:
+    """Everybody's SSH keys; who has none is not there."""
+    return {person.name: person.keys for person in people.persons if person.keys} if people is not None else {}
 
 
 class PeopleSource(Protocol):
@@ -168,6 +178,33 @@ def check_speaker(people: People, who: Identity) -> None:
     if who.spoken_by and who.name not in person.speaks_for:
         allowed = f", and for {', '.join(person.speaks_for)}" if person.speaks_for else ""
         raise NotPermitted(f"you are `{person.name}` and may speak for yourself{allowed}, not for `{who.name}`")
+
+
+def check_role(people: People, verb: str, who: Identity, user: str = "") -> None:
+    """Refuse who lacks the role for a verb; `user` is who runs this process, with whose rights programs act."""
+    role = NEEDS[verb]
+    if who.known in PROGRAMS:
+        person = None if who.known == "hook" else people.of_os_user(user)
+        if who.known == "hook" and role == "operator":
+            return  # its signature was checked: whoever configured it may send signals
+    else:
+        check_speaker(people, who)
+        person = people.by_name.get(who.name)
+    if person is None or not person.is_a(role):
+        has = ", ".join(person.roles) if person is not None and person.roles else "nothing"
+        raise NotPermitted(f"`{who}` is {has}; to {WORDS[verb]} takes the role {role}{who_is(role, people)}")
+
+
+def find_approvers(asked: Question, people: People) -> tuple[str, ...]:
+    """Who may answer a question: the people who are in its groups now."""
+    lists = asked.data.get(NAMED)
+    if not isinstance(lists, list):
+        return asked.approvers
+    found = [people.resolve(str(name) for name in names) for names in lists if names]
+    now = found[0] if found else ()
+    if len(found) > 1:
+        now = tuple(name for name in found[0] if name in found[1]) or found[1]
+    return now or asked.approvers
 
 
 def user_name(uid: int) -> str:

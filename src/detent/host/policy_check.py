@@ -20,8 +20,8 @@ from detent.core.policy import ROLE, SPEAKER, Call, Policy, Verdict, stricter
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
+from detent.host.people import NAMED, find_approvers
 
-NAMED = "approvers"  # where a question keeps whom it was for, with the groups by their names
 OWN = ("ask", "wait")  # what the engine does itself; a question of its own is only for people
 
 
@@ -111,7 +111,9 @@ class Rulings:
             error = self._refusal(contract, verdict, found)
             return ContractMoved(contract.id, "reject", error=error, actor=POLICY, at=run.at)
         if verdict.decision == "ask":
-            if is_approved and (not verdict.is_rule or contract.rule == verdict.rule):
+            is_same = not verdict.is_rule or contract.rule == verdict.rule
+            wants_more = verdict.question is not None and verdict.question.require_signature and not contract.is_signed
+            if is_approved and is_same and not wants_more:
                 return None
             named = self._keep_names((self._rule_approvers(verdict),))
             data = {POLICY: self._describe_verdict(verdict, found)} | named
@@ -131,8 +133,9 @@ class Rulings:
             said = self._answer(contract, verdict, found, is_yes=False)
             return ContractMoved(contract.id, "resume", result=said, error=error, actor=POLICY, at=run.at)
         if verdict is not None and verdict.is_rule:
-            is_open = not asked.approvers and asked.quorum == 1
-            if verdict.decision == "allow" and asked.reason == "approval" and (is_open or verdict.is_for_named):
+            is_open = verdict.is_for_named or (not asked.approvers and asked.quorum == 1)
+            is_plain = asked.reason == "approval" and not asked.require_signature
+            if verdict.decision == "allow" and is_plain and is_open:
                 said = self._answer(contract, verdict, found, is_yes=True)
                 return ContractMoved(contract.id, "resume", result=said, actor=POLICY, at=run.at)
             if verdict.decision == "ask" and contract.rule != verdict.rule:
@@ -166,13 +169,7 @@ class Rulings:
     def refresh(self, run: Run, contract: Contract, at: float) -> Signalled | None:
         """The question with the people who are in its groups now; None where that has not changed."""
         asked, people = contract.question, self._find_people()
-        if asked is None or people is None or not isinstance(lists := asked.data.get(NAMED), list):
-            return None
-        found = [people.resolve(str(name) for name in names) for names in lists if names]
-        now = found[0] if found else ()
-        if len(found) > 1:
-            now = tuple(name for name in found[0] if name in found[1]) or found[1]
-        if not now or now == asked.approvers:
+        if asked is None or people is None or (now := find_approvers(asked, people)) == asked.approvers:
             return None
         left_s = max(0.001, contract.expires_at - at) if contract.expires_at else 0.0  # its time goes on as before
         return replace(self._make_signal(run, contract, None, replace(asked, approvers=now, expires_s=left_s)), at=at)

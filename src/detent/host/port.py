@@ -244,8 +244,14 @@ class Reader(Protocol):
     def questions(self, run_id: str) -> Sequence[tuple[str, OpenQuestion]]:
         """What a run and its children wait for people to say, each with the run that asks."""
 
-    def verify(self, run_id: str) -> Proof:
-        """Replay a run from its first event and check every hash."""
+    def identity(self) -> tuple[str, int]:
+        """Which journal this is: its id, and its epoch, one more with every restore."""
+
+    def verify(self, run_id: str, allowed_signers: str = "") -> Proof:
+        """Replay a run from its first event and check every hash and signature.
+
+        `allowed_signers`: whose keys count, as OpenSSH writes it; without it those that the journal says were in force.
+        """
 
     def transcript(self, run_ids: Iterable[str]) -> Generator[str, None, None]:
         """Runs as lines of JSON that anybody can verify without detent."""

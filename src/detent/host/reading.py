@@ -16,6 +16,28 @@ class Calling(msgspec.Struct, frozen=True):
     input: dict[str, Any]
 
 
+class May(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whether whoever asks may answer, and why not."""
+
+    answer: bool
+    why: str = ""
+
+
+class Needed(msgspec.Struct, frozen=True):
+    """How many answers are missing, and who could give one."""
+
+    count: int
+    names: list[str]
+
+
+class HeardAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Somebody who has said yes, where more than one is needed."""
+
+    by: str
+    spoken_by: str = ""
+    known_by: str = ""  # empty: the name is only claimed
+
+
 class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     """An open question of a contract, with everything needed to answer it."""
 
@@ -34,6 +56,11 @@ class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     data: dict[str, Any] = {}  # of a doubt: cause, result, lands_until
     earlier: dict[str, Any] = {}  # the same deed, done before: run_id, contract_id, status, at, by, result, error
     expires_at: float | None = None
+    require_signature: bool = False  # whoever answers must sign, in a terminal
+    # For one person, where it is known who asks:
+    may: May | None = None
+    needed: Needed | None = None
+    answered: list[HeardAnswer] = []
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -146,6 +173,7 @@ class Proof(NamedTuple):
     events: int
     checkpoint: str
     problem: str
+    signed: int = 0  # how many answers have a signature that holds
 
 
 class KeyTrouble(NamedTuple):

@@ -100,8 +100,10 @@ def question_of(contract: Contract, *, has_people: bool = True) -> OpenQuestion:
         since=contract.moved_at,
         approvers=list(asked.approvers),
         quorum=asked.quorum,
+        require_signature=asked.require_signature,
         approved_by=[answer.by for answer in contract.answers] if asked.quorum > 1 else [],
-        claimed=not has_people and bool(asked.approvers or asked.quorum > 1 or asked.separate),
+        claimed=not has_people
+        and bool(asked.approvers or asked.quorum > 1 or asked.separate or asked.require_signature),
         schema=asked.schema,
         data=shorten(asked.data),
         earlier=shorten(asked.earlier),

@@ -11,7 +11,7 @@ import msgspec
 
 from detent.errors import Refused
 from detent.host.reading import AnchorLine
-from detent.kit.ssh_signature import check_signature, find_signer, sign
+from detent.host.ssh_signature import check_signature, find_signer, make_signature
 
 REF = "refs/detent/anchors"
 NAME = "anchors.jsonl"
@@ -27,7 +27,7 @@ def message_of(line: AnchorLine) -> bytes:
 
 def sign_line(line: AnchorLine, key: Path) -> AnchorLine:
     """A line with the signature of a key."""
-    return msgspec.structs.replace(line, signature=sign(key, message_of(line)))
+    return msgspec.structs.replace(line, signature=make_signature(key, message_of(line)))
 
 
 def find_author(line: AnchorLine, signers: Path | None) -> str:

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
 
+from tests.surfaces.server.people import with_people
 from tests.surfaces.server.stage import stage
 
 GIVEN = {"what": "desk", "amount": 900}
@@ -31,3 +33,21 @@ async def test_a_token_guards_it_too(tmp_path: Path) -> None:
         assert (await served.client.post("/mcp", json=asked)).status_code == 401
         foreign = {"Origin": "http://evil.example"}
         assert (await served.client.post("/mcp", json=asked, headers=foreign)).status_code == 403
+
+
+async def test_where_there_are_people_a_client_acts_as_the_owner_of_its_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    async with with_people(tmp_path) as (at, enter):
+        for name, is_taken in (("opal", True), ("kim", False)):
+            http = await enter(name, is_program=True)
+            async with Client(streamable_http_client(f"{at.served.address}/mcp", http_client=http)) as client:
+                begun = await client.call_tool("run_start", {"workflow": "pay.yaml", "key": name})
+                assert begun.is_error is not is_taken, begun
+                if is_taken:
+                    assert begun.structured_content is not None
+                    run = (await http.get(f"/api/runs/{begun.structured_content['run_id']}")).json()
+                    assert run["by"] == "opal"
+                else:
+                    assert "takes the role operator" in str(begun.content)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import signal
 import socket
 import subprocess
@@ -148,19 +149,22 @@ def test_the_policy_beside_the_journal_holds_for_what_is_started_here(tmp_path: 
         one.stop()
 
 
-def test_for_others_it_makes_a_token_and_shows_it_once(tmp_path: Path) -> None:
+def test_for_others_it_shows_a_link_that_logs_its_owner_in(tmp_path: Path) -> None:
     (tmp_path / ".detent").mkdir(mode=0o700)
-    (tmp_path / ".detent" / "detent.people.yaml").write_text("people: {ann: {roles: admin}}")
+    user = pwd.getpwuid(os.getuid()).pw_name
+    (tmp_path / ".detent" / "detent.people.yaml").write_text(f"people: {{ann: {{roles: admin, os_user: {user}}}}}")
     with process(tmp_path, "--host", "0.0.0.0") as one:  # noqa: S104
-        token = one.said["token"]
-        assert len(token) >= 32
+        link = one.said["link"].partition("#login=")[2]
+        assert link.startswith("ann.")
         address = one.address.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
-        request = urllib.request.Request(f"{address}/api/runs", headers={"Authorization": f"Bearer {token}"})  # noqa: S310
+        body, kind = json.dumps({"link": link}).encode(), {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{address}/api/login", body, kind)  # noqa: S310
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
-            assert json.load(answer)["runs"] == []
+            assert json.load(answer)["name"] == "ann"
         one.stop()
         assert one.process.stderr is not None
-        assert token not in one.process.stderr.read().decode()
+        assert link not in one.process.stderr.read().decode()
+    assert link.encode() not in (tmp_path / ".detent" / "journal.db").read_bytes()
 
 
 def test_wrong_words_are_sentences_and_exit_2(tmp_path: Path) -> None:

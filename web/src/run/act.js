@@ -1,6 +1,7 @@
 // What can be done with a run: signal, pause, retry, fork, cancel; and what can be taken along.
 import { html, useEffect, useState } from "../lib.js";
 import { _ } from "../language.js";
+import { mayDo } from "../me.js";
 import { Dialog, Ends } from "../dialog.js";
 import { Broken, Field } from "../form.js";
 import { clock } from "../format.js";
@@ -106,7 +107,7 @@ export function Acts({ store }) {
     ${!isPast && (can.signal.length > 0 || can.cancel) && html`<button onClick=${() => setOpen("signal")}>${_("Signal…")}</button>`}
     ${!isPast && can.pause && html`<button onClick=${post("pause", _("It begins nothing new."))}>${_("Pause")}</button>`}
     ${!isPast && run.paused && can.resume && html`<button class="main" onClick=${post("resume", _("It goes on."))}>${_("Resume")}</button>`}
-    <button onClick=${() => setOpen("fork")}>${_("Fork…")}</button>
+    ${mayDo("fork") && html`<button onClick=${() => setOpen("fork")}>${_("Fork…")}</button>`}
     ${!isPast && can.cancel && html`<button class="harm" onClick=${() => setOpen("cancel")}>${_("Stop…")}</button>`}
     ${open === "signal" && html`<${SignalDialog} store=${store} close=${close} />`}
     ${open === "cancel" && html`<${CancelDialog} store=${store} close=${close} />`}

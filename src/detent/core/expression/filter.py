@@ -38,6 +38,7 @@ from detent.core.expression.operation import (
     scalar_text,
     text,
 )
+from detent.core.expression.step_record import STEP_FILTERS
 from detent.errors import ExpressionError
 
 PRECISION_MAX = 30
@@ -286,6 +287,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "rejectattr": _rejectattr,
     "get": _get,
     "sha256": lambda value, *, work: hashlib.sha256(encode(text(value, work=work))).hexdigest(),
+    **STEP_FILTERS,
 }
 
 # `defined` and `undefined` are not here: they ask about a path, not about its value.

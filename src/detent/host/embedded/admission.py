@@ -9,7 +9,7 @@ import os
 from msgspec.structs import replace
 
 from detent.core.identity import By, Identity
-from detent.core.people import People, Person
+from detent.core.people import People
 from detent.core.policy import ROLE, SPEAKER
 from detent.errors import JournalError, NotPermitted, Refused
 from detent.host.ancestry import Origin, can_know, origin_of
@@ -18,18 +18,14 @@ from detent.host.embedded.loaded_run import load
 from detent.host.people import (
     GUARDED,
     LONGEST,
-    NEEDS,
     RECORD_ID,
     WORDS,
     PeopleSource,
     Tokens,
-    check_speaker,
+    check_role,
     identify_user,
     user_name,
-    who_is,
 )
-
-PROGRAMS = frozenset({"mcp", "hook"})  # who has a name of its own, and the rights of whoever runs this process
 
 
 class Admission:
@@ -77,7 +73,7 @@ class Admission:
         if who.known == "step" and verb in GUARDED:
             raise NotPermitted(f"nothing that a step has started may {WORDS[verb]}; a person has to, outside of it")
         if people is not None:
-            self._check_role(people, verb, who)
+            check_role(people, verb, who, user_name(os.getuid()))
         return who
 
     def identify(self, by: By, people: People | None, *, is_guarded: bool = False) -> Identity:
@@ -127,16 +123,3 @@ class Admission:
         if self._own is None:
             self._own = origin_of(os.getpid())
         return self._own
-
-    def _check_role(self, people: People, verb: str, who: Identity) -> None:
-        role = NEEDS[verb]
-        if who.known in PROGRAMS:
-            person: Person | None = None if who.known == "hook" else people.of_os_user(user_name(os.getuid()))
-            if who.known == "hook" and role == "operator":
-                return  # its signature was checked: whoever configured it may send signals
-        else:
-            check_speaker(people, who)
-            person = people.by_name.get(who.name)
-        if person is None or not person.is_a(role):
-            has = ", ".join(person.roles) if person is not None and person.roles else "nothing"
-            raise NotPermitted(f"`{who}` is {has}; to {WORDS[verb]} takes the role {role}{who_is(role, people)}")

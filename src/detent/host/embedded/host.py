@@ -17,8 +17,9 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import digest, plain
-from detent.errors import JournalError, NotPermitted, NotWaiting, Refused
+from detent.errors import BadSignature, JournalError, NotPermitted, NotWaiting, Refused
 from detent.host.embedded.anchor import anchor
+from detent.host.embedded.answer_signature import check_meaning, check_signed, keep_signed
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.child import CHILD, declarations
 from detent.host.embedded.claim_check import differences, repair, right_holders
@@ -119,8 +120,9 @@ class EmbeddedHost(Drive):
         verb = "settle" if answer.get("outcome") in DOUBT else "answer"
         try:
             who = self.admission.admit(verb, given, run_id)
-            return await self._answer(run_id, contract_id, _sign(answer, who), id)
+            return await self._answer(run_id, contract_id, _sign(answer, who), id, who)
         except NotPermitted as error:
+            verb = "sign" if isinstance(error, BadSignature) else verb
             await self.note_attempt(run_id, contract_id, verb, given, str(error))
             raise
 
@@ -143,7 +145,7 @@ class EmbeddedHost(Drive):
         event = self._make_signal(ATTEMPT, data, replace(tried, name=tried.name[:NAME_MAX]), mark)
         await self._tell(live, event)
 
-    async def _answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], id: str) -> Run:
+    async def _answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], id: str, who: Identity) -> Run:
         live = self.load(run_id)
         if id and self._has(live, id):
             return await self._on_disk(live)
@@ -159,12 +161,24 @@ class EmbeddedHost(Drive):
                 raise Refused(problem)
             if ruling := self.rulings.refresh(live.run, contract, self.clock.now()):
                 await self._tell(live, ruling)
+            said = await self._check_signed(live, contract_id, said, who)
         is_open = contract is not None and contract.is_asking
         if self.timers.ring_first(live.run) and is_open and live.run.contract(contract_id) is None:
             raise NotWaiting(f"the time for an answer to `{contract_id}` is over")
         return await self._tell(
             live, ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now(), id=id)
         )
+
+    async def _check_signed(
+        self, live: LoadedRun, contract_id: str, said: dict[str, Any], who: Identity
+    ) -> dict[str, Any]:
+        """The answer as it is journalled, once its signature holds, if it has or needs one."""
+        answer = answer_of(said)
+        await check_signed(self.journal, self.admission.people(), answer, who, self.clock.now())
+        contract = live.run.contract(contract_id)  # as it is now: the check may have taken a while
+        if contract is not None:
+            check_meaning(self.journal, live.run, contract, answer, who)
+        return said if answer.signature is None else keep_signed(said)
 
     def _check_stopped(self, run_id: str, contract: Contract, said: Mapping[str, Any]) -> None:
         """Refuse a word that would start a deed again while its first call goes on here."""

@@ -21,7 +21,7 @@ from detent.host.embedded.gap import open_gap
 from detent.host.embedded.journal import Record
 from detent.host.embedded.listing import Listing
 from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, load, seq_at
-from detent.host.embedded.marker import check, check_missing
+from detent.host.embedded.marker import check, check_missing, read_identity
 from detent.host.embedded.projector import Projector, RunMemory
 from detent.host.embedded.schema import VERSION
 from detent.host.embedded.tail import Tail
@@ -205,10 +205,18 @@ class JournalReader:
                 continue  # a child that is gone or damaged asks nothing
         return found
 
-    def verify(self, run_id: str) -> Proof:
-        """Replay a run from its first event and check every hash."""
+    def identity(self) -> tuple[str, int]:
+        """Which journal this is: its id, and its epoch, one more with every restore."""
         with self.journal() as journal:
-            return reader.verify(journal, run_id)
+            found = read_identity(journal.connection)
+        if found is None:
+            raise JournalError("this journal is of an older version and has no id yet; any change gives it one")
+        return found.journal_id, found.epoch
+
+    def verify(self, run_id: str, allowed_signers: str = "") -> Proof:
+        """Replay a run from its first event and check every hash and signature."""
+        with self.journal() as journal:
+            return reader.verify(journal, run_id, allowed_signers)
 
     def transcript(self, run_ids: Iterable[str]) -> Generator[str, None, None]:
         """Runs as lines of JSON that anybody can verify without detent."""

@@ -13,15 +13,20 @@ from detent.core.people import People
 from detent.core.people_change import PeopleChange, apply_change, change_of
 from detent.core.run import Run
 from detent.core.value import digest
-from detent.errors import NotPermitted
+from detent.errors import NotPermitted, Unknown
 from detent.host.embedded.admission import Admission
-from detent.host.people import RECORD, RECORD_ID, user_name
+from detent.host.embedded.answer_signature import KeyRecord
+from detent.host.embedded.journal import Journal
+from detent.host.people import RECORD, RECORD_ID, keys_of, user_name
+
+WHY_MAX = 300  # letters of a reason
 
 
 class PeopleHost(Protocol):
     """What changing the people needs of a host."""
 
     admission: Admission
+    journal: Journal
 
     async def start(
         self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", by: By = ""
@@ -35,6 +40,10 @@ class PeopleHost(Protocol):
 async def change_people(host: PeopleHost, given: Any, by: By) -> dict[str, Any]:
     """Do a change: who did it and what it was is in the journal before it holds."""
     change = change_of(given)
+    if change.do == "refused":
+        return await _note_refusal(host, change, by)
+    if change.do == "link":
+        return await _note_link(host, change, by)
     source = host.admission.source
     people = source.current()
     if people is None and change.do == "adopt":
@@ -51,7 +60,7 @@ async def change_people(host: PeopleHost, given: Any, by: By) -> dict[str, Any]:
     if is_kept and change.do != "adopt":
         host.admission.source.check(after)
     before = people.digest if people is not None else ""
-    await _note(host, change, who, after.digest if is_kept else "", before)
+    await _note(host, change, who, after if is_kept else None, before)
     if is_kept and change.do != "adopt":
         source.write(after)
     await host.tell_record("WRITTEN", {"digest": after.digest if is_kept else ""}, Identity("", "detent"))
@@ -68,10 +77,34 @@ async def _admit(host: PeopleHost, change: PeopleChange, by: By) -> Identity:
         raise
 
 
-async def _note(host: PeopleHost, change: PeopleChange, who: Identity, digest: str, before: str) -> None:
+async def _note(host: PeopleHost, change: PeopleChange, who: Identity, after: People | None, before: str) -> None:
     await open_record(host)
-    data = {"digest": digest, "before": before, "change": change.about}
+    data: dict[str, Any] = {"digest": after.digest if after else "", "before": before, "change": change.about}
+    keys = keys_of(after)
+    if keys != KeyRecord(host.journal).last:  # whose signatures hold from now on
+        data["keys"] = keys
     await host.tell_record("CHANGED", data, who)
+
+
+async def _note_link(host: PeopleHost, change: PeopleChange, by: By) -> dict[str, Any]:
+    """A link that logs somebody in is about to be made: everybody may for themselves, an admin for all."""
+    people = host.admission.people()
+    who = host.admission.identify(by, people, is_guarded=True)
+    if who.known == "step" or who.spoken_by or who.name != change.name:
+        who = await _admit(host, change, by)
+    if people is None or change.name not in people.by_name:
+        raise Unknown(f"there is nobody called `{change.name}` here")
+    await open_record(host)
+    await host.tell_record("LINKED", {"name": change.name}, who)
+    return {}
+
+
+async def _note_refusal(host: PeopleHost, change: PeopleChange, by: By) -> dict[str, Any]:
+    """A server says that somebody came with what no longer is theirs; only a server can."""
+    if not isinstance(by, Identity) or by.known not in ("session", "token", "proxy"):
+        raise NotPermitted("only a server says whom it has turned away")
+    await note_attempt(host, by, {"verb": "log in", "why": change.why[:WHY_MAX]})
+    return {}
 
 
 async def note_attempt(host: PeopleHost, who: Identity, data: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from detent.core.history import Entry
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused, ReplayError, Unknown
+from detent.host.embedded.answer_signature import SignatureProof
 from detent.host.embedded.claim_check import ClaimTally, check_run
 from detent.host.embedded.journal import Journal, Record
 from detent.host.embedded.loaded_run import Point, beginning, load, replay
@@ -94,21 +95,23 @@ def _base(journal: Journal, record: Record, after: int) -> Point:
     return beginning(record.summary.run_id)
 
 
-def verify(journal: Journal, run_id: str) -> Proof:
-    """Replay a whole run from its first event; check every hash, what the list says of it, and the keys it holds."""
+def verify(journal: Journal, run_id: str, allowed_signers: str = "") -> Proof:
+    """Replay a whole run from its first event; check every hash, what the list says of it, its keys and signatures."""
     with journal.one_moment():
-        return _verify(journal, run_id)
+        return _verify(journal, run_id, allowed_signers)
 
 
-def _verify(journal: Journal, run_id: str) -> Proof:
+def _verify(journal: Journal, run_id: str, allowed_signers: str) -> Proof:
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")
-    point, tally = beginning(run_id), ClaimTally()
+    point, tally, unsigned = beginning(run_id), ClaimTally(), ""
+    signatures = SignatureProof(journal, allowed_signers)
     try:
         for after in replay(journal, record.no, point):
             if after.event is not None:
                 tally.take(point.run, after.run, after.event)
+                unsigned = unsigned or signatures.find_problem(point.run, after.seq, after.event)
             point = after
     except (JournalError, ReplayError) as error:
         return Proof(run_id, point.seq, point.head.hex(), str(error))
@@ -116,8 +119,8 @@ def _verify(journal: Journal, run_id: str) -> Proof:
     problem = ""
     if (point.seq, point.head, run.state, run.status) != (said.seq, record.head, said.state, said.status):
         problem = f"the list says {said.status.value} in `{said.state}` at {said.seq}"
-    problem = problem or check_run(journal, tally)
-    return Proof(run_id, point.seq, point.head.hex(), problem)
+    problem = problem or check_run(journal, tally) or unsigned
+    return Proof(run_id, point.seq, point.head.hex(), problem, signatures.count)
 
 
 def open_journal(home: Path) -> Journal:

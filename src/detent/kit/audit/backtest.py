@@ -22,7 +22,7 @@ LISTED_MAX = 100
 KNOWN = frozenset({"args", "tool", "kind", "workflow", "initiator", "cost", "run"})  # what the journal has of a call
 KNOWN_KEYS = frozenset(
     {"name", "decision", "tools", "workflows", "initiators", "kinds", "when", "cost_over", "approvers", "quorum",
-     "separate", "expires_s", "message", "is_for_named", "on_repeat"}
+     "separate", "expires_s", "message", "is_for_named", "on_repeat", "sandbox"}
 )  # fmt: skip
 
 
@@ -99,7 +99,7 @@ class Backtest:
     def __init__(self, policy: Policy, listed_max: int = LISTED_MAX) -> None:
         self.policy = policy
         self._listed_max = listed_max
-        self._count = self._dangers = self._changed = 0
+        self._count = self._dangers = self._changed = self._blind = 0
         self._was: Counter[str] = Counter()
         self._now: Counter[str] = Counter()
         self._old: dict[str, Counter[str]] = {}
@@ -110,6 +110,7 @@ class Backtest:
     def take(self, call: PastCall) -> None:
         """Count one call."""
         self._count += 1
+        self._blind += not call.has_facts
         self._was[call.was.decision] += 1
         self._now[call.now.decision] += 1
         for counts, ruled in ((self._old, call.was), (self._new, call.now)):
@@ -135,7 +136,7 @@ class Backtest:
             self._count, runs, _by_decision(self._was), _by_decision(self._now),
             _rule_counts(self._old), _rule_counts(self._new),
             _list_changes(self._dangerous), self._dangers, _list_changes(self._changes), self._changed,
-            find_unknown(self.policy), damaged,
+            find_unknown(self.policy, has_facts=not self._blind), damaged,
         )  # fmt: skip
 
 
@@ -171,11 +172,11 @@ def is_dangerous(call: PastCall) -> bool:
     return call.now.decision == "allow" and call.said in ("reject", "edit")
 
 
-def find_unknown(policy: Policy) -> list[Unknowable]:
-    """The rules that read what the journal does not have, with what that is."""
+def find_unknown(policy: Policy, *, has_facts: bool) -> list[Unknowable]:
+    """The rules that read what the journal does not have of every call, with what that is."""
     found = []
     for rule in policy.rules:
-        reads = [*sorted(_roots(rule) - KNOWN), *_strange_keys(rule)]
+        reads = [] if has_facts else [*sorted(_roots(rule) - KNOWN), *_strange_keys(rule)]
         if reads:
             found.append(Unknowable(rule.name, reads))
     return found

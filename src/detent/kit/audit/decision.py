@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from detent.core.answer import JOURNAL, POLICY, answer_of
 from detent.core.contract import ASKED, Contract
-from detent.core.events import CANCEL, EVIDENCE, MIGRATE, RETRY, RULED, ContractMoved, Signalled, Started
+from detent.core.events import CANCEL, EVIDENCE, MIGRATE, RETRY, RULED, ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry
 from detent.core.policy import SPEAKER
 from detent.core.question import Answer, Question
@@ -81,6 +81,7 @@ class AuditDecision(msgspec.Struct, frozen=True):
     asked_by: str = ""  # who put the question: engine (the author), policy, journal (a repeat), recovery, or the effect
     outcome: DecisionOutcome = "not_yet"
     outcome_at: float = 0.0
+    signed: bool = False  # whether the answer has an SSH signature, which was checked when it was given
 
 
 class DecisionFold:
@@ -237,6 +238,7 @@ class DecisionFold:
             approvers=list(asking.approvers) if asking else [],
             is_separate=asking.separate if asking else False,
             asked_by=self._askers.get(contract.id, "") if question else "",
+            signed=_has_signature(entry.event),
             **more,
         )  # fmt: skip
 
@@ -308,6 +310,11 @@ def read_identity(event: ContractMoved | Signalled | Started) -> str:
     if not known and type(event) is ContractMoved and isinstance(event.result, dict):
         known = event.result.get("known_by", "")
     return known if isinstance(known, str) and known else CLAIMED
+
+
+def _has_signature(event: Event) -> bool:
+    result = event.result if type(event) is ContractMoved and event.trigger == "resume" else None
+    return isinstance(result, dict) and result.get("signature") is not None
 
 
 def _read_voucher(said: Answer) -> str:

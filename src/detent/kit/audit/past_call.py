@@ -5,6 +5,7 @@ again, and the other policy is asked at each of them by the same code that asks 
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -51,15 +52,16 @@ class PastCall(msgspec.Struct, frozen=True):
     now: Ruled
     said: PeopleSaid = ""
     by: str = ""
+    has_facts: bool = False  # whether the journal has what the host had found out about the call
 
 
 class _Moment:
     """A contract before the policy: the one in force has not answered yet."""
 
-    __slots__ = ("at", "contract", "new")
+    __slots__ = ("at", "contract", "rule")
 
-    def __init__(self, at: float, contract: Contract, new: Event | None) -> None:
-        self.at, self.contract, self.new = at, contract, new
+    def __init__(self, at: float, contract: Contract, rule: Callable[[Mapping[str, Any]], Event | None]) -> None:
+        self.at, self.contract, self.rule = at, contract, rule
 
 
 class CallFold:
@@ -105,10 +107,16 @@ class CallFold:
             if isinstance(command, Ask) and earlier is not None and earlier.status is not Status.PENDING:
                 continue  # a rule asks, the effect itself, or nobody knows what happened: the policy has no say
             seen = replace(contract, rule=self._rules.get(_place(contract.id), ""))
-            new = self._rulings.on(before, _with(run, seen), machine, contract.id)
-            self._moments[contract.id] = _Moment(entry.event.at, contract, new)
+            rule = partial(self._rule, before, _with(run, seen), machine, contract.id)
+            self._moments[contract.id] = _Moment(entry.event.at, contract, rule)
             if contract.id not in self._calls:
                 self._calls[contract.id] = self._begin(entry, machine, contract)
+
+    def _rule(
+        self, before: Run, run: Run, machine: Machine, contract_id: str, facts: Mapping[str, Any]
+    ) -> Event | None:
+        """What the other policy says, told the facts that the one in force was told."""
+        return self._rulings.on(before, run, machine, contract_id, lambda _: facts)
 
     def _begin(self, entry: Entry, machine: Machine, contract: Contract) -> PastCall:
         call, nothing = call_of(entry.run, machine, contract), Ruled("allow")
@@ -139,10 +147,12 @@ class CallFold:
         moment, call = self._moments.pop(contract_id), self._calls.get(contract_id)
         if call is None:
             return
-        was, now = read_ruling(recorded, moment.contract), read_ruling(moment.new, moment.contract)
+        facts = _read_facts(recorded)
+        was, now = read_ruling(recorded, moment.contract), read_ruling(moment.rule(facts), moment.contract)
         if now.rule and now.decision == "ask":
             self._rules[_place(contract_id)] = now.rule
-        self._calls[contract_id] = replace(call, was=_stricter(call.was, was), now=_stricter(call.now, now))
+        was, now = _stricter(call.was, was), _stricter(call.now, now)
+        self._calls[contract_id] = replace(call, was=was, now=now, has_facts=call.has_facts or bool(facts))
 
     def _end(self, contract_id: str, entry: Entry) -> Iterator[PastCall]:
         """A contract has ended. One that the end of another took along at once was never put to anybody."""
@@ -173,22 +183,35 @@ class CallFold:
 
 def read_ruling(event: Event | None, contract: Contract) -> Ruled:
     """What an event of the policy means for the call of a contract; without one it goes on as its author wrote it."""
+    said = _read_said(event)
+    decision: Decision = "ask" if contract.status is Status.WAITING else "allow"
+    if type(event) is ContractMoved and event.trigger == "suspend":
+        decision = "ask"
+    elif type(event) is ContractMoved and event.trigger == "reject":
+        decision = "deny"
+    elif type(event) is ContractMoved:
+        decision = "allow" if answer_of(event.result).approved else "deny"
+    return Ruled(decision, str(said.get("rule", "")), str(said.get("digest", "")))
+
+
+def _read_said(event: Event | None) -> dict[str, Any]:
+    """What the policy put on record with an event of its own."""
+    said: Any = None
     if type(event) is Signalled:
-        decision: Decision = "ask" if contract.status is Status.WAITING else "allow"
-        return _read_said(decision, event.data.get(POLICY))
-    if type(event) is not ContractMoved:
-        return Ruled("ask" if contract.status is Status.WAITING else "allow")
-    if event.trigger == "suspend":
-        return _read_said("ask", event.question.data.get(POLICY) if event.question else None)
-    if event.trigger == "reject":
-        return _read_said("deny", event.error.data.get(POLICY) if event.error else None)
-    said = answer_of(event.result)
-    return _read_said("allow" if said.approved else "deny", said.data)
+        said = event.data.get(POLICY)
+    elif type(event) is ContractMoved and event.trigger == "suspend":
+        said = event.question.data.get(POLICY) if event.question else None
+    elif type(event) is ContractMoved and event.trigger == "reject":
+        said = event.error.data.get(POLICY) if event.error else None
+    elif type(event) is ContractMoved:
+        said = answer_of(event.result).data
+    return said if isinstance(said, dict) else {}
 
 
-def _read_said(decision: Decision, said: Any) -> Ruled:
-    known = said if isinstance(said, dict) else {}
-    return Ruled(decision, str(known.get("rule", "")), str(known.get("digest", "")))
+def _read_facts(event: Event | None) -> dict[str, Any]:
+    """What the host had found out about the call when the policy in force was asked."""
+    facts = _read_said(event).get("facts")
+    return facts if isinstance(facts, dict) else {}
 
 
 def _stricter(one: Ruled, other: Ruled) -> Ruled:

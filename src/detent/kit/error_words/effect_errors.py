@@ -18,4 +18,8 @@ CHINESE = {
     "server `{}`: there is no program `{}`": "服务器 `{0}`：没有程序 `{1}`",
     "there is no program `{}`": "没有程序 `{0}`",
     "{} (error {})": "{0}（错误 {1}）",
+    "`exec --json`: what it wrote is no JSON": "`exec --json`：它写出的不是 JSON",
+    "`exec` ended with exit code {}: {}": "`exec` 以退出码 {0} 结束：{1}",
+    "`{}` could not be started": "无法启动 `{0}`",
+    "the model gave no answer": "模型没有给出回答",
 }

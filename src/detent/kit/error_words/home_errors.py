@@ -27,9 +27,6 @@ CHINESE = {
     ),
     "ssh-keygen has not answered for {} s": "ssh-keygen 已有 {0} 秒没有回应",
     "ssh-keygen: {}": "ssh-keygen 报告：{0}",
-    "the home is not at {} any more, so no sandbox can keep programs from it; put it back": (
-        "主目录已不在 {0}，因此没有沙箱能让程序远离它；请把它放回去"
-    ),
     "the change does not fit: {}": "这个变更不合适：{0}",
     "the journal has {} claims of irreversible calls; it had {} when it was closed, and nothing was journalled since. "
     "Rebuild them from the events: detent doctor --repair": (
@@ -44,7 +41,35 @@ CHINESE = {
     "there is no git here": "这里没有 git",
     "there is no journal in {} yet, so there is nothing to back up": "{0} 中还没有日志，没有可备份的内容",
     "there is no journal in {}, so there is nothing to move": "{0} 中没有日志，没有可移动的内容",
-    "there is no ssh-keygen here; OpenSSH 8.2 or newer has it": "这里没有 ssh-keygen；OpenSSH 8.2 或更新的版本带有它",
+    "`ssh-keygen` is missing, which makes and checks signatures; install the package `openssh-client`": (
+        "没有 `ssh-keygen`，签名和核对都要靠它；请安装软件包 `openssh-client`"
+    ),
+    "ssh-keygen does not run on this machine: {}": "ssh-keygen 无法在这台机器上运行：{0}",
+    "a signed text has at most {} characters": "被签名的文本最多 {0} 个字符",
+    "no rule can answer `{}`: the answer must be signed": "没有规则能回答 `{0}`：回答必须签名",
+    "the answer to `{}` must be signed, in a terminal: `{}`": "对 `{0}` 的回答必须在终端里签名：`{1}`",
+    "the signed text is not an answer: {}": "被签名的文本不是一个回答：{0}",
+    "the signed text is not canonical JSON: sorted keys, no blanks, every key once": (
+        "被签名的文本不是规范的 JSON：键要排序，没有空白，每个键一次"
+    ),
+    "the signature is for another {}; sign this answer": "这个签名是为另一个 {0} 做的；请为这个回答签名",
+    "the signature is not of `{}`, or not for this text": "这个签名不是 `{0}` 的，或不是为这段文本做的",
+    "the signature was made {} s away from now; sign this answer anew": "这个签名的时间与现在相差 {0} 秒；请重新签名",
+    "this home knows nobody's keys; `detent people add NAME --role approver --key FILE`": (
+        "这个 home 不知道任何人的密钥；`detent people add NAME --role approver --key FILE`"
+    ),
+    "the journal knows no key of `{}`: `detent people adopt` puts the file into it": (
+        "日志不知道 `{0}` 的密钥：`detent people adopt` 会把文件写进去"
+    ),
+    "no SSH key of `{}` is known; an admin can add one: `detent people change {} --key FILE`": (
+        "不知道 `{0}` 的 SSH 密钥；管理员可以添加：`detent people change {1} --key FILE`"
+    ),
+    "this is not a signature of `ssh-keygen -Y sign`": "这不是 `ssh-keygen -Y sign` 做的签名",
+    "this journal has no id that could be signed": "这个日志没有可以签名的 id",
+    "this journal is of an older version and has no id yet; any change gives it one": (
+        "这个日志是较旧的版本，还没有 id；任何一次改动都会给它一个"
+    ),
+    "there is nobody called `{}` here": "这里没有叫 `{0}` 的人",
     "there is nobody called `{}`; known: {}": "没有叫 `{0}` 的人；已知的有：{1}",
     "these people cannot be written down": "这些人员无法写入文件",
     "this home has people, and their file is gone; put `detent.people.yaml` back into the home, or begin anew with "
@@ -61,4 +86,7 @@ CHINESE = {
     "{} would write to {}: it is not a backup that detent made": "{0} 会写到 {1}：它不是 detent 做的备份",
     "{}, line {}: this is not an anchor ({})": "{0} 第 {1} 行：这不是锚点（{2}）",
     "{}: `{}` is no time; {}": "{0}：`{1}` 不是时间；{2}",
+    "the home is not at {} any more, so no sandbox can keep programs from it; put it back": (
+        "主目录已经不在 {0}，沙箱无法让程序远离它；请把它放回去"
+    ),
 }

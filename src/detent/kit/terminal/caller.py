@@ -179,7 +179,7 @@ class Caller:
         async with effects_here(self.home, self.warn) as effects, Sources(self.home, self.warn, self.reader) as sources:
             if notify not in effects:
                 raise Refused(f"DETENT_NOTIFY: there is no effect `{notify}`")
-            with sandbox.announce_to(self._warn_of_open_home):
+            with sandbox.pass_warnings_to(self._warn_of_open_home):
                 yield {
                     "effects": effects,
                     "find_effects": sources.find,

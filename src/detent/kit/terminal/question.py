@@ -44,6 +44,8 @@ def _rows(caller: Caller, question: dict[str, Any], is_filled_in: bool) -> Rows:
     if question.get("quorum"):
         done = len(question.get("approved_by", ()))
         yield _("needed"), _("{done} of {count} have approved", done=done, count=question["quorum"])
+    if question.get("require_signature"):
+        yield _("signature"), _("Every answer must be signed.")
     if question.get("claimed"):
         yield _("CAREFUL"), _("Only claimed: this home has no people, so nobody checks these names.")
     rule = question.get("data", {}).get("policy")
@@ -57,20 +59,21 @@ def _rows(caller: Caller, question: dict[str, Any], is_filled_in: bool) -> Rows:
 
 def _ways(caller: Caller, question: dict[str, Any]) -> list[str]:
     words, reason = (question["run_id"], question["contract_id"]), question["reason"]
+    sign = ("--sign",) if question.get("require_signature") else ()
     if reason == "outcome_unknown":
         return [
-            caller.command("answer", *words, "--outcome", "happened", "--result", "JSON"),
-            caller.command("answer", *words, "--outcome", "not-happened"),
-            caller.command("answer", *words, "--outcome", "give-up"),
+            caller.command("answer", *words, "--outcome", "happened", "--result", "JSON", *sign),
+            caller.command("answer", *words, "--outcome", "not-happened", *sign),
+            caller.command("answer", *words, "--outcome", "give-up", *sign),
         ]
     yes = ("answer", *words, "--data", "JSON") if reason == "form" else ("approve", *words)
     if not question.get("earlier"):
-        return [caller.command(*yes), caller.command("reject", *words)]
+        return [caller.command(*yes, *sign), caller.command("reject", *words, *sign)]
     given = () if "result" in question["earlier"] or question["earlier"].get("is_shortened") else ("--result", "JSON")
     ways = [
-        (_("do it:") if "until" in question["earlier"] else _("do it again:"), caller.command(*yes)),
-        (_("use that result:"), caller.command("answer", *words, "--outcome", "use", *given)),
-        (_("stop:"), caller.command("reject", *words)),
+        (_("do it:") if "until" in question["earlier"] else _("do it again:"), caller.command(*yes, *sign)),
+        (_("use that result:"), caller.command("answer", *words, "--outcome", "use", *given, *sign)),
+        (_("stop:"), caller.command("reject", *words, *sign)),
     ]
     width = max(wide(label) for label, _command in ways)
     return [f"{pad(label, width)} {command}" for label, command in ways]

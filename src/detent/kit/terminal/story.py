@@ -147,6 +147,7 @@ def _speaker(event: ContractMoved) -> str:
     if not said or event.actor != "human":
         return str(said.get("by") or event.actor)
     by, known = str(said.get("by") or ""), str(said.get("known_by") or _("claimed"))
+    known = _("{known}, signed", known=known) if said.get("signature") else known
     return _render_name(by, known, str(said.get("spoken_by") or "")) if by else event.actor
 
 

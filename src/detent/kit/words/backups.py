@@ -56,13 +56,13 @@ CHINESE: dict[str, str] = {
     "; signed by {name}": "；由 {name} 签名",
     "Print one digest over all runs, claims and people.": "打印覆盖所有运行、占用与人员的一个摘要。",
     "With --verify: against what was anchored there.": "与 --verify 一起用：对照那里的锚点。",
-    "With --anchor: who may have signed it, as an allowed_signers file.": (
-        "与 --anchor 一起用：允许的签名者（allowed_signers 文件）。"
+    "With --verify: who may have signed, as an allowed_signers file; else the keys the journal knows.": (
+        "与 --verify 一起：谁可以签名，allowed_signers 格式的文件；否则用日志所知道的密钥。"
     ),
     "--head goes alone; --anchor goes with --verify, and is about every run": (
         "--head 单独使用；--anchor 与 --verify 一起用，针对所有运行"
     ),
-    "--signers goes with --anchor": "--signers 要与 --anchor 一起用",
+    "--signers goes with --verify": "--signers 要与 --verify 一起用",
     "Write backups into this folder again and again.": "定期把备份写入这个文件夹。",
     "With --backup: how often, like 1h (the default).": "与 --backup 一起用：间隔，如 1h（默认）。",
     "With --backup: how many stay; 24 by default.": "与 --backup 一起用：保留多少个；默认 24。",

@@ -35,6 +35,27 @@ CHINESE: dict[str, str] = {
     "try it: {command}": "试一试：{command}",
     "begin with one: {command}": "从一个模板开始：{command}",
     "Show what would be called and asked, without doing it.": "只显示会调用什么、会问什么；不触碰任何东西。",
+    "The same as --input.": "与 --input 相同。",
+    "Answer with one object in the protocol of another program.": "按另一程序的协议，用一个对象回答。",
+    "With --envelope: the token of an open question.": "与 --envelope 一起用：未答问题的令牌。",
+    "With --envelope: the id of an open approval.": "与 --envelope 一起用：未答审批的编号。",
+    "With --envelope: the answer to an approval.": "与 --envelope 一起用：对审批的回答。",
+    "With --envelope: the data asked for.": "与 --envelope 一起用：所要的数据。",
+    "With --envelope: cancel the run.": "与 --envelope 一起用：取消这次运行。",
+    "--token, --id, --approve, --response-json and --cancel go with --envelope": (
+        "--token、--id、--approve、--response-json 和 --cancel 只能与 --envelope 一起用"
+    ),
+    "stopped; the run goes on with `detent resume`": "已停下；用 `detent resume` 继续这次运行",
+    "resume takes exactly one of --token and --id": "resume 必须且只能给出 --token 和 --id 之一",
+    "resume takes exactly one of --approve yes|no, --response-json and --cancel": (
+        "resume 必须且只能给出 --approve yes|no、--response-json 和 --cancel 之一"
+    ),
+    "--approve must be yes or no": "--approve 只能是 yes 或 no",
+    "this question wants --response-json": "这个问题要用 --response-json 回答",
+    "this question wants --approve yes or no": "这个问题要用 --approve yes 或 no 回答",
+    "--response-json must say the outcome: happened, not_happened or give_up": (
+        "--response-json 必须说明结果：happened、not_happened 或 give_up"
+    ),
     "With --dry-run: what the tools answer.": "与 --dry-run 一起用：各工具的回答。",
     "--answers goes with --dry-run": "--answers 只能与 --dry-run 一起用",
     "  not taken: `{row}`, which has no condition and so is for success": (

@@ -23,6 +23,11 @@ CHINESE: dict[str, str] = {
     "Make a new token for a person; it is shown once, and the old one ends.": (
         "为一个人生成新令牌；只显示一次，旧令牌随即失效。"
     ),
+    "Make a link that logs a person in to the page, once and within ten minutes.": (
+        "生成让某人登录页面的链接，仅限一次且十分钟内有效。"
+    ),
+    "Where the server is; http://127.0.0.1:8410 by default.": "服务器的地址；默认 http://127.0.0.1:8410。",
+    "This link logs {name} in, once and within ten minutes:": "此链接可让 {name} 登录，仅限一次且十分钟内有效：",
     "Remove a person.": "移除一个人。",
     "Put an edit by hand of the people file into the journal.": "把对人员文件的手工修改记入日志。",
     "List the people.": "列出所有人。",
@@ -46,5 +51,29 @@ CHINESE: dict[str, str] = {
     ),
     "`{action}` asks certain people, and this home has none: their names are only claimed ({command})": (
         "`{action}` 要问特定的人，而这个 home 没有登记人员：名字只是自称（{command}）"
+    ),
+    "{known}, signed": "{known}，已签名",
+    "signature": "签名",
+    "Every answer must be signed.": "每个回答都必须签名。",
+    "Sign the answer with your SSH key; by default the one that is registered.": (
+        "用你的 SSH 密钥为回答签名；默认用已登记的那一把。"
+    ),
+    "Only print the text to sign, for a key on another machine.": "只打印要签名的文本，供另一台机器上的密钥使用。",
+    "A signature made elsewhere; the text it is for lies beside it, without `.sig`.": (
+        "在别处做的签名；它所签的文本就在旁边，文件名没有 `.sig`。"
+    ),
+    "--sign, --print-payload and --signature do not go together": "--sign、--print-payload 和 --signature 不能同时使用",
+    "this home knows nobody's keys, so nobody can sign; begin with: {command}": (
+        "这个 home 不知道任何人的密钥，所以没有人能签名；先执行：{command}"
+    ),
+    "{file} must end in .sig, as ssh-keygen names it; the text lies beside it without that": (
+        "{file} 必须以 .sig 结尾，ssh-keygen 就是这样命名的；文本在旁边，文件名没有它"
+    ),
+    "no registered key of {name} is in the SSH agent or in ~/.ssh; say which: --sign KEYFILE, or {variable}": (
+        "SSH agent 和 ~/.ssh 里都没有 {name} 登记过的密钥；请指明：--sign KEYFILE，或 {variable}"
+    ),
+    "signed answers that hold: {count}": "有效的签名回答：{count}",
+    "is missing, so no answer can be signed or checked; install `openssh-client`": (
+        "没有安装，所以无法为回答签名或核对；请安装 `openssh-client`"
     ),
 }

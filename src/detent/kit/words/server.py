@@ -10,8 +10,11 @@ CHINESE: dict[str, str] = {
     ),
     "Open the page in a browser.": "在浏览器中打开网页。",
     "detent serves at {address}": "detent 正在 {address} 提供服务",
-    "Other machines can reach this address, so a token was created. It is shown only once:": (
-        "其他机器可以访问这个地址，因此生成了一个令牌；它只在此显示一次："
+    "This link logs you in, once and within ten minutes; `detent people link NAME` makes others:": (
+        "此链接可让你登录，仅限一次且十分钟内有效；`detent people link NAME` 可再生成："
+    ),
+    "People log in with their token, or with a link from `detent people link NAME`.": (
+        "用令牌登录，或使用 `detent people link NAME` 生成的链接登录。"
     ),
     "Callers must send the token: Authorization: Bearer …": "调用者必须出示令牌：Authorization: Bearer …",
     "Another process holds the journal; requests are handed to it, and this server takes over when it exits.": (

@@ -10,7 +10,7 @@ import click
 from detent.core.answer import answer_of, misfit
 from detent.errors import NotWaiting, Refused
 from detent.kit.language import _
-from detent.kit.terminal.caller import Caller
+from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.driver import move
 from detent.kit.terminal.option import (
     by_option,
@@ -24,6 +24,7 @@ from detent.kit.terminal.option import (
 )
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import as_json, visible
+from detent.surfaces.cli.signing import SigningWish, make_payload, read_wish, sign_answer, sign_options
 
 OUTCOMES = {"happened": "happened", "not-happened": "not_happened", "give-up": "give_up"}
 USE = "use"  # what the earlier deed gave stands for a second one
@@ -35,27 +36,31 @@ USE = "use"  # what the earlier deed gave stands for a second one
 @comment_option
 @click.option("--args", "edited", default="", metavar="JSON", help=_("Approve with these arguments instead."))
 @click.option("--patch", default="", metavar="JSON", help=_("Values for the run's context."))
+@sign_options
 @no_wait_option
 @by_option
-async def approve(caller: Caller, run: str, contract: str, comment: str, edited: str, patch: str, by: str) -> int:
+async def approve(
+    caller: Caller, run: str, contract: str, comment: str, edited: str, patch: str, by: str, **signing: Any
+) -> int:
     """Answer yes."""
     said: dict[str, Any] = {"approved": True, "comment": comment}
     if edited:
         said["args"] = parse_object(edited, "--args")
     if patch:
         said["patch"] = parse_object(patch, "--patch")
-    return await _answer(caller, run, contract, said, by)
+    return await _answer(caller, run, contract, said, by, read_wish(signing))
 
 
 @verb("reject")
 @run_argument
 @contract_argument
 @comment_option
+@sign_options
 @no_wait_option
 @by_option
-async def reject(caller: Caller, run: str, contract: str, comment: str, by: str) -> int:
+async def reject(caller: Caller, run: str, contract: str, comment: str, by: str, **signing: Any) -> int:
     """Answer no."""
-    return await _answer(caller, run, contract, {"approved": False, "comment": comment}, by)
+    return await _answer(caller, run, contract, {"approved": False, "comment": comment}, by, read_wish(signing))
 
 
 @verb("answer")
@@ -68,10 +73,19 @@ async def reject(caller: Caller, run: str, contract: str, comment: str, by: str)
 )  # fmt: skip
 @click.option("--result", default="", metavar="JSON", help=_("With `--outcome happened` or `use`: its result."))
 @comment_option
+@sign_options
 @no_wait_option
 @by_option
 async def answer(
-    caller: Caller, run: str, contract: str, data: str | None, outcome: str | None, result: str, comment: str, by: str
+    caller: Caller,
+    run: str,
+    contract: str,
+    data: str | None,
+    outcome: str | None,
+    result: str,
+    comment: str,
+    by: str,
+    **signing: Any,
 ) -> int:
     """Fill in a form, settle a doubt, or use what the same deed gave before."""
     if (data is None) == (outcome is None):
@@ -85,10 +99,10 @@ async def answer(
         said["outcome"] = OUTCOMES.get(outcome, USE)
     if result:
         said["result"] = parse_json(result, "--result")
-    return await _answer(caller, run, contract, said, by)
+    return await _answer(caller, run, contract, said, by, read_wish(signing))
 
 
-async def _answer(caller: Caller, name: str, contract: str, said: dict[str, Any], by: str) -> int:
+async def _answer(caller: Caller, name: str, contract: str, said: dict[str, Any], by: str, wish: SigningWish) -> int:
     summary = caller.find(name)
     question = _choose_question(RunReport(caller, summary.run_id), contract)
     _check_fit(caller, question, said)
@@ -96,12 +110,25 @@ async def _answer(caller: Caller, name: str, contract: str, said: dict[str, Any]
     said = {key: value for key, value in said.items() if value != ""}
     call = question["call"]
     caller.note(f"{visible(question['contract_id'])}: {visible(call['effect'])} {as_json(call['input'])}", "dim")
+    if wish.is_print:
+        return _print_payload(caller, question, said, by)
+    if wish.is_wanted:
+        said["signature"] = sign_answer(caller, question["run_id"], question["contract_id"], said, by, wish)
     return await move(
         caller,
         summary.run_id,
         summary.seq,
         lambda host: host.answer(question["run_id"], question["contract_id"], said),
     )
+
+
+def _print_payload(caller: Caller, question: dict[str, Any], said: dict[str, Any], by: str) -> int:
+    payload, _person = make_payload(caller, question["run_id"], question["contract_id"], said, by)
+    if caller.is_json:
+        emit({"ok": True, "payload": payload, "error": None})
+    else:
+        click.echo(payload, nl=False)  # to the last byte what is to be signed
+    return 0
 
 
 def _choose_question(standing: RunReport, contract: str) -> dict[str, Any]:

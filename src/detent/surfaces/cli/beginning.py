@@ -9,6 +9,7 @@ import click
 from detent.define.people import people_schema
 from detent.define.policy import policy_schema
 from detent.define.schema import TITLE, schema
+from detent.define.steps.steps_schema import steps_schema
 from detent.define.template import CASES, SCHEMA_FILE, template, templates
 from detent.errors import Refused
 from detent.kit.language import _
@@ -17,13 +18,13 @@ from detent.kit.terminal.option import verb
 from detent.kit.text import columns, visible
 
 SUFFIXES = (".yaml", ".yml")
-SCHEMAS = {"workflow": schema, "policy": policy_schema, "people": people_schema}
+SCHEMAS = {"workflow": schema, "steps": steps_schema, "policy": policy_schema, "people": people_schema}
 
 
 @verb("schema")
-@click.argument("of", metavar="[policy|people]", default="workflow", type=click.Choice(list(SCHEMAS)))
+@click.argument("of", metavar="[steps|policy|people]", default="workflow", type=click.Choice(list(SCHEMAS)))
 def print_schema(caller: Caller, of: str) -> int:
-    """Print the JSON Schema of workflow, policy or people files."""
+    """Print the JSON Schema of workflow, steps, policy or people files."""
     wanted = SCHEMAS[of]()
     if caller.is_json:
         emit(wanted)

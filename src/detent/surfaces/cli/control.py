@@ -10,11 +10,13 @@ from detent.define import load as load_definition
 from detent.errors import Refused
 from detent.host.reading import Deed, Query
 from detent.kit.language import _
+from detent.kit.terminal import interrupt
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.driver import drive, give, move, readable, recover, take_up
 from detent.kit.terminal.option import by_option, no_wait_option, parse_object, run_argument, verb
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import brief, visible
+from detent.surfaces.cli.envelope_option import envelope_option
 
 WORST_FIRST = (1, 3, 4, 0)
 DEEDS_MAX = 50
@@ -70,9 +72,37 @@ async def pause(caller: Caller, run: str, by: str) -> int:
 
 @verb("resume")
 @click.argument("run", metavar="[RUN]", default="")
+@envelope_option
+@click.option("--token", default="", metavar="TOKEN", help=_("With --envelope: the token of an open question."))
+@click.option("--id", "id", default="", metavar="ID", help=_("With --envelope: the id of an open approval."))
+@click.option("--approve", default=None, metavar="yes|no", help=_("With --envelope: the answer to an approval."))
+@click.option(
+    "--response-json", "response", default=None, metavar="JSON", help=_("With --envelope: the data asked for.")
+)
+@click.option("--cancel", "is_cancel", is_flag=True, help=_("With --envelope: cancel the run."))
 @by_option
-async def resume(caller: Caller, run: str, by: str) -> int:
+def resume(  # noqa: PLR0913, PLR0917  # one argument per option
+    caller: Caller,
+    run: str,
+    envelope: str | None,
+    token: str,
+    id: str,
+    approve: str | None,
+    response: str | None,
+    is_cancel: bool,
+    by: str,
+) -> int:
     """Take up what an earlier process left; with RUN its whole family, and also end its pause."""
+    if envelope:
+        from detent.surfaces.cli.envelope import GateDecision, resume_in_envelope
+
+        return resume_in_envelope(caller, GateDecision(token, id, approve, response, is_cancel), by)
+    if token or id or approve is not None or response is not None or is_cancel:
+        raise click.UsageError(_("--token, --id, --approve, --response-json and --cancel go with --envelope"))
+    return interrupt.run(_resume(caller, run, by))
+
+
+async def _resume(caller: Caller, run: str, by: str) -> int:
     if not run:
         return await _resume_all(caller) if caller.has_journal() else _give(caller, [])
     summary = caller.find(run)

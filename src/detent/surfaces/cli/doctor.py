@@ -27,6 +27,7 @@ from detent.host.opening import checkup, find_twins, forget_claims, forget_journ
 from detent.host.people import RECORD_ID, difference_of
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
+from detent.host.ssh_signature import find_keygen
 from detent.kit.language import _
 from detent.kit.people import PEOPLE_FILE, PeopleFile, people_file
 from detent.kit.policy import find_policy, policy_file
@@ -58,7 +59,15 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
     """Check everything and say what was found."""
     if is_repair:
         forget_claims(caller.home)  # that they are not what they were is about to be mended
-    found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _kernel(), _model(), _disk(caller.home)]
+    found = [
+        _python(),
+        _sqlite(sqlite3.sqlite_version_info),
+        _git(),
+        _keygen(),
+        _kernel(),
+        _model(),
+        _disk(caller.home),
+    ]
     found += [
         *_plugins(),
         *_agents(),
@@ -120,6 +129,15 @@ def _sqlite(version: tuple[int, ...]) -> Finding:
 def _git() -> Finding:
     path = shutil.which("git")
     return Finding("git", "ok", path) if path else Finding("git", "note", _("not found; only coding runs need it"))
+
+
+def _keygen() -> Finding:
+    path = find_keygen()
+    if path:
+        return Finding("ssh-keygen", "ok", path)
+    return Finding(
+        "ssh-keygen", "note", _("is missing, so no answer can be signed or checked; install `openssh-client`")
+    )
 
 
 def _kernel() -> Finding:

@@ -4,12 +4,14 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
 from detent.core.people import ROLES, SALT_BYTES, hash_token
 from detent.errors import Refused, Unknown
 from detent.kit.language import _
+from detent.kit.login_link import order_link
 from detent.kit.people import PeopleFile
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from detent.core.people import People, Person
 
 TOKEN_BYTES = 32
+ADDRESS = "http://127.0.0.1:8410"
 KEY_MAX = 16_384
 name_argument = click.argument("name", metavar="NAME")
 drop_option = click.option("--drop", "is_drop", is_flag=True, help=_("Take it away instead."))
@@ -96,6 +99,23 @@ async def token(caller: Caller, name: str, is_drop: bool, by: str) -> int:
     """Make a new token, or take the token away."""
     given = {"do": "change", "name": name} | ({"token": ""} if is_drop else {})
     return await _change(caller, given, not is_drop, by)
+
+
+@verb("link", _("Make a link that logs a person in to the page, once and within ten minutes."))
+@name_argument
+@click.option("--address", default="", metavar="URL", help=_("Where the server is; http://127.0.0.1:8410 by default."))
+@by_option
+async def link(caller: Caller, name: str, address: str, by: str) -> int:
+    """Make a link: everybody may for themselves, an admin for all."""
+    async with caller.host() as host:
+        secret = await order_link(host, caller.home, name, by)
+    made = f"{(address or ADDRESS).rstrip('/')}/#login={quote(secret)}"
+    if caller.is_json:
+        emit({"ok": True, "link": made, "name": name, "error": None})
+        return 0
+    caller.say(_("This link logs {name} in, once and within ten minutes:", name=visible(name)))
+    caller.say(f"  {made}")
+    return 0
 
 
 @verb("remove", _("Remove a person."))
@@ -220,7 +240,7 @@ people = click.Group(
     help=_("Say who may do what here, and how each of them is recognised."),
     commands={
         one.name: one
-        for one in (add, list_people, show, change, role, group, token, remove, adopt)
+        for one in (add, list_people, show, change, role, group, token, link, remove, adopt)
         if one.name is not None
     },
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -19,6 +19,7 @@ from detent.surfaces.cli.anchoring import prove, say_head
 from detent.surfaces.cli.board import find_runs, table, watch_list, watch_run
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.copying import STDOUT, export
+from detent.surfaces.cli.signing import read_signers
 
 
 @verb("show")
@@ -54,7 +55,7 @@ def show(caller: Caller, run: str, why: bool) -> int:
 )
 @click.option(
     "--signers", type=click.Path(path_type=Path), default=None, metavar="FILE",
-    help=_("With --anchor: who may have signed it, as an allowed_signers file."),
+    help=_("With --verify: who may have signed, as an allowed_signers file; else the keys the journal knows."),
 )  # fmt: skip
 def log(
     caller: Caller, run: str, is_proof: bool, file: str, is_all: bool, is_head: bool, anchor: str, signers: Path | None
@@ -64,8 +65,8 @@ def log(
         if run or file or is_all or (is_head and (is_proof or anchor)) or (anchor and not is_proof):
             raise click.UsageError(_("--head goes alone; --anchor goes with --verify, and is about every run"))
         return say_head(caller) if is_head else prove(caller, anchor, signers)
-    if signers is not None:
-        raise click.UsageError(_("--signers goes with --anchor"))
+    if signers is not None and not is_proof:
+        raise click.UsageError(_("--signers goes with --verify"))
     if is_all == bool(run):
         raise click.UsageError(_("say which run: RUN, or --all together with --export or --verify"))
     if file and is_proof:
@@ -76,7 +77,8 @@ def log(
     if file:
         return export(caller, runs, file)
     if is_proof:
-        proofs = [_prove(caller, run_id, is_all) for run_id in runs]
+        allowed = read_signers(signers)
+        proofs = [_prove(caller, run_id, is_all, allowed) for run_id in runs]
         return max([*proofs, _stray(caller) if is_all else 0], default=0)
     for entry in caller.reader.entries(next(runs)):
         if caller.is_json:
@@ -92,13 +94,14 @@ def _say_entry(caller: Caller, entry: Entry) -> None:
         caller.say(f"{'':>7}{line}", "dim")
 
 
-def _prove(caller: Caller, run_id: str, is_one_of_many: bool = False) -> int:
-    proof = caller.reader.verify(run_id)
+def _prove(caller: Caller, run_id: str, is_one_of_many: bool, allowed_signers: str) -> int:
+    proof = caller.reader.verify(run_id, allowed_signers)
     code = 1 if proof.problem else 0
     whose = f"{run_id}  " if is_one_of_many else ""
     if caller.is_json:
         error = {"type": "replay_error", "message": proof.problem} if proof.problem else None
         found = {"run_id": run_id, "events": proof.events, "checkpoint": proof.checkpoint}
+        found |= {"signed": proof.signed} if proof.signed else {}
         emit({"ok": not code, **found, "error": error})
     elif code:
         about = _("after event {seq}: {problem}", seq=proof.events, problem=visible(proof.problem))
@@ -108,6 +111,8 @@ def _prove(caller: Caller, run_id: str, is_one_of_many: bool = False) -> int:
             "ok: {count} events replay to the same run; checkpoint {hash}", count=proof.events, hash=proof.checkpoint
         )
         caller.say(whose + about, "green")
+        if proof.signed:
+            caller.say(whose + _("signed answers that hold: {count}", count=proof.signed), "green")
     return code
 
 

@@ -1,11 +1,14 @@
 """The command serve: the server with its page, until it is told to stop."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
 from detent.errors import Refused
 from detent.kit.language import _
+from detent.kit.login_link import make_own_link
+from detent.kit.people import has_people
 from detent.kit.terminal.caller import Caller, emit, user
 from detent.kit.terminal.option import verb
 
@@ -47,25 +50,25 @@ async def serve(  # noqa: PLR0913  # one for each option
     """Serve until SIGINT or SIGTERM."""
     try:
         from detent.surfaces.server import service
-        from detent.surfaces.server.service import ServePlan, is_loopback, new_token, read_token
+        from detent.surfaces.server.service import ServePlan, is_loopback, read_token
         from detent.surfaces.server.setting import read_settings, with_backup
     except ImportError as error:
         raise Refused(f"`detent serve` needs {error.name}: pip install 'detent[server]'") from None
     folder = Path.cwd()
     settings = with_backup(read_settings(folder, config), backup, every, keep)
     token = read_token(Path(token_file)) if token_file else ""
-    is_made = not token and not is_loopback(host)
-    token = new_token() if is_made else token
     plan = ServePlan(caller.home, folder, host, port, token, files, user())
     async with caller.driving() as given, service.serving(plan, settings, **given) as served:
         caller.check_policy(served.room.host)
-        page = f"{served.address}/#token={token}" if is_made else served.address
+        is_known = is_loopback(host) and settings.login.os_user  # the user of this machine needs no login then
+        link = "" if is_known or settings.proxy is not None else await make_own_link(served.room.host, caller.home)
+        page = f"{served.address}/#login={quote(link)}" if link else served.address
         with service.listening() as told:
             if caller.is_json:
                 said = {"ok": True, "address": served.address, "is_holder": served.room.host.is_holder, "error": None}
-                emit(said | ({"token": token} if is_made else {}))
+                emit(said | ({"link": page} if link else {}))
             else:
-                _tell(caller, served.address, page, bool(token), is_made, served.room.host.is_holder)
+                _tell(caller, served.address, page if link else "", bool(token), served.room.host.is_holder)
             if is_open:
                 click.launch(page)
             await service.until_told(told, served)
@@ -73,11 +76,13 @@ async def serve(  # noqa: PLR0913  # one for each option
     return 0
 
 
-def _tell(caller: Caller, address: str, page: str, has_token: bool, is_made: bool, is_holder: bool) -> None:
+def _tell(caller: Caller, address: str, link: str, has_token: bool, is_holder: bool) -> None:
     caller.say(_("detent serves at {address}", address=address), "green")
-    if is_made:
-        caller.say(_("Other machines can reach this address, so a token was created. It is shown only once:"))
-        caller.say(f"  {page}")
+    if link:
+        caller.say(_("This link logs you in, once and within ten minutes; `detent people link NAME` makes others:"))
+        caller.say(f"  {link}")
+    elif has_people(caller.home):
+        caller.say(_("People log in with their token, or with a link from `detent people link NAME`."))
     elif has_token:
         caller.say(_("Callers must send the token: Authorization: Bearer …"))
     if not is_holder:

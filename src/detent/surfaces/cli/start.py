@@ -20,6 +20,7 @@ from detent.kit.terminal.driver import drive
 from detent.kit.terminal.option import assign_pairs, by_option, parse_object, verb, work_begins
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import near, visible
+from detent.surfaces.cli.envelope_option import envelope_option
 
 POLICIES = (".policy.yaml", ".policy.yml")
 PEOPLES = (".people.yaml", ".people.yml")
@@ -33,8 +34,10 @@ HOSTS_OWN = ("ask", "wait", "child", "*")
 @click.option("--id", "run_id", default="", metavar="RUN", help=_("The run's id; the same id twice is the same run."))
 @click.option("--dry-run", "is_dry", is_flag=True, help=_("Show what would be called and asked, without doing it."))
 @click.option("--answers", default="", metavar="FILE", help=_("With --dry-run: what the tools answer."))
+@click.option("--args-json", "arguments", default="", metavar="JSON", help=_("The same as --input."))
+@envelope_option
 @by_option
-def run(  # one argument per option
+def run(  # noqa: PLR0913, PLR0917  # one argument per option
     caller: Caller,
     file: str,
     given: str,
@@ -42,9 +45,16 @@ def run(  # one argument per option
     run_id: str,
     is_dry: bool,
     answers: str,
+    arguments: str,
+    envelope: str | None,
     by: str,
 ) -> int:
     """Start a run and stay with it, or only rehearse it."""
+    given = given or arguments
+    if envelope:
+        from detent.surfaces.cli.envelope import run_in_envelope
+
+        return run_in_envelope(caller, file, given, run_id, is_dry, by)
     base = parse_object(given, "--input")
     if answers and not is_dry:
         raise click.UsageError(_("--answers goes with --dry-run"))
@@ -216,7 +226,7 @@ def _asking(machine: Machine) -> Iterator[Action]:
     while todo:
         action = todo.pop(0)
         asked = action.ask
-        if asked is not None and (asked.approvers or asked.quorum > 1 or asked.separate):
+        if asked is not None and (asked.approvers or asked.quorum > 1 or asked.separate or asked.require_signature):
             yield action
         todo += [inner for branch in action.branches for inner in branch.actions]
 

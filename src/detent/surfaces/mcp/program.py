@@ -28,8 +28,10 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field, create_model
 
+from detent.core.answer import answer_of
 from detent.core.contract import Contract
 from detent.core.identity import Identity
+from detent.core.signed_answer import unsigned_problem
 from detent.core.value import digest
 from detent.define import load
 from detent.errors import DetentError, Refused, Unknown
@@ -240,6 +242,8 @@ class Surface:
         return approval_request
 
     def _check_channel(self, run_id: str, contract: Contract) -> None:
+        if problem := unsigned_problem(run_id, contract, answer_of({"approved": True})):
+            raise Refused(problem)
         if contract.is_irreversible and not self._may_all:
             raise Refused(
                 f"`{contract.effect}` cannot be taken back, so it is not decided through MCP: a person answers with "
@@ -265,7 +269,11 @@ class Surface:
 
 
 def _client(ctx: Context) -> Identity:
-    """Who says so: the client's own name, which nobody has checked."""
+    """Who says so: the person whose token came with the request, else the client's own name, which nobody checked."""
+    request = getattr(ctx.request_context, "request", None)
+    visitor = getattr(request, "scope", {}).get("detent.visitor")
+    if visitor is not None and visitor.who is not None:
+        return Identity(visitor.who.name, visitor.who.known)
     params = getattr(ctx.session, "client_params", None)
     info = getattr(params, "client_info", None)
     name = "".join(ch for ch in getattr(info, "name", "") if ch.isalnum() or ch in "-_./ ")[:60]

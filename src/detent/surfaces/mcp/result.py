@@ -16,6 +16,7 @@ class Question(BaseModel):
     call: dict[str, Any] = Field(default={}, description="The exact call that waits; an answer is bound to its hash.")
     call_hash: str = ""
     irreversible: bool = False
+    require_signature: bool = Field(default=False, description="Answered in a terminal: `detent approve … --sign`.")
     data: dict[str, Any] = Field(default={}, description="Of a doubt: cause, result, lands_until (epoch seconds).")
     earlier: dict[str, Any] = Field(default={}, description="The same deed, done or possibly done before.")
 

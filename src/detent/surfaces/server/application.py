@@ -16,7 +16,6 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as Path
 from starlette.types import ASGIApp
 
-from detent.core.identity import By
 from detent.core.value import plain
 from detent.define.problem import BrokenDefinition
 from detent.errors import (
@@ -39,7 +38,8 @@ from detent.redaction import ambient_redactor
 from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page, table
 from detent.surfaces.server.gate import Gate
-from detent.surfaces.server.requester import identify_request
+from detent.surfaces.server.refusal import Turned
+from detent.surfaces.server.requester import name_caller
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Detail, Trouble
 
@@ -98,9 +98,7 @@ def _path(room: HttpServer, route: Route) -> Path:
 async def _work(room: HttpServer, route: Route, request: Request) -> Response:
     query = _query(route, request.query_params)
     body = bare(route.takes) if route.is_raw else await _body(room, route, request)
-    by: By = getattr(body, "by", "") or room.extras["user"]
-    if route.method != "GET":
-        by = identify_request(room, request, str(by), is_guarded=route.is_guarded)
+    by = name_caller(room, request, str(getattr(body, "by", "") or ""), is_guarded=route.is_guarded)
     call = HttpCall({k: str(v) for k, v in request.path_params.items()}, query, body, by, request)
     result = await route.handle(room, call)
     return result if isinstance(result, Response) else respond(result, route.status)
@@ -112,6 +110,10 @@ async def _respond_to(work: Awaitable[Response], request: Request) -> Response:
         return await work
     except DetentError as error:
         return _refusal(error, is_chinese=request.headers.get("accept-language", "").lower().startswith("zh"))
+    except Turned as turned:
+        response = trouble(turned.status, turned.kind, str(turned))
+        response.headers.update(turned.headers)
+        return response
     except ClientDisconnect:
         return Response(status_code=400)
     except (asyncio.CancelledError, HTTPException):

@@ -7,7 +7,7 @@ import msgspec
 
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
-from detent.core.identity import By, identity_of
+from detent.core.identity import identity_of
 from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.port import Reader
@@ -28,7 +28,7 @@ async def signal(room: HttpServer, call: HttpCall) -> shape.RunView:
     given: shape.Signal = call.body
     run_id = await _find_run(room, call)
     await room.host.signal(run_id, given.name, given.data, id=given.id, by=call.by)
-    return await standing(room, run_id)
+    return await standing(room, run_id, call)
 
 
 async def answer(room: HttpServer, call: HttpCall) -> shape.RunView:
@@ -53,7 +53,7 @@ async def answer(room: HttpServer, call: HttpCall) -> shape.RunView:
         if decided:
             raise AlreadyDecided(_sentence(contract_id, decided), decided) from None
         raise
-    return await standing(room, run_id)
+    return await standing(room, run_id, call)
 
 
 def decision(reader: Reader, run_id: str, contract_id: str) -> dict[str, Any]:
@@ -89,52 +89,54 @@ async def cancel(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Stop a run and everything it has under way."""
     run_id = await _find_run(room, call)
     await room.host.cancel(run_id, by=call.by, reason=call.body.reason)
-    return await standing(room, run_id)
+    return await standing(room, run_id, call)
 
 
 async def pause(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Pause a run: calls under way finish, nothing new starts."""
     run_id = await _find_run(room, call)
-    if (await standing(room, run_id)).paused:
+    if (await standing(room, run_id, call)).paused:
         raise Refused(f"run {run_id} is paused already")
     await room.host.hold(run_id, by=call.by)
-    return await standing(room, run_id)
+    return await standing(room, run_id, call)
 
 
 async def resume(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Go on after a pause, and take up what nobody drives."""
     run_id = await _find_run(room, call)
     if all(one.has_ended for one in await room.ask(room.reader.family, run_id)):
-        status = (await standing(room, run_id)).status
+        status = (await standing(room, run_id, call)).status
         raise Refused(f"run {run_id} has ended ({status}); `retry` goes on from what failed, `fork` begins a new one")
     await room.host.recover(run_id)
-    now = await standing(room, run_id)
+    now = await standing(room, run_id, call)
     if now.paused and not Status(now.status).is_terminal:
         await room.host.release(run_id, by=call.by)
-    return await standing(room, run_id)
+    return await standing(room, run_id, call)
 
 
 async def retry(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Let a failed run go on from what failed: what had succeeded stays done."""
     run_id = await _find_run(room, call)
     await room.host.retry(run_id, by=call.by, id=f"http {call.body.key}" if call.body.key else "")
-    return await standing(room, run_id)
+    return await standing(room, run_id, call)
 
 
 async def fork(room: HttpServer, call: HttpCall) -> shape.Forked:
     """Begin a new run where this one was."""
     run_id = await _find_run(room, call)
-    return await _fork(room, run_id, call.body.at, call.body.key, call.by)
+    return await _fork(room, run_id, call)
 
 
-async def _fork(room: HttpServer, run_id: str, at: str, key: str, by: By) -> shape.Forked:
+async def _fork(room: HttpServer, run_id: str, call: HttpCall) -> shape.Forked:
+    at, key = call.body.at, call.body.key
+
     def read() -> shape.Deeds:
         return deeds_of(room.reader, run_id, room.reader.seq_at(run_id, at))
 
     deeds = await room.ask(read)
     new_id = run_id_of(f"fork {run_id} {deeds.at} {key}") if key else ""
-    begun = await room.host.fork(run_id, str(deeds.at), new_id=new_id, by=by)
-    return shape.Forked(await standing(room, begun.id), deeds)
+    begun = await room.host.fork(run_id, str(deeds.at), new_id=new_id, by=call.by)
+    return shape.Forked(await standing(room, begun.id, call), deeds)
 
 
 async def _find_run(room: HttpServer, call: HttpCall) -> str:

@@ -4,26 +4,29 @@ A server on loopback needs no token, and so must not be moved by other people's 
 name it is asked for under is checked against rebinding, and whatever changes something must come from its own page.
 """
 
+import asyncio
 import hmac
 import ipaddress
 import socket
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from detent.host.ancestry import can_know, origin_of_connection
 from detent.kit.http.route import Route
+from detent.surfaces.server.pace import Pace
+from detent.surfaces.server.peer import find_origin, is_from_here
+from detent.surfaces.server.refusal import Turned, too_early, turn_away
 from detent.surfaces.server.setting import ServerSettings
-from detent.surfaces.server.shape import Detail, Trouble
+from detent.surfaces.server.visitor import Reception, Visitor
 
 HEAD_BYTES = 16 * 1024
 HEADERS_MAX = 100
-ADDRESSES_MAX = 10_000  # senders whose pace is remembered
+LOOK_S = 1.0  # how often somebody who reads a stream is looked at again
+VISITOR = "detent.visitor"  # where a request's scope says who sends it
+LOGIN = "/api/login"
+FOR_NOBODY = (LOGIN, "/api/logout", "/api/me")  # what works for those who are not logged in
 GUARDED = ("/api", "/chat", "/ecs", "/mcp")  # what the token protects, with all beneath it; the rest is the page
 SECURITY = {
     "Content-Security-Policy": (
@@ -44,29 +47,17 @@ def is_guarded(path: str) -> bool:
     return any(path == start or path.startswith(f"{start}/") for start in GUARDED)
 
 
-class Turned(Exception):
-    """A request that does not get in."""
-
-    def __init__(self, status: int, kind: str, message: str, **headers: str) -> None:
-        super().__init__(message)
-        self.status, self.kind, self.headers = status, kind, headers
-
-
 class Gate:
     """Checks requests; `token` empty means that none is needed."""
 
     def __init__(
-        self,
-        settings: ServerSettings,
-        token: str = "",
-        hosts: Sequence[str] = (),
-        is_persons: Callable[[str], bool] = lambda _: False,
+        self, settings: ServerSettings, token: str = "", hosts: Sequence[str] = (), reception: Reception | None = None
     ) -> None:
-        self._is_persons = is_persons  # whether a token is one of a person
-        self._token = token.encode()
+        self._token, self._reception = token.encode(), reception
         self._hosts = {name.lower() for name in (*hosts, *settings.hosts, "localhost", socket.gethostname())}
-        self._limits = settings.limits
-        self._pace: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address: what is left, as of when
+        self._limits = limits = settings.limits
+        self._pace = Pace(limits.requests_per_second, limits.requests_burst)
+        self._verbs = Pace(limits.verbs_per_second, limits.verbs_burst)  # of each person
 
     def around(self, app: ASGIApp, routes: Sequence[Route]) -> ASGIApp:
         """The application behind this gate."""
@@ -75,26 +66,33 @@ class Gate:
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
                 return
+            is_streaming = False
 
             async def sealed(message: Message) -> None:
+                nonlocal is_streaming
                 if message["type"] == "http.response.start":
                     headers = MutableHeaders(scope=message)
+                    is_streaming = headers.get("content-type", "").startswith("text/event-stream")
                     for name, value in SECURITY.items():
                         headers.setdefault(name, value)
                     if is_guarded(scope["path"]):
                         headers.setdefault("Cache-Control", "no-store")
                 await send(message)
 
+            async def watched() -> Message:
+                return await (self._until_ended(visitor, receive) if is_streaming and visitor else receive())
+
             try:
-                self._check(scope, is_open)
+                scope[VISITOR] = visitor = await self._admit(scope, is_open)
             except Turned as turned:
-                await _turn_away(turned, sealed)
+                await turn_away(turned, sealed)
                 return
-            await app(scope, receive, sealed)
+            await app(scope, watched, sealed)
 
         return guarded
 
-    def _check(self, scope: Scope, is_open: set[str]) -> None:
+    async def _admit(self, scope: Scope, is_open: set[str]) -> Visitor | None:
+        """Who asks, if they get in; None where nobody needs to be known."""
         if len(scope["headers"]) > HEADERS_MAX or sum(len(n) + len(v) for n, v in scope["headers"]) > HEAD_BYTES:
             raise Turned(
                 431, "too_large", f"the headers are too many or more than {HEAD_BYTES:,} bytes", Connection="close"
@@ -102,27 +100,48 @@ class Gate:
         if scope["http_version"] not in ("1.0", "1.1"):
             raise Turned(400, "bad_request", "this server speaks HTTP/1.1", Connection="close")
         headers = Headers(scope=scope)
-        self._check_pace(scope["client"][0] if scope.get("client") else "")
+        if self._pace.take(scope["client"][0] if scope.get("client") else ""):
+            raise too_early(0.0, "too many requests; wait a moment")
         self._check_host(headers.getlist("host"))
         path = scope["path"]
-        is_signed = any(path.startswith(prefix) for prefix in is_open)
-        if not is_signed:
+        visitor = None
+        if not any(path.startswith(prefix) for prefix in is_open):
             self._check_site(scope["method"], path, headers)
             if is_guarded(path):
-                self._check_token(headers)
+                visitor = await self._identify(scope, headers)
                 self._check_program(scope)
         self._check_size(headers)
+        return visitor
 
-    def _check_pace(self, address: str) -> None:
-        """A bucket that fills steadily and holds a burst."""
-        now, most = time.monotonic(), float(self._limits.requests_burst)
-        left, at = self._pace.pop(address, (most, now))
-        left = min(most, left + (now - at) * self._limits.requests_per_second) - 1
-        self._pace[address] = max(left, 0.0), now
-        if len(self._pace) > ADDRESSES_MAX:
-            self._pace.popitem(last=False)
-        if left < 0:
-            raise Turned(429, "too_many_requests", "too many requests; wait a moment", **{"Retry-After": "1"})
+    async def _identify(self, scope: Scope, headers: Headers) -> Visitor | None:
+        """A person where there are people, else whoever has the server's token."""
+        path, reception = scope["path"], self._reception
+        if reception is None or reception.people() is None:
+            self._check_token(headers)
+            return None
+        visitor = await reception.identify(scope, headers, is_login=path == LOGIN)
+        if visitor is None or visitor.who is None:
+            if path in FOR_NOBODY:
+                return None
+            message = "log in, or send a person's token: `Authorization: Bearer …`"
+            raise Turned(401, "login_wanted", message, **{"WWW-Authenticate": "Bearer"})
+        if not reception.is_valid(visitor):
+            raise Turned(403, "not_permitted", f"`{visitor.who.name}` may not look at anything here")
+        is_verb = scope["method"] not in ("GET", "HEAD", "OPTIONS") and path not in FOR_NOBODY
+        if is_verb and (wait := self._verbs.take(visitor.who.name)):
+            raise too_early(wait, f"`{visitor.who.name}` asks for too much at once; wait a moment")
+        return visitor
+
+    async def _until_ended(self, visitor: Visitor, receive: Receive) -> Message:
+        """What a reader of a stream sends, or its end as soon as they are nobody any more."""
+        reading = asyncio.ensure_future(receive())
+        try:
+            while not (await asyncio.wait([reading], timeout=LOOK_S))[0]:
+                if self._reception is not None and not self._reception.is_valid(visitor):
+                    return {"type": "http.disconnect"}
+            return reading.result()
+        finally:
+            reading.cancel()
 
     def _check_host(self, said: list[str]) -> None:
         """A name that is not ours may have been bent to this address by somebody else's page; a number cannot be."""
@@ -142,18 +161,16 @@ class Gate:
 
     def _check_program(self, scope: Scope) -> None:
         """An MCP client answers for its user: one that a step has started has none."""
-        path, client, server = scope["path"], scope.get("client"), scope.get("server")
+        path = scope["path"]
         is_told = (path == "/mcp" or path.startswith("/mcp/")) and scope["method"] == "POST"
-        if not is_told or not client or not server or not can_know() or not _is_loopback(client[0]):
-            return
-        if origin_of_connection((client[0], client[1]), (server[0], server[1])) == "step":
+        if is_told and is_from_here(scope) and find_origin(scope) == "step":
             raise Turned(403, "not_permitted", "nothing that a step has started may use this server's MCP tools")
 
     def _check_token(self, headers: Headers) -> None:
         if not self._token:
             return
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        is_right = hmac.compare_digest(given.strip().encode(), self._token) or self._is_persons(given.strip())
+        is_right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self._token)
         if scheme.lower() != "bearer" or not is_right:
             message = "this server wants its token: `Authorization: Bearer …`"
             raise Turned(401, "token_wanted", message, **{"WWW-Authenticate": "Bearer"})
@@ -173,13 +190,6 @@ def _host(said: str) -> str:
         return ""
 
 
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
-
-
 def _netloc(origin: str) -> str:
     try:
         return urlsplit(origin).netloc.lower()
@@ -193,11 +203,3 @@ def _is_number(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-async def _turn_away(turned: Turned, send: Send) -> None:
-    body = msgspec.json.encode(Trouble(Detail(turned.kind, str(turned))))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(name.lower().encode(), value.encode()) for name, value in turned.headers.items()]
-    await send({"type": "http.response.start", "status": turned.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

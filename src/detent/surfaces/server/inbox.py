@@ -9,15 +9,19 @@ from detent.core.commands import Perform
 from detent.core.contract import Contract
 from detent.core.engine import advance
 from detent.core.events import ContractMoved
+from detent.core.identity import Identity
 from detent.core.machine import Machine, Transition
+from detent.core.people import People
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.errors import DetentError
+from detent.host.permission import add_permission
 from detent.host.port import Reader
 from detent.host.reading import Calling, OpenQuestion
 from detent.host.standing import Standing, question_of
 from detent.kit.http.asked import Asked, Count
 from detent.kit.http.route import HttpCall, Route
+from detent.surfaces.server.requester import viewer_of
 from detent.surfaces.server.server_context import HttpServer
 
 RUNS_MAX = 2000  # runs looked at for one inbox
@@ -74,10 +78,11 @@ class InboxQuery(Asked, frozen=True):
 
 async def inbox(room: HttpServer, call: HttpCall) -> Inbox:
     """Everything that waits for a person."""
-    return await room.ask(_inbox, room.reader, call.query.limit)
+    who, people = viewer_of(room, call.request)
+    return await room.ask(_inbox, room.reader, call.query.limit, who, people)
 
 
-def _inbox(reader: Reader, limit: int) -> Inbox:
+def _inbox(reader: Reader, limit: int, who: Identity, people: People | None) -> Inbox:
     cursor = reader.cursor()
     asked = [
         (question.since, summary.run_id, question.contract_id)
@@ -94,18 +99,20 @@ def _inbox(reader: Reader, limit: int) -> Inbox:
             continue  # a damaged run must not hide the questions of the others
         contract = now.run.contract(contract_id)
         if contract is not None and contract.is_asking:  # else somebody was quicker than this page
-            items.append(item(now.machine, now.run, contract, has_people=now.has_people))
+            items.append(item(now, contract, who, people))
     return Inbox(items, len(asked), cursor)
 
 
-def item(machine: Machine, run: Run, contract: Contract, *, has_people: bool = True) -> Item:
+def item(now: Standing, contract: Contract, who: Identity, people: People | None) -> Item:
     """One question as a person must see it."""
+    machine, run = now.machine, now.run
+    shown = question_of(contract, has_people=now.has_people)
     return Item(
         run_id=run.id,
         machine=machine.name,
         title=machine.title,
         state=run.state,
-        question=question_of(contract, has_people=has_people),
+        question=add_permission(shown, machine, run, who, people),
         asked_by=run.by,
         parent=run.parent,
         source=run.source,

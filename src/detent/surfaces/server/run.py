@@ -17,6 +17,7 @@ from detent.host.standing import Standing
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape, view
+from detent.surfaces.server.requester import viewer_of
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
@@ -63,7 +64,7 @@ async def start(room: HttpServer, call: HttpCall) -> shape.RunView:
         session=given.session,
         source=definition.source,
     )
-    return await standing(room, begun.id)
+    return await standing(room, begun.id, call)
 
 
 def run_id_of(key: str) -> str:
@@ -82,15 +83,16 @@ def _check_same(reader: Reader, run_id: str, key: str, digest: str, given: dict[
 
 async def show(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Where a run stands."""
-    return await standing(room, await room.find_run_id(call.path["run_id"]))
+    return await standing(room, await room.find_run_id(call.path["run_id"]), call)
 
 
-async def standing(room: HttpServer, run_id: str) -> shape.RunView:
+async def standing(room: HttpServer, run_id: str, call: HttpCall) -> shape.RunView:
     """Where a run stands, with why."""
     found = room.reader.at_hand(run_id)
     if found is None:
         found = await room.ask(_standing, room.reader, run_id)
-    return view.run_view(*found)
+    who, people = viewer_of(room, call.request)
+    return view.run_view(*found, who=who, people=people)
 
 
 def _standing(reader: Reader, run_id: str) -> tuple[Standing, tuple[Entry, ...]]:

@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from detent.errors import Unknown
+from detent.core.identity import Identity
+from detent.errors import DetentError, Unknown
 from detent.host.port import OpenHost
 from detent.host.reading import Summary
 from detent.surfaces.server.feed import Feeds
 from detent.surfaces.server.progress_feed import Voices
 from detent.surfaces.server.setting import ServerSettings
+from detent.surfaces.server.visitor import Reception
 
 if TYPE_CHECKING:
     from detent.surfaces.server.library import Library
@@ -38,11 +40,18 @@ class HttpServer:
         self.streams = 0
         self._free = asyncio.Semaphore(READERS_MAX)
         self.extras: dict[str, Any] = {}  # what route modules of other parts keep here, by their name
+        self.user = ""  # who runs this server; a claimed name
+        self.reception = Reception(home, settings, self._note_attempt)
 
     async def ask(self, read: Callable[P, R], *args: P.args, **given: P.kwargs) -> R:
         """Ask the journal something in a thread: a long answer must not keep the others waiting."""
         async with self._free:
             return await asyncio.to_thread(read, *args, **given)
+
+    async def _note_attempt(self, who: Identity, why: str) -> None:
+        """Write down that somebody tried to be who they are not."""
+        with suppress(DetentError):  # the request is refused anyway
+            await self.host.change_people({"do": "refused", "name": who.name, "why": why}, by=who)
 
     async def find(self, name: str) -> Summary:
         """A run by its id, an unambiguous beginning of it, or `last`."""

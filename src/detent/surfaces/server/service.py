@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import ipaddress
 import resource
-import secrets
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -23,10 +22,10 @@ from detent.surfaces.server.application import application
 from detent.surfaces.server.gate import HEAD_BYTES, Gate
 from detent.surfaces.server.library import Library
 from detent.surfaces.server.mcp_mount import agents_welcome
-from detent.surfaces.server.requester import people_of
 from detent.surfaces.server.server_context import HttpServer, open_room
 from detent.surfaces.server.setting import ServerSettings
 from detent.surfaces.server.upkeep import upkeep
+from detent.surfaces.server.visitor import COOKIE
 from detent.surfaces.server.webhook import Courier, sender
 
 STREAMS_S = 1.5  # how long open requests may take after the signal to stop
@@ -64,11 +63,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def new_token() -> str:
-    """A token that nobody guesses."""
-    return secrets.token_urlsafe(32)
-
-
 def read_token(path: Path) -> str:
     """The token that a file holds."""
     try:
@@ -94,8 +88,6 @@ async def serving(
             f"on {plan.host} others can reach this server, and nobody here says who they are: say who may do what"
             " first, with `detent people add NAME --role approver --token`"
         )
-    if not is_loopback(plan.host) and not plan.token:
-        raise Refused(f"on {plan.host} others can reach this server: it needs a token")
     driving.setdefault("people", PeopleFile(plan.home))
     with bind_socket(plan.host, plan.port) as listener:
         given = [*(effects or {}).values(), sender(settings)]
@@ -105,12 +97,13 @@ async def serving(
             open_room(host, plan.home, library, settings) as room,
             agents_welcome(room, plan.folder),
         ):
-            room.extras["user"] = plan.user
+            room.user = plan.user
             if host.is_holder:
                 await host.recover()  # else the process that has the journal drives it
             async with asyncio.TaskGroup() as tasks:
                 caretakers = [tasks.create_task(Courier(room).run()), tasks.create_task(host.succeed())]
                 caretakers += [tasks.create_task(work) for work in upkeep(settings, plan.home)]
+                room.reception.cookie_name = f"{COOKIE}_{listener.getsockname()[1]}"  # cookies do not know ports
                 server = Server(room, plan, settings)
                 done = tasks.create_task(server.serve(sockets=[listener]))
                 try:
@@ -130,7 +123,7 @@ class Server(uvicorn.Server):
         self._room = room
         self._is_answering = asyncio.Event()
         limits = settings.limits
-        gate = Gate(settings, plan.token, hosts=[plan.host], is_persons=people_of(room).has_token)
+        gate = Gate(settings, plan.token, hosts=[plan.host], reception=room.reception)
         config = uvicorn.Config(
             application(room, gate),
             http=_protocol(limits.connections, limits.head_seconds),

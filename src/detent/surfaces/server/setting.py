@@ -3,6 +3,7 @@
 Secrets are never in the file: it names the environment variables that hold them.
 """
 
+import ipaddress
 import os
 import re
 from pathlib import Path
@@ -20,9 +21,12 @@ from detent.errors import DefinitionError, Refused
 NAME = "detent.serve.yaml"
 SECRET_MIN = 16
 EVERY_MIN_S = 1.0
+TAKEN_HEADERS = frozenset({"authorization", "cookie", "host", "origin", "content-length", "content-type", "connection"})
 Variable = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 Seconds = Annotated[float, Meta(gt=0, le=600)]
 Positive = Annotated[int, Meta(ge=1, le=10_000_000)]
+Lasting = Annotated[int, Meta(ge=60, le=366 * 24 * 3600)]
+Header = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,99}$")]
 
 
 class ServerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,6 +41,10 @@ class ServerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     head_seconds: Seconds = 10.0  # a connection must have said by then what it wants
     heartbeat_seconds: Seconds = 15.0  # a sign of life on a stream where nothing happens
     stalled_seconds: Seconds = 60.0  # a reader that takes nothing for so long is let go; it can come back where it was
+    verbs_per_second: Positive = 20  # what one person changes, lasting
+    verbs_burst: Positive = 200  # and at once
+    attempts_per_minute: Positive = 20  # wrong tokens and links of one address, and under one name
+    attempts_burst: Positive = 10
 
 
 class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,6 +83,24 @@ class AnchorPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str = ""
 
 
+class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How people log in, where the home has people."""
+
+    idle_seconds: Lasting = 12 * 3600  # a session that is not used for so long ends
+    absolute_seconds: Lasting = 7 * 24 * 3600  # and every session after so long
+    os_user: bool = True  # on loopback, the user whose program asks is the person with that `os_user`
+
+
+class Proxy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A reverse proxy that has found out who somebody is and passes the name on."""
+
+    secret_env: Variable  # holds what the proxy sends as proof that it is the proxy
+    name_header: Header = "X-Remote-User"
+    secret_header: Header = "X-Proxy-Secret"
+    addresses: tuple[str, ...] = ("127.0.0.1", "::1")  # where it asks from; networks such as 10.0.0.0/8 too
+    log_out: str = ""  # where the proxy ends its own session, for the page's link
+
+
 class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything a server can be told by its file."""
 
@@ -85,6 +111,8 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: ServerLimits = ServerLimits()
     backup: BackupPlan | None = None
     anchor: AnchorPlan | None = None
+    login: Login = Login()
+    proxy: Proxy | None = None
 
 
 def read_settings(folder: Path, name: str = "") -> ServerSettings:
@@ -145,8 +173,28 @@ def _check(document: Document, settings: ServerSettings) -> None:
         if plan is not None and (seconds_of(plan.every) or 0.0) < EVERY_MIN_S:
             problem = f"`{plan.every}` is not a time of at least {EVERY_MIN_S:g} s; write 1h or 30m"
             problems.append(_at(document, (field, "every"), problem))
+    problems += _check_proxy(document, settings.proxy)
     if problems:
         raise BrokenDefinition(problems)
+
+
+def _check_proxy(document: Document, proxy: Proxy | None) -> list[Problem]:
+    if proxy is None:
+        return []
+    problems = _secret(document, ("proxy", "secret_env"), proxy.secret_env)
+    if proxy.name_header.lower() == proxy.secret_header.lower():
+        problems.append(_at(document, ("proxy", "name_header"), "the name and the secret need a header each"))
+    for field in ("name_header", "secret_header"):
+        if getattr(proxy, field).lower() in TAKEN_HEADERS:
+            problems.append(_at(document, ("proxy", field), "this header has another meaning already"))
+    for number, address in enumerate(proxy.addresses):
+        try:
+            ipaddress.ip_network(address)
+        except ValueError as error:
+            problems.append(_at(document, ("proxy", "addresses", number), str(error)))
+    if proxy.log_out and not re.match(r"(https://[^\s/@]+)?/[^/\s]?\S*$", proxy.log_out):
+        problems.append(_at(document, ("proxy", "log_out"), "this is a path (/…) or an https:// address"))
+    return problems
 
 
 def _naming(document: Document, path: tuple[str, ...], name: str) -> list[Problem]:

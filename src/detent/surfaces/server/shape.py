@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from detent.core.signed_answer import PAYLOAD_MAX, SIGNATURE_MAX
 from detent.host.reading import Deed, OpenQuestion
 from detent.host.standing import Can
 from detent.kit.http.asked import Asked, Count
@@ -246,6 +247,13 @@ class Signal(Asked, frozen=True):
     by: Name = ""
 
 
+class SignatureBody(Asked, frozen=True):
+    """An SSH signature made elsewhere: the very text that was signed, and what `ssh-keygen -Y sign` made of it."""
+
+    payload: Annotated[str, Meta(max_length=PAYLOAD_MAX)]
+    signature: Annotated[str, Meta(max_length=SIGNATURE_MAX)]
+
+
 class AnswerBody(Asked, frozen=True):
     """The reply to a question: `approved`, or `data` of a form, or the `outcome` of a deed nobody is sure about.
 
@@ -261,6 +269,7 @@ class AnswerBody(Asked, frozen=True):
     data: Any = None
     outcome: Literal["", "happened", "not_happened", "give_up", "use"] = ""
     result: Any = None
+    signature: SignatureBody | None = None
 
 
 class Settle(Asked, frozen=True):

@@ -9,10 +9,15 @@ from msgspec.structs import replace
 from detent.core import contract as core
 from detent.core.events import ContractMoved, Event, Signalled, Started
 from detent.core.history import Entry
+from detent.core.identity import Identity
+from detent.core.people import People
 from detent.core.run import Run
 from detent.core.status import Status
+from detent.errors import NotPermitted
+from detent.host.people import check_role
+from detent.host.permission import add_permission
 from detent.host.reading import Summary
-from detent.host.standing import Standing, question_of
+from detent.host.standing import Can, Standing, question_of
 from detent.kit.markup import harmless
 from detent.surfaces.server import shape
 
@@ -78,9 +83,14 @@ def contract(one: core.Contract) -> shape.ContractView:
     )
 
 
-def run_view(standing: Standing, why: Iterable[Entry] = ()) -> shape.RunView:
-    """Where a run stands, or stood when it had fewer events."""
+def run_view(
+    standing: Standing, why: Iterable[Entry] = (), who: Identity | None = None, people: People | None = None
+) -> shape.RunView:
+    """Where a run stands, or stood when it had fewer events; its questions as one person may answer them."""
     run, machine = standing.run, standing.machine
+    questions = standing.questions
+    if who is not None and questions:
+        questions = [add_permission(one, machine, run, who, people) for one in questions]
     return shape.RunView(
         run_id=run.id,
         machine=machine.name,
@@ -109,11 +119,20 @@ def run_view(standing: Standing, why: Iterable[Entry] = ()) -> shape.RunView:
         checkpoint=standing.checkpoint,
         accepts=list(standing.accepts),
         contracts=[contract(one) for one in run.contracts],
-        waiting=standing.questions,
+        waiting=questions,
         children=standing.children,
-        can=standing.can,
+        can=standing.can if who is None or people is None else _limit(standing.can, who, people),
         why=list(view_entries(why)),
     )
+
+
+def _limit(can: Can, who: Identity, people: People) -> Can:
+    """What can be done, of which this person's roles leave nothing or all."""
+    try:
+        check_role(people, "signal", who)
+    except NotPermitted:
+        return Can([], answer=can.answer, cancel=False, pause=False, resume=False, retry=False)
+    return can
 
 
 def view_entries(
