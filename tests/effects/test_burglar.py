@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,7 @@ async def test_a_worker_that_plans_has_the_sandbox_of_the_settings(tmp_path: Pat
     root, report = project(tmp_path), tmp_path / "report"
     plan = "say(status='done', plan='# Mend\\n\\n## Tasks\\n\\n- [ ] T-001 (P0) Mend it\\n')\n"
     tell = f"Path({str(report)!r}).write_text(os.environ.get('DETENT_SANDBOX', ''))\n"
-    given = {"planner": {"use": "worker"}, "sandbox": {"level": "folder", "write": [str(tmp_path)]}}
+    given: dict[str, Any] = {"planner": {"use": "worker"}, "sandbox": {"level": "folder", "write": [str(tmp_path)]}}
     async with office(root) as job:
         await job.start(configured(worker(tmp_path, tell + plan), **given))
     assert report.read_text() == "folder"
