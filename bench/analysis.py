@@ -135,10 +135,10 @@ CASES = (
 )
 
 
-async def analysed(home: Path, data_file: Path, goal: str, **more: Any) -> Ended:
-    """One run of builtin:analysis to its end."""
+async def analysed(folder: Path, data_file: Path, goal: str, **more: Any) -> Ended:
+    """One run of builtin:analysis to its end, its cells at work in a folder beside the home."""
     variables = {"problem_description": goal, "data_file": str(data_file.absolute())}
-    kernel = KernelBrief(cwd=str(home), threads=1)
+    kernel, home = KernelBrief(cwd=str(folder), threads=1), folder / ".detent"
     brief = Brief(goal=goal, variables=variables, kernel=kernel, **more)
     begun = time.monotonic()
     async with Notebooks(home) as notebooks, EmbeddedHost(home, notebooks.effects()) as host:

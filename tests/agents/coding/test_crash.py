@@ -64,7 +64,8 @@ class Case:
         self._grow()
         self.calls = folder / "calls"
         body = MORTAL.format(folder=str(folder)) + MENDING.format(calls=str(self.calls), is_mending=is_mending)
-        self.settings = configured(worker(folder, body), fix={"interruptions": 20})
+        # What kills its life must see it: in a sandbox a process may see none but its own.
+        self.settings = configured(worker(folder, body), fix={"interruptions": 20}, sandbox={"level": "off"})
         bin_folder = folder / "bin"
         bin_folder.mkdir()
         wrapper = bin_folder / "git"
@@ -205,7 +206,7 @@ class SmallCase(Case):
         command = self._mortal("worker", half, body)
         step = {"name": "tests", "run": self._mortal("check", "", "grep -q 'a + b' calc.py"), "baseline": "strict"}
         fix = {"attempts": 3 if is_mending else 0, "interruptions": 20}
-        self.settings = configured(command, verify=[step], fix=fix)
+        self.settings = configured(command, verify=[step], fix=fix, sandbox={"level": "off"})
         self.before, self.status = listing(self.root), git(self.root, "status", "--porcelain", "-z")
 
     def _mortal(self, name: str, deed: str, body: str) -> list[str]:
