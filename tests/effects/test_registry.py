@@ -71,6 +71,7 @@ def test_the_built_in_effects_go_by_their_names() -> None:
         "files.append": "irreversible",
         "notify": "idempotent",
         "llm": "idempotent",
+        "pipeline": "irreversible",
     }
     assert all(effect.about and effect.declared.timeout_s > 0 for effect in effects.values())
 

@@ -214,7 +214,10 @@ def _release(draft: WorkingCopy) -> None:
 
 
 def _wake(draft: WorkingCopy) -> None:
-    """Let every timer that is due go off, oldest first; afterwards none that is due is left."""
+    """Let every timer that is due go off, oldest first.
+
+    Afterwards none that is due is left, except that of a call which the end of its state sets adrift: it rings next.
+    """
     at, run = draft.at, draft.run
     limit = min((t for t in (run.deadline, run.state_deadline) if 0 < t <= at), default=at)
     # What comes after the state's own time is over is cancelled with the state, unless it is no longer part of it.

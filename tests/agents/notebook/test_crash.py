@@ -151,8 +151,8 @@ async def test_an_intent_without_an_outcome_on_a_once_cell_is_a_question(tmp_pat
     deeds = tmp_path / "deeds"
     slow = f"import time\nopen({str(deeds)!r}, 'a').write('x')\ntime.sleep(60)"
     brief = script(*code("base = 1"), *code(slow, repeat="once"), *code("after = base + 1"))
-    with World(tmp_path / "home") as world:
-        world.home.mkdir()
+    with World(tmp_path / "home" / ".detent") as world:
+        world.home.mkdir(parents=True)
         async with Notebooks(world.home) as notebooks:
             world.effects = notebooks.effects()
             async with world.host() as host:

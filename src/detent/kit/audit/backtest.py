@@ -22,7 +22,8 @@ LISTED_MAX = 100
 KNOWN = frozenset({"args", "tool", "kind", "workflow", "initiator", "cost", "run"})  # what the journal has of a call
 KNOWN_KEYS = frozenset(
     {"name", "decision", "tools", "workflows", "initiators", "kinds", "when", "cost_over", "approvers", "quorum",
-     "separate", "expires_s", "message", "is_for_named", "on_repeat", "sandbox"}
+     "separate", "expires_s", "message", "is_for_named", "on_repeat", "sandbox",
+     "require_signature"}
 )  # fmt: skip
 
 
