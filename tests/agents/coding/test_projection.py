@@ -146,9 +146,7 @@ if task == "T-001": say(status="blocked", summary="wait")
 else: Path(task).write_text(sys.stdin.read())
 """
     async with office(root) as desk:
-        await desk.go(
-            configured(worker(tmp_path, script), plan, sandbox={"level": "off"})
-        )  # else it has no page
+        await desk.go(configured(worker(tmp_path, script), plan, sandbox={"level": "off"}))  # else it has no page
         text = page_of(str(root)).read_text()
         assert "- [ ] T-002 (P1) Two" in text
         assert "> detent:" not in text
