@@ -16,6 +16,7 @@ import pytest
 from detent.agents.coding.adapter import AgentWorker
 from detent.agents.coding.port import Assignment, WorkerReport
 from detent.agents.coding.settings import WorkerSettings, settings
+from detent.effects.sandbox import find_problem
 from tests.agents.coding import fetch
 from tests.agents.coding.world import BAD, GOOD, git, office, project
 from tests.effects.llm.scripted import (
@@ -122,7 +123,13 @@ def as_claude(root: Path) -> Script:
 
 
 async def driven(
-    program: str, root: Path, server: Server, monkeypatch: pytest.MonkeyPatch, home: Path, **worker: Any
+    program: str,
+    root: Path,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    home: Path,
+    sandbox: str = "",
+    **worker: Any,
 ) -> tuple[Any, list[str]]:
     """A whole job with this agent."""
     home.mkdir(exist_ok=True)
@@ -131,8 +138,8 @@ async def driven(
     async with office(root) as job:
         stop = job.host.overhear(job.run_id, lambda _, data: heard.append(str(data.get("text"))))
         chosen = {"worker": {"use": Path(program).name, "command": [program], **worker}, "verify": [CHECK]}
-        limits = {"wall_s": 190, "silence_s": 180}
-        await job.go(settings({**chosen, "limits": limits, "fix": {"attempts": 0}}, "test"))
+        chosen |= {"limits": {"wall_s": 190, "silence_s": 180}, "fix": {"attempts": 0}, "sandbox": {"level": sandbox}}
+        await job.go(settings(chosen, "test"))
         stop()
         return await job.job(), heard
 
@@ -190,8 +197,10 @@ async def test_codex_mends_a_bug(codex: str, tmp_path: Path, monkeypatch: pytest
         monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted-and-worthless")
         provider = f'{{name="scripted", base_url="{server.url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
         more = ["-c", "model_provider=scripted", "-c", f"model_providers.scripted={provider}"]
-        options = {"args": more}
-        found, heard = await driven(codex, root, server, monkeypatch, tmp_path / "home", options=options, model="tiny")
+        # Beside bubblewrap it makes no sandbox of its own while its home is a temporary folder; so it has ours.
+        level = "" if find_problem("home") else "home"
+        worker = {"options": {"args": more}, "model": "tiny"}
+        found, heard = await driven(codex, root, server, monkeypatch, tmp_path / "home", level, **worker)
     tools = [tool.get("name") for asked in server.asked for tool in asked.body.get("tools") or ()]
     assert found.outcome == "archived", (found.blocked, heard[-30:], [asked.path for asked in server.asked], tools)
     assert (root / "calc.py").read_text() == GOOD

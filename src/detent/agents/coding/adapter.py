@@ -27,6 +27,7 @@ from detent.agents.coding.port import Assignment, Hear, Word, WorkerReport
 from detent.agents.coding.settings import WORKER_LITTER, WorkerSettings
 from detent.effects.llm.model import Reply
 from detent.effects.llm.price import cost
+from detent.effects.sandbox import SandboxWish
 from detent.errors import DefinitionError
 
 SCHEMA = {
@@ -58,6 +59,7 @@ class AgentKind(msgspec.Struct, frozen=True):
     options: tuple[str, ...] = ("args",)
     has_stdin: bool = True  # the prompt is on its standard input
     env: tuple[tuple[str, str], ...] = ()  # what it finds besides, unless the user says otherwise
+    has_sandbox: bool = False  # it puts what it starts into a sandbox of its own, which cannot be made inside of ours
 
 
 def _claude(assignment: Assignment, settings: WorkerSettings) -> list[str]:
@@ -76,7 +78,10 @@ def _claude(assignment: Assignment, settings: WorkerSettings) -> list[str]:
 
 def _codex(assignment: Assignment, settings: WorkerSettings) -> list[str]:
     is_plan = assignment.role == "plan"
-    argv = ["exec", "--json", "--skip-git-repo-check", "-s", "read-only" if is_plan else "workspace-write"]
+    own = "read-only" if is_plan else "workspace-write"
+    if assignment.sandbox.level not in ("", "off"):
+        own = "danger-full-access"  # what it may do is said by our sandbox, which somebody asked for
+    argv = ["exec", "--json", "--skip-git-repo-check", "-s", own]
     if not is_plan and settings.options.get("schema", True):
         argv += ["--output-schema", str(Path(assignment.folder, SCHEMA_FILE))]
     argv += ["-m", settings.model] if settings.model else []
@@ -115,7 +120,9 @@ AGENTS = {
     "claude": AgentKind(
         "claude", "npm: @anthropic-ai/claude-code", _claude, stream.claude, options=("args", "tools", "schema")
     ),
-    "codex": AgentKind("codex", "npm: @openai/codex", _codex, stream.codex, options=("args", "schema")),
+    "codex": AgentKind(
+        "codex", "npm: @openai/codex", _codex, stream.codex, options=("args", "schema"), has_sandbox=True
+    ),
     "gemini": AgentKind(
         "gemini", "npm: @google/gemini-cli", _gemini, stream.gemini, env=(("GEMINI_CLI_TRUST_WORKSPACE", "true"),)
     ),  # without a terminal it cannot ask whether it may work here, and ends at once
@@ -178,6 +185,8 @@ class AgentWorker:
         """Do one attempt; when this returns, or is cancelled, no process of it is left."""
         if self.missing:
             return WorkerReport(ended="not_started", error=self.missing, environment=True)
+        if self._agent.has_sandbox and not assignment.sandbox.level:
+            assignment = msgspec.structs.replace(assignment, sandbox=SandboxWish("off"))
         given = leash.prepare(assignment)
         Path(assignment.folder, SCHEMA_FILE).write_text(json.dumps(SCHEMA), encoding="utf-8")
         listener = _Listener(self._agent.reader, hear)
