@@ -181,7 +181,7 @@ def test_a_step_cannot_approve_another_run(detent: Detent, way: str, has_people:
         detent("people", "add", "ann", "--role", "admin", "--role", "approver", "--os-user", USER)
         detent("people", "add", "opal", "--role", "operator")
     run_id = detent("run", "pay.yaml", code=3).run_id
-    said = detent("run", "step.yaml", "--set", f"run={run_id}", "--set", f"way={way}", "--json").json
+    said = detent("run", "step.yaml", "--set", f'run="{run_id}"', "--set", f"way={way}", "--json").json
     assert "nothing that a step has started may answer" in said["output"]
     standing = detent("show", run_id, "--json").json
     assert not standing["waiting"][0].get("approved_by")
