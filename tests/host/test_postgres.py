@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,42 +10,68 @@ import pytest
 
 from detent.core import Effect
 from detent.host import Host
+from detent.host.postgres import PostgresHost
+from detent.host.postgres.connection import Database
+from detent.host.postgres.schema import init
 from detent.kit.people import PeopleFile
 from detent.testing.conformance import CHECKS, HandClock
 from tests.postgres import Server, running, why_not
+
+EMPTY = """
+truncate runs, events, snapshots, projections, claims, outbox, work, machines, procrastinate_jobs, procrastinate_events,
+    procrastinate_workers, procrastinate_periodic_defers;
+update meta set value = replace(gen_random_uuid()::text, '-', '') where name = 'journal_id';
+update meta set value = '1' where name = 'epoch'
+"""
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 
 class Databases:
-    """A database for every home, made from one that has the tables already."""
+    """A database for every home of a test; emptied afterwards, for the next."""
 
     def __init__(self, server: Server) -> None:
-        from detent.host.postgres.connection import Database
-        from detent.host.postgres.schema import init
-
         self._server, self._template = server, server.create()
-        database = Database(server.address(self._template))
-        init(database)
-        database.close()
+        with _connect(server.address(self._template)) as database:
+            init(database)
+        self._free: list[str] = []
         self._of_home: dict[Path, str] = {}
 
     def address(self, home: Path) -> str:
         if home not in self._of_home:
-            self._of_home[home] = self._server.create(self._template)
+            self._of_home[home] = self._free.pop() if self._free else self._server.create(self._template)
         return self._server.address(self._of_home[home])
+
+    def empty(self) -> None:
+        for name in self._of_home.values():
+            with _connect(self._server.address(name)) as database, database.connection() as connection:
+                connection.execute(EMPTY)
+            self._free.append(name)
+        self._of_home.clear()
+
+
+@contextmanager
+def _connect(address: str) -> Iterator[Database]:
+    database = Database(address)
+    try:
+        yield database
+    finally:
+        database.close()
 
 
 @pytest.fixture(scope="session")
-def databases() -> Iterator[Databases]:
+def server() -> Iterator[Databases]:
     with running() as server:
         yield Databases(server)
 
 
-def opener(databases: Databases) -> Any:
-    from detent.host.postgres import PostgresHost
-    from detent.host.postgres.connection import Database
+@pytest.fixture
+def databases(server: Databases) -> Iterator[Databases]:
+    yield server
+    server.empty()
 
+
+def opener(databases: Databases) -> Any:
     @asynccontextmanager
     async def open_host(
         home: Path, effects: Sequence[Effect] = (), clock: HandClock | None = None
@@ -60,5 +86,5 @@ def opener(databases: Databases) -> Any:
 
 @pytest.mark.parametrize("check", CHECKS)
 async def test_the_postgres_host_conforms(check: str, databases: Databases, tmp_path: Path) -> None:
-    async with asyncio.timeout(12):  # a run that is stuck shall say which
+    async with asyncio.timeout(60):  # a run that is stuck shall say which
         await CHECKS[check](opener(databases), tmp_path / "home")

@@ -7,7 +7,7 @@ what came of its call all the same: it answers the open doubt, or is told as a s
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 from msgspec.structs import replace
@@ -40,10 +40,8 @@ from detent.host.parts.outcome import (
 from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
 from detent.host.postgres.fold_transaction import Moment
 from detent.host.postgres.job_queue import STALLED_S
+from detent.host.postgres.part import PostgresPerformer
 from detent.host.standing import ASK_WITHIN_S, settle_time
-
-if TYPE_CHECKING:
-    from detent.host.postgres.host import PostgresHost
 
 BEGIN = (
     "update work set worker = %(worker)s, begun_at = extract(epoch from clock_timestamp()) from runs"
@@ -55,8 +53,9 @@ FIND = (
     " and last_heartbeat > now() - make_interval(secs => %(stalled_s)s)) from work join runs on runs.no = work.run"
     " where runs.run_id = %(run_id)s and work.contract_id = %(contract_id)s and work.turn = %(turn)s"
 )
+
 MINE = "select worker, turn from work where run = %s and contract_id = %s"
-TAKE_OVER = "update work set worker = %s where run = %s and contract_id = %s and turn = %s and worker = %s"
+TAKE_OVER = "update work set worker = %s where run = %s and contract_id = %s and turn = %s and worker = %s returning 1"
 CRASHED = UnknownOutcome()
 
 
@@ -89,7 +88,7 @@ def begin(connection: psycopg.Connection, wanted: Delivery) -> tuple[bool, int]:
 class Crew:
     """Every effect this process has under way."""
 
-    def __init__(self, host: "PostgresHost") -> None:
+    def __init__(self, host: PostgresPerformer) -> None:
         self._host = host
         self._under_way: dict[tuple[str, str], asyncio.Task[Any]] = {}
         self._aborted: set[tuple[str, str]] = set()
@@ -120,7 +119,7 @@ class Crew:
         is_ours, dead = await host.ask(begin, wanted)
         if not is_ours and not dead:
             return
-        live = await host.fetch(run_id)
+        live = await host.look(run_id)
         contract = live.run.contract(contract_id)
         if contract is None or contract.status is not Status.RUNNING:
             return
@@ -143,7 +142,7 @@ class Crew:
         def take(moment: Moment) -> Sequence[Event]:
             nonlocal is_taken
             given = (wanted.worker, moment.live.no, wanted.contract_id, wanted.turn, dead)
-            is_taken = dead == wanted.worker or bool(moment.connection.execute(TAKE_OVER, given).rowcount)
+            is_taken = dead == wanted.worker or moment.connection.execute(TAKE_OVER, given).fetchone() is not None
             now = moment.live.run.contract(wanted.contract_id)
             if not is_taken or now is None or now.status is not Status.RUNNING or _is_possible(now):
                 return ()
@@ -307,7 +306,7 @@ class Crew:
     ) -> None:
         """Nobody knows whether it happened: ask the probe, then a person; see `embedded.doubt`."""
         host, clock = self._host, self._host.clock
-        live = await host.fetch(wanted.run_id)
+        live = await host.look(wanted.run_id)
         contract = live.run.contract(wanted.contract_id)
         if contract is None or contract.status is not Status.RUNNING:
             return
@@ -332,7 +331,7 @@ class Crew:
             self._host.own(self._look_again(live.run.id, contract.id, effect))
 
     async def _look_again(self, run_id: str, contract_id: str, effect: Effect) -> None:
-        live = await self._host.fetch(run_id)
+        live = await self._host.look(run_id)
         contract = live.run.contract(contract_id)
         if contract is None or contract.question is None:
             return
@@ -341,7 +340,7 @@ class Crew:
 
     async def probe(self, run_id: str, contract_id: str, effect: Effect | None = None) -> bool:
         """Ask the probe of an open doubt now; whether that settled it."""
-        live, clock = await self._host.fetch(run_id), self._host.clock
+        live, clock = await self._host.look(run_id), self._host.clock
         contract = live.run.contract(contract_id)
         if contract is None or contract.question is None or contract.question.reason != "outcome_unknown":
             raise NotWaiting(f"contract `{contract_id}` of run {run_id} is not in doubt")
@@ -375,7 +374,7 @@ class Crew:
             lambda: may_deny and not self.is_lingering(live.run.id, contract_id),
         )
         if found is not None:  # somebody may have answered meanwhile, in another process
-            now = (await self._host.fetch(live.run.id)).run.contract(contract_id)
+            now = (await self._host.look(live.run.id)).run.contract(contract_id)
             if now is None or now.status is not contract.status:
                 return None
         return found
@@ -427,7 +426,7 @@ class Crew:
 def take_over(connection: psycopg.Connection, wanted: Delivery, no: int, dead: int) -> bool:
     """Take a contract out of a dead worker's hands; whether nobody was quicker."""
     given = (wanted.worker, no, wanted.contract_id, wanted.turn, dead)
-    return connection.execute(TAKE_OVER, given).rowcount == 1
+    return connection.execute(TAKE_OVER, given).fetchone() is not None
 
 
 def describe_end(run: Run) -> tuple[dict[str, Any], Failure | None]:

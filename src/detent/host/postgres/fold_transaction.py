@@ -16,14 +16,14 @@ from detent.errors import Unknown
 from detent.host.parts.child import child_id
 from detent.host.parts.claim import Claims
 from detent.host.parts.clock import Clock
-from detent.host.parts.fold import FoldRoom, Plan
+from detent.host.parts.fold import FoldPlan, FoldRoom
 from detent.host.parts.gap import open_gap
 from detent.host.parts.journal import Batch
 from detent.host.parts.loaded_run import LoadedRun, Point, load, replay
 from detent.host.parts.outbox import Outbox
 from detent.host.policy_check import Rulings
 from detent.host.postgres.connection import GONE
-from detent.host.postgres.job_queue import Job
+from detent.host.postgres.job_queue import QueuedJob
 from detent.host.postgres.journal import PostgresJournal, take_claims, write_batch
 
 LOCK = (
@@ -40,7 +40,7 @@ PUT_WORK = (
     " on conflict (run, contract_id) do update set turn = excluded.turn, worker = null, begun_at = 0"
 )
 END_WORK = "delete from work where run = %s and contract_id = any(%s)"
-WITHDRAW_WORK = "delete from work where run = %s and contract_id = %s and worker is null"
+WITHDRAW_WORK = "delete from work where run = %s and contract_id = %s and worker is null returning 1"
 ENDED = tuple(status.value for status in (Status.COMPLETED, Status.FAILED, Status.REJECTED, Status.CANCELLED))
 
 
@@ -63,14 +63,14 @@ class Moment(NamedTuple):
 
 
 Make = Callable[[Moment], Sequence[Event]]  # what is to be folded, decided while the run is locked
-Put = Callable[[psycopg.Connection, Sequence[Job]], None]
+Put = Callable[[psycopg.Connection, Sequence[QueuedJob]], None]
 
 
 class Folded(NamedTuple):
     """A run after a fold that is committed, and what is to be done now."""
 
     live: LoadedRun
-    plan: Plan
+    plan: FoldPlan
     now: float
     wake_at: float | None = None
 
@@ -130,7 +130,7 @@ class FoldTransaction(FoldRoom):
         events = make(Moment(live, self._connection, self._journal, self.claims))
         batch = Batch(live)
         batch.machine = machine
-        plan = Plan(live, batch)
+        plan = FoldPlan(live, batch)
         if not events:
             return Folded(live, plan, self.now)
         self._fold_all(deque(events), plan, False)
@@ -138,13 +138,12 @@ class FoldTransaction(FoldRoom):
         if batch.events:
             live.seal(batch)
             take_claims(self._connection, batch)
-            with self._connection.pipeline():
-                write_batch(self._connection, batch, self._journal.places)
-                self._keep_work(before, plan)
-                put(self._connection, self._list_jobs(before, plan))
+            write_batch(self._connection, batch, self._journal.places)
+            self._keep_work(before, plan)
+            put(self._connection, self._list_jobs(before, plan))
         return Folded(live, plan, self.now, self._wake_at)
 
-    def _withdraw(self, live: LoadedRun, plan: Plan) -> None:
+    def _withdraw(self, live: LoadedRun, plan: FoldPlan) -> None:
         """A contract that is stopped before any worker has begun it never left: that is known, nothing is in doubt."""
         done = 0
         while done < len(plan.aborts):
@@ -154,7 +153,7 @@ class FoldTransaction(FoldRoom):
             if now is None or now.status is not Status.RUNNING:
                 continue
             is_fresh = contract.id in plan.performs
-            if is_fresh or self._connection.execute(WITHDRAW_WORK, (live.no, contract.id)).rowcount:
+            if is_fresh or self._connection.execute(WITHDRAW_WORK, (live.no, contract.id)).fetchone() is not None:
                 plan.performs = tuple(one for one in plan.performs if one != contract.id)
                 error = Failure("cancelled", "stopped before it began")
                 at = self.clock.now()
@@ -162,7 +161,7 @@ class FoldTransaction(FoldRoom):
                     deque([ContractMoved(contract.id, "cancel", error=error, deed="none", at=at)]), plan, False
                 )
 
-    def _keep_work(self, before: Run, plan: Plan) -> None:
+    def _keep_work(self, before: Run, plan: FoldPlan) -> None:
         run, no = plan.live.run, plan.live.no
         at_work = {contract.id for contract in run.contracts if contract.status is Status.RUNNING}
         plan.performs = tuple(one for one in dict.fromkeys(plan.performs) if one in at_work)
@@ -172,39 +171,39 @@ class FoldTransaction(FoldRoom):
         for contract_id in plan.performs:
             self._connection.execute(PUT_WORK, (no, contract_id, run.seq))
 
-    def _list_jobs(self, before: Run, plan: Plan) -> list[Job]:
+    def _list_jobs(self, before: Run, plan: FoldPlan) -> list[QueuedJob]:
         """The jobs that point at what this fold has led to."""
         run = plan.live.run
         jobs = [
-            Job("perform", {"run_id": run.id, "contract_id": contract_id, "turn": run.seq}, 0.0)
+            QueuedJob("perform", {"run_id": run.id, "contract_id": contract_id, "turn": run.seq}, 0.0)
             for contract_id in plan.performs
         ]
         if self._wake_at and not self._host.is_own_time:
-            jobs.append(Job("wake", {"run_id": run.id}, self._wake_at))
+            jobs.append(QueuedJob("wake", {"run_id": run.id}, self._wake_at))
         if run.ended is not None and before.ended is None and run.parent:
-            jobs.append(Job("hand_up", {"run_id": run.id}))
+            jobs.append(QueuedJob("hand_up", {"run_id": run.id}))
         for contract in plan.aborts:
             if contract.effect == "child":
                 children = filter(None, (child_id(run.id, contract.id), contract.reopens))
-                jobs += [Job("end_child", {"run_id": child}) for child in children]
-        return [*jobs, *(Job("hand_up", {"run_id": child}) for child in self._find_early(before, run))]
+                jobs += [QueuedJob("end_child", {"run_id": child}) for child in children]
+        return [*jobs, *(QueuedJob("hand_up", {"run_id": child}) for child in self._find_early(before, run))]
 
     def _find_early(self, before: Run, run: Run) -> list[str]:
         """Children that ended before their parent began to wait: they have called in vain.
 
         One that ends just now waits for the lock on this run, and finds it waiting.
         """
-        waiting = [c for c in run.contracts if _awaited(c) and not _awaited(before.contract(c.id))]
+        waiting = [c for c in run.contracts if _find_awaited(c) and not _find_awaited(before.contract(c.id))]
         found = []
         for contract in waiting:
-            child = _awaited(contract)
+            child = _find_awaited(contract)
             row = self._connection.execute("select status from runs where run_id = %s", (child,)).fetchone()
             if row is not None and row[0] in ENDED:
                 found.append(child)
         return found
 
 
-def _awaited(contract: Contract | None) -> str:
+def _find_awaited(contract: Contract | None) -> str:
     """The run that a contract waits for."""
     if contract is None or contract.question is None or contract.question.reason != "callback":
         return ""
@@ -251,25 +250,29 @@ def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
     """Fold a run in one transaction and commit it; raises `CommitCut` where nobody knows whether that was done."""
     room = FoldTransaction(host, connection, journal.inside(connection))
     folded: Folded | None = None
-    connection.execute("begin")
     try:
-        if first is not None:
-            room.lock_new(first)
-            live = first
-        else:
-            live = room.lock(run_id, cached)
-        folded = room.fold(live, make, put, machine)
+        with connection.pipeline():  # what is written goes to the database in one message, with the commit
+            connection.execute("begin")
+            if first is not None:
+                room.lock_new(first)
+                live = first
+            else:
+                live = room.lock(run_id, cached)
+            found = room.fold(live, make, put, machine)
+            if found.plan.batch.events:
+                folded = found
+                connection.execute("commit")
+            else:
+                connection.execute("rollback")
+    except GONE as error:
+        _roll_back(connection)
+        if folded is not None and connection.closed:
+            raise CommitCut(folded) from error
+        raise
     except BaseException:
         _roll_back(connection)
         raise
-    written = folded.plan.batch.events
-    try:
-        connection.execute("commit" if written else "rollback")
-    except GONE as error:
-        if written:
-            raise CommitCut(folded) from error
-        raise
-    return folded
+    return found
 
 
 def _roll_back(connection: psycopg.Connection) -> None:

@@ -134,7 +134,7 @@ class PostgresHost(PostgresRoom, Verbs):
     async def _find(self, run_id: str) -> LoadedRun | None:
         async with self.take_turn(run_id):
             try:
-                return await self.fetch(run_id)
+                return await self.look(run_id)
             except Unknown:
                 return None
 
@@ -144,7 +144,7 @@ class PostgresHost(PostgresRoom, Verbs):
             try:
                 folded = await self._fold(run_id, lambda _: (event,), live, live.machine)
             except psycopg.errors.UniqueViolation:
-                return (await self.fetch(run_id)).run  # somebody else has begun it in this moment
+                return (await self.look(run_id)).run  # somebody else has begun it in this moment
         return folded.live.run
 
     async def _tell(self, live: LoadedRun, event: Event, machine: Machine | None = None) -> Run:
@@ -161,7 +161,8 @@ class PostgresHost(PostgresRoom, Verbs):
         return await self.fold(live, make, machine=machine)
 
     async def _has(self, live: LoadedRun, event_id: str) -> bool:
-        return await self.database.aside(self.journal.has_event, live.no, event_id)
+        async with self.take_turn(live.run.id):
+            return await self.database.aside(self.journal.has_event, live.no, event_id)
 
     async def _on_disk(self, live: LoadedRun) -> Run:
         return live.run
@@ -222,9 +223,9 @@ class PostgresHost(PostgresRoom, Verbs):
     async def hand_up(self, run_id: str) -> None:
         """A child run has ended: give its parent what came of it."""
         try:
-            child = (await self.fetch(run_id)).run
+            child = (await self.look(run_id)).run
             parent_id, _, contract_id = child.parent.partition(" ")
-            above = await self.fetch(parent_id)
+            above = await self.look(parent_id)
         except DetentError:
             return  # the parent is gone or damaged; the child's own record stands
         if child.ended is None:
@@ -266,7 +267,7 @@ class PostgresHost(PostgresRoom, Verbs):
         with self.reader.following(run_id), self.reader.tail.watch(run_id) as watched:
             while True:
                 rung = watched.bell.take()
-                run = (await self.fetch(run_id)).run
+                run = (await self.look(run_id)).run
                 if run.status is not Status.RUNNING:
                     return run
                 await rung.wait()
@@ -286,7 +287,7 @@ class PostgresHost(PostgresRoom, Verbs):
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what dead workers have left, all of it or one run's family; the runs that had something to do."""
-        taken_up = await take_up(self, run_id)
+        taken_up = await take_up(self, self.crew, self.wakes, self.hand_up, run_id)
         if self.is_working:
             self.queue.start()
         self.outbox.load()

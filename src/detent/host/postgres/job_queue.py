@@ -23,6 +23,7 @@ HEARTBEAT_S = 2.0
 STALLED_S = 8.0  # without a heartbeat for so long, a worker is taken for dead
 POLL_S = 2.0  # how soon a job is found whose time has come, or whose notification was lost
 PAUSE_S, PAUSE_S_MAX = 0.2, 5.0
+CLOSE_S = 5.0
 
 # The library tells of every job; what goes wrong with one is told by the run it belongs to.
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
@@ -30,7 +31,7 @@ logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
 Handle = Callable[..., Awaitable[None]]
 
 
-class Job(NamedTuple):
+class QueuedJob(NamedTuple):
     """Something to be done for a run, at once or not before a time."""
 
     task: str
@@ -63,7 +64,7 @@ class JobQueue:
         """The number under which this process takes jobs; 0 while it does not."""
         return (self._worker.worker_id if self._worker is not None else 0) or 0
 
-    def put(self, connection: psycopg.Connection, jobs: Sequence[Job]) -> None:
+    def put(self, connection: psycopg.Connection, jobs: Sequence[QueuedJob]) -> None:
         """Put jobs into the queue, as part of the transaction of a connection."""
         for job in jobs:
             schedule = datetime.fromtimestamp(job.at, UTC) if job.at else None
@@ -86,11 +87,14 @@ class JobQueue:
         self._is_closing = True
         if self._task is None:
             return
-        if self._worker is not None:
+        starting = asyncio.create_task(self._ready.wait())
+        await asyncio.wait((starting, self._task), timeout=CLOSE_S, return_when=asyncio.FIRST_COMPLETED)
+        starting.cancel()
+        if self._worker is not None and self._ready.is_set():
             self._worker.shutdown_graceful_timeout = None if grace_s == float("inf") else grace_s
             self._worker.stop()  # type: ignore[no-untyped-call]
         else:
-            self._task.cancel()
+            self._task.cancel()  # the database does not answer
         with suppress(asyncio.CancelledError):
             await self._task
 
@@ -127,7 +131,7 @@ class JobQueue:
                 pause_s = min(PAUSE_S_MAX, 2 * pause_s)
 
     async def _say_ready(self, worker: Worker) -> None:
-        while worker.worker_id is None:  # noqa: ASYNC110  # the library rings no bell
+        while worker.worker_id is None or worker._loop is None:  # noqa: ASYNC110  # the library rings no bell
             await asyncio.sleep(0.001)
         self._ready.set()
 

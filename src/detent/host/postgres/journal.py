@@ -79,7 +79,7 @@ class PostgresJournal(Listing):
     ) -> None:
         super().__init__(name)
         self._connect, self._held, self.places = connect, threading.local(), places
-        self._tries = 1 if is_inside else 2  # inside a transaction nothing can be asked again
+        self._is_inside = is_inside  # of a transaction, which holds the lock on its run
         if machines is not None:
             self._machines = machines
 
@@ -98,7 +98,7 @@ class PostgresJournal(Listing):
             held = getattr(self._held, "connection", None)
             if held is not None:
                 return _ask(held, query, values)
-            for _ in range(1, self._tries):
+            if not self._is_inside:  # there nothing can be asked again
                 with suppress(*GONE), self._connect() as connection:
                     return _ask(connection, query, values)
             with self._connect() as connection:
@@ -109,20 +109,16 @@ class PostgresJournal(Listing):
     @contextmanager
     def one_moment(self) -> Iterator[None]:
         """Everything read inside, in this thread, is of one moment."""
-        if getattr(self._held, "connection", None) is not None:
+        if self._is_inside or getattr(self._held, "connection", None) is not None:
             yield
             return
-        with self._connect() as connection:
-            if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                yield  # inside of a transaction, which holds the lock on its run
-                return
-            with connection.transaction():
-                connection.execute("set transaction isolation level repeatable read, read only")
-                self._held.connection = connection
-                try:
-                    yield
-                finally:
-                    self._held.connection = None
+        with self._connect() as connection, connection.transaction():
+            connection.execute("set transaction isolation level repeatable read, read only")
+            self._held.connection = connection
+            try:
+                yield
+            finally:
+                self._held.connection = None
 
     def identity(self) -> JournalIdentity:
         """Which journal this is."""
@@ -164,7 +160,7 @@ def _translate(query: str) -> str:
 def take_claims(connection: psycopg.Connection, batch: Batch) -> None:
     """Take, hand over and free the keys of a batch; raises where one has changed hands meanwhile."""
     for moved in batch.moved:
-        if connection.execute(FREE_CLAIM, moved).rowcount != 1:
+        if connection.execute(f"{FREE_CLAIM} returning 1", moved).fetchone() is None:
             raise Overtaken
     for claim in batch.claims:
         _take(connection, claim)
@@ -173,7 +169,7 @@ def take_claims(connection: psycopg.Connection, batch: Batch) -> None:
 
 
 def _take(connection: psycopg.Connection, claim: Claim) -> None:
-    if connection.execute(TAKE_CLAIM, claim).rowcount != 1:
+    if connection.execute(f"{TAKE_CLAIM} returning 1", claim).fetchone() is None:
         raise Overtaken
 
 

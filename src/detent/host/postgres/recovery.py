@@ -1,6 +1,6 @@
 """Taking up what dead workers have left, by the same rules as after a crash on one machine."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
 
 import psycopg
 
@@ -9,13 +9,13 @@ from detent.core.status import Status
 from detent.errors import DetentError
 from detent.host.parts.child import awaiting
 from detent.host.parts.family import children, family
-from detent.host.postgres.job_queue import STALLED_S, Job, JobQueue, put_back_stalled
+from detent.host.postgres.crew import Crew
+from detent.host.postgres.fold_transaction import Moment
+from detent.host.postgres.job_queue import STALLED_S, JobQueue, QueuedJob, put_back_stalled
+from detent.host.postgres.part import PostgresMover
+from detent.host.postgres.wake import Wakes
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from detent.host.postgres.fold_transaction import Moment
-    from detent.host.postgres.host import PostgresHost
+HandUp = Callable[[str], Awaitable[None]]
 
 # Work that nobody alive has in hand.
 LEFT = (
@@ -43,15 +43,15 @@ def put_back_left(connection: psycopg.Connection, queue: JobQueue, known: frozen
             found[run_id] = None
             given = {"run_id": run_id, "contract_id": contract_id, "turn": turn}
             if connection.execute(ORPHANED, given).fetchone() is None:
-                queue.put(connection, [Job("perform", given)])
+                queue.put(connection, [QueuedJob("perform", given)])
     return tuple(found)
 
 
-async def take_up(host: "PostgresHost", run_id: str) -> tuple[str, ...]:
+async def take_up(host: PostgresMover, crew: Crew, wakes: Wakes, hand_up: HandUp, run_id: str) -> tuple[str, ...]:
     """Recover one run with its whole family, or everything; the runs that had something to do."""
     known = None
     if run_id:
-        await host.fetch(run_id)  # what is named must be sound
+        await host.look(run_id)  # what is named must be sound
         kin = await host.database.aside(family, host.journal, run_id)
         known = frozenset(one.run_id for one in kin)
         apart = [(one.run_id, one.parent, one.has_ended) for one in kin if one.parent]
@@ -60,31 +60,31 @@ async def take_up(host: "PostgresHost", run_id: str) -> tuple[str, ...]:
     taken_up = await host.ask(put_back_left, host.queue, known)
     for child, parent, has_ended in apart:
         try:
-            await _recover_child(host, child, parent, has_ended)
+            await _recover_child(host, hand_up, child, parent, has_ended)
         except DetentError as error:
             host.report(child, error)
     for at, sleeping in await host.database.aside(host.journal.timers):
         if known is None or sleeping in known:
-            host.wakes.set(sleeping, at)
-    await _look_again(host, known)
+            wakes.set(sleeping, at)
+    await _look_again(host, crew, known)
     return taken_up
 
 
-async def _recover_child(host: "PostgresHost", run_id: str, parent: str, has_ended: bool) -> None:
+async def _recover_child(host: PostgresMover, hand_up: HandUp, run_id: str, parent: str, has_ended: bool) -> None:
     """Bring a child run and its parent together again: hand up what came of it, or end what nobody waits for."""
     parent_id, _, contract_id = parent.partition(" ")
     try:
-        above = (await host.fetch(parent_id)).run
+        above = (await host.look(parent_id)).run
     except DetentError:
         return  # the parent is damaged: its child is left as it is until somebody has looked
     contract = awaiting(above, run_id, contract_id)
     if has_ended:
         if contract is not None and contract.status is Status.WAITING:
-            await host.hand_up(run_id)
+            await hand_up(run_id)
     elif contract is None:
-        live = await host.fetch(run_id)
+        live = await host.look(run_id)
 
-        def make(moment: "Moment") -> "Sequence[Event]":
+        def make(moment: Moment) -> Sequence[Event]:
             run = moment.live.run
             if run.ended is not None or run.ending is not None:
                 return ()
@@ -93,14 +93,14 @@ async def _recover_child(host: "PostgresHost", run_id: str, parent: str, has_end
         await host.fold(live, make)
 
 
-async def _look_again(host: "PostgresHost", known: frozenset[str] | None) -> None:
+async def _look_again(host: PostgresMover, crew: Crew, known: frozenset[str] | None) -> None:
     """Ask the probes of open doubts again, once nothing of their calls can be in flight."""
     rows = await host.database.aside(
         host.journal.rows, "select run_id from runs where waiting <> '[]' and strpos(waiting, ?) > 0", ("lands_until",)
     )
     for (run_id,) in rows:
         if known is None or run_id in known:
-            live = await host.fetch(run_id)
+            live = await host.look(run_id)
             for contract in live.run.contracts:
                 if contract.question is not None and "lands_until" in contract.question.data:
-                    host.crew.look_again(live, contract)
+                    crew.look_again(live, contract)

@@ -100,9 +100,14 @@ class PostgresRoom(Precautions):
         self._keep(copy_run(live))
         return live
 
-    async def fetch(self, run_id: str) -> LoadedRun:
+    async def look(self, run_id: str) -> LoadedRun:
         """The run as it stands now."""
         return await self.database.aside(self.load, run_id)
+
+    async def fetch(self, run_id: str) -> LoadedRun:
+        """The run as it stands when everybody has had his turn who came before."""
+        async with self.take_turn(run_id):
+            return await self.look(run_id)
 
     def _keep(self, live: LoadedRun) -> None:
         with self._cache_lock:

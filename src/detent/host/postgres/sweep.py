@@ -5,16 +5,13 @@ and the count should stay at 0.
 """
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import psycopg
 
 from detent.errors import JournalError
 from detent.host.postgres.connection import GONE
-from detent.host.postgres.job_queue import STALLED_S, Job, JobQueue, put_back_stalled
-
-if TYPE_CHECKING:
-    from detent.host.postgres.host import PostgresHost
+from detent.host.postgres.job_queue import STALLED_S, JobQueue, QueuedJob, put_back_stalled
+from detent.host.postgres.part import PostgresMover
 
 SWEEP_S = 2.0
 OVERDUE_S = 30.0
@@ -32,6 +29,7 @@ OVERDUE = (
     " and not exists (select 1 from procrastinate_jobs where task_name = 'wake' and status in ('todo', 'doing')"
     " and args = jsonb_build_object('run_id', runs.run_id)) limit 1000"
 )
+
 COUNT = "update meta set value = (value::bigint + %s)::text where name = 'swept'"
 
 
@@ -45,10 +43,10 @@ def sweep(connection: psycopg.Connection, queue: JobQueue, *, is_own_time: bool)
         if row is None or not row[0]:
             return 0  # another process is at it
         for run_id, contract_id, turn, is_fresh in connection.execute(LOST, given).fetchall():
-            queue.put(connection, [Job("perform", {"run_id": run_id, "contract_id": contract_id, "turn": turn})])
+            queue.put(connection, [QueuedJob("perform", {"run_id": run_id, "contract_id": contract_id, "turn": turn})])
             swept += is_fresh  # one that was begun belonged to a worker that was stopped
         for (run_id,) in () if is_own_time else connection.execute(OVERDUE, given).fetchall():
-            queue.put(connection, [Job("wake", {"run_id": run_id})])
+            queue.put(connection, [QueuedJob("wake", {"run_id": run_id})])
             swept += 1
         if swept:
             connection.execute(COUNT, (swept,))
@@ -58,7 +56,7 @@ def sweep(connection: psycopg.Connection, queue: JobQueue, *, is_own_time: bool)
 class Sweep:
     """The sweep of one worker, round by round."""
 
-    def __init__(self, host: "PostgresHost") -> None:
+    def __init__(self, host: PostgresMover) -> None:
         self._host = host
         self.swept = 0  # by this process
 

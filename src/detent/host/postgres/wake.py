@@ -1,16 +1,13 @@
 """Waking runs when they asked for it: a job in the queue holds the time for all, and this process rings on time."""
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
 
 from detent.core.events import WAKE, Event, Signalled
 from detent.errors import DetentError, EventRefused
 from detent.host.parts.clock import Alarm
 from detent.host.parts.loaded_run import LoadedRun
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from detent.host.postgres.host import PostgresHost
+from detent.host.postgres.fold_transaction import Moment
+from detent.host.postgres.part import PostgresMover
 
 SOON_S = 3600.0  # what is due later is left to the queue
 ALARMS_MAX = 10_000
@@ -19,7 +16,7 @@ ALARMS_MAX = 10_000
 class Wakes:
     """The alarms of one process; what it does not ring, a worker does."""
 
-    def __init__(self, host: "PostgresHost") -> None:
+    def __init__(self, host: PostgresMover) -> None:
         self._host = host
         self._alarms: dict[str, Alarm] = {}
         self._is_closed = False
@@ -48,7 +45,7 @@ class Wakes:
     async def wake(self, run_id: str) -> None:
         """Let what is due in a run go off, if it still is."""
         try:
-            await self.ring(await self._host.fetch(run_id))
+            await self.ring(await self._host.look(run_id))
         except EventRefused:
             return  # it ended in the meantime
         except DetentError as error:
@@ -58,17 +55,9 @@ class Wakes:
         """Let what is due in a run go off."""
         now = self._host.clock.now()
 
-        def make(moment: "Located") -> "Sequence[Event]":
+        def make(moment: Moment) -> Sequence[Event]:
             run = moment.live.run
             is_due = 0 < run.wake_at <= now or any(0 < c.expires_at <= now for c in run.contracts)
             return (Signalled(WAKE, at=now),) if is_due and run.ended is None else ()
 
         await self._host.fold(live, make)
-
-
-class Located(Protocol):
-    """A run that is locked."""
-
-    @property
-    def live(self) -> LoadedRun:
-        """The run."""
