@@ -7,8 +7,8 @@ from detent.core.contract import Contract
 from detent.core.history import Entry
 from detent.core.run import Run
 from detent.errors import JournalError
-from detent.host.embedded.journal import Batch
-from detent.host.embedded.loaded_run import LoadedRun
+from detent.host.parts.journal import Batch
+from detent.host.parts.loaded_run import LoadedRun
 
 T = TypeVar("T")
 

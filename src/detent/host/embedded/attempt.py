@@ -19,10 +19,11 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
-from detent.host.embedded.child import awaiting, child_id, child_machine
 from detent.host.embedded.doubt import DoubtRegister, guard_work
-from detent.host.embedded.loaded_run import LoadedRun
-from detent.host.embedded.outcome import (
+from detent.host.embedded.task_pool import TaskPool
+from detent.host.parts.child import awaiting, child_id, child_machine
+from detent.host.parts.loaded_run import LoadedRun
+from detent.host.parts.outcome import (
     Limit,
     UnknownOutcome,
     describe_exception,
@@ -33,8 +34,7 @@ from detent.host.embedded.outcome import (
     not_kept,
     take_report,
 )
-from detent.host.embedded.secret import NONE, Secrets, hide, list_secrets
-from detent.host.embedded.task_pool import TaskPool
+from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
 
 if TYPE_CHECKING:
     from detent.host.embedded.part import ChildHost

@@ -16,10 +16,10 @@ from detent.core.effect_type import Effect, EffectFailed, PartialFailure, StillR
 from detent.core.events import EVIDENCE, ContractMoved, Signalled
 from detent.core.status import Status
 from detent.errors import NotWaiting
-from detent.host.embedded.claim import was_redone
-from detent.host.embedded.gap import ask_about, find_clearance, note_cleared
-from detent.host.embedded.loaded_run import LoadedRun
-from detent.host.embedded.outcome import (
+from detent.host.parts.claim import was_redone
+from detent.host.parts.gap import ask_about, find_clearance, note_cleared
+from detent.host.parts.loaded_run import LoadedRun
+from detent.host.parts.outcome import (
     Limit,
     UnknownOutcome,
     confirm_happened,
@@ -29,7 +29,7 @@ from detent.host.embedded.outcome import (
     not_done,
     take_report,
 )
-from detent.host.embedded.secret import Secrets, list_secrets
+from detent.host.parts.secret import Secrets, list_secrets
 from detent.host.standing import ASK_WITHIN_S, settle_time
 
 if TYPE_CHECKING:

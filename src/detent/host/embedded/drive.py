@@ -23,23 +23,24 @@ from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
-from detent.host.embedded.admission import Admission
 from detent.host.embedded.aftermath import Aftermath, settle_future
 from detent.host.embedded.attempt import Attempts
-from detent.host.embedded.claim import Claims
-from detent.host.embedded.clock import Clock, SystemClock
-from detent.host.embedded.gap import open_gap
-from detent.host.embedded.journal import Batch, Journal, seal
+from detent.host.embedded.journal import Journal
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, drop_ended, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.marker import Marking, find_journal
-from detent.host.embedded.onlooker import Onlookers
-from detent.host.embedded.outbox import Outbox
-from detent.host.embedded.precaution import Precautions, describe_ground
-from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.timer import Timers
-from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flush
+from detent.host.embedded.writer import InlineWriter, Writer, flush
+from detent.host.parts.admission import Admission
+from detent.host.parts.claim import Claims
+from detent.host.parts.clock import Clock, SystemClock
+from detent.host.parts.gap import open_gap
+from detent.host.parts.journal import Batch, Nobody, seal
+from detent.host.parts.loaded_run import LoadedRun, ResidentRun, drop_ended, load
+from detent.host.parts.onlooker import Onlookers
+from detent.host.parts.outbox import Outbox
+from detent.host.parts.precaution import Precautions, describe_ground
+from detent.host.parts.projector import ProjectionRow
 from detent.host.people import PeopleSource
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects

@@ -18,20 +18,19 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import digest, plain
 from detent.errors import BadSignature, JournalError, NotPermitted, NotWaiting, Refused
-from detent.host.embedded.anchor import anchor
-from detent.host.embedded.answer_signature import check_meaning, check_signed, keep_signed
 from detent.host.embedded.attempt import Attempts
-from detent.host.embedded.child import CHILD, declarations
-from detent.host.embedded.claim_check import differences, repair, right_holders
 from detent.host.embedded.drive import Drive
-from detent.host.embedded.gap import CLOSE, check_not_record, close_gap, mark_restored, open_gap
-from detent.host.embedded.journal import Batch, genesis
-from detent.host.embedded.loaded_run import LoadedRun, load, origin, seq_at
-from detent.host.embedded.people_record import change_people
 from detent.host.embedded.recovery import take_up
-from detent.host.embedded.replay import find
-from detent.host.embedded.retention import prune
-from detent.host.embedded.writer import Nobody
+from detent.host.parts.anchor import anchor
+from detent.host.parts.answer_signature import check_meaning, check_signed, keep_signed
+from detent.host.parts.child import CHILD, declarations
+from detent.host.parts.claim_check import differences, repair, right_holders
+from detent.host.parts.gap import CLOSE, check_not_record, close_gap, mark_restored, open_gap
+from detent.host.parts.journal import Batch, Nobody, genesis
+from detent.host.parts.loaded_run import LoadedRun, load, origin, seq_at
+from detent.host.parts.people_record import change_people
+from detent.host.parts.replay import find
+from detent.host.parts.retention import prune
 from detent.host.people import DOUBT, RECORD_ID
 from detent.host.reading import Summary
 from detent.host.run_id import check_run_id, new_run_id
