@@ -1,31 +1,51 @@
-"""A process that has imported the command line and forks a real `detent` for every command that a test runs to its end.
+"""A process that has imported the command line and forks a real `detent` for every command that a test starts.
 
-Nearly all of a short command's time goes into imports. What a fork gives is a process of its own all the same, with its
-own folder, environment, files and signals; commands that are killed, watched or typed into are started from nothing.
+Nearly all of a short command's time goes into imports, and half of a server's. What a fork gives is a process of its
+own all the same, a child of the test's process, with its own folder, environment, arguments, files and signals: it can
+be killed, watched, typed into and waited for like any other. `subprocess` and asyncio start it without a change in a
+test; `DETENT_COLD=1` has every one started from nothing, and so has a system that cannot adopt a grandchild (macOS).
 """
 
+import array
 import atexit
-import contextlib
+import ctypes
+import functools
 import gc
 import importlib
+import inspect
 import json
 import os
 import pkgutil
-import select
-import signal
+import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 SCRIPT = str(Path(sys.executable).with_name("detent"))
 # What the interpreter itself reads as it starts.
 ITS_OWN = ("PYTHON", "LC_", "LANG")
+# What a command imports beside the command line: such a command is forked from a process that has it too.
+HOST = ("detent.host.embedded.shared", "detent.host.embedded.handover_client", "detent.kit.source", "jinja2")
+MCP = ("detent.surfaces.mcp.stdio", "detent.surfaces.mcp.program", "mcp.server.stdio", "rich.logging")
+SERVE = ("uvicorn.protocols.http.h11_impl", "uvicorn.lifespan.on", "detent.surfaces.server.service",
+         "detent.agents.coding.workspace", "detent.agents.assistant.routes.chat",
+         "detent.agents.assistant.routes.memory", "detent.effects.llm", "detent.effects.function_process",
+         "detent.effects.pipeline.stage_run", "encodings.idna")  # fmt: skip
+ALSO = {
+    "serve": (*HOST, *MCP, *SERVE),
+    "mcp": (*HOST, *MCP),
+    "chat": (*HOST, "openai", "mcp"),
+    "notebook": (*HOST, "jupyter_client", "nbformat"),
+}
+SMALL = 100_000  # bytes of a request; a larger one goes the long way
+ADOPT = 36  # prctl: orphans below this process become its children
 
 
 def serve() -> None:
-    """Fork for each request on stdin, tell the exit code on stdout; only a fork comes out of here, as a command."""
+    """Fork for each request on stdin and tell its process; only a fork comes out of here, as a command."""
     sys.path[0] = str(Path(SCRIPT).parent)
     package = importlib.import_module("detent.surfaces.cli")
     modules = [module.name for module in pkgutil.iter_modules(package.__path__, "detent.surfaces.cli.")]
@@ -34,27 +54,42 @@ def serve() -> None:
     entry = importlib.import_module("detent.surfaces.entry")
     gc.collect()
     gc.freeze()
-    while line := os.read(0, 1 << 20):
-        while not line.endswith(b"\n"):
-            line += os.read(0, 1 << 20)
-        child = os.fork()
-        if not child:
-            become(json.loads(line))
+    asked = socket.socket(fileno=0)
+    while True:
+        request, files, _, _ = socket.recv_fds(asked, 2 * SMALL, 3)
+        if not request:
+            return
+        # The one between dies at once, so that the test's process adopts the command.
+        reading, writing = os.pipe()
+        between = os.fork()
+        if not between:
+            if command := os.fork():
+                os.write(writing, b"%d" % command)
+                os._exit(0)
+            asked.detach()
+            os.close(reading)
+            os.close(writing)
+            become(json.loads(request), files)
             entry.main()
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        os.write(1, b"%d\n" % status)
+        os.waitpid(between, 0)
+        os.close(writing)
+        for file in (*files,):
+            os.close(file)
+        asked.send(os.read(reading, 20))
+        os.close(reading)
 
 
-def become(request: Mapping[str, object]) -> None:
-    """In the fork: the folder, environment, arguments and files of the command."""
-    os.chdir(str(request["folder"]))
+def become(request: Mapping[str, Any], files: Sequence[int]) -> None:
+    """In the fork: the folder, environment, arguments, group and files of the command."""
+    if request["has_own_session"]:
+        os.setsid()
+    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(json.loads(str(request["env"])))
-    sys.argv = [SCRIPT, *json.loads(str(request["argv"]))]
-    for number, path in enumerate((os.devnull, str(request["out"]), str(request["err"]))):
-        opened = os.open(path, os.O_RDWR)
-        os.dup2(opened, number)
-        os.close(opened)
+    os.environ.update(request["env"])
+    sys.argv = [SCRIPT, *request["argv"]]
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    os.closerange(3, max(files) + 1)
     # For as long as the process lives.
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
@@ -67,49 +102,78 @@ def takes(env: Mapping[str, str]) -> bool:
     return not any(name.startswith(ITS_OWN) and name in env for name in changed)
 
 
-def command(
-    argv: Sequence[str], folder: Path, env: Mapping[str, str], timeout_s: float, also: tuple[str, ...] = ()
-) -> tuple[int, str, str]:
-    """Run a command to its end: its exit code, and what it said; `also` are libraries that it would import."""
-    with tempfile.TemporaryDirectory(prefix="detent-said-") as scratch, _idle_server(also) as server:
-        out, err = Path(scratch, "out"), Path(scratch, "err")
-        out.touch()
-        err.touch()
-        request = {"argv": json.dumps(argv), "folder": str(folder), "env": json.dumps(dict(env))}
-        assert server.stdin is not None
-        assert server.stdout is not None
-        server.stdin.write(json.dumps(request | {"out": str(out), "err": str(err)}).encode() + b"\n")
-        server.stdin.flush()
-        if not select.select([server.stdout], [], [], timeout_s)[0]:
-            raise subprocess.TimeoutExpired([SCRIPT, *argv], timeout_s, out.read_text(), err.read_text())
-        return int(server.stdout.readline()), out.read_text(), err.read_text()
+class WarmServer:
+    """The process that forks, and its end of the conversation."""
+
+    def __init__(self, also: Sequence[str]) -> None:
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen([sys.executable, __file__, *also], stdin=theirs.fileno())
+        atexit.register(self._end)
+
+    def fork(self, request: bytes, files: Sequence[int]) -> int:
+        """Have a command begun, as a child of this process."""
+        adopt = ctypes.CDLL(None).prctl
+        adopt(ADOPT, 1, 0, 0, 0)
+        try:
+            socket.send_fds(self._ours, [request], array.array("i", files))
+            return int(self._ours.recv(20))
+        finally:
+            adopt(ADOPT, 0, 0, 0, 0)
+
+    def _end(self) -> None:
+        self._ours.close()
+        self._process.wait()
 
 
-_idle: dict[tuple[str, ...], list["subprocess.Popen[bytes]"]] = {}
+_servers: dict[tuple[str, ...], WarmServer] = {}
+_turn = threading.Lock()
 
 
-@contextlib.contextmanager
-def _idle_server(also: tuple[str, ...]) -> Iterator["subprocess.Popen[bytes]"]:
-    """A server that does nothing else meanwhile: one of those that wait, or a new one."""
-    idle = _idle.setdefault(also, [])
-    try:
-        server = idle.pop()
-    except IndexError:
-        program = [sys.executable, __file__, *also]
-        server = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-        atexit.register(_end, server)
-    try:
-        yield server
-    except BaseException:
-        _end(server)
-        raise
-    idle.append(server)
+def install() -> None:
+    """From now on whoever starts `detent` from this process gets a fork, where that is the same."""
+    if sys.platform != "linux" or os.environ.get("DETENT_COLD"):
+        return
+    started: Any = subprocess.Popen._execute_child  # type: ignore[attr-defined]
+    names = inspect.signature(started)
+
+    @functools.wraps(started)
+    def start(process: Any, *args: Any, **more: Any) -> None:
+        given = names.bind(process, *args, **more).arguments
+        request = _request(given)
+        if request is None:
+            started(process, *args, **more)
+            return
+        ends = {name: given[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")}
+        files = [ends["p2cread"], ends["c2pwrite"], ends["errwrite"]]
+        kind = next((ALSO[word] for word in request["argv"] if word in ALSO), ())
+        with _turn:
+            if kind not in _servers:
+                _servers[kind] = WarmServer(kind)
+            said = json.dumps(request).encode()
+            process.pid = _servers[kind].fork(
+                said, [number if file == -1 else file for number, file in enumerate(files)]
+            )
+        process._child_created = True
+        process._close_pipe_fds(**ends)
+
+    subprocess.Popen._execute_child = start  # type: ignore[attr-defined]
 
 
-def _end(server: "subprocess.Popen[bytes]") -> None:
-    if server.poll() is None:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.communicate()
+def _request(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What to tell the server, or nothing where only a start from nothing gives the same process."""
+    words = given["args"]
+    if not isinstance(words, (list, tuple)) or os.fspath(words[0]) != SCRIPT:
+        return None
+    special = ("preexec_fn", "pass_fds", "shell", "executable", "gid", "gids", "uid")
+    folder = os.path.realpath(given["cwd"] or ".")
+    env = dict(os.environ if given["env"] is None else given["env"])
+    is_plain = not any(given[name] for name in special) and given["umask"] < 0 and given["process_group"] == -1
+    if not is_plain or not os.path.isdir(folder) or not takes(env):
+        return None
+    argv = [os.fspath(word) for word in words[1:]]
+    request = {"argv": argv, "folder": folder, "env": env, "has_own_session": bool(given["start_new_session"])}
+    return request if len(json.dumps(request)) < SMALL else None
 
 
 if __name__ == "__main__":

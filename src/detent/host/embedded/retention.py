@@ -11,11 +11,10 @@ from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.host.embedded.journal import Journal
+from detent.host.housekeeping import PRUNED
 
 AT_ONCE = 500  # runs that go in one transaction
-RECORD = "pruned"
 RECORDS = "('pruned', 'restored', 'anchored')"  # what was forgotten, restored and anchored is never forgotten
-PRUNED = Machine(name=RECORD, initial="done", ends={"done": "completed"}, title="Runs that were forgotten")
 ENDED = "('completed', 'failed', 'rejected', 'cancelled')"
 OLD = (
     f"select no, run_id, name, status, seq, head, parent, updated_at from runs"  # noqa: S608  # our own text
