@@ -19,6 +19,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests import warm
 from tests.effort import examples
 
 LIMIT_S = 300.0  # only against hanging
@@ -75,6 +76,8 @@ for name in ("DETENT_HOME", "DETENT_LANG"):
 # What detent remembers of homes lies outside of them: homes of tests are gone tomorrow, and their names come again.
 STATE = tempfile.TemporaryDirectory(prefix="detent-state-")
 os.environ["XDG_STATE_HOME"] = STATE.name
+
+warm.install()
 
 # A suite that was started in the background ignores Ctrl-C, and so would every command that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():

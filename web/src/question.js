@@ -6,7 +6,7 @@ import { SchemaForm, initial, problems, useFirstWrong } from "./form.js";
 import { age, ahead, clock, iso, moment } from "./format.js";
 import { useKeys } from "./key.js";
 import { Doubtful, Earlier, OWN, isUnderWay } from "./known.js";
-import { Standing, mayAnswer, whyId } from "./permission.js";
+import { AnswerAs, Standing, firstName, mayAnswer, whyId } from "./permission.js";
 import { address } from "./route.js";
 import { Status } from "./status.js";
 import { Said, Text, hasOdd } from "./text.js";
@@ -23,7 +23,7 @@ export async function answer(item, said) {
   const { run_id: runId, question } = item;
   const path = `/api/runs/${encodeURIComponent(runId)}/contracts/${question.contract_id.split("/").map(encodeURIComponent).join("/")}/answer`;
   try {
-    const run = await call(path, { call_hash: question.call_hash, ...said });
+    const run = await call(path, { call_hash: question.call_hash, ...(item.by ? { by: item.by } : {}), ...said });
     if (!run.waiting?.some((one) => one.contract_id === question.contract_id)) forget(runId, question.contract_id);
     return true;
   } catch (error) {
@@ -189,6 +189,7 @@ function Deciding({ item, takesKeys: isWatching }) {
 
 export function Question({ item, takesKeys = false, isBare = false }) {
   const { question } = item;
+  const [name, setName] = useState(firstName(question));
   const { call: asked } = question;
   const isOwn = asked.effect === "ask";
   const isDoubt = question.reason === "outcome_unknown";
@@ -224,6 +225,7 @@ export function Question({ item, takesKeys = false, isBare = false }) {
       <${Follow} title=${question.reason === "form" ? _("When it is filled in") : isDoubt ? _("If it happened, or is done now") : question.earlier ? _("If it is done again, or its result used") : _("On yes")} follow=${item.on_yes} isOneOfTwo=${isDoubt || Boolean(question.earlier)} />
       <${Follow} title=${isDoubt ? _("If you give up") : question.earlier ? _("If you stop") : _("On no")} follow=${item.on_no} isNo=${true} /></div>`}
     <${Standing} question=${question} />
-    <fieldset class="answering" disabled=${!mayAnswer(question)} aria-describedby=${mayAnswer(question) ? undefined : whyId(question)}><${Deciding} key=${`${item.run_id} ${question.contract_id} ${question.since}`} item=${item} takesKeys=${takesKeys} /></fieldset>
+    <${AnswerAs} question=${question} name=${name} change=${setName} />
+    <fieldset class="answering" disabled=${!mayAnswer(question)} aria-describedby=${mayAnswer(question) ? undefined : whyId(question)}><${Deciding} key=${`${item.run_id} ${question.contract_id} ${question.since}`} item=${name ? { ...item, by: name } : item} takesKeys=${takesKeys} /></fieldset>
   </article>`;
 }

@@ -19,6 +19,7 @@ export const CHINESE = {
   "All questions": "全部问题",
   "All runs": "全部运行",
   "Already happened; a new run does not take it back": "已经发生；新的运行不会撤销它们",
+  "Answer as": "回答身份",
   "Answered.": "已回答。",
   "Approve with these arguments": "以这些参数批准",
   "Approve": "批准",

@@ -119,6 +119,7 @@ CHINESE: dict[str, str] = {
     "Replay the run and check every hash.": "重放整个运行并核对每个哈希。",
     "Also replay every run and verify every hash.": "同时重放每个运行并核对每个哈希。",
     "Only those that wait.": "只列出等待中的。",
+    "Also those in which detent records its own work.": "也列出 detent 记录自身工作的运行。",
     "Only those; may be repeated.": "只列出这些；可以重复。",
     "The maximum number to show.": "最多显示多少个。",
     "Start after this event.": "从这个事件之后开始。",

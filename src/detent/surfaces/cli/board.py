@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from detent.core.history import Entry
-from detent.core.status import Status
 from detent.host.reading import Query, Summary
 from detent.kit.language import _
 from detent.kit.record import record_of
@@ -122,12 +121,12 @@ def _at_work(narrator: Narrator) -> Lines:
         yield f"  {visible(name)}: {visible(effect)} {duration(max(0.0, time.time() - at))}", "dim"
 
 
-async def watch_list(caller: Caller, wanted: Sequence[Status], limit: int) -> int:
+async def watch_list(caller: Caller, query: Query) -> int:
     """Keep the list of runs in view until somebody has seen enough."""
     seen: dict[str, Summary] | None = None
     with caller.reader.watching() as news, Board() as board:
         while True:
-            runs = find_runs(caller, wanted, limit)
+            runs = find_runs(caller, query)
             now = {summary.run_id: summary for summary in runs}
             if caller.is_json:
                 if now != seen:
@@ -151,9 +150,9 @@ def _tell_changes(caller: Caller, seen: dict[str, Summary], now: dict[str, Summa
         caller.say(_("{clock}  {run_id} is no longer in this list", clock=clock(time.time()), run_id=run_id))
 
 
-def find_runs(caller: Caller, wanted: Sequence[Status], limit: int) -> list[Summary]:
+def find_runs(caller: Caller, query: Query) -> list[Summary]:
     """The runs to show, newest first."""
-    return caller.reader.list(Query(tuple(wanted), limit=limit)).runs if caller.has_journal() else []
+    return caller.reader.list(query).runs if caller.has_journal() else []
 
 
 def table(runs: Sequence[Summary]) -> list[tuple[str, str]]:

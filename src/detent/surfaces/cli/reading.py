@@ -7,6 +7,8 @@ import msgspec
 
 from detent.core.history import Entry
 from detent.core.status import Status
+from detent.host.housekeeping import HOUSEKEEPING
+from detent.host.reading import Query
 from detent.kit.language import _
 from detent.kit.record import record_of
 from detent.kit.terminal.caller import Caller, emit
@@ -136,13 +138,17 @@ def _stray(caller: Caller) -> int:
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help=_("The maximum number to show.")
 )
+@click.option("--system", is_flag=True, help=_("Also those in which detent records its own work."))
 @click.option("--watch", "is_live", is_flag=True, help=_("Keep running and show every change."))
-async def list_runs(caller: Caller, waiting: bool, status: tuple[str, ...], limit: int, is_live: bool) -> int:
+async def list_runs(
+    caller: Caller, *, waiting: bool, status: tuple[str, ...], limit: int, system: bool, is_live: bool
+) -> int:
     """List the runs, newest first."""
-    wanted = [Status(name) for name in dict.fromkeys((*status, *(["waiting"] if waiting else [])))]
+    wanted = dict.fromkeys((*status, *(["waiting"] if waiting else [])))
+    query = Query(tuple(map(Status, wanted)), without=() if system else HOUSEKEEPING, limit=limit)
     if is_live:
-        return await watch_list(caller, wanted, limit)
-    runs = find_runs(caller, wanted, limit)
+        return await watch_list(caller, query)
+    runs = find_runs(caller, query)
     if caller.is_json:
         emit({"ok": True, "runs": msgspec.to_builtins(runs), "error": None})
         return 0
