@@ -24,6 +24,7 @@ from detent.kit.terminal.caller import Caller, emit, has_colour
 from detent.kit.terminal.story import Narrator
 from detent.kit.terminal.view import CODES, RunReport
 from detent.kit.text import brief, clock, columns, duration, status_word, visible, when, wide
+from detent.kit.trigger import OWN_NAMES
 
 CLOCK_S = 0.1  # how often the times that a terminal shows are drawn anew
 Lines = Iterable[tuple[str, str]]  # a line and its colour
@@ -153,7 +154,7 @@ def _tell_changes(caller: Caller, seen: dict[str, Summary], now: dict[str, Summa
 
 def find_runs(caller: Caller, wanted: Sequence[Status], limit: int) -> list[Summary]:
     """The runs to show, newest first."""
-    return caller.reader.list(Query(tuple(wanted), limit=limit)).runs if caller.has_journal() else []
+    return caller.reader.list(Query(tuple(wanted), without=OWN_NAMES, limit=limit)).runs if caller.has_journal() else []
 
 
 def table(runs: Sequence[Summary]) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from detent.host.reading import Query
 from detent.host.standing import Standing
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
+from detent.kit.trigger import OWN_NAMES
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.requester import viewer_of
 from detent.surfaces.server.server_context import HttpServer
@@ -33,7 +34,7 @@ async def list_runs(room: HttpServer, call: HttpCall) -> shape.RunPage:
         since=query.since,
         until=query.until,
         is_top=query.top,
-        without=() if query.machine else (WEBHOOK.name, RECORD_ID),
+        without=() if query.machine else (WEBHOOK.name, RECORD_ID, *OWN_NAMES),
         before=query.before,
         limit=query.limit,
     )
