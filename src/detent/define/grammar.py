@@ -14,6 +14,7 @@ EFFECTS = ("pure", "idempotent", "irreversible")
 SANDBOXES = ("off", "home", "folder", "strict")
 REPEATS = ("ask", "allow", "refuse", "reuse")
 SCOPES = ("global", "session", "run")
+CATCH_UPS = ("none", "last", "all")
 IMPLICIT_ERRORS = ("error", "error_state")  # undeclared names that mean a failed end
 RETRY = "retry"  # the undeclared name that means: enter the source state again
 ERROR = "error"  # the event that stands for a failure of the state's work
@@ -78,6 +79,7 @@ Kind = Literal[
     "awaits",
     "branches",
     "approval",
+    "triggers",  # a mapping from names to mappings of the shape `trigger`
 ]
 
 
@@ -117,6 +119,7 @@ WORKFLOW: Shape = {
     "error_handlers": Key("many", "What to do when a state fails.", of="handler"),
     "limits": Key("one", "Bounds over the whole life of a run.", of="limits"),
     "output": Key("template", "What a run gives when it has ended; without it, its context."),
+    "triggers": Key("triggers", "What starts runs when nobody does, by name; armed with `detent trigger add`."),
 }
 NESTED: Shape = {
     "id": Key("name", "The branch's name, where branches are a list."),
@@ -250,6 +253,26 @@ AWAIT: Shape = {
     "event": Key("name", "The event's name.", is_needed=True),
     "match": Key("condition", "Only an event for which this holds; the event is `event`."),
 }
+TRIGGER: Shape = {
+    "schedule": Key("text", "A cron line: minute, hour, day of the month, month, day of the week."),
+    "every": Key("duration", "How long from one run to the next, counted from `start`."),
+    "timezone": Key("text", "Whose clock a cron line means, such as Europe/Berlin; UTC by default."),
+    "catch_up": Key("choice", "What to do about times that nobody was there for: last by default.", choices=CATCH_UPS),
+    "jitter": Key("duration", "Begin up to so much later, each time by another part of it."),
+    "start": Key("label", "Not before this day or moment, such as 2026-01-31 or 2026-01-31T08:00."),
+    "end": Key("label", "Not after this day or moment."),
+    "webhook": Key("text", "The hook of detent.serve.yaml whose messages start a run; the message is `event.body`."),
+    "file": Key("text", "A file or a pattern such as inbox/*.csv below this file's folder; its path is `event.path`."),
+    "settle": Key("duration", "How long a file must not have changed; 2 s by default."),
+    "existing": Key("flag", "Whether files count that were there before the trigger was armed."),
+    "run_ended": Key("text", "The name of another workflow; the run that has ended is `event`."),
+    "status": Key("names", "Only runs that have ended so: completed, failed, rejected or cancelled."),
+    "signal": Key("name", "A signal sent with `detent trigger send`; what it carries is `event.data`."),
+    "schema": Key("schema", "What the message or signal must look like: JSON Schema, or names with their types."),
+    "when": Key("condition", "Start a run only if this holds; it can read `event` and `trigger`."),
+    "input": Key("templates", "What the run is given; it can read `event` and `trigger`."),
+    "description": Key("text", "What it is for."),
+}
 
 SHAPES: dict[str, Shape] = {
     "workflow": WORKFLOW,
@@ -263,6 +286,7 @@ SHAPES: dict[str, Shape] = {
     "approval": APPROVAL,
     "limits": LIMITS,
     "await": AWAIT,
+    "trigger": TRIGGER,
 }
 # Which key says the type of a mapping, and what it is when nothing is said.
 TYPED = {"state": ("type", "normal"), "action": ("type", ""), "step": ("action", ""), "handler": ("action", "")}

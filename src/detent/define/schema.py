@@ -68,6 +68,11 @@ KINDS: dict[str, dict[str, Any]] = {
         ]
     },
     "approval": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/approval"}]},
+    "triggers": {
+        "type": ["object", "null"],
+        "propertyNames": _NAME,
+        "additionalProperties": {"$ref": "#/$defs/trigger"},
+    },
 }
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from detent.core.contract import CONTRACT
 from detent.core.effect_type import Effect
@@ -23,6 +23,9 @@ from detent.define.irreversible import is_irreversible
 from detent.define.proof import MachineProof, prove, what
 from detent.define.repeat import ADVICE, constant_calls, describe
 from detent.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from detent.define.trigger import Trigger
 
 SOURCE_MAX = 4 * 1024 * 1024
 
@@ -37,6 +40,7 @@ class Definition(NamedTuple):
     input: Mapping[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
     proof: MachineProof = MachineProof()  # where warnings were wanted
     advice: tuple[str, ...] = ()  # what is right as it stands, and worth knowing
+    triggers: "tuple[Trigger, ...]" = ()  # what starts its runs, once somebody has armed it
 
 
 Reader = Callable[[Path, str], Definition]  # the file, and the name behind the colon
@@ -158,7 +162,9 @@ def _from_yaml(path: Path, name: str, known_effects: Iterable[str] = (), *, warn
     _look_beside(path)
     warnings = tuple(str(warning) for warning in workflow.warnings)
     advice = tuple(str(one) for one in workflow.advice)
-    return Definition(workflow.machine, {}, str(path), warnings, workflow.input, workflow.proof, advice)
+    return Definition(
+        workflow.machine, {}, str(path), warnings, workflow.input, workflow.proof, advice, workflow.triggers
+    )
 
 
 def _look_beside(path: Path) -> None:

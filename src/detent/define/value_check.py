@@ -17,7 +17,7 @@ from detent.define.problem import cut
 
 MISSING: Any = object()
 NAME_MAX = 100
-MAY_BE_EMPTY = ("template", "plain", "templates", "one", "many", "named", "branches", "schema")
+MAY_BE_EMPTY = ("template", "plain", "templates", "one", "many", "named", "branches", "schema", "triggers")
 AMOUNT_MAX = 1e9  # of seconds, this is more than thirty years
 
 # What the engine does itself is not called as a tool.

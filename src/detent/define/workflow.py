@@ -27,6 +27,7 @@ from detent.define.shape import Fields, fields
 from detent.define.state import declare, waits, work
 from detent.define.steps import compile_steps, is_steps
 from detent.define.transition import transitions
+from detent.define.trigger import Trigger, read_triggers
 from detent.define.value_check import NAME_MAX, mend_name, seconds
 from detent.errors import DefinitionError, Part
 
@@ -42,6 +43,7 @@ class Workflow(NamedTuple):
     input: dict[str, Any]  # JSON Schema of what a run must be given; empty: anything
     advice: tuple[Problem, ...] = ()  # what is right as it stands, and worth knowing
     proof: MachineProof = MachineProof()  # what its irreversible actions cannot follow, where it was looked for
+    triggers: tuple[Trigger, ...] = ()  # what starts its runs, once somebody has armed it
 
 
 def load_workflow(
@@ -112,6 +114,7 @@ def _from_file(path: Path, shelf: Shelf, wanted: Wanted, *, is_fragment: bool) -
 def _compile(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> Workflow:
     page = Page(document, wanted.known_effects)
     try:
+        triggers = _read_triggers(page)
         machine, schema, proof = _workflow(page, shelf, wanted, is_fragment)
     except RecursionError:  # a document of 64 levels needs far less, but a caller may have left us little
         page.say((), "nested too deeply")
@@ -122,7 +125,12 @@ def _compile(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool
     found = sorted(dict.fromkeys(page.problems), key=lambda p: (p.file, p.line, p.column))
     warnings = tuple(p for p in found if p.severity == "warning")
     advice = tuple(p for p in found if p.severity == "advice")
-    return Workflow(machine, warnings, page.file, schema, advice, proof)
+    return Workflow(machine, warnings, page.file, schema, advice, proof, triggers)
+
+
+def _read_triggers(page: Page) -> tuple[Trigger, ...]:
+    """The triggers of a file of either grammar."""
+    return read_triggers(page, ("triggers",), page.value.get("triggers")) if isinstance(page.value, dict) else ()
 
 
 def _workflow(

@@ -28,6 +28,8 @@ def summaries() -> dict[str, str]:
         "watch": _("Follow a run's events until it ends."),
         "audit": _("Show who allowed what, and what came of it."),
         "policy": _("Test a policy on past calls, or propose rules from past answers."),
+        "trigger": _("Arm what starts runs by itself: schedules, hooks, files, other runs, signals."),
+        "next": _("Show what the armed schedules start next."),
         "serve": _("Serve the web page and the API."),
         "schema": _("Print the JSON Schema of workflow files, policies or people files."),
         "mcp": _("Serve runs to MCP clients, or list MCP servers and their tools."),

@@ -40,6 +40,8 @@ COMMANDS = {
     "watch": "reading",
     "audit": "auditing",
     "policy": "policy",
+    "trigger": "triggering",
+    "next": "triggering",
     "serve": "serving",
     "schema": "beginning",
     "mcp": "protocol",
