@@ -38,7 +38,7 @@ NAMED_BY_A_PROTOCOL = {"detent.surfaces.mcp.result:Question", "detent.surfaces.m
 TOLD_APART_BY_FOLDER = words(
     """
     action answer attempt call case_run cell chat check child claim command control
-    doubt drawing dry_run evidence
+    doubt drawing dry_run error_words evidence
     execution fact form history job listing lock machine manner model page parser part people place plan planner
     planning policy port program progress projection question reading record registry route run schema service serving
     setting settings settling shape source stage store story stream table template text trouble view words

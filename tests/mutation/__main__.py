@@ -79,7 +79,7 @@ def main() -> int:
     """Sample, try, report."""
     given = _arguments()
     hypothesis.settings.register_profile("mutants", max_examples=30, deadline=None, derandomize=True, database=None)
-    os.environ["HYPOTHESIS_PROFILE"] = "mutants"
+    os.environ |= {"HYPOTHESIS_PROFILE": "mutants", "DETENT_EXAMPLES": "0.2"}
     files = [file for part in PARTS for file in sorted((ROOT / part).rglob("*.py")) if given.only in str(file)]
     everything = [mutant for file in files for mutant in mutants(ROOT, file)]
     chosen = random.Random(given.seed).sample(everything, min(given.count, len(everything)))

@@ -3,21 +3,22 @@
 from collections.abc import Iterator
 
 from detent.errors import JournalError
+from detent.host.port import Reader
 from detent.host.reading import Query, Summary
-from detent.kit.terminal.caller import Caller
 
 PAGE = 500
 
 
-def every(caller: Caller, name: str = "") -> Iterator[Summary]:
-    """All runs, newest first, a page at a time; those that can be read come before the trouble with the others."""
-    before, problems = 0, list[str]()
-    while True:
-        page = caller.reader.list(Query(name=name, before=before, limit=PAGE))
+def walk_runs(reader: Reader, query: Query) -> Iterator[Summary]:
+    """Every run that is meant, newest first; those that can be read come before the trouble with the others."""
+    problems: list[str] = []
+    query = query._replace(limit=PAGE)
+    while reader.has_runs():
+        page = reader.list(query)
         yield from page.runs
         problems += page.damaged
-        before = page.next
-        if not before:
+        query = query._replace(before=page.next)
+        if not page.next:
             break
     if problems:
         raise JournalError(problems[0])
