@@ -29,7 +29,7 @@ from tests.mutation.mutant import Mutant, mutants, mutated
 from tests.mutation.reach import QUIETLY, Reach, record_reach
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("src/detent/core", "src/detent/host/embedded")
+PARTS = ("src/detent/core", "src/detent/host/embedded", "src/detent/host/parts")
 TESTS = ("tests/core", "tests/host", "tests/simulation/test_crash_anywhere.py", "tests/define/test_workflow.py")
 LEFT_OUT = ("tests/host/test_many.py", "tests/host/test_processes.py")
 KEPT = ROOT / ".mutants"
