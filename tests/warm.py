@@ -75,7 +75,7 @@ def serve() -> None:
             entry.main()
         os.waitpid(between, 0)
         os.close(writing)
-        for file in (*files,):
+        for file in files:
             os.close(file)
         asked.send(os.read(reading, 20))
         os.close(reading)
