@@ -29,7 +29,7 @@ from tests.mutation.mutant import Mutant, mutants, mutated
 from tests.mutation.reach import QUIETLY, Reach, record_reach
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("src/detent/core", "src/detent/host/embedded")
+PARTS = ("src/detent/core", "src/detent/host/embedded", "src/detent/host/parts")
 TESTS = ("tests/core", "tests/host", "tests/simulation/test_crash_anywhere.py", "tests/define/test_workflow.py")
 LEFT_OUT = ("tests/host/test_many.py", "tests/host/test_processes.py")
 KEPT = ROOT / ".mutants"
@@ -79,7 +79,7 @@ def main() -> int:
     """Sample, try, report."""
     given = _arguments()
     hypothesis.settings.register_profile("mutants", max_examples=30, deadline=None, derandomize=True, database=None)
-    os.environ["HYPOTHESIS_PROFILE"] = "mutants"
+    os.environ |= {"HYPOTHESIS_PROFILE": "mutants", "DETENT_EXAMPLES": "0.2"}
     files = [file for part in PARTS for file in sorted((ROOT / part).rglob("*.py")) if given.only in str(file)]
     everything = [mutant for file in files for mutant in mutants(ROOT, file)]
     chosen = random.Random(given.seed).sample(everything, min(given.count, len(everything)))

@@ -65,7 +65,7 @@ def _changes(tree: ast.Module) -> Iterator[tuple[int, int, str, str, Change]]:
 def _lines(node: ast.AST) -> tuple[int, int]:
     """The first and last line that show whether a node was reached: of a block, those of its head."""
     shown = getattr(node, "test", node) if isinstance(node, (ast.If, ast.While)) else node
-    return node.lineno, shown.end_lineno  # type: ignore[attr-defined, union-attr]
+    return node.lineno, shown.end_lineno  # type: ignore[attr-defined,union-attr]
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:

@@ -9,10 +9,10 @@ from detent.core.history import Entry
 from detent.core.status import Status
 from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.reading import Query
+from detent.kit.every_run import walk_runs
 from detent.kit.language import _
 from detent.kit.record import record_of
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.terminal.every_run import every
 from detent.kit.terminal.option import complete, run_argument, verb
 from detent.kit.terminal.story import consequences, headline
 from detent.kit.terminal.view import RunReport
@@ -75,7 +75,7 @@ def log(
         raise click.UsageError(_("--export and --verify do not go together"))
     if is_all and not file and not is_proof:
         raise click.UsageError(_("--all goes with --export or --verify"))
-    runs = (summary.run_id for summary in (every(caller) if is_all else iter([caller.find(run)])))
+    runs = (summary.run_id for summary in (walk_runs(caller.reader, Query()) if is_all else iter([caller.find(run)])))
     if file:
         return export(caller, runs, file)
     if is_proof:
