@@ -1,7 +1,7 @@
 """A PostgreSQL database as a home: its address, and connections to it from any thread.
 
-A password belongs into the environment (`PGPASSWORD`), a password file or a service file. In an address it would be
-read by everybody who can list processes, so there it is refused; and no message of ours repeats an address as given.
+A password belongs into the environment (`PGPASSWORD`), a password file or a service file; `host.address` refuses one in
+an address. No message of ours repeats an address as given.
 """
 
 import asyncio
@@ -28,18 +28,12 @@ R = TypeVar("R")
 GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 
 
-def read_address(address: str, *, may_have_password: bool = False) -> dict[str, Any]:
-    """The parts of an address; Refused where it is none, or says a password for all to see."""
+def read_address(address: str) -> dict[str, Any]:
+    """The parts of an address; Refused where it is none."""
     try:
-        known = conninfo_to_dict(address)
+        return dict(conninfo_to_dict(address))
     except psycopg.Error:
         raise Refused("this is no address of a database; write postgresql://HOST/DATABASE") from None
-    if known.get("password") and not may_have_password:
-        raise Refused(
-            "an address with a password is seen in the list of processes; give the password in PGPASSWORD,"
-            " in a password file or in a service file"
-        )
-    return known
 
 
 def describe_address(known: dict[str, Any]) -> str:
@@ -52,10 +46,8 @@ def describe_address(known: dict[str, Any]) -> str:
 class Database:
     """Connections to one database, each used by one thread at a time."""
 
-    def __init__(
-        self, address: str, *, may_have_password: bool = False, connections_max: int = CONNECTIONS_MAX
-    ) -> None:
-        known = read_address(address, may_have_password=may_have_password)
+    def __init__(self, address: str, *, connections_max: int = CONNECTIONS_MAX) -> None:
+        known = read_address(address)
         self.name = describe_address(known)
         options = f"{known.pop('options', None) or ''} -c search_path={SCHEMA_NAME}".strip()
         known.setdefault("connect_timeout", int(CONNECT_S))

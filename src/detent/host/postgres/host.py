@@ -55,6 +55,7 @@ class PostgresHost(PostgresRoom, Verbs):
     """Moves runs in PostgreSQL, and carries out what they lead to unless told not to; an async context manager."""
 
     is_holder = True  # every process is as good as any other
+    outbox_grace_s = 5.0
 
     def __init__(  # noqa: PLR0913  # all but the first two have the right default
         self,
@@ -80,7 +81,7 @@ class PostgresHost(PostgresRoom, Verbs):
         self.effects = effects if isinstance(effects, Mapping) else {effect.name: effect for effect in effects}
         self.is_own_time, self.clock = clock is not None, clock or DatabaseClock()
         self.outbox, self.rulings, self.policy = Outbox(self, notify), Rulings(policy, self.admission.people), policy
-        self._grace_s, self.is_working = grace_s, is_working
+        self._grace_s, self.is_working, self._is_at_it = grace_s, is_working, False
         self._is_reader_ours = reader is None
         self.reader = reader or PostgresReader(database, home)
         self.journal = self.reader.shared
@@ -120,14 +121,14 @@ class PostgresHost(PostgresRoom, Verbs):
         self.crew.is_closing = True
         self.wakes.close()
         await self.queue.close(grace_s)
-        await self.outbox.close(grace_s)
+        await self.outbox.close(grace_s if grace_s != float("inf") else self.outbox_grace_s)
         self.is_closing = True
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._is_reader_ours:
             self.reader.close()
-        await asyncio.to_thread(self.database.close)
+            await asyncio.to_thread(self.database.close)
 
     # what the verbs stand on
 
@@ -213,8 +214,14 @@ class PostgresHost(PostgresRoom, Verbs):
             self.wakes.set(live.run.id, folded.wake_at)
         if plan.batch.notes:
             self.outbox.post(plan.batch.notes)
-        if self.is_working:
+        self.work()
+
+    def work(self) -> None:
+        """Take jobs from now on, unless this process leaves them to others."""
+        if self.is_working and not self._is_at_it and not self.crew.is_closing:
+            self._is_at_it = True
             self.queue.start()
+            self.own(self.sweep.run())
 
     def stop_effect(self, run_id: str, contract_id: str) -> None:
         """Stop a contract's effect, if it is under way here."""
@@ -262,8 +269,7 @@ class PostgresHost(PostgresRoom, Verbs):
 
     async def settled(self, run_id: str) -> Run:
         """Return when the run has ended or can only be moved from outside."""
-        if self.is_working:
-            self.queue.start()
+        self.work()
         with self.reader.following(run_id), self.reader.tail.watch(run_id) as watched:
             while True:
                 rung = watched.bell.take()
@@ -288,8 +294,7 @@ class PostgresHost(PostgresRoom, Verbs):
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what dead workers have left, all of it or one run's family; the runs that had something to do."""
         taken_up = await take_up(self, self.crew, self.wakes, self.hand_up, run_id)
-        if self.is_working:
-            self.queue.start()
+        self.work()
         self.outbox.load()
         return taken_up
 

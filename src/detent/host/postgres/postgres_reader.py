@@ -23,11 +23,17 @@ TROUBLE_S = 0.5
 class PostgresReader(RunReader):
     """The reading half of the port, for a journal in PostgreSQL."""
 
-    def __init__(self, database: Database, home: Path) -> None:
+    def __init__(self, database: Database, home: Path, *, is_owner: bool = False) -> None:
         super().__init__(home)
-        self.database = database
+        self.database, self._is_owner = database, is_owner
         self._listing = PostgresJournal.on(database, OrderedDict[str, Machine](), 0)
         self._is_checked = False
+
+    def close(self) -> None:
+        """Let go; whoever follows comes to an end."""
+        super().close()
+        if self._is_owner:
+            self.database.close()
 
     @property
     def shared(self) -> PostgresJournal:

@@ -31,6 +31,8 @@ def summaries() -> dict[str, str]:
         "trigger": _("Arm what starts runs by itself: schedules, hooks, files, other runs, signals."),
         "next": _("Show what the armed schedules start next."),
         "serve": _("Serve the web page and the API."),
+        "worker": _("Carry out the calls of runs in a database."),
+        "db": _("Make, update or check the tables of a database."),
         "schema": _("Print the JSON Schema of workflow files, policies or people files."),
         "mcp": _("Serve runs to MCP clients, or list MCP servers and their tools."),
         "people": _("Say who may do what here, and how each of them is recognised."),

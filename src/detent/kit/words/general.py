@@ -95,8 +95,8 @@ CHINESE: dict[str, str] = {
     "Colours of an SVG.": "SVG 的配色。",
     "written to {file}": "已写入 {file}",
     "Commands": "命令",
-    "The journal's folder; by default $DETENT_HOME, or .detent here.": (
-        "日志所在的文件夹；默认是 $DETENT_HOME，或当前目录的 .detent。"
+    "The journal's folder, or postgresql://…; by default $DETENT_HOME, or .detent here.": (
+        "日志所在的文件夹，或 postgresql://…；默认为 $DETENT_HOME，否则为此处的 .detent。"
     ),
     "Where the journal is.": "日志所在的文件夹。",
     "Answer in JSON.": "以 JSON 回答。",

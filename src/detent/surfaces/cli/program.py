@@ -43,6 +43,8 @@ COMMANDS = {
     "trigger": "triggering",
     "next": "triggering",
     "serve": "serving",
+    "worker": "working",
+    "db": "working",
     "schema": "beginning",
     "mcp": "protocol",
     "people": "people",
@@ -109,7 +111,9 @@ def program() -> Program:
         ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version, help=_("Print the version.")
     )
     home = click.Option(
-        ["--home"], metavar="FOLDER", help=_("The journal's folder; by default $DETENT_HOME, or .detent here.")
+        ["--home"],
+        metavar="HOME",
+        help=_("The journal's folder, or postgresql://…; by default $DETENT_HOME, or .detent here."),
     )
     about = _("A durable state-machine runtime for AI agents: kill it at any byte, nothing is lost.")
     more = _("RUN is an id, the unambiguous beginning of one, or `last`. Every command takes --json.")
