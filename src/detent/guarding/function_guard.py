@@ -1,5 +1,6 @@
 """`detent.guard`: a program's own functions, each call of which is a run of the journal."""
 
+import asyncio
 import atexit
 import concurrent.futures.thread  # noqa: F401  # see the end of `_close_all`
 import os
@@ -11,6 +12,7 @@ from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from detent.core.check import is_effect_name
 from detent.core.effect_type import Kind, Scope
+from detent.core.identity import By
 from detent.errors import CallNotDone, DefinitionError, Refused
 from detent.guarding.agent_call import AgentTool
 from detent.guarding.background import Background
@@ -48,6 +50,12 @@ class FunctionGuard:
                 self._background = Background(self._home, self._policy)
                 _OPEN.add(self)
             return self._background
+
+    @property
+    def opened(self) -> Background | None:
+        """The journal's side, if it is there already."""
+        background = self._background
+        return background if background is not None and background.pid == os.getpid() else None
 
     def close(self, grace_s: float | None = None) -> None:
         """Let go of the journal. Calls under way finish first, or have `grace_s` seconds; the next one opens it."""
@@ -136,9 +144,15 @@ class FunctionGuard:
         return Ticket(find_tool(function), run_id, "")
 
     def answer(self, asked: CallNotDone, answer: Mapping[str, Any], *, by: str = "") -> None:
-        """Answer what a call waits for: `guard.answer(asked, {"approved": True}, by="ann")`, as `detent answer` does."""
+        """Answer what a call waits for, as `detent answer` does: `guard.answer(asked, {"approved": True})`."""
         host = self.background.host
         self.background.submit(host.answer(asked.run_id, asked.contract_id, answer, by=by)).result()
+
+    async def answer_async(self, asked: CallNotDone, answer: Mapping[str, Any], *, by: By = "") -> None:
+        """The same in an event loop."""
+        host = self.background.host
+        work = self.background.submit(host.answer(asked.run_id, asked.contract_id, answer, by=by))
+        await asyncio.wrap_future(work)
 
     def to_langgraph(self, function: Callable[..., Any], *, session: str = "", approve_by: str = "") -> Any:
         """The guarded function as a tool of LangGraph (`detent[langgraph]`); a question interrupts the graph.

@@ -43,6 +43,7 @@ COMMANDS = {
     "serve": "serving",
     "schema": "beginning",
     "mcp": "protocol",
+    "gateway": "gateway",
     "people": "people",
     "prune": "pruning",
     "backup": "backing_up",
