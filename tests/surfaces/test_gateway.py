@@ -125,9 +125,7 @@ async def test_the_client_decides_only_where_the_operator_says_so(folder: Path) 
     async with client(folder, may_approve=True, elicitation_callback=person, mode="legacy") as connected:
         assert text(await connected.call_tool("up__pay", {"amount": 2})) == "paid 2"
     assert len(asked) == 1
-    rule = (
-        "version: 1\nrules:\n  - {name: two, tool: up.pay, decision: require_approval, approvers: [ann], quorum: 1}\n"
-    )
+    rule = "version: 1\nrules:\n  - {name: two, tool: up.pay, decision: ask, approvers: [ann]}\n"
     folder.joinpath("detent.policy.yaml").write_text(rule)
     law = load_policy(folder / "detent.policy.yaml")
     async with client(folder, law, may_approve=True, elicitation_callback=person, mode="legacy") as connected:
@@ -175,13 +173,11 @@ def test_names_of_two_servers_never_meet() -> None:
 
 
 async def test_a_client_that_it_was_installed_into_starts_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{command.SCRIPT.parent}:{Path(sys.executable).parent}")
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     file = folder / ".mcp.json"
     before = {"mcpServers": {"other": {"command": "true"}}, "kept": 1}
     file.write_text(json.dumps(before))
-    installing = await asyncio.create_subprocess_exec(
-        str(command.SCRIPT), "gateway", "install", "claude-code", cwd=folder
-    )
+    installing = await asyncio.create_subprocess_exec(command.SCRIPT, "gateway", "install", "claude-code", cwd=folder)
     assert await installing.wait() == 0
     entry = json.loads(file.read_text())["mcpServers"]["detent"]
     started = StdioServerParameters(command=entry["command"], args=entry["args"], env=entry["env"], cwd="/")

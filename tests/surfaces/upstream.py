@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 notes, about = Path(sys.argv[1]), sys.argv[2]
@@ -31,7 +32,7 @@ def draw() -> Image:
 @server.tool(annotations=READ)
 def fail() -> str:
     """Report an error."""
-    raise ValueError("not today")
+    raise ToolError("not today")
 
 
 @server.tool(description=about)

@@ -1,4 +1,4 @@
-"""Chinese sentences of `detent gateway`."""
+"""Chinese sentences of `detent gateway` and `detent hook`."""
 
 CHINESE: dict[str, str] = {
     "Offer the tools of your MCP servers again, behind contracts, to any MCP client.": (
@@ -19,5 +19,17 @@ CHINESE: dict[str, str] = {
         "请把网关之后的服务器从该文件中移除，否则它们仍可被直接调用。"
     ),
     "the gateway is no longer in {file}": "网关已不在 {file} 中",
+    "Put the commands, edits and requests of a coding agent behind the policy and the inbox.": (
+        "把编码智能体的命令、编辑和网络请求置于策略与收件箱之后。"
+    ),
+    "Decide a call that is described on standard input.": "裁决标准输入中描述的一次调用。",
+    "How many seconds to wait for a person.": "等人回答多少秒。",
+    "This goes into {file}.": "请写入 {file}。",
+    "Codex has hooks only with `hooks = true` under [features] in its config.toml.": (
+        "只有在 Codex 的 config.toml 的 [features] 下写了 `hooks = true`，它才有钩子。"
+    ),
+    "the call cannot be read: {problem}": "无法读懂这次调用：{problem}",
+    "It waits for a person: {question}": "它在等人回答：{question}",
+    "Make the same call again after the decision.": "裁决之后请再做同样的调用。",
     "the gateway was not in {file}": "网关本来就不在 {file} 中",
 }

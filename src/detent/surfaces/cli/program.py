@@ -44,6 +44,7 @@ COMMANDS = {
     "schema": "beginning",
     "mcp": "protocol",
     "gateway": "gateway",
+    "hook": "coding_hook",
     "people": "people",
     "prune": "pruning",
     "backup": "backing_up",
