@@ -1,17 +1,20 @@
 """`detent.guard`: a program's own functions, each call of which is a run of the journal."""
 
+import asyncio
 import atexit
 import concurrent.futures.thread  # noqa: F401  # see the end of `_close_all`
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from detent.core.check import is_effect_name
 from detent.core.effect_type import Kind, Scope
-from detent.errors import DefinitionError, Refused
+from detent.core.identity import By
+from detent.errors import CallNotDone, DefinitionError, Refused
+from detent.guarding.agent_call import AgentTool
 from detent.guarding.background import Background
 from detent.guarding.guarded_function import CallOptions, GuardedFunction, Ticket, WaitingMode
 from detent.guarding.tool_machine import Repeat, ToolTerms
@@ -47,6 +50,12 @@ class FunctionGuard:
                 self._background = Background(self._home, self._policy)
                 _OPEN.add(self)
             return self._background
+
+    @property
+    def opened(self) -> Background | None:
+        """The journal's side, if it is there already."""
+        background = self._background
+        return background if background is not None and background.pid == os.getpid() else None
 
     def close(self, grace_s: float | None = None) -> None:
         """Let go of the journal. Calls under way finish first, or have `grace_s` seconds; the next one opens it."""
@@ -133,6 +142,46 @@ class FunctionGuard:
     def ticket(self, function: Callable[..., Any], run_id: str) -> Ticket:
         """Go on with a call that waited, perhaps in another process: `guard.ticket(pay, run_id).result()`."""
         return Ticket(find_tool(function), run_id, "")
+
+    def answer(self, asked: CallNotDone, answer: Mapping[str, Any], *, by: str = "") -> None:
+        """Answer what a call waits for, as `detent answer` does: `guard.answer(asked, {"approved": True})`."""
+        host = self.background.host
+        self.background.submit(host.answer(asked.run_id, asked.contract_id, answer, by=by)).result()
+
+    async def answer_async(self, asked: CallNotDone, answer: Mapping[str, Any], *, by: By = "") -> None:
+        """The same in an event loop."""
+        host = self.background.host
+        work = self.background.submit(host.answer(asked.run_id, asked.contract_id, answer, by=by))
+        await asyncio.wrap_future(work)
+
+    def to_langgraph(self, function: Callable[..., Any], *, session: str = "", approve_by: str = "") -> Any:
+        """The guarded function as a tool of LangGraph (`detent[langgraph]`); a question interrupts the graph.
+
+        `Command(resume={"approved": True, "by": "ann"})` answers it, and so does `detent approve`; the graph is then
+        resumed with anything. `approve_by`: in whose name a plain `resume=True` counts.
+        """
+        from detent.guarding.frameworks.langgraph_tool import make_langgraph_tool
+
+        return make_langgraph_tool(AgentTool(find_tool(function), session, approve_by))
+
+    def to_openai_agents(self, function: Callable[..., Any], *, session: str = "", approve_by: str = "") -> Any:
+        """The guarded function as a tool of the OpenAI Agents SDK (`detent[openai-agents]`); it asks for tool approval.
+
+        `session` names the conversation, so that ids of calls are told apart. `approve_by`: in whose name an approval
+        given to the SDK counts; without it, somebody answers in detent before the run is resumed.
+        """
+        from detent.guarding.frameworks.openai_agents_tool import make_openai_agents_tool
+
+        return make_openai_agents_tool(AgentTool(find_tool(function), session, approve_by))
+
+    def to_pydantic_ai(self, function: Callable[..., Any], *, session: str = "", approve_by: str = "") -> Any:
+        """The guarded function as a tool of Pydantic AI (`detent[pydantic-ai]`); a question defers the call.
+
+        `session` and `approve_by` are as for `to_openai_agents`.
+        """
+        from detent.guarding.frameworks.pydantic_ai_tool import make_pydantic_ai_tool
+
+        return make_pydantic_ai_tool(AgentTool(find_tool(function), session, approve_by))
 
 
 _OPEN: "weakref.WeakSet[FunctionGuard]" = weakref.WeakSet()

@@ -39,6 +39,15 @@ class FunctionSchema:
                 given.update(given.pop(parameter.name, {}))
         return given
 
+    def accept(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments as a model gives them, each as the type that the function wants; `Refused` where one is unknown."""
+        unknown = [name for name in said if name not in self.signature.parameters]
+        takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self.signature.parameters.values())
+        if unknown and not takes_any:
+            known = ", ".join(name for name in self.signature.parameters if name not in self._left_out)
+            raise Refused(f"there is no argument `{unknown[0]}`; known: {known}")
+        return {name: self._convert(name, value) for name, value in said.items()}
+
     def encode(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the journal keeps them."""
         kept = {name: value for name, value in given.items() if name not in self._left_out}

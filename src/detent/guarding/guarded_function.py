@@ -109,7 +109,9 @@ class GuardedFunction:
     async def call_async(self, options: CallOptions, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Make a call and wait for what comes of it in this task."""
         made = _MadeCall(self, options, args, named)
-        background = await asyncio.to_thread(lambda: self.guard.background)  # opening a journal may take a moment
+        background = self.guard.opened  # opening a journal may take a moment
+        if background is None:
+            background = await asyncio.to_thread(lambda: self.guard.background)
         pending, receive = make_task_mailbox()
         begun = background.begin(made.order, pending)
         try:

@@ -104,6 +104,11 @@ class Connection:
         return session
 
     @property
+    def client(self) -> Any:
+        """The SDK's own client."""
+        return self._client
+
+    @property
     def is_modern(self) -> bool:
         """Whether a tool's question comes as a result, with everything needed to go on later."""
         return self.session.discover_result is not None

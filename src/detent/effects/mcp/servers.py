@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -18,6 +18,7 @@ from detent.core.effect_type import (
     OutcomeUnknown,
     PartialFailure,
 )
+from detent.core.progress import Say
 from detent.effects.mcp import form
 from detent.effects.mcp.call import PendingCall
 from detent.effects.mcp.catalogue import ORDER, Offer, advice, kind_of, load_tools
@@ -91,6 +92,18 @@ class Servers:
             except EffectFailed as error:
                 self.problems[name] = str(error)
         return found
+
+    async def relay(self, name: str, tool: str, arguments: dict[str, Any], say: Say) -> Any:
+        """One call of a tool for somebody else's client; the result of the protocol as it came."""
+        connection = await self._connect(self._configs[name])
+        if tool not in connection.tools:
+            raise EffectFailed(f"the server `{name}` has no tool `{tool}` any more", "tool_failure.not_found")
+        contract = Contract("relay", "relay", f"{name}.{tool}", input=arguments)
+        return await PendingCall(connection, tool, contract).relay(say)
+
+    async def open_line(self, name: str) -> Connection:
+        """The line to a server, for what is read there: prompts and resources."""
+        return await self._connect(self._configs[name])
 
     async def standing(self, name: str) -> ServerStanding:
         """Start a server and say what it is."""

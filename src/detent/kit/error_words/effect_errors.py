@@ -23,5 +23,6 @@ CHINESE = {
     "`{}` could not be started": "无法启动 `{0}`",
     "no program was told to make the call": "没有任何程序被告知去做这次调用",
     "the program that called it is gone, and nothing was called": "发起调用的程序已经不在，什么都没有调用",
+    "`{}` asks its user something, which cannot be passed on": "`{0}` 要向用户提问，而这无法转交",
     "the model gave no answer": "模型没有给出回答",
 }

@@ -119,4 +119,8 @@ CHINESE = {
     "the home is not at {} any more, so no sandbox can keep programs from it; put it back": (
         "主目录已经不在 {0}，沙箱无法让程序远离它；请把它放回去"
     ),
+    "{} cannot be read: {}": "无法读取 {0}：{1}",
+    "{} cannot be written: {}": "无法写入 {0}：{1}",
+    "{} is not JSON ({}); nothing was changed": "{0} 不是 JSON（{1}）；没有改动任何内容",
+    "{}: `{}` is no mapping of servers; nothing was changed": "{0}：`{1}` 不是服务器的映射；没有改动任何内容",
 }

@@ -35,6 +35,8 @@ def summaries() -> dict[str, str]:
         "db": _("Make, update or check the tables of a database."),
         "schema": _("Print the JSON Schema of workflow files, policies or people files."),
         "mcp": _("Serve runs to MCP clients, or list MCP servers and their tools."),
+        "gateway": _("Offer the tools of your MCP servers again, behind contracts, to any MCP client."),
+        "hook": _("Put the commands, edits and requests of a coding agent behind the policy and the inbox."),
         "people": _("Say who may do what here, and how each of them is recognised."),
         "prune": _("Delete old runs that protect no irreversible call."),
         "backup": _("Copy the home into one file, while runs go on, and check the copy."),

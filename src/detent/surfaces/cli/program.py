@@ -47,6 +47,8 @@ COMMANDS = {
     "db": "working",
     "schema": "beginning",
     "mcp": "protocol",
+    "gateway": "gateway",
+    "hook": "coding_hook",
     "people": "people",
     "prune": "pruning",
     "backup": "backing_up",
