@@ -2,4 +2,4 @@
 
 REGISTRY_ID = "detent_triggers"
 NAME = "detent_trigger"  # the name of every trigger's machine
-OWN_NAMES = (REGISTRY_ID, NAME)  # machines that lists of runs leave out
+OWN_NAMES = (REGISTRY_ID, NAME, "detent_group")  # machines that lists of runs leave out

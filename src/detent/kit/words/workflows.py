@@ -1,6 +1,7 @@
 """Sentences about testing, exporting and watching workflows, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
+    "Take a part of a workflow: it begins at its first state.": "把文件当作工作流的片段：从第一个状态开始。",
     "Repeat each case with a crash at every write and call; the end must be the same.": (
         "在每次写入和每次调用处各崩溃一次，重跑每个用例；结局必须相同。"
     ),
