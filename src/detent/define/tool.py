@@ -59,7 +59,7 @@ def _read_all(page: Page, path: Route, value: Any) -> dict[str, NamedTool]:
     if not isinstance(value, dict):
         page.say(path, "`tools` must be a mapping from names to tools")
         return {}
-    found = {}
+    found: dict[str, NamedTool] = {}
     for name, inner in value.items():
         here = (*path, name)
         if check_name(page, here, name, "a tool:", at_key=True):

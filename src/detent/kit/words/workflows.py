@@ -1,6 +1,11 @@
 """Sentences about testing, exporting and watching workflows, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
+    "Translate a state machine of Amazon States Language into a workflow file.": (
+        "把 Amazon States Language 的状态机译成工作流文件。"
+    ),
+    "Where to write it; otherwise it is printed.": "写到哪个文件；不给出则打印。",
+    "{name}, as JSON": "{name}（JSON 格式）",
     "Take a part of a workflow: it begins at its first state.": "把文件当作工作流的片段：从第一个状态开始。",
     "Repeat each case with a crash at every write and call; the end must be the same.": (
         "在每次写入和每次调用处各崩溃一次，重跑每个用例；结局必须相同。"

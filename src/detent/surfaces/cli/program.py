@@ -19,6 +19,7 @@ from detent.kit.terminal.summary import summaries
 
 COMMANDS = {
     "init": "beginning",
+    "import": "importing",
     "run": "start",
     "validate": "start",
     "test": "case_run",

@@ -17,6 +17,7 @@ from detent.kit.policy import POLICY_FILE
 from detent.kit.terminal import interrupt
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.driver import drive
+from detent.kit.terminal.missing_input import ask_missing, can_ask, list_missing
 from detent.kit.terminal.option import assign_pairs, by_option, parse_object, verb, work_begins
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import near, visible
@@ -67,6 +68,8 @@ def run(  # noqa: PLR0913, PLR0917  # one argument per option
     work_begins()  # tens of thousands of values, all of which stay
     wanted = definition.machine.input_schema.get("properties", {})
     values = assign_pairs(pairs, base, [name for name, schema in wanted.items() if schema.get("type") == "string"])
+    if not caller.is_json and list_missing(definition.machine.input_schema, values) and can_ask():
+        values = ask_missing(definition.machine.input_schema, values)
     _check_given(definition, values)
     if is_dry:
         from detent.surfaces.cli.dry_run import show_rehearsal
@@ -77,11 +80,7 @@ def run(  # noqa: PLR0913, PLR0917  # one argument per option
 
 def _check_given(definition: Definition, values: dict[str, Any]) -> None:
     """Say how to give what is missing, before anything begins; the rest is the machine's to judge."""
-    schema = definition.machine.input_schema
-    known = schema.get("properties", {})
-    missing = [
-        name for name in schema.get("required", ()) if name not in values and "default" not in known.get(name, {})
-    ]
+    missing = list_missing(definition.machine.input_schema, values)
     try:
         if missing:
             definition.machine.fill_input(values)
