@@ -48,6 +48,10 @@ class Page:
         """Note something that is probably not meant."""
         self._note(path, message, hint, "warning", at_key)
 
+    def warn_at(self, line: int, column: int, message: str) -> None:
+        """Note something about a place that is no value."""
+        self.problems.append(Problem(self.file, line, column, message, "", "warning"))
+
     def advise(self, path: Route, message: str, hint: str = "") -> None:
         """Note something that may be meant, and is worth knowing."""
         self._note(path, message, hint, "advice", at_key=False)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from detent.core.effect_type import Effect
 from detent.core.machine import Group, Limits, Machine
 from detent.define.child import Shelf
+from detent.define.disguise import warn_of_disguises
 from detent.define.document import Document, Route, read_document, read_file
 from detent.define.grammar import GRAMMAR_VERSION
 from detent.define.handler import catch, handlers
@@ -180,6 +181,7 @@ def _workflow(
     machine = _machine(plan, given, given.get("name") or Path(page.file).stem or "workflow", wanted)
     if wanted.warnings:
         lint_names(page, [plan, *plans])
+        warn_of_disguises(page, [plan, *plans])
     return machine, given.get("input", {}), together(one.proof for one in (plan, *plans))
 
 

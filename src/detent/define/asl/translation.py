@@ -197,7 +197,7 @@ class _Translation:
         """What a task is given: its parameters, or the document as far as InputPath takes it."""
         for key in ("Parameters", "ItemSelector", "Arguments"):
             if key in state:
-                return self._guard(lambda key=key: self.paths.template(state[key]), place, key) or {}  # type: ignore[misc]
+                return self._guard(lambda key=key: self.paths.template(state[key]), place, key) or {}
         path = state.get("InputPath", "$")
         if path is None:
             return {}
@@ -269,7 +269,7 @@ class _Translation:
     ) -> None:
         for number, rule in enumerate(state.get("Choices") or ()):
             here = (*place, "Choices", number)
-            said = self._guard(lambda rule=rule: condition(rule, self.paths), here, "Variable")  # type: ignore[misc]
+            said = self._guard(lambda rule=rule: condition(rule, self.paths), here, "Variable")
             target = names.get(str(rule.get("Next")))
             if said and target:
                 rows.append({"from": name, "to": target, "condition": braced(said)})

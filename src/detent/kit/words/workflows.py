@@ -1,6 +1,7 @@
 """Sentences about testing, exporting and watching workflows, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
+    "  would leave out {name}: {problem}": "  会略去 {name}：{problem}",
     "Translate a state machine of Amazon States Language into a workflow file.": (
         "把 Amazon States Language 的状态机译成工作流文件。"
     ),

@@ -22,6 +22,7 @@ COMMANDS = {
     "import": "importing",
     "run": "start",
     "validate": "start",
+    "explain": "explaining",
     "test": "case_run",
     "graph": "drawing",
     "signal": "control",
