@@ -90,13 +90,13 @@ class Paths:
         made: dict[str, Any] = {}
         for key, inner in value.items():
             if key.endswith(".$") and isinstance(inner, str):
-                made[key[:-2]] = braced(self.expression(inner, root))
+                made[key[:-2]] = brace(self.expression(inner, root))
             else:
                 made[key] = self.template(inner, root)
         return made
 
 
-def braced(expression: str) -> str:
+def brace(expression: str) -> str:
     """An expression as it stands in a file."""
     return "{{ " + expression + " }}"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from detent.define.asl.choice_rule import condition
-from detent.define.asl.path_expression import NotCarried, Paths, braced
+from detent.define.asl.path_expression import NotCarried, Paths, brace
 from detent.define.value_check import mend_name
 from detent.errors import DefinitionError
 
@@ -58,7 +58,7 @@ def translate_asl(document: Any, name: str) -> Translated:
     made |= work.machine(document, ())
     if work.root != "context":
         made["states"][START]["actions"] = [{"type": "set_variable", "name": "doc", "value": "{{ context }}"}]
-        made["output"] = braced(work.root)
+        made["output"] = brace(work.root)
     return Translated(made, tuple(work.notes), tuple(sorted(work.tools)))
 
 
@@ -147,7 +147,7 @@ class _Translation:
         row: dict[str, Any] = {"from": name, "to": names.get(str(catch.get("Next")), DONE), "on": "error"}
         if types:
             dotted = " or ".join(f"error.type == '{one}' or '{one}.' in error.type" for one in types)
-            row["condition"] = braced(dotted)
+            row["condition"] = brace(dotted)
         path = catch.get("ResultPath")
         if isinstance(path, str) and (variable := self._variable(path, (*place, "ResultPath"))):
             row["on_transition"] = [{"action": "set_variable", "variable": variable, "value": "{{ error }}"}]
@@ -180,7 +180,7 @@ class _Translation:
         path = state.get("ResultPath", "$")
         if path is None:
             return []
-        value: Any = braced(source)
+        value: Any = brace(source)
         if "ResultSelector" in state:
             value = self._guard(lambda: self.paths.template(state["ResultSelector"], source), place, "ResultSelector")
         name = self._variable(str(path), (*place, "ResultPath"))
@@ -193,7 +193,7 @@ class _Translation:
             self.note((*place, key), str(error))
             return None
 
-    def _given(self, state: dict[str, Any], place: Place) -> Any:
+    def _find_given(self, state: dict[str, Any], place: Place) -> Any:
         """What a task is given: its parameters, or the document as far as InputPath takes it."""
         for key in ("Parameters", "ItemSelector", "Arguments"):
             if key in state:
@@ -202,7 +202,7 @@ class _Translation:
         if path is None:
             return {}
         found = self._guard(lambda: self.paths.expression(str(path)), place, "InputPath")
-        return braced(found) if found else {}
+        return brace(found) if found else {}
 
     def _task(self, state: dict[str, Any], name: str, place: Place) -> list[dict[str, Any]]:
         tool, params = self._tool(state, place)
@@ -231,7 +231,7 @@ class _Translation:
         return made
 
     def _tool(self, state: dict[str, Any], place: Place) -> tuple[str, Any]:
-        resource, params = str(state.get("Resource", "")), self._given(state, place)
+        resource, params = str(state.get("Resource", "")), self._find_given(state, place)
         if "waitForTaskToken" in resource:
             self.note((*place, "Resource"), "it waits for a token: make that a wait state and a signal")
         function = re.search(r":function:([\w-]+)", resource)
@@ -250,7 +250,7 @@ class _Translation:
     def _pass(self, state: dict[str, Any], place: Place) -> list[dict[str, Any]]:
         if "Result" not in state and "Parameters" not in state:
             return []
-        value = state["Result"] if "Result" in state else self._given(state, place)
+        value = state["Result"] if "Result" in state else self._find_given(state, place)
         path = str(state.get("ResultPath", "$"))
         variable = self._variable(path, (*place, "ResultPath")) if state.get("ResultPath", "$") is not None else ""
         return [{"type": "set_variable", "name": variable, "value": value}] if variable else []
@@ -260,7 +260,7 @@ class _Translation:
             return {"duration": state["Seconds"]}
         if "SecondsPath" in state:
             found = self._guard(lambda: self.paths.expression(str(state["SecondsPath"])), place, "SecondsPath")
-            return {"duration": braced(found) if found else 0}
+            return {"duration": brace(found) if found else 0}
         self.note(place, "it waits for a moment of the calendar; expressions have no clock, so it does not wait")
         return {"duration": 0}
 
@@ -272,7 +272,7 @@ class _Translation:
             said = self._guard(lambda rule=rule: condition(rule, self.paths), here, "Variable")
             target = names.get(str(rule.get("Next")))
             if said and target:
-                rows.append({"from": name, "to": target, "condition": braced(said)})
+                rows.append({"from": name, "to": target, "condition": brace(said)})
         if state.get("Default") in names:
             rows.append({"from": name, "to": names[state["Default"]], "condition": "{{ true }}"})
 
@@ -293,7 +293,7 @@ class _Translation:
             actions = list(self._sequence(inner, (*place, "ItemProcessor" if "ItemProcessor" in state else "Iterator")))
         finally:
             self.paths = outer
-        loop: dict[str, Any] = {"id": name, "type": "for_each", "items": braced(items or "[]"), "actions": actions}
+        loop: dict[str, Any] = {"id": name, "type": "for_each", "items": brace(items or "[]"), "actions": actions}
         if state.get("MaxConcurrency"):
             loop["concurrency"] = state["MaxConcurrency"]
         if "ItemReader" in state or "ResultWriter" in state:

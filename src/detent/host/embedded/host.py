@@ -11,13 +11,13 @@ from detent.errors import DetentError, JournalError
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.drive import Drive
 from detent.host.embedded.recovery import take_up
-from detent.host.group import reconcile
 from detent.host.parts.claim_check import differences, repair, right_holders
 from detent.host.parts.gap import Gap
 from detent.host.parts.journal import Batch, Nobody
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.verbs import Verbs
 from detent.host.reading import Summary
+from detent.host.run_group import reconcile
 
 
 class EmbeddedHost(Drive, Verbs):

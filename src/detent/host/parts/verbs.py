@@ -31,7 +31,6 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.value import digest, plain
 from detent.errors import BadSignature, NotPermitted, NotWaiting, Refused
-from detent.host.group import GroupQueue, enter, find_key, group_id, leave, mark_of
 from detent.host.parts.admission import Admission
 from detent.host.parts.anchor import anchor
 from detent.host.parts.answer_signature import check_meaning, check_signed, keep_signed
@@ -47,6 +46,7 @@ from detent.host.parts.retention import prune
 from detent.host.parts.run_reader import RunReader
 from detent.host.people import DOUBT, RECORD_ID
 from detent.host.policy_check import Rulings
+from detent.host.run_group import GroupQueue, enter, find_key, group_id, leave, mark_of
 from detent.host.run_id import check_run_id, new_run_id
 
 NAME_MAX = 200  # of a name that somebody who may not answer gives

@@ -6,8 +6,8 @@ from pathlib import Path
 from detent.core import Action, Contract, EffectFailed, Machine, Outcome, Run, Status, effect
 from detent.core.machine import Group, Transition
 from detent.errors import GroupFull, Refused
-from detent.host.group import find_place
 from detent.host.port import Host
+from detent.host.run_group import find_place
 from detent.testing.conformance.stage import HandClock, HostOpener, Outside, one, refusal, until
 
 
