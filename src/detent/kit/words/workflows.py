@@ -1,6 +1,12 @@
 """Sentences about testing, exporting and watching workflows, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
+    "Say which states and transitions no case goes through.": "说明哪些状态和转移没有任何用例经过。",
+    "`{name}`: {states} of {all_states} states entered, {rows} of {all_rows} transitions taken": (
+        "`{name}`：进入了 {all_states} 个状态中的 {states} 个，走过了 {all_rows} 条转移中的 {rows} 条"
+    ),
+    "  never entered: {state}": "  从未进入：{state}",
+    "  never taken: {source} → {target}": "  从未走过：{source} → {target}",
     "  would leave out {name}: {problem}": "  会略去 {name}：{problem}",
     "Translate a state machine of Amazon States Language into a workflow file.": (
         "把 Amazon States Language 的状态机译成工作流文件。"
