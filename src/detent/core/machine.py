@@ -125,6 +125,14 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_tokens: int = 0
 
 
+class Group(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Runs with the same key, of whatever machine, do not go on at the same time: at most `limit` of them."""
+
+    key: str  # a template over `context`, the run's input
+    limit: int = 1
+    when_full: Literal["queue", "cancel_previous", "drop"] = "queue"
+
+
 class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     """A table that can be checked, drawn, compared and run."""
 
@@ -144,6 +152,7 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     input_schema: dict[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
     title: str = ""
     version: str = ""
+    group: Group | None = None  # with which other runs it does not go on at the same time
 
     if TYPE_CHECKING:
 
@@ -165,6 +174,7 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
             input_schema: dict[str, Any] = ...,
             title: str = ...,
             version: str = ...,
+            group: Group | None = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:

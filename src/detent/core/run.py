@@ -89,6 +89,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     state_deadline: float = 0.0
     deadline: float = 0.0
     spoken_by: str = ""  # who started it in the name of `by`, where that is somebody else
+    group: str = ""  # the run that keeps the order of its group
 
     @property
     def status(self) -> Status:

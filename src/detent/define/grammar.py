@@ -14,6 +14,7 @@ EFFECTS = ("pure", "idempotent", "irreversible")
 SANDBOXES = ("off", "home", "folder", "strict")
 REPEATS = ("ask", "allow", "refuse", "reuse")
 SCOPES = ("global", "session", "run")
+WHEN_FULL = ("queue", "cancel_previous", "drop")
 CATCH_UPS = ("none", "last", "all")
 IMPLICIT_ERRORS = ("error", "error_state")  # undeclared names that mean a failed end
 RETRY = "retry"  # the undeclared name that means: enter the source state again
@@ -79,6 +80,7 @@ Kind = Literal[
     "awaits",
     "branches",
     "approval",
+    "tools",  # a mapping from names to mappings of the shape `tool`
     "triggers",  # a mapping from names to mappings of the shape `trigger`
 ]
 
@@ -119,6 +121,8 @@ WORKFLOW: Shape = {
     "error_handlers": Key("many", "What to do when a state fails.", of="handler"),
     "limits": Key("one", "Bounds over the whole life of a run.", of="limits"),
     "output": Key("template", "What a run gives when it has ended; without it, its context."),
+    "tools": Key("tools", "Names for programs, functions, requests and MCP tools, for `tool:` of an action."),
+    "group": Key("one", "With which other runs it does not go on at the same time.", of="group"),
     "triggers": Key("triggers", "What starts runs when nobody does, by name; armed with `detent trigger add`."),
 }
 NESTED: Shape = {
@@ -253,6 +257,25 @@ AWAIT: Shape = {
     "event": Key("name", "The event's name.", is_needed=True),
     "match": Key("condition", "Only an event for which this holds; the event is `event`."),
 }
+TOOL: Shape = {
+    "shell": Key("items", "A program and its arguments; `params` are its stdin as JSON, its JSON output the result."),
+    "python": Key("text", "A function as `module:name`; `params` are its arguments."),
+    "http": Key("templates", "A request: url, method, headers, …; `params` are its JSON body, unless it has one."),
+    "mcp": Key("text", "A tool of an MCP server as `server.tool`; `params` are its arguments."),
+    "description": Key("text", "What it does."),
+    "input": Key("schema", "What `params` must be: JSON Schema, or names with their types."),
+} | {
+    name: ACTION[name]._replace(types=())
+    for name in (
+        "effect", "timeout", "retry", "key", "scope", "sandbox", "paths", "network", "ok_exit", "ok_status",
+        "approval", "on_repeat",
+    )
+}  # fmt: skip
+GROUP: Shape = {
+    "key": Key("template", "Runs with the same key are one group; it can read `context`, the input.", is_needed=True),
+    "limit": Key("positive", "How many of them go on at the same time; 1 by default."),
+    "when_full": Key("choice", "What a run does that finds no place: queue by default.", choices=WHEN_FULL),
+}
 TRIGGER: Shape = {
     "schedule": Key("text", "A cron line: minute, hour, day of the month, month, day of the week."),
     "every": Key("duration", "How long from one run to the next, counted from `start`."),
@@ -286,6 +309,8 @@ SHAPES: dict[str, Shape] = {
     "approval": APPROVAL,
     "limits": LIMITS,
     "await": AWAIT,
+    "tool": TOOL,
+    "group": GROUP,
     "trigger": TRIGGER,
 }
 # Which key says the type of a mapping, and what it is when nothing is said.

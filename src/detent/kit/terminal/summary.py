@@ -7,8 +7,10 @@ def summaries() -> dict[str, str]:
     """One line per command, known without importing it."""
     return {
         "init": _("Create a workflow from a template, with test cases."),
+        "import": _("Translate a state machine of Amazon States Language into a workflow file."),
         "run": _("Start a run and stay with it until it ends or waits."),
         "validate": _("Check a definition file, without running it."),
+        "explain": _("Tell a definition in sentences, for whoever must agree to it."),
         "test": _("Run a workflow's test cases, with stubbed tools and virtual time."),
         "graph": _("Draw a machine, or a run with its path and current state."),
         "signal": _("Send a signal to a run."),

@@ -18,7 +18,7 @@ from detent.core.machine import Machine
 from detent.core.schema import problems
 from detent.core.value import plain
 from detent.define.schedule import show_moment
-from detent.errors import DetentError, ExpressionError, Refused
+from detent.errors import DetentError, ExpressionError, GroupFull, Refused
 from detent.host.port import Host
 from detent.kit.trigger.armed_trigger import ARMED, FIRED, SKIPPED, ArmedTrigger, FiringRecord
 
@@ -76,7 +76,12 @@ async def fire(host: Host, armed: ArmedTrigger, occasion: Occasion) -> Firing:
         if armed.state == ARMED and not occasion.is_manual and armed.trigger.kind not in BROUGHT:
             await skip(host, armed, occasion, why_not)
         return Firing("", why_not)
-    run = await host.start(armed.workflow, given, run_id=run_id, by=by, source=armed.file)
+    try:
+        run = await host.start(armed.workflow, given, run_id=run_id, by=by, source=armed.file)
+    except GroupFull as error:  # it does not wait for a place, by its own word
+        if armed.state == ARMED and not occasion.is_manual:
+            await skip(host, armed, occasion, str(error))
+        return Firing("", str(error))
     data: dict[str, Any] = {"mark": occasion.mark, "run_id": run.id, "planned": occasion.at, "upto": occasion.upto}
     if occasion.is_manual:
         data["is_manual"] = True

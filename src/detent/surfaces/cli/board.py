@@ -159,8 +159,31 @@ def table(runs: Sequence[Summary]) -> list[tuple[str, str]]:
     """The list of runs as aligned lines with their colours."""
     if not runs:
         return [(_("no runs"), "")]
-    lines = columns([_head(), *(_row(summary) for summary in runs)])
-    return [(lines[0], ""), *zip(lines[1:], map(_colour, runs), strict=True)]
+    ordered = order_families(runs)
+    lines = columns([_head(), *(_row(summary, depth) for summary, depth in ordered)])
+    return [(lines[0], ""), *zip(lines[1:], (_colour(summary) for summary, _depth in ordered), strict=True)]
+
+
+def order_families(runs: Sequence[Summary]) -> list[tuple[Summary, int]]:
+    """The runs with how deep they stand: children beneath their parents, where the newest of the family would be."""
+    known = {summary.run_id: summary for summary in runs}
+    children: dict[str, list[Summary]] = {}
+    for summary in reversed(runs):
+        children.setdefault(summary.parent.partition(" ")[0], []).append(summary)
+    ordered: dict[str, tuple[Summary, int]] = {}
+
+    def place(summary: Summary, depth: int) -> None:
+        ordered[summary.run_id] = summary, depth
+        for child in children.get(summary.run_id, ()):
+            place(child, depth + 1)
+
+    for summary in runs:
+        top = summary
+        while (above := known.get(top.parent.partition(" ")[0])) is not None:
+            top = above
+        if top.run_id not in ordered:
+            place(top, 0)
+    return list(ordered.values())
 
 
 def _head() -> list[str]:
@@ -169,6 +192,7 @@ def _head() -> list[str]:
 
 def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
     """The list for a terminal of this size: what is asked goes beneath its run when there is no room beside it."""
+    runs = [summary for summary, _depth in order_families(runs)]
     lines = [line for line, _painted in table(runs)]
     groups = [[line] for line in lines[1:]]
     if any(wide(line) > width for line in lines) and any(summary.waiting for summary in runs):
@@ -185,7 +209,7 @@ def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
         yield from ((line, _colour(runs[number])) for line in group)
 
 
-def _row(summary: Summary) -> list[str]:
+def _row(summary: Summary, depth: int = 0) -> list[str]:
     first = summary.waiting[0].question if summary.waiting else ""
     asked = brief(first, 60)
     if summary.error is not None:
@@ -194,7 +218,11 @@ def _row(summary: Summary) -> list[str]:
         asked = _("{question} (and {count} more)", question=asked, count=len(summary.waiting) - 1)
     if summary.alarms:
         asked = _("ALARM: {problem}", problem=brief(summary.alarms[-1], 100))
-    names = [summary.run_id, visible(summary.name), visible(summary.state)]
+    names = [
+        f"{'  ' * (depth - 1)}└ {summary.run_id}" if depth else summary.run_id,
+        visible(summary.name),
+        visible(summary.state),
+    ]
     return [*names, status_word(summary.status), when(summary.updated_at), asked]
 
 

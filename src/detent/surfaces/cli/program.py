@@ -19,8 +19,10 @@ from detent.kit.terminal.summary import summaries
 
 COMMANDS = {
     "init": "beginning",
+    "import": "importing",
     "run": "start",
     "validate": "start",
+    "explain": "explaining",
     "test": "case_run",
     "graph": "drawing",
     "signal": "control",

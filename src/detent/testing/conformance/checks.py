@@ -4,6 +4,7 @@ from detent.testing.conformance import (
     answers,
     children,
     evidence,
+    groups,
     people,
     reading,
     restoring,
@@ -16,7 +17,7 @@ from detent.testing.conformance.stage import Check
 
 CHECKS: dict[str, Check] = {
     name.removeprefix("check_"): check
-    for module in (verbs, answers, people, signatures, work, children, evidence, reading, restoring, triggers)
+    for module in (verbs, answers, people, signatures, work, children, evidence, reading, restoring, triggers, groups)
     for name, check in sorted(vars(module).items())
     if name.startswith("check_")
 }

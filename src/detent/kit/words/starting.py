@@ -1,4 +1,4 @@
-"""Sentences about triggers, in Simplified Chinese."""
+"""Sentences about triggers and groups, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
     "Arm what starts runs by itself: schedules, hooks, files, other runs, signals.": (
@@ -38,6 +38,9 @@ CHINESE: dict[str, str] = {
     "armed": "已启用",
     "paused": "已暂停",
     "removed": "已移除",
+    "  waiting for a place in `{key}`: number {number}, behind run {run_id}": (
+        "  等待 `{key}` 中的位置：第 {number} 个，前面是运行 {run_id}"
+    ),
     "Nothing was due.": "没有到期的运行。",
     "Nothing new: {count} were there already.": "没有新的：{count} 个早已存在。",
 }
