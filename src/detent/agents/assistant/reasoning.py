@@ -120,11 +120,11 @@ def _render_deeds(done: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                  for one in facts]  # fmt: skip
         said = next((one["said"] for one in facts if one.get("said")), "")
         messages.append({"role": "assistant", "content": said, "tool_calls": calls})
-        messages += [{"role": "tool", "tool_call_id": one["id"], "content": _told(one)} for one in facts]
+        messages += [{"role": "tool", "tool_call_id": one["id"], "content": _render_result(one)} for one in facts]
     return messages
 
 
-def _told(one: Mapping[str, Any]) -> Any:
+def _render_result(one: Mapping[str, Any]) -> Any:
     """What the model is told of a call: our line, and the images the tool gave."""
     images = one.get("images") or ()
     if not images:

@@ -13,7 +13,7 @@ from detent.agents.assistant.commands.keys import Keyboard, Left, open_keyboard
 from detent.agents.assistant.commands.screen import Screen
 from detent.agents.assistant.commands.slash import SlashCommands, describe_commands
 from detent.agents.assistant.commands.talk import Talk
-from detent.agents.assistant.commands.transcript import list_sessions
+from detent.agents.assistant.commands.conversation_text import list_sessions
 from detent.agents.assistant.compaction import measure
 from detent.agents.assistant.conversation import (
     Past,
@@ -71,7 +71,7 @@ class Chat:
         """The model that answers, as it is written in DETENT_MODEL."""
         return chosen_model(str(settings_of(self.caller.home, **self.settings).get("model", ""))).spec
 
-    def offered(self) -> list[dict[str, Any]]:
+    def list_offered(self) -> list[dict[str, Any]]:
         """The tools of the next turn; a plan is made without those that change something."""
         return plan_only(self.tools, {})[0] if self.is_planning else self.tools
 
@@ -87,7 +87,7 @@ class Chat:
     async def turn(self, message: str, images: list[dict[str, str]] | None = None) -> int:
         """Say something and stay with it until it is answered or waits."""
         past = self._past()
-        run = await begin(self.host, self.session, message, said=past.said + past.news, tools=self.offered(),
+        run = await begin(self.host, self.session, message, said=past.said + past.news, tools=self.list_offered(),
                           source=self.source, by=self.by, facts=past.facts, images=images or [],
                           settings=self._settings())  # fmt: skip
         self._undone = 0

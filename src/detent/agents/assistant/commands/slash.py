@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detent.agents.assistant import check_session
-from detent.agents.assistant.commands.transcript import list_sessions, render_transcript
+from detent.agents.assistant.commands.conversation_text import list_sessions, render_transcript
 from detent.agents.assistant.conversation import check_model
 from detent.agents.assistant.node import MEMORY_FILE
 from detent.agents.assistant.store import Store
@@ -86,7 +86,7 @@ class SlashCommands:
 
     async def _tools(self, _rest: str) -> None:
         rows = []
-        for tool in self._chat.offered():
+        for tool in self._chat.list_offered():
             about = str(tool.get("description") or "").partition("\n")[0]
             asks = _("asks first") if tool["kind"] == "irreversible" else ""
             rows.append([f"  {visible(tool['name'])}", asks, visible(about)[:80]])
