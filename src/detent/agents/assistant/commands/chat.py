@@ -8,12 +8,12 @@ import click
 
 from detent.agents.assistant import check_session, new_session
 from detent.agents.assistant.commands.attachment import attach
+from detent.agents.assistant.commands.conversation_text import list_sessions
 from detent.agents.assistant.commands.deed_line import render_deed
 from detent.agents.assistant.commands.keys import Keyboard, Left, open_keyboard
 from detent.agents.assistant.commands.screen import Screen
 from detent.agents.assistant.commands.slash import SlashCommands, describe_commands
 from detent.agents.assistant.commands.talk import Talk
-from detent.agents.assistant.commands.conversation_text import list_sessions
 from detent.agents.assistant.compaction import measure
 from detent.agents.assistant.conversation import (
     Past,
