@@ -126,9 +126,16 @@ async def test_several_lines_pasted_typed_and_broken(detent: Detent) -> None:
         terminal.type("I prefer\x1b\rtyped\\\rlines\r")
         terminal.until("two")
         terminal.until(READY)
+        terminal.type("\x12past")
+        terminal.until("search.*past")
+        terminal.type("\r and sent again\r")  # the first takes what was found
+        terminal.until("three")
+        terminal.until(READY)
 
-    model = await at_the_keyboard(detent, serving(said("one"), said("two")), sit)
-    assert spoken(model) == ["I prefer\npasted\nlines", "I prefer\ntyped\nlines"]
+    model = await at_the_keyboard(detent, serving(said("one"), said("two"), said("three")), sit)
+    assert spoken(model)[:2] == ["I prefer\npasted\nlines", "I prefer\ntyped\nlines"]
+    assert "and sent again" in spoken(model)[2]
+    assert "pasted" in spoken(model)[2], "what was typed before is found"
 
 
 async def test_esc_stops_the_answer_and_keeps_the_conversation(detent: Detent) -> None:

@@ -96,12 +96,14 @@ class LiveKeyboard:
         return " " + _("Ctrl-C again leaves; Ctrl-D does, too.") if self._is_leaving else self._status()
 
     def _bindings(self) -> "KeyBindings":
-        from prompt_toolkit.filters import completion_is_selected
+        from prompt_toolkit.enums import DEFAULT_BUFFER
+        from prompt_toolkit.filters import completion_is_selected, has_focus
         from prompt_toolkit.key_binding import KeyBindings
 
         keys = KeyBindings()
+        is_writing = has_focus(DEFAULT_BUFFER)  # and not searching, where Enter and Ctrl-C end the search
 
-        @keys.add("enter", filter=~completion_is_selected)
+        @keys.add("enter", filter=is_writing & ~completion_is_selected)
         def _send(event: Any) -> None:
             buffer = event.current_buffer
             if buffer.document.text_before_cursor.endswith("\\"):
@@ -110,11 +112,11 @@ class LiveKeyboard:
             else:
                 buffer.validate_and_handle()
 
-        @keys.add("enter", filter=completion_is_selected)
+        @keys.add("enter", filter=is_writing & completion_is_selected)
         def _take(event: Any) -> None:
             event.current_buffer.complete_state = None
 
-        @keys.add("c-c")
+        @keys.add("c-c", filter=is_writing)
         def _clear_or_leave(event: Any) -> None:
             if self._is_leaving:
                 event.app.exit(exception=Left())
@@ -123,8 +125,8 @@ class LiveKeyboard:
             self._is_leaving = True
             event.app.invalidate()
 
-        @keys.add("escape", "enter")
-        @keys.add("c-j")
+        @keys.add("escape", "enter", filter=is_writing)
+        @keys.add("c-j", filter=is_writing)
         def _break(event: Any) -> None:
             event.current_buffer.insert_text("\n")
 
