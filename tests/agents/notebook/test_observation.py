@@ -213,6 +213,9 @@ def test_careless_advice_is_left_out_and_said_so() -> None:
     assert advice.is_achieved
     assert [*advice.changes] == ["warned"]
     assert Advice("nonsense", [], {}).warnings
+    torn = Advice({"targetAchieved": False, "transition": {"target_achieved": True}}, [], {})
+    assert not torn.is_achieved
+    assert torn.warnings == ["`targetAchieved` is false and `transition.target_achieved` true; the first decides"]
 
 
 def test_the_transitions_own_flag_wins() -> None:

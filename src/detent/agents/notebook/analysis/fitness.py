@@ -1,5 +1,6 @@
 """Whether a file can be analysed at all, seen from outside before any kernel starts."""
 
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -35,25 +36,28 @@ FOREIGN = {
 }
 MARKS = (b"\xff\xfe", b"\xfe\xff")  # UTF-16, in which every other byte may be zero
 SAMPLE = 65_536
+LINES_LOOKED_AT = 50
 
 
-def is_table(path: Path) -> bool:
-    """Whether lines of JSON are rows of a table and not actions of a script."""
+def is_table(path: Path, *, has_actions: bool = False) -> bool:
+    """Whether lines of JSON are rows of a table and not actions of a script; `has_actions`: there are own ones."""
     if path.suffix.lower() not in (".ndjson", ".jsonl"):
         return False
     with path.open("rb") as file:
-        first = next((line for line in file if line.strip()), b"")
+        lines = [line for line in islice(file, LINES_LOOKED_AT) if line.strip()]
+    return not any(_is_of_script(line, has_actions) for line in lines)
+
+
+def _is_of_script(line: bytes, has_actions: bool) -> bool:
     try:
-        found = msgspec.json.decode(first)
+        found = msgspec.json.decode(line)
     except msgspec.DecodeError:
-        return False
+        return True  # no row of a table either: whoever reads the script names the line
     if not isinstance(found, dict) or "actions" in found:
-        return False
+        return True
     name = action_of(found).get("action", "")
-    is_own = isinstance(found.get("action"), dict) or (
-        "action" in found and "content" in found
-    )  # somebody's own action
-    return name not in PROTOCOL and name not in BESIDES and not is_own
+    is_own = isinstance(found.get("action"), dict) or ("action" in found and ("content" in found or has_actions))
+    return name in PROTOCOL or name in BESIDES or is_own
 
 
 def refuse_unfit(path: Path) -> None:
