@@ -284,7 +284,7 @@ def told_by_cells(path: Path, text: str, last: str) -> dict[str, Any]:
                 continue
             target = target_of(goal, facts.get("columns") or [], facts.get("roles") or {})
             values = {"data_file": str(path), "target": target.column, "task": goal.task, "named": [], "stem": "x",
-                      "is_forecast": False, "horizon": None, "measures": [], "lead": ""}  # fmt: skip
+                      "goal": text, "is_forecast": False, "horizon": None, "measures": [], "lead": ""}  # fmt: skip
             code = fill_slots(cell.code, values, {}).replace("from IPython.display import display", "")
             space["display"] = lambda parts, raw: shown.append({"outputs": [{"data": parts}]})  # noqa: ARG005
             exec(compile(code, cell.id, "exec"), space)  # noqa: S102
@@ -305,7 +305,7 @@ def test_what_comes_from_outside_enters_code_as_a_literal_only() -> None:
 
 def test_every_cell_of_the_recipe_is_python_that_needs_no_consent() -> None:
     values: dict[str, Any] = {"data_file": "a", "target": None, "task": "", "measures": [], "lead": ""}
-    values |= {"named": [], "is_forecast": False, "horizon": None, "stem": "a"}
+    values |= {"named": [], "is_forecast": False, "horizon": None, "stem": "a", "goal": ""}
     pieces = 0
     for stage in recipe().stages:
         for step in stage.steps:

@@ -30,9 +30,10 @@ def lines(path: Path) -> list[str]:
 
 async def test_a_cell_that_starts_a_program_is_shown_asked_about_and_never_run_again(tmp_path: Path) -> None:
     path = tmp_path / "mail"
-    cells = [*code("xs = [1]\nys = xs"), *code(mail(path, "a")), *code("xs.append(2)"), *code(mail(path, "b"))]
+    first = "import numpy\nxs = [1]\nys = xs\nmany = numpy.arange(200_000)\ndef twice(): return 2 * many[-1]"
+    cells = [*code(first), *code(mail(path, "a")), *code("xs.append(2)"), *code(mail(path, "b"))]
     async with studio(tmp_path) as here:
-        run = await here.begin(script(*cells, *code("total = (ys, sent, xs is ys)"), review="risky"))
+        run = await here.begin(script(*cells, *code("total = (ys, sent, xs is ys, int(twice()))"), review="risky"))
         (waiting,) = run.waiting
         assert waiting.effect == "notebook.once"
         assert waiting.input["call"]["code"] == mail(path, "a")
@@ -52,7 +53,7 @@ async def test_a_cell_that_starts_a_program_is_shown_asked_about_and_never_run_a
         run = await here.answer(approved=True)
         assert run.state == "workflow_completed", run.error
         assert lines(path) == ["a", "b"]
-        assert here.book.variables["total"] == [[1, 2], 0, True]
+        assert here.book.variables["total"] == [[1, 2], 0, True, 399_998]
 
 
 async def test_what_a_cell_made_and_nobody_kept_is_asked_about(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from detent.agents.notebook.action import code_cell
-from detent.agents.notebook.caution import Finding, findings
+from detent.agents.notebook.caution import CellFinding, findings
 from detent.agents.notebook.cell import Cell, Output, metadata_of
 from detent.agents.notebook.cell_text import action_of, code_of
 from detent.agents.notebook.debug import repair
+from detent.agents.notebook.kernel_restore import way_given
 from detent.agents.notebook.kernels import NeedsConsent, describe_effects, limits, outputs_of, variable_changes
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.planning import consent
-from detent.agents.notebook.restoring import way_given
 from detent.agents.notebook.store import CellNotFound, ScriptStore
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
@@ -58,7 +58,7 @@ def doorway(store: ScriptStore, action: dict[str, Any], number: int) -> dict[str
     return {"door": "notebook.act", "call": {"n": number, "cell_id": cell.id, "code": cell.content, **told}}
 
 
-def read_cell(book: NotebookState, code: str) -> list[Finding]:
+def read_cell(book: NotebookState, code: str) -> list[CellFinding]:
     """What a cell might do to the world."""
     kernel = book.given_input.get("kernel") or {}
     if str(book.kernel_language.get("name") or "python") != "python":

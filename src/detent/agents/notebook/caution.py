@@ -1,7 +1,7 @@
 """What a cell might do to the world, read from its syntax tree: a classifier for questions, not a sandbox.
 
 It finds what honest code says openly: programs started, the network used, files written elsewhere, packages installed.
-What it does not find, an audit hook inside the kernel may still see (`jupyter/deed.py`).
+What it does not find, an audit hook inside the kernel may still see (`jupyter/audit_hook.py`).
 """
 
 import ast
@@ -21,7 +21,7 @@ UNREADABLE = "runs code that cannot be read here"
 SHOWN_MAX = 80  # characters of a call that are shown with a finding
 
 
-class Finding(NamedTuple):
+class CellFinding(NamedTuple):
     """One thing that speaks against running a cell unseen."""
 
     risk: str  # `starts a program`
@@ -37,17 +37,17 @@ def risks(code: str, cwd: str = "") -> list[str]:
     return list(dict.fromkeys(found.risk for found in findings(code, cwd)))
 
 
-def findings(code: str, cwd: str = "") -> list[Finding]:
+def findings(code: str, cwd: str = "") -> list[CellFinding]:
     """Everything that speaks against running a cell unseen, each with the words that say so."""
-    found: dict[Finding, None] = {}
+    found: dict[CellFinding, None] = {}
     lines = []
     for line in code.splitlines():
         word = line.lstrip()
         if word.startswith(("!", "%%bash", "%%sh", "%system", "%sx", "%%script")):
-            found[Finding("installs packages" if "install" in word else "starts a program", _clip(word))] = None
+            found[CellFinding("installs packages" if "install" in word else "starts a program", _clip(word))] = None
         elif word.startswith("%"):
             if word.lstrip("%").startswith(("pip", "conda", "mamba", "uv")):
-                found[Finding("installs packages", _clip(word))] = None
+                found[CellFinding("installs packages", _clip(word))] = None
         else:
             lines.append(line)
             continue
@@ -56,7 +56,7 @@ def findings(code: str, cwd: str = "") -> list[Finding]:
         tree = ast.parse("\n".join(lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return list(found)  # it will not run either
-    names = _imported(tree)
+    names = _collect_imports(tree)
     for node in ast.walk(tree):
         found.update(dict.fromkeys(_of(node, cwd, names)))
     return list(found)
@@ -67,7 +67,7 @@ def _clip(text: str) -> str:
     return line if len(line) <= SHOWN_MAX else line[: SHOWN_MAX - 1] + "…"
 
 
-def _imported(tree: ast.AST) -> dict[str, str]:
+def _collect_imports(tree: ast.AST) -> dict[str, str]:
     """Names of this cell that stand for modules, or for what is in them."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -81,25 +81,25 @@ def _imported(tree: ast.AST) -> dict[str, str]:
     return names
 
 
-def _of(node: ast.AST, cwd: str, names: Mapping[str, str]) -> Iterator[Finding]:
+def _of(node: ast.AST, cwd: str, names: Mapping[str, str]) -> Iterator[CellFinding]:
     if isinstance(node, ast.Import | ast.ImportFrom):
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         for module in modules:
             risk = _judge_module(module)
             if risk:
-                yield Finding(risk, _clip(ast.unparse(node)), is_deed=risk == "installs packages")
+                yield CellFinding(risk, _clip(ast.unparse(node)), is_deed=risk == "installs packages")
     elif isinstance(node, ast.Call):
         shown = _clip(ast.unparse(node))
-        called = _dotted(node.func)
+        called = _spell_name(node.func)
         root, _, rest = called.partition(".")
         risk = _judge_module(f"{names.get(root, root)}.{rest}".rstrip("."))
         if risk and not rest.endswith(("Error", "Exception")):
-            yield Finding(risk, shown)
+            yield CellFinding(risk, shown)
         for risk in _judge_call(node, cwd):
-            yield Finding(risk, shown, is_deed=risk != UNREADABLE and not _is_temporary(node))
+            yield CellFinding(risk, shown, is_deed=risk != UNREADABLE and not _is_temporary(node))
 
 
-def _dotted(node: ast.expr) -> str:
+def _spell_name(node: ast.expr) -> str:
     """`a.b.c` of what is called, as far as it is names."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):

@@ -1,10 +1,11 @@
 """The kernels of notebook runs: one per run, brought back to where its journal says it was whenever it is new.
 
 A new kernel knows nothing. Before the first cell it runs for us, it is given a checkpoint of the variables and the pure
-cells that came after it (`restoring`).
+cells that came after it (`kernel_restore`).
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from detent.agents.notebook.cell import Output
 from detent.agents.notebook.cell_text import plain_text
 from detent.agents.notebook.checkpoint import BYTES_MAX, NAMES_MAX, CheckpointFiles
+from detent.agents.notebook.kernel_restore import RestorePlan, ask_way, plan_restore
 from detent.agents.notebook.notebook_state import NotebookState
-from detent.agents.notebook.restoring import RestorePlan, ask_way, plan_restore
 from detent.core.question import Question
 from detent.effects.arguments import Arguments
 from detent.effects.sandbox import KNOWN, read_wish
@@ -80,12 +81,12 @@ class Bench:
         kernel = await kernels.get(run_id, **_settings(book))
         if not kernel.is_alive:
             await kernel.restart()
-        if run_id not in self._ready and kernels.executed(run_id) == len(book.executed) > 0:
+        if run_id not in self._ready and kernels.count_executed(run_id) == len(book.executed) > 0:
             self._ready[run_id] = kernel.generation  # it was kept for us, and has run what the journal says
             say({"attached": kernel.pid})
         if self._ready.get(run_id) == kernel.generation:
             return kernel, []
-        if kernels.executed(run_id):
+        if kernels.count_executed(run_id):
             await kernel.restart()  # it knows something, but not what the journal says
         told = await self._restore(kernel, book, say, way)
         self._ready[run_id] = kernel.generation
@@ -205,6 +206,7 @@ def _settings(book: NotebookState) -> dict[str, Any]:
     threads = given.get("threads")
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
     env = dict.fromkeys(names, str(threads)) if threads else {}
+    env |= {name: os.environ[name] for name in given.get("env") or () if name in os.environ}
     wanted = {name: given[name] for name in ("sandbox", "paths", "network") if name in given}
     wish = read_wish(Arguments("kernel", wanted, KNOWN))
     return {"name": str(given.get("name") or ""), "cwd": str(given.get("cwd") or ""), "env": env, "wish": wish}

@@ -20,6 +20,7 @@ CHINESE: dict[str, str] = {
     "The Jupyter kernel; by default Python.": "Jupyter 内核；默认是 Python。",
     "The folder cells work in; by default this one.": "单元格工作的文件夹；默认是当前文件夹。",
     "Threads of numerical libraries; by default one per core.": "数值库的线程数；默认每核一个。",
+    "A variable the kernel may see; may be repeated.": "内核可以看到的环境变量；可重复。",
     "A Python file that registers custom actions.": "注册自定义动作的 Python 文件。",
     "Write the notebook: .ipynb, .html, .md; may be repeated.": "写出笔记本：.ipynb、.html、.md；可重复。",
     "a script planner needs a file: .ipynb, .ndjson or .yaml": "脚本规划器需要一个文件：.ipynb、.ndjson 或 .yaml",

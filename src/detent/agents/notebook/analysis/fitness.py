@@ -9,7 +9,7 @@ from detent.agents.notebook.action import BESIDES, PROTOCOL
 from detent.agents.notebook.cell_text import action_of
 from detent.errors import Refused
 
-TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".json", ".jsonl", ".feather", ".dta")
+TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".json", ".jsonl", ".feather", ".dta", ".sqlite", ".duckdb")
 PACKED = (".gz", ".bz2", ".xz")
 WHOLE = (
     ".xlsx",
@@ -20,6 +20,10 @@ WHOLE = (
     ".pq",
     ".feather",
     ".dta",
+    ".db",
+    ".sqlite",
+    ".sqlite3",
+    ".duckdb",
     *PACKED,
 )  # read by their own libraries
 FOREIGN = {
@@ -27,8 +31,6 @@ FOREIGN = {
     ".tar": "an archive: unpack it first",
     ".pkl": "a pickle, which may run anything when it is read: save the table as CSV or Parquet",
     ".pickle": "a pickle, which may run anything when it is read: save the table as CSV or Parquet",
-    ".db": "a database: export one of its tables as CSV",
-    ".sqlite": "a database: export one of its tables as CSV",
     ".pdf": "a document, not a table",
     ".docx": "a document, not a table",
     ".png": "a picture, not a table",

@@ -85,8 +85,21 @@ def _future(goal: Goal, facts: Facts) -> list[str]:
 
 
 def _series(goal: Goal, facts: Facts) -> list[str]:
-    count, unit = facts.get("series") or 1, str(facts.get("unit") or "")
-    said = []
+    said = [*_describe_several(goal, facts), *_describe_times(goal, facts), *_describe_reach(goal, facts)]
+    said.append(
+        pick(
+            goal,
+            "Nothing that is not known ahead was used: no other column of the same time, only the past of the series "
+            "and the calendar.",
+            "没有使用事先未知的内容：不用同一时刻的其他列，只用序列的过去和日历。",
+        )
+    )
+    return [" ".join(said) if goal.language == "en" else "".join(said)]
+
+
+def _describe_several(goal: Goal, facts: Facts) -> list[str]:
+    """Several series: how the models do on all of them, and on the worst."""
+    count, said = facts.get("series") or 1, []
     if count > 1:
         worst = quote(facts.get("worst_series"))
         row = next((one for one in facts.get("scores") or [] if one["model"] == facts.get("best")), {})
@@ -108,6 +121,12 @@ def _series(goal: Goal, facts: Facts) -> list[str]:
                 f"文件中有 {facts.get('all_series')} 条序列，使用了 {count} 条（抽样，或数据足够者）。",
             )
         )
+    return said
+
+
+def _describe_times(goal: Goal, facts: Facts) -> list[str]:
+    """What had to be done to the times."""
+    said = []
     if not facts.get("has_time"):
         said.append(
             pick(
@@ -125,6 +144,12 @@ def _series(goal: Goal, facts: Facts) -> list[str]:
                 f"{gaps:,} 个缺失的时点用直线补齐，{doubled:,} 个重复的时点取平均。",
             )
         )
+    return said
+
+
+def _describe_reach(goal: Goal, facts: Facts) -> list[str]:
+    """How far the tests reach, and how far back the values."""
+    unit, said = str(facts.get("unit") or ""), []
     if facts.get("shortened"):
         step = pick(goal, unit, STEPS_ZH.get(unit, unit))
         said.append(
@@ -144,12 +169,4 @@ def _series(goal: Goal, facts: Facts) -> list[str]:
                 f"只使用最近 3,000 个值（省去更早的 {facts.get('dropped_early'):,} 个）。",
             )
         )
-    said.append(
-        pick(
-            goal,
-            "Nothing that is not known ahead was used: no other column of the same time, only the past of the series "
-            "and the calendar.",
-            "没有使用事先未知的内容：不用同一时刻的其他列，只用序列的过去和日历。",
-        )
-    )
-    return [" ".join(said) if goal.language == "en" else "".join(said)]
+    return said

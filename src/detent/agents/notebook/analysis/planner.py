@@ -232,6 +232,7 @@ def _cell(view: _View, cell: CellRecipe, pieces: dict[str, str]) -> Iterable[Not
     measures = [measure.wire() for measure in view.goal.measures]
     values = {
         "data_file": view.data_file,
+        "goal": view.goal.text,
         "target": view.target.column,
         "task": view.goal.task or ("description" if view.target.how == "unasked" else ""),
         "named": columns_named_in(view.goal, view.facts.get("columns") or []),

@@ -113,6 +113,7 @@ def _context(text: str) -> dict[str, Any]:
 @click.option("--kernel", default="", metavar="NAME", help=_("The Jupyter kernel; by default Python."))
 @click.option("--cwd", default="", metavar="FOLDER", help=_("The folder cells work in; by default this one."))
 @click.option("--threads", type=int, default=0, help=_("Threads of numerical libraries; by default one per core."))
+@click.option("--env", "env", multiple=True, metavar="NAME", help=_("A variable the kernel may see; may be repeated."))
 @click.option("--actions", default="", metavar="FILE", help=_("A Python file that registers custom actions."))
 @click.option(
     "-o",
@@ -175,7 +176,7 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
         raise click.UsageError(_("there is no folder {name}", name=str(cwd)))
     title = given["title"] or str(planner.get("script", {}).get("title") or "")
     steps = given["max_steps"] or int(os.environ.get("MAX_EXECUTION_STEPS") or 0)
-    kernel = KernelBrief(given["kernel"], str(cwd), given["cell_timeout"], threads=given["threads"])
+    kernel = KernelBrief(given["kernel"], str(cwd), given["cell_timeout"], threads=given["threads"], env=given["env"])
     return Brief(
         goal=goal,
         title=title,
@@ -267,7 +268,7 @@ def _tell_restore(caller: Caller, run_id: str) -> None:
     """Say what a new kernel will be given: restored, run again, asked about."""
     from detent.agents.notebook.checkpoint import CheckpointFiles
     from detent.agents.notebook.jupyter.kept import KernelRecords
-    from detent.agents.notebook.restoring import describe_plan, plan_restore
+    from detent.agents.notebook.kernel_restore import describe_plan, plan_restore
 
     book = read_book(caller, run_id)
     kept = KernelRecords(caller.home).read(run_id)
@@ -302,8 +303,8 @@ ELSEWHERE = {
     "status": "view",
     "list": "view",
     "export": "view",
-    "kernels": "kernel",
-    "interrupt": "kernel",
+    "kernels": "kernel_list",
+    "interrupt": "kernel_list",
     "repl": "repl",
     "serve-planner": "serving",
 }

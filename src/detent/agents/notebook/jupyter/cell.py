@@ -65,7 +65,7 @@ class CellRequest:
         self.asks = prompt
         self._asking.set()
 
-    async def paused(self, within_s: float | None) -> bool:
+    async def wait_paused(self, within_s: float | None) -> bool:
         """Wait until the cell is over or asks for input; whether one of the two came in time."""
         waiting = asyncio.ensure_future(self._asking.wait())
         try:

@@ -21,7 +21,7 @@ FIRST_S = 60.0  # within which somebody must come after the start
 LOOK_S = 1.0
 
 
-class Keeper:
+class KernelKeeper:
     """One kernel and whoever owns it."""
 
     def __init__(self, path: str, child: subprocess.Popen[bytes]) -> None:
@@ -99,7 +99,7 @@ def main() -> None:
     child = subprocess.Popen(  # noqa: S603
         words, stdin=subprocess.DEVNULL, stdout=streams[0], stderr=streams[1], env=env
     )
-    code = Keeper(path, child).run()
+    code = KernelKeeper(path, child).run()
     if code < 0:
         signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), -code)

@@ -148,7 +148,7 @@ class KeptLink(Link):
             raise EffectFailed(f"the kernel that was kept cannot be reached: {error}") from error
         self._prepare_context()
         for stream in ("stdout", "stderr"):
-            self._pipes[stream] = KernelPipe.named(self.folder / stream, self._take_stream(stream))
+            self._pipes[stream] = KernelPipe.open_named(self.folder / stream, self._take_stream(stream))
         self._watch_exit()
         client = spec.load_extra("jupyter_client.asynchronous").AsyncKernelClient(context=self._context)
         client.load_connection_info(given)

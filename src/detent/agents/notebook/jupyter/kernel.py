@@ -267,7 +267,7 @@ class Kernel:
 
     async def _wait_ended(self, link: Link, cell: CellRequest, timeout_s: float, grace_s: float) -> State:
         """Climb the ladder: wait, interrupt, kill."""
-        if not await cell.paused(timeout_s):
+        if not await cell.wait_paused(timeout_s):
             with contextlib.suppress(TimeoutError):  # all of it within the grace: a kernel may be slow to begin
                 async with asyncio.timeout(max(0.0, grace_s - min(KILL_S, grace_s / 2))):
                     await link.interrupt(again=AGAIN)

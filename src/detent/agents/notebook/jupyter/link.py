@@ -105,7 +105,9 @@ class Link:
         self._manager, flags = spec.manager(self.name, self.folder, self._context, held)
         for stream in ("stdout", "stderr"):
             take = self._take_stream(stream)
-            self._pipes[stream] = KernelPipe.named(self.folder / stream, take) if self._keeper else KernelPipe(take)
+            self._pipes[stream] = (
+                KernelPipe.open_named(self.folder / stream, take) if self._keeper else KernelPipe(take)
+            )
         await self._launch(flags)
         self._watch_exit()
         self._client = self._manager.client()

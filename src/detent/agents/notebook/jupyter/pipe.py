@@ -21,7 +21,7 @@ class KernelPipe:
         self._loop.add_reader(self._reader, self.read)
 
     @classmethod
-    def named(cls, path: Path, take: Callable[[str], None]) -> "KernelPipe":
+    def open_named(cls, path: Path, take: Callable[[str], None]) -> "KernelPipe":
         """A pipe that outlives this process: one in the kernel's folder, which its keeper writes to."""
         if not path.exists():
             os.mkfifo(path, 0o600)

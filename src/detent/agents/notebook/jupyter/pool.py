@@ -85,7 +85,7 @@ class Kernels:
         if self._keep_s and link is not None:
             self._records.write(record_of(key, link, executed, until))
 
-    def executed(self, key: str) -> int:
+    def count_executed(self, key: str) -> int:
         """How many cells of the journal the kernel of that key has run, where it was kept for us; else 0."""
         kernel = self._kernels[key][0] if key in self._kernels else None
         return kernel.executed_before if kernel is not None else 0

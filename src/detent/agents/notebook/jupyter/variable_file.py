@@ -22,7 +22,7 @@ LOST_MAX = 200
 SHELLS_OWN = re.compile(r"_+(i{1,3}|oh|dh|ih|exit_code)?\d*|__\w+__")  # names that IPython itself keeps
 
 
-class TooLarge(Exception):
+class VariablesTooLarge(Exception):
     """The variables take more room than they may."""
 
 
@@ -35,10 +35,11 @@ class BoundedFile:
 
     def write(self, data: Any) -> int:
         """Take one piece."""
-        length = data.nbytes if hasattr(data, "nbytes") else len(data)
+        data = memoryview(data)  # bytes, or the buffer of a large array as it is
+        length = data.nbytes
         self.size += length
         if self.size > self._limit:
-            raise TooLarge(f"more than {self._limit:,} bytes")
+            raise VariablesTooLarge(f"more than {self._limit:,} bytes")
         if self._file is not None:
             self._file.write(data)
         return length
@@ -123,7 +124,7 @@ def _write(
         file = BoundedFile(path, limit)
         try:
             _make_pickler(file, namespace).dump((FORMAT, own, modules, sys.path[:], os.getcwd()))
-        except TooLarge as error:
+        except VariablesTooLarge as error:
             lost["*"] = str(error)
             file.close()
             return 0
