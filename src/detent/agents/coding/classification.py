@@ -14,19 +14,20 @@ from typing import Any, Literal
 
 from detent.agents.coding.evidence import matching
 from detent.agents.coding.settings import CheckStep
+from detent.core.value import digest
 
 Kind = Literal["source", "test", "config"]
 TESTS = (
     "tests/**", "test/**", "**/tests/**", "**/test/**", "**/test_*.py", "**/*_test.py", "**/testing/**", "spec/**",
     "**/__tests__/**", "**/*.test.*", "**/*.spec.*", "**/*_spec.rb", "**/*_test.go", "**/*_test.dart", "**/testdata/**",
-    "**/__snapshots__/**", "**/*Test.java", "**/*Tests.cs",
+    "**/__snapshots__/**", "**/*Test.java", "**/*Tests.cs", "**/test*util*.py", "**/*fixtures*", "**/golden/**",
 )  # fmt: skip
 CONFIG = (
     "**/conftest.py", "**/pytest.ini", "**/.pytest.ini", "**/pytest.toml", "**/tox.ini", "**/setup.cfg",
     "**/pyproject.toml", "**/.coveragerc", "**/noxfile.py", "**/ruff.toml", "**/.ruff.toml", "**/mypy.ini",
     "**/.mypy.ini", "**/.flake8", "**/pylintrc", "**/.pylintrc", "**/pyrightconfig.json", "**/setup.py",
     "**/sitecustomize.py", "**/usercustomize.py", "**/*.pth", "**/*.egg-link", "**/pyvenv.cfg", "**/*.so", "**/*.pyd",
-    "**/*.dll", "**/*.dylib", "**/*.pyc",
+    "**/*.dll", "**/*.dylib", "**/*.pyc", "**/*.dist-info/**", "**/*.egg-info/**", "**/entry_points.txt",
     "**/Makefile", "**/makefile", "**/GNUmakefile", "**/justfile", "**/Justfile", "**/Taskfile.yml", "**/*.mk",
     "**/package.json", "**/package-lock.json", "**/pnpm-lock.yaml", "**/yarn.lock", "**/.npmrc", "**/.yarnrc*",
     "**/tsconfig*.json", "**/jest.config.*", "**/vitest.config.*", "**/vite.config.*", "**/babel.config.*",
@@ -83,10 +84,42 @@ def read_rules(
     ]
     modules: set[str] = set()
     for folder in shared:
-        modules |= _installed(root / folder)
+        modules |= _list_installed(root / folder)
     tests = [glob for glob in tests if glob not in ("./**", ".**", "**")]
     own = {path.split("/")[0].partition(".")[0] for path in blobs}  # the project's own names hide nothing new
     return JudgingPaths(tests, config, modules - own)
+
+
+CODE = (
+    ".py", ".pyi", ".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".go", ".rs", ".java", ".kt", ".rb", ".c", ".h", ".cc",
+    ".cpp", ".hpp", ".cs", ".dart", ".swift", ".php", ".sh",
+)  # fmt: skip
+_JUDGES = re.compile(r"^\s*(?:import|from)\s+(?:pytest|unittest)\b|^\s*(?:async\s+)?def\s+(?:test_|assert_)", re.M)
+AROUND = (
+    "pytest.ini", ".pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg", "conftest.py", "ruff.toml",
+    ".ruff.toml", "mypy.ini", ".mypy.ini", "package.json", "tsconfig.json", "jest.config.js", ".npmrc", ".eslintrc",
+    ".eslintrc.json", ".eslintrc.js", "eslint.config.js", "Cargo.toml", ".cargo/config.toml", "go.mod", "go.work",
+    "sitecustomize.py", ".coveragerc", "analysis_options.yaml", "babel.config.js", "node_modules/.package-lock.json",
+)  # fmt: skip
+
+
+def is_judge(path: str, was: str, tests: Iterable[str]) -> bool:
+    """Whether a source file also judges: it held tests or assertions before, or is data that a test names."""
+    if path.endswith(CODE):
+        return bool(_JUDGES.search(was))
+    name = path.rpartition("/")[2]
+    return any(name in text for text in tests)
+
+
+def read_around(root: Path) -> dict[str, str]:
+    """The settings files in the folders above a project, which tools read where the project has none."""
+    found = {}
+    for folder in root.parents:
+        for name in AROUND:
+            path = folder / name
+            if path.is_file():
+                found[str(path)] = digest(_text(path))[:16]
+    return found
 
 
 def _folders(blobs: Mapping[str, Any]) -> set[str]:
@@ -134,7 +167,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _installed(folder: Path) -> set[str]:
+def _list_installed(folder: Path) -> set[str]:
     """The names of the modules in a folder of dependencies."""
     found = set()
     for packages in (*folder.glob("lib/python*/site-packages"), *folder.glob("Lib/site-packages")):

@@ -31,7 +31,7 @@ async def deliver(stage: Stage, job: Job, since: float = 0.0, verified: str = ""
             f"the files in {Path(job.root) / job.workspace} changed after they were verified; have them checked again"
         )
         return replace(job, blocked=Blocked("changed", told))
-    made = await _made(stage, job, found)
+    made = await _read_made(stage, job, found)
     users = stage.users
     done = await users.land(stage.run_id, job.base, made)
     if done.conflicts:
@@ -47,13 +47,16 @@ async def deliver(stage: Stage, job: Job, since: float = 0.0, verified: str = ""
     before = first.tree if first is not None else done.before
     landed = Landed(before, done.after, first.id if first else "", tuple(sorted(steps)), done.theirs)
     job = add_note(replace(job, landed=landed), now(), f"landed: {len(steps)} files")
+    if found.uncaptured:
+        names = ", ".join(f"{item.path} ({item.why})" for item in found.uncaptured[:5])
+        job = add_note(job, now(), f"left in the copy: {names}")
     if done.theirs:
         names = ", ".join(done.theirs[:5]) + (f" and {len(done.theirs) - 5} more" if len(done.theirs) > 5 else "")
         job = add_note(job, now(), f"you changed these meanwhile, and what was verified is without them: {names}")
     return await _commit_landed(stage, job)
 
 
-async def _made(stage: Stage, job: Job, found: Snapshot) -> MadeTree:
+async def _read_made(stage: Stage, job: Job, found: Snapshot) -> MadeTree:
     """The copy's tree, without what tools left in it."""
     steps = await difference.steps(stage.users.place, job.base, found.tree)
     litter = {

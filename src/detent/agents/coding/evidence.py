@@ -94,6 +94,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     review: tuple[ReviewItem, ...] = ()
     word: Literal["", "verified", "checked", "unverified"] = ""
     notes: tuple[str, ...] = ()
+    around: dict[str, str] = {}  # of a baseline: digests of the settings files in the folders above the project
 
     @property
     def counted(self) -> str:

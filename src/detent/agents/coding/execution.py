@@ -59,9 +59,10 @@ async def _begin_work(stage: Stage, job: Job) -> Job:
         return job
     await asyncio.to_thread(discard_copies, job.root, stage.run_id)
     copy = open_copy(stage.users, stage.folder)
-    await checkout.make_copy(stage.users.place, copy.place, await record.facts(stage.users.place, first))
-    await asyncio.to_thread(include, job.root, copy.root, job.settings)
     site = arrange(job.root, copy.root, job.settings)
+    facts = await record.facts(stage.users.place, first)
+    await checkout.make_copy(stage.users.place, copy.place, facts, is_linked=site.is_mounted)
+    await asyncio.to_thread(include, job.root, copy.root, job.settings)
     if site.why_open:
         job = add_note(job, now(), f"the worker runs without a sandbox, in {copy.root}: {site.why_open}")
     shared = find_shared(job.root, copy.root, job.settings)

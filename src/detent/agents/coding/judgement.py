@@ -35,6 +35,8 @@ MOVED_MAX = 50
 LOST_MAX = 50
 TEXT_MAX = 512 * 1024
 GONE = "0" * 12
+TESTS_MAX = 400
+LINK, NOTHING = "120000", "000000"
 
 
 class Court:
@@ -88,7 +90,9 @@ async def measure(stage: Stage, key: str, tree: str) -> Evidence:
     body = {one.checked.name: one.passed for one in ran}
     path = stage.folder / NAMES
     await asyncio.to_thread(path.write_text, json.dumps(body), "utf-8")
-    return Evidence(tree, "baseline", steps, tuple(moved[:MOVED_MAX]), now(), round(now() - begun, 3))
+    around = await asyncio.to_thread(classification.read_around, Path(stage.job.root))
+    seconds = round(now() - begun, 3)
+    return Evidence(tree, "baseline", steps, tuple(moved[:MOVED_MAX]), now(), seconds, around=around)
 
 
 async def verify(
@@ -103,8 +107,10 @@ async def verify(
     changed = {path: changed[path] for path in without(changed, job.settings.all_litter)}
     rules = await _read_rules(court, steps)
     kinds = {path: rules.kind_of(path, is_new=step.status == "A") for path, step in changed.items()}
+    tests = await _read_tests(court)
+    await _find_judges(court, changed, kinds, tests)
     judging = {path: step for path, step in changed.items() if kinds[path] != "source"}
-    review = [*_list_changes(job, judging, kinds), *await _list_suspects(court, changed, kinds)]
+    review = [*_list_changes(job, judging, kinds), *await _list_suspects(court, changed, kinds, tests)]
     open_ones = {item.path for item in review if item.name not in approved}
     reverted = {
         path: step for path, step in judging.items() if path in open_ones or path not in {r.path for r in review}
@@ -115,6 +121,10 @@ async def verify(
         {path: None if s.status == "A" else (s.old_mode, s.old) for path, s in reverted.items()},
     )
     rerun = job.settings.rerun_flaky
+    strange = await asyncio.to_thread(_find_around, job)
+    if strange:
+        told = Checked("settings", "", environment=strange)
+        return Evidence(tree, mode, (told,), (), now(), round(now() - begun, 3))
     ran, moved = await court.run(source, steps, rerun)
     own, own_moved = await court.run(tree, steps, rerun) if source != tree and not _stops(ran) else ((), [])
     known = await asyncio.to_thread(_read_names, stage.folder / NAMES)
@@ -131,6 +141,14 @@ async def verify(
         _word(found, court),
         tuple(_list_notes(court, found, judging)),
     )
+
+
+def _find_around(job: Job) -> str:
+    """A settings file above the project that came or changed since the baseline: checks would read it."""
+    before = job.baseline.around if job.baseline else {}
+    found = classification.read_around(Path(job.root)) if job.baseline and job.baseline.at and job.workspace else before
+    changed = sorted(path for path in {*before, *found} if before.get(path) != found.get(path))
+    return f"{changed[0]}, which tools read although it is outside of the project, is not as it was" if changed else ""
 
 
 def _stops(ran: Sequence[Ran]) -> bool:
@@ -167,7 +185,36 @@ def _list_changes(job: Job, judging: Mapping[str, PathStep], kinds: Mapping[str,
     return found
 
 
-async def _list_suspects(court: Court, changed: Mapping[str, PathStep], kinds: Mapping[str, str]) -> list[ReviewItem]:
+async def _read_tests(court: Court) -> list[str]:
+    """The texts of the tests of the beginning."""
+    blobs = await checkout.list_blobs(court.stage.users.place, court.base)
+    rules = JudgingPaths()
+    names = [path for path in blobs if path.endswith(classification.CODE) and rules.kind_of(path) == "test"]
+    asked = "".join(f"{blobs[path][1]}\n" for path in names[:TESTS_MAX]).encode()
+    rest = await court.stage.users.place.view("cat-file", "--batch", stdin=asked) if names else b""
+    found = []
+    while rest:
+        header, _, rest = rest.partition(b"\n")
+        size = int(header.rpartition(b" ")[2])
+        found.append(rest[: min(size, TEXT_MAX)].decode("utf-8", "replace"))
+        rest = rest[size + 1 :]
+    return found
+
+
+async def _find_judges(
+    court: Court, changed: Mapping[str, PathStep], kinds: dict[str, classification.Kind], tests: Sequence[str]
+) -> None:
+    """A file that is both source and test counts as both."""
+    for path, step in changed.items():
+        if kinds[path] == "source" and step.old_mode not in (LINK, NOTHING):
+            was = await _body(court, step.old) if path.endswith(".py") else ""
+            if classification.is_judge(path, was, tests):
+                kinds[path] = "test"
+
+
+async def _list_suspects(
+    court: Court, changed: Mapping[str, PathStep], kinds: Mapping[str, str], tests: Sequence[str]
+) -> list[ReviewItem]:
     """Changed source that looks at its tests, and what a person should know about it."""
     if court.job.settings.review == "none":
         return []
@@ -188,10 +235,6 @@ async def _list_suspects(court: Court, changed: Mapping[str, PathStep], kinds: M
         return links
     after = {path: await _body(court, changed[path].new) for path in python}
     before = {path: await _body(court, changed[path].old) for path in python if changed[path].status != "A"}
-    blobs = await checkout.list_blobs(court.stage.users.place, court.base)
-    rules = JudgingPaths()
-    names = [path for path in blobs if path.endswith(".py") and rules.kind_of(path) == "test"][:200]
-    tests = [await _body(court, blobs[path][1]) for path in names]
     added = {path: _added_lines(before.get(path, ""), text) for path, text in after.items()}
     suspects = await asyncio.to_thread(suspicion.find_suspects, after, before, added, tests)
     by_file: dict[str, list[str]] = {}
@@ -268,7 +311,10 @@ def _word(steps: Sequence[Checked], court: Court) -> Any:
         return "unverified"
     is_apart = site.is_mounted and bool(court.job.workspace)
     is_told = any(step.is_reported and step.passed for step in deciding)
-    return "verified" if is_told and is_apart else "checked"
+    is_green = all(
+        step.is_green for step in deciding
+    )  # what failed before and fails still is nobody's fault, and no proof
+    return "verified" if is_told and is_apart and is_green else "checked"
 
 
 def _list_notes(court: Court, steps: Sequence[Checked], judging: Mapping[str, PathStep]) -> list[str]:

@@ -45,7 +45,7 @@ class Stage:
         if job.workspace and job.last_checkpoint and not Path(self.repository.root).is_dir():
             known = await self.users.resolve(job.last_checkpoint, self.run_id)
             await checkout.make_copy(
-                self.users.place, self.repository.place, await record.facts(self.users.place, known)
+                self.users.place, self.repository.place, await record.facts(self.users.place, known), is_linked=False
             )
 
     def hear(self, stream: str, line: str) -> None:

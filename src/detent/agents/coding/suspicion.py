@@ -16,9 +16,23 @@ NAMES = {
     "_getframe", "_current_frames", "settrace", "setprofile", "addaudithook", "get_objects", "get_referrers", "_exit",
     "excepthook", "__builtins__", "builtins", "ctypes", "meta_path", "path_hooks", "currentframe", "detent_evidence",
     "DETENT_EVIDENCE", "DETENT_SANDBOX", "register_assert_rewrite", "setswitchinterval", "getsourcefile", "atexit",
-    "__code__", "__subclasses__", "killpg", "execve", "execv", "faulthandler",
+    "__code__", "__subclasses__", "killpg", "execve", "execv", "faulthandler", "extract_stack", "walk_stack", "f_back",
+    "format_stack", "getouterframes", "tb_frame", "f_locals", "f_globals", "gettrace",
 }  # fmt: skip
-TEXTS = ("pytest", "conftest", "PYTEST_", "DETENT_", "sitecustomize", "/proc/self", "unittest", "_pytest", "junit")
+SIGNS = {"CI", "GITHUB_ACTIONS", "TESTING", "TEST_MODE", "UNIT_TEST"}  # variables that say that a test is under way
+TEXTS = (
+    "tests/",
+    "test_",
+    "pytest",
+    "conftest",
+    "PYTEST_",
+    "DETENT_",
+    "sitecustomize",
+    "/proc/self",
+    "unittest",
+    "_pytest",
+    "junit",
+)
 CALLED = {"stack": ("inspect",), "modules": ("sys",), "kill": ("os",)}
 SIMPLE = (None, True, False, 0, 1, -1, 2, "", b"", 0.0, 1.0)
 EXAMPLES_MIN = 1
@@ -50,9 +64,9 @@ def find_suspects(
             span = _span(node)
             if not lines.intersection(span) or id(node) in texts:
                 continue
-            why = _about_examples(node, examples, lines)
+            why = _look_for_examples(node, examples, lines)
             if span.start in lines:
-                why = _about_runner(node, known) or _about_equality(node) or why
+                why = _look_for_runner(node, known) or _look_for_equality(node) or why
             if why:
                 suspects.append(Suspect(file, span.start, why))
     return tuple({(s.file, s.line): s for s in suspects}.values())
@@ -87,12 +101,12 @@ def _names_in(node: ast.AST) -> Iterator[str]:
         yield node.id
 
 
-def _about_runner(node: ast.AST, known: set[str]) -> str:
+def _look_for_runner(node: ast.AST, known: set[str]) -> str:
     for name in _names_in(node):
         if (name in NAMES or "." in name) and name not in known:
             return f"it names `{name}`, which the file did not before"
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        word = next((text for text in TEXTS if text in node.value), "")
+        word = node.value if node.value in SIGNS else next((text for text in TEXTS if text in node.value), "")
         if word and len(node.value) < 200:
             return f"it names `{word}`"
     if (
@@ -104,7 +118,7 @@ def _about_runner(node: ast.AST, known: set[str]) -> str:
     return ""
 
 
-def _about_equality(node: ast.AST) -> str:
+def _look_for_equality(node: ast.AST) -> str:
     """A class whose objects are equal to, or compare well with, anything."""
     if not isinstance(node, ast.FunctionDef) or node.name not in (
         "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__contains__", "__instancecheck__",
@@ -147,7 +161,7 @@ def _constants(node: ast.AST) -> set[object]:
 ellipsis_type = type(...)
 
 
-def _about_examples(node: ast.AST, examples: list[set[object]], lines: set[int]) -> str:
+def _look_for_examples(node: ast.AST, examples: list[set[object]], lines: set[int]) -> str:
     """A branch or a table that answers an example of the tests with what that example expects."""
     for asked, given in _list_answers(node, lines):
         telling = {value for value in asked | given if not _is_simple(value)}
@@ -163,19 +177,23 @@ def _is_simple(value: object) -> bool:
 def _list_answers(node: ast.AST, lines: set[int]) -> Iterator[tuple[set[object], set[object]]]:
     """What is compared with constants, and which constants come of it."""
     if isinstance(node, ast.If):
-        given = {v for item in node.body for v in _given_by(item)}
-        yield _compared(node.test), given
+        given = {v for item in node.body for v in _list_given(item)}
+        yield _list_compared(node.test), given
     elif isinstance(node, ast.IfExp):
-        yield _compared(node.test), _only_constants(node.body)
+        yield _list_compared(node.test), _only_constants(node.body)
     elif isinstance(node, ast.Dict):
         for key, value in zip(node.keys, node.values, strict=True):
             if key is not None and key.lineno in lines:
                 yield _only_constants(key), _only_constants(value)
+    elif isinstance(node, ast.FunctionDef) and (node.args.args or node.args.vararg):
+        body = [item for item in node.body if not isinstance(item, ast.Expr)]
+        given = _list_given(body[0]) if len(body) == 1 else set()
+        yield {value for value in given if not _is_simple(value)}, given
     elif isinstance(node, ast.match_case):
-        yield _constants(node.pattern), {v for item in node.body for v in _given_by(item)}
+        yield _constants(node.pattern), {v for item in node.body for v in _list_given(item)}
 
 
-def _compared(test: ast.AST) -> set[object]:
+def _list_compared(test: ast.AST) -> set[object]:
     found: set[object] = set()
     for node in ast.walk(test):
         if isinstance(node, ast.Compare):
@@ -183,7 +201,7 @@ def _compared(test: ast.AST) -> set[object]:
     return found
 
 
-def _given_by(item: ast.stmt) -> set[object]:
+def _list_given(item: ast.stmt) -> set[object]:
     if isinstance(item, ast.Return | ast.Assign) and item.value is not None:
         return _only_constants(item.value)
     return set()

@@ -44,7 +44,7 @@ async def status(caller: Caller) -> int:
         if (
             latest is not None
             and standing.run.ended is None
-            and await _worked_on(desk, standing.run).tree_id() != latest.tree
+            and await _find_tree(desk, standing.run).tree_id() != latest.tree
         ):
             caller.say(_("  the files have changed since they were last verified"), "yellow")
     return 0 if standing.run.ended is not None else code
@@ -75,7 +75,7 @@ async def diff(caller: Caller, task: str) -> int:
     since = job.progress(task).checkpoint if task in job.tasks else task or job.first_checkpoint
     if not since:
         raise Refused("nothing was begun yet, so there is nothing to compare with")
-    text = await _worked_on(desk, run).diff(since)
+    text = await _find_tree(desk, run).diff(since)
     if caller.is_json:
         emit({"ok": True, "since": since, "diff": text, "error": None})
     else:
@@ -83,7 +83,7 @@ async def diff(caller: Caller, task: str) -> int:
     return 0
 
 
-def _worked_on(desk: Desk, run: Run) -> Repository:
+def _find_tree(desk: Desk, run: Run) -> Repository:
     return find_worked_on(desk.repository, job_of(run.context), run.id)
 
 

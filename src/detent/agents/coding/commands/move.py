@@ -4,7 +4,7 @@ import click
 
 from detent.agents.coding.commands.job import Desk
 from detent.agents.coding.commands.look import show_patch
-from detent.agents.coding.job import Landed, job_of
+from detent.agents.coding.job import Job, Landed, job_of
 from detent.agents.coding.machine import ADDED, CARRIED, CONCLUDED, SEED
 from detent.agents.coding.workspace import Rollback
 from detent.errors import Refused
@@ -189,7 +189,7 @@ async def rollback(caller: Caller, is_run: bool, target: str, by: str) -> int:
         if not target and standing is not None:
             job = job_of(standing.run.context)
             if job.landed is not None and job.landed.written:
-                return await _take_back(desk, standing.run.id, job.landed)
+                return await _take_back(desk, standing.run.id, job, job.landed)
             target = job.first_checkpoint
         return _show_rollback(desk, await desk.repository.rollback(target))
     desk.check("rollback")
@@ -199,12 +199,13 @@ async def rollback(caller: Caller, is_run: bool, target: str, by: str) -> int:
     return desk.give(standing, 0 if standing.run.ended is not None else 1)
 
 
-async def _take_back(desk: Desk, run_id: str, landed: Landed) -> int:
+async def _take_back(desk: Desk, run_id: str, job: Job, landed: Landed) -> int:
     """Undo what a finished job has written, and nothing that was done since."""
     done = await desk.repository.take_back(run_id, (landed.before, landed.after), landed.written)
     undo = done.undo.id if done.undo else ""
     if desk.caller.is_json:
-        emit({"ok": True, "undo": undo, "changed": list(done.written), "left": list(done.left), "error": None})
+        body = {"target": job.first_checkpoint, "undo": undo, "changed": list(done.written)}
+        emit({"ok": True, **body, "left": list(done.left), "notes": [], "error": None})
         return 0
     desk.caller.say(_("taken back: {count} files", count=len(done.written)), "green")
     if done.left:

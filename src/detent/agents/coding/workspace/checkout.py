@@ -111,8 +111,11 @@ async def find_moved(place: Worktree) -> list[str]:
     return sorted({*changed, *(name for name in new if not name.startswith(".detent/"))})
 
 
-async def make_copy(project: Worktree, place: Worktree, facts: CheckpointFacts) -> None:
-    """The project as it was at a checkpoint, with a `.git` for whoever works in it."""
+async def make_copy(project: Worktree, place: Worktree, facts: CheckpointFacts, *, is_linked: bool = True) -> None:
+    """The project as it was at a checkpoint, with a `.git` for whoever works in it.
+
+    Packs may be linked if whoever works in it cannot write them: one that could would write the project's, too.
+    """
     await put(place, facts.checkpoint.tree)
     root = Path(place.root)
     for folder in facts.bare:
@@ -125,17 +128,17 @@ async def make_copy(project: Worktree, place: Worktree, facts: CheckpointFacts) 
     paths = await place.view.names("ls-files", "-z")
     (place.view_dir / "users.paths").write_bytes(join(paths))
     if project.has_git:
-        await asyncio.to_thread(_make_git, project, root / ".git", facts)
+        await asyncio.to_thread(_make_git, project, root / ".git", facts, is_linked)
 
 
-def _make_git(project: Worktree, into: Path, facts: CheckpointFacts) -> None:
+def _make_git(project: Worktree, into: Path, facts: CheckpointFacts, is_linked: bool) -> None:
     """A git dir of its own over copied and linked objects, on the same branch."""
     for folder in ("refs/heads", "refs/tags", "info", "objects"):
         (into / folder).mkdir(parents=True, exist_ok=True)
     is_sha256 = project.object_format == "sha256"
     text = SETTINGS.format(version=int(is_sha256)) + SHA256 * is_sha256
     (into / "config").write_text(text, "utf-8")
-    _copy_objects(project.common_dir / "objects", into / "objects")
+    _copy_objects(project.common_dir / "objects", into / "objects", is_linked)
     for name in COPIED:
         source = (project.common_dir if name in ("packed-refs", "shallow") else project.git_dir) / name
         with contextlib.suppress(OSError):
@@ -148,13 +151,13 @@ def _make_git(project: Worktree, into: Path, facts: CheckpointFacts) -> None:
         (into / "info" / "exclude").write_text(f"{facts.excludes[0]}\n/.detent/\n", "utf-8", errors="surrogateescape")
 
 
-def _copy_objects(source: Path, into: Path) -> None:
+def _copy_objects(source: Path, into: Path, is_linked: bool) -> None:
     """Packs by hard links, which a sandbox shows read-only; the loose ones, which lie among new ones, by copying."""
     count = 0
     for folder, folders, names in os.walk(source):
         inner = os.path.relpath(folder, source)
         folders[:] = [name for name in folders if name != "info"]
-        is_pack = inner == "pack"
+        is_pack = inner == "pack" and is_linked
         target = into / inner
         target.mkdir(exist_ok=True)
         for name in names:
