@@ -117,6 +117,7 @@ WORKFLOW: Shape = {
     "error_handlers": Key("many", "What to do when a state fails.", of="handler"),
     "limits": Key("one", "Bounds over the whole life of a run.", of="limits"),
     "output": Key("template", "What a run gives when it has ended; without it, its context."),
+    "attributes": Key("templates", "Single values by which people look for a run, by name; at most 16."),
 }
 NESTED: Shape = {
     "id": Key("name", "The branch's name, where branches are a list."),

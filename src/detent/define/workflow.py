@@ -190,6 +190,7 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
             input_schema=given.get("input", {}),
             title=title if title != name else "",
             version=given.get("version", ""),
+            attributes=given.get("attributes") or {},
         )
     except DefinitionError as error:
         plan.page.say(_place(plan, error.part), error.problem)
