@@ -28,7 +28,7 @@ from detent import (
 )
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.loaded_run import load
+from detent.host.parts.loaded_run import load
 
 STEP_MAX = 2.2  # of a raw commit into a grown log; 1.8 is what is wished for
 STEP_GROWING_MAX = 1.8

@@ -62,6 +62,13 @@ def shown(run_id: str) -> dict[str, Any]:
 
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The caller's environment with the demo's own home, and no model of the caller's."""
-    home = {"DETENT_HOME": str(FOLDER / ".detent"), "DETENT_MODEL": "builtin:rules"}
+    """The caller's environment with the demo's own home, and no model of the caller's.
+
+    What outlives a home is kept in the demo's folder, too: a second clone in the same place is a demo of its own.
+    """
+    home = {
+        "DETENT_HOME": str(FOLDER / ".detent"),
+        "XDG_STATE_HOME": str(FOLDER / "state"),
+        "DETENT_MODEL": "builtin:rules",
+    }
     return {**os.environ, **home, "PATH": f"{DETENT.parent}{os.pathsep}{os.environ.get('PATH', '')}", **(env or {})}

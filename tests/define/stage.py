@@ -10,7 +10,7 @@ from detent.core.consequence import Consequence
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.define.workflow import Workflow, load_workflow, read_workflow
-from detent.host.embedded.replay import entries, verify
+from detent.host.parts.replay import entries, verify
 from detent.testing import World, simulate
 
 FILES = Path(__file__).parent / "files"

@@ -15,8 +15,8 @@ from detent.define import load
 from detent.define.document import read_document
 from detent.define.workflow import compile_document, load_workflow, read_workflow
 from detent.errors import DefinitionError
-from detent.host.embedded.loaded_run import load as load_run
-from detent.host.embedded.replay import verify
+from detent.host.parts.loaded_run import load as load_run
+from detent.host.parts.replay import verify
 from detent.testing import World, simulate
 from tests.define.stage import FILES, approve, event, later, play
 

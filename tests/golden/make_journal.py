@@ -16,6 +16,7 @@ import json
 import sqlite3
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def told(home: Path) -> dict[str, Any]:
     """What this version says of its journal."""
     embedded = (
         importlib.import_module("detent.host.embedded.journal"),
-        importlib.import_module("detent.host.embedded.loaded_run"),
+        importlib.import_module(f"detent.host.{'parts' if find_spec('detent.host.parts') else 'embedded'}.loaded_run"),
     )
     journal, load = embedded[0].Journal(home / "journal.db"), embedded[1].load
     records = journal.runs()

@@ -11,8 +11,8 @@ import pytest
 
 from detent.core import Action
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded import anchor as anchoring
 from detent.host.embedded.journal_reader import JournalReader
+from detent.host.parts import anchor as anchoring
 from detent.host.reading import AnchorLine, AnchorProof, JournalHead
 from detent.testing.conformance import DOOR, Outside, one
 

@@ -19,9 +19,10 @@ from detent.core import (
 )
 from detent.errors import JournalError
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.claim_check import differences
-from detent.host.embedded.replay import open_journal, verify
+from detent.host.embedded.journal import open_journal
 from detent.host.opening import forget_claims
+from detent.host.parts.claim_check import differences
+from detent.host.parts.replay import verify
 from detent.testing import World, simulate
 from detent.testing.conformance import Outside, one
 from tests.simulation import history

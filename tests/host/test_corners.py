@@ -13,10 +13,11 @@ from detent.core import Action, Contract, EffectFailed, Outcome, Question, Retry
 from detent.core.events import ContractMoved
 from detent.errors import JournalError
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.journal import Batch, Journal
+from detent.host.embedded.journal import Journal
 from detent.host.embedded.lock import Lock, holder, is_held
-from detent.host.embedded.replay import entries
 from detent.host.embedded.writer import InlineWriter
+from detent.host.parts.journal import Batch
+from detent.host.parts.replay import entries
 from detent.redaction import HIDDEN, Redactor
 from detent.testing.conformance import one
 

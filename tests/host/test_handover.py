@@ -19,10 +19,10 @@ from detent.core.run import Run
 from detent.errors import MaybeDone, NoAnswer, NotWaiting, Refused
 from detent.host.embedded import handover_client as knock
 from detent.host.embedded.handover_client import is_answering
-from detent.host.embedded.journal import Journal
+from detent.host.embedded.journal import Journal, open_journal
 from detent.host.embedded.lock import Lock
-from detent.host.embedded.replay import entries, open_journal
 from detent.host.embedded.shared import open_host
+from detent.host.parts.replay import entries
 from detent.testing.conformance import DOOR
 from tests.host.company import Peer, deeds, kept, peer
 from tests.host.peer import MACHINES, effects

@@ -14,7 +14,7 @@ from detent.core import Action, ContractMoved, Machine, Retry, Run, Status
 from detent.effects import builtin
 from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.replay import entries
+from detent.host.parts.replay import entries
 from detent.testing.conformance import HandClock, one, until
 
 LIMIT_S, LANDS_S = 30.0, 600.0

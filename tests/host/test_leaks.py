@@ -15,8 +15,8 @@ from detent.core.events import ContractMoved
 from detent.core.progress import say
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.replay import entries
-from detent.host.embedded.transcript import transcript
+from detent.host.parts.replay import entries
+from detent.host.parts.transcript import transcript
 from detent.redaction import HIDDEN
 from detent.testing import World, simulate
 from detent.testing.conformance import one

@@ -18,8 +18,9 @@ import pytest
 from detent.core import Action, Contract, EffectFailed, Outcome, OutcomeUnknown, Question, Status, effect
 from detent.errors import DetentError, Refused
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.loaded_run import load
-from detent.host.embedded.replay import open_journal, verify
+from detent.host.embedded.journal import open_journal
+from detent.host.parts.loaded_run import load
+from detent.host.parts.replay import verify
 from detent.testing import World, simulate
 from detent.testing.conformance import ASKING, DOOR, Outside, one
 

@@ -10,7 +10,7 @@ from detent.core.effect_type import EffectFailed, Outcome
 from detent.core.policy import Policy, Rule
 from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.replay import entries, verify
+from detent.host.parts.replay import entries, verify
 from detent.testing import Story, World, crash_anywhere
 from detent.testing.conformance import Outside, one
 

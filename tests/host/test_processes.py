@@ -13,9 +13,10 @@ import pytest
 
 from detent.errors import JournalError, NoAnswer, Refused, Unknown
 from detent.host.embedded import shared
+from detent.host.embedded.journal import open_journal
 from detent.host.embedded.lock import Lock
-from detent.host.embedded.replay import open_journal, verify
 from detent.host.embedded.shared import open_host
+from detent.host.parts.replay import verify
 from detent.testing.conformance import DOOR
 from tests.host.company import deeds, peer
 from tests.host.peer import MACHINES, effects

@@ -14,8 +14,8 @@ from detent.errors import Unknown
 from detent.host import open_host, open_reader
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.projector import WRITE_EVERY
-from detent.host.embedded.replay import entries
+from detent.host.parts.projector import WRITE_EVERY
+from detent.host.parts.replay import entries
 from detent.host.projection import WHY_MAX
 from detent.host.reading import Query
 

@@ -9,7 +9,7 @@ import pytest
 from detent.core import Action, Contract, Machine, Outcome, Question, Run, Status, effect
 from detent.errors import Unknown
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.replay import verify
+from detent.host.parts.replay import verify
 from detent.testing.conformance import one
 
 

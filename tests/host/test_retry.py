@@ -9,7 +9,7 @@ from detent.core import Action, Branch, EffectFailed, Machine, PartialFailure, Q
 from detent.core.contract import Contract
 from detent.errors import Refused
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.replay import verify
+from detent.host.parts.replay import verify
 from detent.testing import Story, World, crash_anywhere
 from detent.testing.conformance import Outside
 from tests.host.test_once import host_at

@@ -15,8 +15,8 @@ import pytest
 
 from detent.core import Machine, table
 from detent.host.embedded.host import EmbeddedHost
-from detent.host.embedded.replay import entries
 from detent.host.embedded.wal_preallocation import FRAME, HEADER, LAID
+from detent.host.parts.replay import entries
 from tests.effort import TIMES, examples
 
 DOOR = Machine(

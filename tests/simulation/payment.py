@@ -26,11 +26,12 @@ from detent.agents.assistant import ASSISTANT, Ledger, effects, offer_tools, tur
 from detent.core import Contract, Effect, EffectFailed, Outcome, Run, Status, effect
 from detent.errors import DetentError
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.journal import Batch, Journal
-from detent.host.embedded.loaded_run import load
-from detent.host.embedded.replay import entries, verify
+from detent.host.embedded.journal import Journal
 from detent.host.embedded.shared import open_host
 from detent.host.embedded.writer import InlineWriter
+from detent.host.parts.journal import Batch
+from detent.host.parts.loaded_run import load
+from detent.host.parts.replay import entries, verify
 
 SCHEMA = {"type": "object", "properties": {name: {"type": "string"} for name in ("to", "subject", "body")}}
 MANY = 100_000

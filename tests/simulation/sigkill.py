@@ -21,7 +21,7 @@ from pathlib import Path
 from detent import Action, Contract, Effect, Machine, Outcome, Question, Run, Status, effect, table
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.replay import verify
+from detent.host.parts.replay import verify
 
 DEEDS = ("one", "two", "three")
 

@@ -24,7 +24,7 @@ from detent.define.irreversible import BUILTIN
 from detent.define.policy import compile_policy
 from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
-from detent.host.embedded.replay import entries, verify
+from detent.host.parts.replay import entries, verify
 from detent.testing.answer import judge_answers
 from detent.testing.case import Case, CaseStep, Tools, differences, read_cases
 from detent.testing.world import MortalHost, Stuck, VirtualLoop, World, simulate

@@ -13,7 +13,7 @@ from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.replay import verify
+from detent.host.parts.replay import verify
 from detent.testing.world import WAYS_TO_FAIL, Stuck, VirtualClock, World, simulate
 
 ROUNDS_MAX = 200

@@ -25,11 +25,12 @@ from detent.core.effect_type import (
 from detent.core.policy import Policy
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.host.embedded.clock import Alarm
 from detent.host.embedded.host import EmbeddedHost
-from detent.host.embedded.journal import Batch, Journal
-from detent.host.embedded.loaded_run import LoadedRun
+from detent.host.embedded.journal import Journal
 from detent.host.embedded.writer import Done, InlineWriter
+from detent.host.parts.clock import Alarm
+from detent.host.parts.journal import Batch
+from detent.host.parts.loaded_run import LoadedRun
 from detent.kit.people import PeopleFile
 
 T = TypeVar("T")

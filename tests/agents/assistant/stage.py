@@ -10,7 +10,7 @@ import pytest
 from detent.agents.assistant import ASSISTANT, Ledger, effects, new_turn, offer_tools, past, turn_input
 from detent.core import Contract, Effect, EffectFailed, Outcome, Run, effect
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.loaded_run import load
+from detent.host.parts.loaded_run import load
 from tests.effects.llm.scripted import Script, Server, calling, said, serving
 
 SCHEMA = {

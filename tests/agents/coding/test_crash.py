@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.replay import verify
+from detent.host.parts.replay import verify
 from tests.agents.coding.world import BAD, GOOD, configured, git, listing, project, worker
 
 ROOT = Path(__file__).parents[3]

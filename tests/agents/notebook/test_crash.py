@@ -19,7 +19,8 @@ from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.service import Notebooks
 from detent.core.run import Run
-from detent.host.embedded.replay import entries, open_journal
+from detent.host.embedded.journal import open_journal
+from detent.host.parts.replay import entries
 from detent.testing.world import World
 from tests.agents.notebook.studio import RUN, code, script, studio, text
 

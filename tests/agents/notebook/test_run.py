@@ -9,7 +9,7 @@ import pytest
 from detent.agents.notebook.action import registry as every_action
 from detent.core.status import Status
 from detent.errors import EventRefused
-from detent.host.embedded.replay import verify
+from detent.host.parts.replay import verify
 from tests.agents.notebook.studio import RUN, code, script, studio, text
 
 WORKFLOW = {"stages": [{"id": "new", "title": "New", "steps": [{"step_id": "n1"}]}]}

@@ -8,7 +8,7 @@ import pytest
 from bench import walk
 from detent.core import engine
 from detent.host.embedded import drive
-from detent.host.embedded import loaded_run as live
+from detent.host.parts import loaded_run as live
 from tests.surfaces.server.stage import Stage, stage
 
 

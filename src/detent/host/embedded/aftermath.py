@@ -3,12 +3,11 @@
 import asyncio
 from typing import Protocol, TypeVar
 
-from detent.core.contract import Contract
-from detent.core.history import Entry
 from detent.core.run import Run
 from detent.errors import JournalError
-from detent.host.embedded.journal import Batch
-from detent.host.embedded.loaded_run import LoadedRun
+from detent.host.parts.fold import Plan
+from detent.host.parts.journal import Batch
+from detent.host.parts.loaded_run import LoadedRun
 
 T = TypeVar("T")
 
@@ -20,18 +19,16 @@ class WritingHost(Protocol):
         """A batch is on disk, or failed to get there."""
 
 
-class Aftermath:
-    """What to do when a batch is on disk."""
+class Aftermath(Plan):
+    """What to do when a batch is on disk, and whom to tell."""
 
-    __slots__ = ("aborts", "batch", "done", "entries", "host", "live", "machine", "performs", "run")
+    __slots__ = ("done", "host", "machine", "run")
 
     def __init__(self, host: "WritingHost", live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
-        self.host, self.live, self.batch, self.done = host, live, batch, done
+        super().__init__(live, batch)
+        self.host, self.done = host, done
         # A later migration may change the machine before this is on disk.
         self.run, self.machine = live.run, live.machine
-        self.performs: tuple[str, ...] = ()
-        self.aborts: tuple[Contract, ...] = ()
-        self.entries: tuple[Entry, ...] = ()
 
     def __call__(self, error: JournalError | None) -> None:
         self.host.act_on_written(self, error)

@@ -6,50 +6,38 @@ effect's probe, and without an answer from it to a question.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from detent.core import progress
 from detent.core.contract import Contract, Failure
-from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
+from detent.core.effect_type import Effect, EffectFailed, Outcome, StillRunning
 from detent.core.events import HOLD, ContractMoved, Signalled
 from detent.core.identity import Identity
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
-from detent.host.embedded.child import awaiting, child_id, child_machine
 from detent.host.embedded.doubt import DoubtRegister, guard_work
-from detent.host.embedded.loaded_run import LoadedRun
-from detent.host.embedded.outcome import (
-    Limit,
+from detent.host.embedded.task_pool import TaskPool
+from detent.host.parts.call import call_effect
+from detent.host.parts.child import awaiting, child_id, child_machine
+from detent.host.parts.loaded_run import LoadedRun
+from detent.host.parts.outcome import (
     UnknownOutcome,
     describe_exception,
     doubtful,
-    judge_exception,
     make_failure,
-    move_for,
     not_kept,
-    take_report,
 )
-from detent.host.embedded.secret import NONE, Secrets, hide, list_secrets
-from detent.host.embedded.task_pool import TaskPool
+from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
 
 if TYPE_CHECKING:
     from detent.host.embedded.part import ChildHost
 
 _CHILD_MARK = " child"
-
-
-def _judge_cut_off(contract: Contract, limit: Limit, at: float) -> ContractMoved | UnknownOutcome:
-    """A call that was cancelled: by its time limit or by itself; by somebody else, that is not ours to judge."""
-    if limit.is_from_outside:
-        raise asyncio.CancelledError
-    problem, kind = f"`{contract.effect}` broke off by itself", "tool_failure.exception"
-    if limit.is_over:
-        problem, kind = f"`{contract.effect}` took longer than {contract.timeout_s:g} s", "timeout.action"
-    return UnknownOutcome(problem, kind) if contract.is_irreversible else make_failure(contract, kind, problem, at)
 
 
 class Attempts:
@@ -193,7 +181,12 @@ class Attempts:
             about = progress.Attempt(contract, live.run.id, self._pass_on, *self._host.ground, least, notes)
             speaking = progress.attempt.set(about)
             try:
-                moved = await self._call(live, effect, contract, secrets)
+                met = None
+                if effect is None or self._host.claims.gap is not None:
+                    met = await self._meet_obstacle(live, effect, contract)
+                moved = met or await call_effect(
+                    effect, contract, secrets, self._host.clock, live.run.rules, partial(self._linger, live, contract)
+                )
             except asyncio.CancelledError:
                 if mark not in self._aborted:
                     raise  # the host is closing: the contract stays as it is and is recovered later
@@ -225,47 +218,16 @@ class Attempts:
         """Whether the effect of a contract is being called now."""
         return (run_id, contract_id) in self._under_way
 
-    async def _call(
-        self, live: LoadedRun, effect: Effect | None, contract: Contract, secrets: Secrets
-    ) -> ContractMoved | UnknownOutcome:
-        """What calling the effect comes to: an event, or the doubt whether it happened.
-
-        Only the effect knows what its exceptions mean. `EffectFailed` and `PartialFailure` are its word; no other class
-        is judged here, however harmless it sounds.
-        """
-        clock = self._host.clock
+    async def _meet_obstacle(self, live: LoadedRun, effect: Effect | None, contract: Contract) -> ContractMoved | None:
+        """What stands against a call: there is no such effect, or it may have been made before a restore."""
         if effect is None:
             missing = f"there is no effect `{contract.effect}` here"
-            return make_failure(contract, "tool_failure.not_found", missing, clock.now())
-        if self._host.claims.gap is not None:
-            met = await self.doubts.meet_gap(live, effect, contract)
-            if met is not None:
-                return met
-        limit = Limit(clock, contract.timeout_s)
-        try:
-            given = contract
-            if contract.input and secrets.find(contract.input):
-                given = replace(contract, input=secrets.resolve(contract.input))
-            outcome = await effect.perform(given)
-            return move_for(contract, outcome, clock.now())
-        except asyncio.CancelledError:
-            return _judge_cut_off(contract, limit, clock.now())
-        except (EffectFailed, PartialFailure) as error:
-            return take_report(contract, error, clock.now(), live.run.rules)
-        except StillRunning as error:
-            if self._may_begin:  # a host that closes does not wait for what cannot be stopped
-                self.doubts.linger(live, contract, secrets, error)
-            return _judge_cut_off(contract, limit, clock.now())
-        except KeyboardInterrupt:
-            raise  # the user's
-        except BaseException as error:  # effects may fail in any way; the machine decides what that means
-            is_loops_end = isinstance(error, GeneratorExit) and limit.is_abandoned
-            is_ours = contract.effect == "child" and isinstance(error, JournalError)  # `recover` starts it again
-            if is_loops_end or is_ours:
-                raise
-            return judge_exception(contract, error, clock.now())
-        finally:
-            limit.cancel()
+            return make_failure(contract, "tool_failure.not_found", missing, self._host.clock.now())
+        return await self.doubts.meet_gap(live, effect, contract)
+
+    def _linger(self, live: LoadedRun, contract: Contract, secrets: Secrets, error: StillRunning) -> None:
+        if self._may_begin:  # a host that closes does not wait for what cannot be stopped
+            self.doubts.linger(live, contract, secrets, error)
 
     async def _child(self, live: LoadedRun, contract: Contract) -> Outcome:
         """Start (or find again) the run this contract stands for, and wait for it to call back."""

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from detent.errors import JournalError, Refused, Unknown
-from detent.host.embedded.claim_check import differences
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.marker import HOME_MARKER, check_missing, read_identity
 from detent.host.embedded.schema import open_reading
+from detent.host.parts.claim_check import differences
 from detent.host.reading import BackupReport
 
 JOURNAL = "journal.db"

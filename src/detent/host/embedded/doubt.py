@@ -16,26 +16,23 @@ from detent.core.effect_type import Effect, EffectFailed, PartialFailure, StillR
 from detent.core.events import EVIDENCE, ContractMoved, Signalled
 from detent.core.status import Status
 from detent.errors import NotWaiting
-from detent.host.embedded.claim import was_redone
-from detent.host.embedded.gap import ask_about, find_clearance, note_cleared
-from detent.host.embedded.loaded_run import LoadedRun
-from detent.host.embedded.outcome import (
-    Limit,
+from detent.host.parts.call import ask_probe
+from detent.host.parts.claim import was_redone
+from detent.host.parts.gap import ask_about, find_clearance, note_cleared
+from detent.host.parts.loaded_run import LoadedRun
+from detent.host.parts.outcome import (
     UnknownOutcome,
-    confirm_happened,
     doubtful,
     evident,
     move_for,
-    not_done,
     take_report,
 )
-from detent.host.embedded.secret import Secrets, list_secrets
+from detent.host.parts.secret import Secrets, list_secrets
 from detent.host.standing import ASK_WITHIN_S, settle_time
 
 if TYPE_CHECKING:
     from detent.host.embedded.part import ContractPerformer, Performer
 
-PROBE_TIMEOUT_S = 60.0
 CRASHED = UnknownOutcome()
 _LATE_MARK, _PROBE_MARK = " late", " probe"
 
@@ -216,36 +213,14 @@ class DoubtRegister:
         Its word that nothing happened counts only where `may_deny`, and not while the call goes on here.
         """
         contract = live.run.contract(contract_id)
-        if contract is None or effect is None or effect.reconcile is None:
+        if contract is None:
             return None
         secrets = Secrets(list_secrets(live.machine, contract.action))
-        limit = Limit(self._host.clock, contract.timeout_s or PROBE_TIMEOUT_S)
-        try:
-            given = contract
-            if secrets.find(contract.input):
-                try:
-                    given = replace(contract, input=secrets.resolve(contract.input))
-                except EffectFailed:
-                    return None  # without its secrets the probe cannot ask; that says nothing about the deed
-            outcome = await effect.reconcile(given)
-            contract = live.run.contract(contract_id)  # somebody may have answered meanwhile
-            if outcome is None or contract is None:
-                return None
-            return [secrets.hide(confirm_happened(contract, move_for(contract, outcome, 0.0), "probe"))]
-        except EffectFailed as error:
-            contract = live.run.contract(contract_id)
-            if contract is None or not may_deny or self.is_lingering(live.run.id, contract_id):
-                return None
-            return [secrets.hide(moved) for moved in not_done(contract, error, is_crash)]
-        except asyncio.CancelledError:
-            if limit.is_from_outside:
-                raise
-            return None
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            if isinstance(error, GeneratorExit) and limit.is_abandoned:
-                raise
-            return None  # a probe that breaks cannot tell
-        finally:
-            limit.cancel()
+        return await ask_probe(
+            effect,
+            lambda: live.run.contract(contract_id),
+            secrets,
+            self._host.clock,
+            is_crash,
+            lambda: may_deny and not self.is_lingering(live.run.id, contract_id),
+        )

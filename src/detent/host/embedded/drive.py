@@ -8,38 +8,36 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import Any, Self, assert_never
+from typing import Any, Self
 
-from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.effect_type import Effect
-from detent.core.engine import advance
-from detent.core.events import CANCEL, ContractMoved, Event
-from detent.core.history import Entry
+from detent.core.events import CANCEL, Event
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
-from detent.host.embedded.admission import Admission
 from detent.host.embedded.aftermath import Aftermath, settle_future
 from detent.host.embedded.attempt import Attempts
-from detent.host.embedded.claim import Claims
-from detent.host.embedded.clock import Clock, SystemClock
-from detent.host.embedded.gap import open_gap
-from detent.host.embedded.journal import Batch, Journal, seal
+from detent.host.embedded.journal import Journal
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.loaded_run import LoadedRun, ResidentRun, drop_ended, load
 from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.marker import Marking, find_journal
-from detent.host.embedded.onlooker import Onlookers
-from detent.host.embedded.outbox import Outbox
-from detent.host.embedded.precaution import Precautions, describe_ground
-from detent.host.embedded.projector import ProjectionRow
 from detent.host.embedded.timer import Timers
-from detent.host.embedded.writer import InlineWriter, Nobody, Writer, flush
+from detent.host.embedded.writer import InlineWriter, Writer, flush
+from detent.host.parts.admission import Admission
+from detent.host.parts.claim import Claims
+from detent.host.parts.clock import Clock, SystemClock
+from detent.host.parts.fold import FoldRoom
+from detent.host.parts.gap import open_gap
+from detent.host.parts.journal import Batch, Nobody
+from detent.host.parts.loaded_run import LoadedRun, ResidentRun, drop_ended, load
+from detent.host.parts.onlooker import Onlookers
+from detent.host.parts.outbox import Outbox
+from detent.host.parts.precaution import describe_ground
+from detent.host.parts.projector import ProjectionRow
 from detent.host.people import PeopleSource
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
@@ -48,7 +46,7 @@ from detent.redaction import ambient_redactor
 LIVE_MAX = 2000
 
 
-class Drive(Precautions):
+class Drive(FoldRoom):
     """Every run of one journal, and what each of them has under way."""
 
     attempts: Attempts  # set by the host, whose verbs child runs need
@@ -153,7 +151,7 @@ class Drive(Precautions):
         if self._lock is not None:
             self._lock.free()
 
-    def _has(self, live: LoadedRun, event_id: str) -> bool:
+    def _knows(self, live: LoadedRun, event_id: str) -> bool:
         return event_id in live.ids or self.journal.has_event(live.no, event_id)
 
     async def _on_disk(self, live: LoadedRun) -> Run:
@@ -168,10 +166,6 @@ class Drive(Precautions):
     async def all_written(self) -> None:
         """Return when everything handed to the writer so far is on disk, or has failed to get there."""
         await flush(self._writer)
-
-    async def tell(self, live: LoadedRun, event: Event) -> Run:
-        """Fold an event; returns the run when that is on disk."""
-        return await self._tell(live, event)
 
     async def _tell(self, live: LoadedRun, event: Event, machine: Machine | None = None) -> Run:
         done: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
@@ -197,66 +191,17 @@ class Drive(Precautions):
         batch.machine = machine
         deeds = Aftermath(self, live, batch, done)
         try:
-            self._fold_all(live, batch, deque((event, *follow)), deeds)
+            is_followed = self._tail.is_attentive or live.run.id in self._tail.runs
+            self._fold_all(deque((event, *follow)), deeds, is_followed)
         except BaseException as error:
             if batch.events:  # what is in memory is ahead of the disk, where it will never be
                 self._stop(live, JournalError(f"run {live.run.id} could not go on: {error}"))
             raise
         self._hand_over(live, batch, deeds)
 
-    def _fold_all(self, live: LoadedRun, batch: Batch, todo: deque[Event], deeds: Aftermath) -> None:
-        """Fold these events one after the other, and what the journal itself has to say to them."""
-        has_notes, is_followed = live.machine.chart.has_notes, self._tail.is_attentive or live.run.id in self._tail.runs
-        while todo:
-            before = live.run
-            try:
-                body, event = seal(todo.popleft())  # what is folded is what a replay will read
-                run, commands, taken = advance(live.machine, before, event)
-            except Refused:
-                if not batch.events:
-                    raise
-                continue  # what the first event led to has closed this contract already
-            if run is before:
-                continue
-            live.write(batch, event, body, run)
-            if is_followed:
-                deeds.entries += (Entry(run.seq, event, taken, run),)
-            if has_notes:
-                self.outbox.take(batch, run, live.machine.name, taken)
-            if before.contracts:
-                self.claims.follow(batch, before, run, event)
-            for command in commands:
-                self._plan(command, before, todo, deeds)
-
-    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: Aftermath) -> None:
-        """Keep a command for when its event is on disk; what policy and keys say to it is still to be folded."""
-        match command:
-            case Perform():
-                if self._may_go_on(deeds, before, command.contract_id, todo):
-                    deeds.performs += (command.contract_id,)
-            case Ask():
-                self._may_go_on(deeds, before, command.contract_id, todo)
-            case Abort():
-                stopped = before.contract(command.contract_id)
-                deeds.aborts += (stopped,) if stopped is not None else ()
-            case Wake():
-                self.timers.set(before.id, command.at)
-            case Finish():
-                pass  # how a run ended is in the run
-            case _:
-                assert_never(command)
-
-    def _may_go_on(self, deeds: Aftermath, before: Run, contract_id: str, todo: deque[Event]) -> bool:
-        """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
-        live, run = deeds.live, deeds.live.run
-        ruling = self.rulings.on(before, run, live.machine, contract_id, partial(self.facts, live))
-        if ruling is not None:
-            todo.append(ruling)
-            if type(ruling) is ContractMoved:
-                return False  # it waits, is rejected, or begins with that move
-        taken = self.claims.take(deeds.batch, run, contract_id, self.clock, partial(self._on_repeat, live, run))
-        todo.extend(taken.events)
-        return taken.may_go_on
+    def set_timer(self, run_id: str, at: float) -> None:
+        """Wake that run at that time; 0: no more."""
+        self.timers.set(run_id, at)
 
     def _hand_over(self, live: LoadedRun, batch: Batch, deeds: Aftermath) -> None:
         run, done = live.run, deeds.done
@@ -418,10 +363,14 @@ class Drive(Precautions):
             return self.effects.get(name)  # it is only stopped, or looked at
         return (live.effects or {}).get(name) or self.effects.get(name)
 
+    def find_effects_of(self, source: str) -> dict[str, Effect] | None:
+        """The effects that a definition's source brings."""
+        return dict(self._find_effects(source)) if self._find_effects else None
+
     def equip(self, live: LoadedRun) -> None:
         """Find the effects that a run's own file or agent brings."""
-        if live.effects is None and live.run.source and self._find_effects:
-            live.effects = dict(self._find_effects(live.run.source))
+        if live.effects is None and live.run.source:
+            live.effects = self.find_effects_of(live.run.source)
 
     def check_agent(self, live: LoadedRun) -> None:
         """Refuse to move a run whose agent is not here: it is left as it is."""

@@ -1,23 +1,16 @@
-"""The journal: events of all runs in one SQLite file. More SQL: `schema`, `listing`, `claim`, `family`, `retention`.
+"""The journal as one SQLite file. More SQL: `schema`, and the questions that any journal answers in `host/parts`.
 
-Events are the truth; each carries the hash of the one before it. The `runs` table and the snapshots are only
-caches of the fold, written in the same transaction. What `commit` has returned from survives a power cut.
+What `commit` has returned from survives a power cut.
 """
 
-import hashlib
 import sqlite3
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-import msgspec
-
-from detent.core.events import Event
-from detent.core.machine import Machine
-from detent.core.status import Status
-from detent.errors import DefinitionError, JournalError, Refused, Unknown
+from detent.errors import JournalError, Unknown
+from detent.host.embedded.marker import check_missing, read_identity
 from detent.host.embedded.schema import (
     MIGRATIONS,
     close_writing,
@@ -29,11 +22,9 @@ from detent.host.embedded.schema import (
     roll_back,
 )
 from detent.host.embedded.wal_preallocation import WalPreallocation
-from detent.host.reading import Note, OpenQuestion, Summary
-
-RECORD_MAX = 32 * 1024 * 1024  # bytes of one event
-PAGE = 256  # events read at once
-MACHINES_MAX = 100  # machines kept ready
+from detent.host.parts.journal import SUMMARY, Batch, Claim, JournalIdentity, encode
+from detent.host.parts.listing import Listing
+from detent.host.reading import Note
 
 INSERT_EVENT = "insert into events (run, seq, id, body, hash) values (?, ?, ?, ?, ?)"
 INSERT_RUN = (
@@ -67,99 +58,18 @@ KEEP_META = "insert or replace into meta (name, value) values (?, ?)"
 FREE_CLAIM = "delete from claims where scope = ? and key = ? and run_id = ? and contract_id = ?"
 PUT_NOTE = "insert or ignore into outbox (key, run_id, message, at) values (?, ?, ?, ?)"
 KEEP_NOTE = "update outbox set delivered_at = ?, tries = ?, problem = ? where key = ?"
-CLAIMS = "select scope, key, run_id, contract_id, call_hash, at from claims"  # older files have columns more
-NOTES = "select key, run_id, message, at, delivered_at, tries, problem from outbox"
-SUMMARY = (
-    "select run_id, name, machine, state, status, seq, started_at, updated_at, wake_at, waiting, by, session, parent,"
-    " cost_usd, head, source, no, error, alarms from runs"
-)
 YOUNG = ("error", "alarms")  # columns of it that a file of an older version has not
 
 
-class Record(NamedTuple):
-    """A run's row with what is needed to go on writing."""
-
-    no: int
-    summary: Summary
-    head: bytes
-
-
-class Claim(NamedTuple):
-    """Who holds an irreversible deed's key; what came of the deed is in the holder's events, and only there."""
-
-    scope: str
-    key: str
-    run_id: str
-    contract_id: str
-    call_hash: str
-    at: float
-
-
-class Owner(Protocol):
-    """Whose events a batch holds."""
-
-    is_broken: bool
-
-
-class Batch:
-    """Everything one run writes in one transaction."""
-
-    machine: Machine | None = None
-    insert: tuple[Any, ...] | None = None
-    update: tuple[Any, ...] | None = None
-    advance: tuple[Any, ...] | None = None
-    snapshot: tuple[int, int, str, bytes] | None = None
-    claims: tuple[Claim, ...] = ()
-    moved: tuple[tuple[str, str, str, str], ...] = ()  # claims that go over to somebody else in this transaction
-    freed: tuple[tuple[str, str, str, str], ...] = ()
-    fates: tuple[tuple[str, str], ...] = ()  # run and contract of the deeds that ended and keep their keys
-    notes: tuple[Note, ...] = ()  # messages to send
-    posted: tuple[Note, ...] = ()  # messages sent, or not, just now
-    pruned: tuple[tuple[int], ...] = ()  # numbers of runs to forget
-    meta: tuple[tuple[str, str], ...] = ()  # what the journal says of itself
-    projection: tuple[Any, ...] | None = None  # the row of a projection: only a cache
-
-    def __init__(self, owner: Owner) -> None:
-        self.owner = owner  # once one of an owner's batches has failed, none of its later ones may be written
-        self.events: list[tuple[int, int, str | None, bytes, bytes]] = []
-
-
-decode_event = msgspec.json.Decoder(Event).decode
-encode = msgspec.json.Encoder().encode
-
-
-def seal(event: Event) -> tuple[bytes, Event]:
-    """An event as bytes, and as those bytes will be read again: what cannot come back must not go in."""
-    try:
-        body = encode(event)
-        if len(body) > RECORD_MAX:
-            raise Refused(f"this is {len(body):,} bytes as one event; at most {RECORD_MAX:,} are kept")
-        return body, decode_event(body)
-    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise Refused(f"this cannot be kept: {error}") from None
-
-
-def chain(head: bytes, body: bytes) -> bytes:
-    """The hash of an event: SHA-256 over the hash before it and its own bytes."""
-    return hashlib.sha256(head + body).digest()
-
-
-def genesis(run_id: str) -> bytes:
-    """The hash before a run's first event."""
-    return hashlib.sha256(run_id.encode()).digest()
-
-
-class Journal:
+class Journal(Listing):
     """One connection to the file; a writing one is owned by one thread of one process."""
 
     def __init__(
         self, path: Path, *, is_writer: bool = False, sync: str = "full", migrations: Mapping[int, str] = MIGRATIONS
     ) -> None:
+        super().__init__(str(path))
         self.path, self._is_writer = path, is_writer
         self._fault = ""  # why nothing more may be written
-        self.events_read = self.bytes_read = 0
-        self.damaged: dict[str, str] = {}  # rows of the list that make no sense, by run id
-        self._machines: OrderedDict[str, Machine] = OrderedDict()
         self._kept: set[str] = set()  # digests of machines known to be in the file
         try:
             self._db = open_writing(path, sync, migrations) if is_writer else open_reading(path, migrations)
@@ -253,159 +163,19 @@ class Journal:
         if self._db.execute(TAKE_CLAIM, claim).rowcount != 1:
             raise JournalError(f"the key {claim.key} is held by another run")
 
-    def claim(self, scope: str, key: str) -> Claim | None:
-        """Who holds a key."""
-        row = self._one(f"{CLAIMS} where scope = ? and key = ?", (scope, key))
-        return None if row is None else Claim(*row)
-
-    def machine(self, digest: str) -> Machine:
-        """A machine by its digest."""
-        known = self._machines.get(digest)
-        if known is not None:
-            return known
-        row = self._one("select body from machines where digest = ?", (digest,))
-        if row is None:
-            raise Unknown(f"there is no machine {digest[:12]} in {self.path}")
-        try:
-            machine = Machine.from_json(row[0])
-        except (DefinitionError, TypeError, UnicodeDecodeError) as error:
-            raise JournalError(f"machine {digest[:12]} in {self.path} is damaged: {error}") from None
-        if machine.digest != digest:
-            raise JournalError(f"machine {digest[:12]} in {self.path} is damaged: it is {machine.digest[:12]} now")
-        self.know(machine)
-        return machine
-
-    def know(self, machine: Machine) -> None:
-        """Keep a machine ready that is here already, instead of reading and compiling it again."""
-        self._machines[machine.digest] = machine
-        if len(self._machines) > MACHINES_MAX:
-            self._machines.popitem(last=False)
-
-    def has_event(self, no: int, event_id: str) -> bool:
-        """Whether the run has an event of that id."""
-        return self._one("select 1 from events where run = ? and id = ?", (no, event_id)) is not None
-
-    def record(self, run_id: str) -> Record | None:
-        """A run's row by its whole id."""
-        row = self._one(f"{self.summary} where run_id = ?", (run_id,))
-        return None if row is None else record_of_row(row)
-
-    def find(self, prefix: str) -> list[Record]:
-        """The runs whose id begins like this, newest first; at most ten."""
-        like = prefix.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        query = f"{self.summary} where run_id like ? escape '\\' order by parent <> '', no desc limit 10"
-        return [record_of_row(row) for row in self.rows(query, (like,))]
-
-    def newest(self) -> Record | None:
-        """The run started last that is nobody's child."""
-        row = self._one(f"{self.summary} where parent = '' and name <> 'detent_people' order by no desc limit 1", ())
-        return None if row is None else record_of_row(row)
-
-    def runs(self, status: Iterable[Status] = (), name: str = "", limit: int = 100, before: int = 0) -> list[Record]:
-        """Runs, newest first."""
-        wanted = [s.value for s in status]
-        where: list[str] = []
-        values: list[str | int] = [*wanted]
-        if wanted:
-            where.append(f"status in ({', '.join('?' * len(wanted))})")
-        if name:
-            where.append("name = ?")
-            values.append(name)
-        if before:
-            where.append("no < ?")
-            values.append(before)
-        clause = f" where {' and '.join(where)}" if where else ""
-        found = []
-        for row in self.rows(f"{self.summary}{clause} order by no desc limit ?", (*values, limit)):
-            try:
-                found.append(record_of_row(row))
-            except JournalError as error:
-                self.damaged[str(row[0])] = str(error)  # one bad row must not hide the others
-        return found
-
-    def session(self, session: str, limit: int = 100) -> list[Record]:
-        """The runs of a session whose ids begin with its name, newest first."""
-        query = f"{self.summary} where run_id > ? and run_id < ? and session = ? order by run_id desc limit ?"
-        return [record_of_row(row) for row in self.rows(query, (f"{session}-", f"{session}-~", session, limit))]
-
-    def timers(self) -> list[tuple[float, str]]:
-        """Every run that wants to be woken, soonest first."""
-        return self.rows("select wake_at, run_id from runs where wake_at is not null order by wake_at", ())
-
-    def list_unattended(self) -> list[str]:
-        """The runs that were at work, or paused by their host, when the last writer stopped, oldest first."""
-        query = (
-            "select run_id, no from runs where status in ('running', 'pending')"
-            " union select run_id, no from runs where held_by = 'host' order by no"
-        )
-        return [row[0] for row in self.rows(query, ())]
-
     def notes(self, run_id: str = "") -> list[Note]:
         """The messages of a run, or those of all runs that are not delivered, oldest first."""
-        where, values = (" where run_id = ?", (run_id,)) if run_id else (" where delivered_at = 0", ())
         try:
-            rows = self._db.execute(f"{NOTES}{where} order by at, key", values).fetchall()
-        except sqlite3.OperationalError as error:
+            return super().notes(run_id)
+        except JournalError as error:
             if "no such table" in str(error):
                 return []  # an older file that nobody has written to since
-            raise JournalError(explain_trouble(error, self.path)) from None
-        return [Note(*row)._replace(message=msgspec.json.decode(row[2])) for row in rows]
+            raise
 
-    def next_no(self) -> int:
-        """The number for the next run."""
-        row = self._one("select coalesce(max(no), 0) + 1 from runs", ())
-        return int(row[0]) if row else 1
-
-    def events(self, no: int, after: int = 0, upto: int = 0) -> Iterator[tuple[int, Event, bytes, bytes]]:
-        """A run's events as (seq, event, body, hash).
-
-        They are read a page at a time: a query left open would show every other reader of this connection an old
-        journal for as long as somebody looks at this run.
-        """
-        query = (
-            "select seq, cast(body as blob), cast(hash as blob) from events"
-            " where run = ? and seq > ? and seq <= ? order by seq limit ?"
-        )
-        seq = after
-        while True:
-            try:
-                page = self._db.execute(query, (no, seq, upto or 2**62, PAGE)).fetchall()
-            except (sqlite3.Error, UnicodeDecodeError) as error:
-                raise JournalError(f"run {self._name(no)} is damaged after event {seq}: {error}") from None
-            for number, body, hashed in page:
-                try:
-                    event = decode_event(body)
-                except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
-                    raise JournalError(f"run {self._name(no)} is damaged at event {number}: {error}") from None
-                seq = number
-                self.events_read += 1
-                self.bytes_read += len(body)
-                yield number, event, body, hashed
-            if len(page) < PAGE:
-                return
-
-    def _name(self, no: int) -> str:
-        try:
-            row = self._db.execute("select run_id from runs where no = ?", (no,)).fetchone()
-        except sqlite3.Error:
-            row = None
-        return str(row[0]) if row else f"no. {no}"
-
-    def snapshot(self, no: int, upto: int) -> tuple[int, str, bytes] | None:
-        """The latest cached fold of a run up to that event, if any: (seq, engine, body)."""
-        query = (
-            "select seq, engine, cast(body as blob) from snapshots where run = ? and seq <= ? order by seq desc limit 1"
-        )
-        try:
-            row = self._db.execute(query, (no, upto)).fetchone()
-        except sqlite3.Error:
-            return None  # only a cache: without it the events are folded again
-        return None if row is None else (row[0], row[1], row[2])
-
-    def hash_at(self, no: int, seq: int) -> bytes | None:
-        """The hash of one event."""
-        row = self._one("select hash from events where run = ? and seq = ?", (no, seq))
-        return None if row is None else row[0]
+    def identity(self) -> JournalIdentity | None:
+        """Which journal this is; None for a file of a version that had no identity yet."""
+        found = read_identity(self._db)
+        return None if found is None else JournalIdentity(found.journal_id, found.epoch)
 
     def data_version(self) -> int:
         """A number that changes when another connection commits."""
@@ -420,9 +190,6 @@ class Journal:
             found = [str(error)]
         return [] if found == ["ok"] else found
 
-    def _one(self, query: str, values: Sequence[Any]) -> Any:
-        return next(iter(self.rows(query, values)), None)
-
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
         """What a query finds; `listing`, `claim`, `family`, `retention`, `gap`, `anchor` have queries of their own."""
         try:
@@ -431,19 +198,10 @@ class Journal:
             raise JournalError(explain_trouble(error, self.path)) from None
 
 
-_questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode
-
-
-def record_of_row(row: Any) -> Record:
-    """A row of `SUMMARY` as a value."""
-    try:
-        summary = Summary(
-            run_id=row[0], name=row[1], machine=row[2], state=row[3], status=Status(row[4]), seq=row[5],
-            started_at=row[6], updated_at=row[7], wake_at=row[8] or 0.0, waiting=_questions(row[9]),
-            by=row[10], session=row[11], parent=row[12], cost_usd=row[13], checkpoint=row[14].hex(), source=row[15],
-            no=row[16], error=msgspec.json.decode(row[17]) if row[17] else None,
-            alarms=tuple(msgspec.json.decode(row[18])) if row[18] else (),
-        )  # fmt: skip
-    except (ValueError, TypeError, AttributeError, msgspec.MsgspecError) as error:
-        raise JournalError(f"run {row[0]} is damaged: its entry in the list makes no sense ({error})") from None
-    return Record(row[16], summary, row[14])
+def open_journal(home: Path) -> Journal:
+    """The journal of a home for reading."""
+    path = home / "journal.db"
+    if not path.exists():
+        check_missing(home)
+        raise Unknown(f"there is no journal in {home} yet; `detent run FILE` makes one")
+    return Journal(path)

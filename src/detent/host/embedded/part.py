@@ -11,11 +11,11 @@ from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.progress import Ground
 from detent.core.run import Run
-from detent.host.embedded.claim import Claims
-from detent.host.embedded.clock import Clock
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.loaded_run import LoadedRun
-from detent.host.embedded.onlooker import Onlookers
+from detent.host.parts.claim import Claims
+from detent.host.parts.clock import Clock
+from detent.host.parts.loaded_run import LoadedRun
+from detent.host.parts.onlooker import Onlookers
 
 
 class Mover(Protocol):

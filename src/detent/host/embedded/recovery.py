@@ -12,11 +12,11 @@ from detent.core.events import CANCEL, RELEASE, Signalled
 from detent.core.status import Status
 from detent.errors import DetentError
 from detent.host.embedded.attempt import Attempts
-from detent.host.embedded.child import awaiting
-from detent.host.embedded.family import children, family
-from detent.host.embedded.loaded_run import LoadedRun
-from detent.host.embedded.outcome import run_again
 from detent.host.embedded.part import Performer
+from detent.host.parts.child import awaiting
+from detent.host.parts.family import children, family
+from detent.host.parts.loaded_run import LoadedRun
+from detent.host.parts.outcome import run_again
 
 
 class RecoveringHost(Performer, Protocol):

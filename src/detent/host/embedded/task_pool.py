@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 
 from detent.core.contract import Contract
-from detent.host.embedded.loaded_run import LoadedRun
+from detent.host.parts.loaded_run import LoadedRun
 
 TURN_S = 0.002  # how long a task goes on with what was not yet there when it began
 

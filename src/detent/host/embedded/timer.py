@@ -7,7 +7,7 @@ from detent.core.events import WAKE, Signalled
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, EventRefused
-from detent.host.embedded.clock import Alarm
+from detent.host.parts.clock import Alarm
 
 if TYPE_CHECKING:
     from detent.host.embedded.part import Mover

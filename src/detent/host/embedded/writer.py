@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 
 from detent.errors import JournalError
-from detent.host.embedded.journal import Batch, Journal
+from detent.host.embedded.journal import Journal
+from detent.host.parts.journal import Batch, Nobody
 
 Done = Callable[[JournalError | None], None]
 Group = list[tuple[Batch, Done]]
@@ -128,12 +129,6 @@ def write_batch(journal: Journal, batch: Batch) -> JournalError | None:
         batch.owner.is_broken = True
         return error
     return None
-
-
-class Nobody:
-    """The owner of a batch that is about no run in memory."""
-
-    is_broken = False
 
 
 async def flush(writer: "Writer | InlineWriter") -> None:

@@ -72,7 +72,8 @@ class Narrator:
             contract = entry.run.contract(taken.subject)
             asked = contract.question.text if contract and contract.question else ""
             if asked:
-                return _("  {name} waits: {question}", name=name, question=brief(asked, 500)), ""
+                first, *more = asked.strip().splitlines() or [""]  # the rest is shown when the run rests
+                return _("  {name} waits: {question}", name=name, question=brief(first, 500) + " …" * bool(more)), ""
             return _("  {name} waits", name=name), "dim"
         if target == Status.REJECTED:
             return _("  {name} rejected: {problem}", name=name, problem=_refusal(entry)), "yellow"

@@ -6,7 +6,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from detent.kit import markup
 from detent.kit.markup import clean_html, harmless
@@ -54,10 +54,13 @@ def check(clean: str) -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES.split(" ")), max_size=16).map("".join))
-def test_nothing_that_acts_is_left(content: str) -> None:
-    clean = clean_html(content)
-    check(clean)
-    assert clean_html(clean) == clean, "what is clean stays as it is"
+@example("<p><button><details open>")  # without the button between them, a browser closes the paragraph first
+def test_nothing_that_acts_is_left_however_often_it_is_read_and_written(content: str) -> None:
+    once = clean_html(content)
+    twice = clean_html(once)
+    check(once)
+    check(twice)
+    assert clean_html(twice) == twice, "what was read once more stays as it is"
 
 
 @given(st.text(st.characters(), max_size=60))

@@ -28,8 +28,7 @@ from detent.core.signed_answer import (
     unsigned_problem,
 )
 from detent.errors import BadSignature, JournalError, Refused
-from detent.host.embedded.journal import Journal
-from detent.host.embedded.marker import read_identity
+from detent.host.parts.journal import AnyJournal
 from detent.host.people import RECORD_ID, Keys
 from detent.host.ssh_signature import find_flaw, list_signers
 
@@ -37,7 +36,7 @@ from detent.host.ssh_signature import find_flaw, list_signers
 class KeyRecord:
     """The SSH keys of the people as the journal knows them: whose were in force when."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: AnyJournal) -> None:
         self._at: list[float] = []
         self._keys: list[Keys] = []
         record = journal.record(RECORD_ID)
@@ -59,7 +58,7 @@ class KeyRecord:
         return self._keys[found - 1] if found else {}
 
 
-async def check_signed(journal: Journal, people: People | None, answer: Answer, who: Identity, at: float) -> None:
+async def check_signed(journal: AnyJournal, people: People | None, answer: Answer, who: Identity, at: float) -> None:
     """Have a signature checked: by whom it is and when it was made; BadSignature where it does not hold."""
     given = answer.signature
     if given is None:
@@ -81,13 +80,13 @@ async def check_signed(journal: Journal, people: People | None, answer: Answer, 
         raise BadSignature(problem)
 
 
-def check_meaning(journal: Journal, run: Run, contract: Contract, answer: Answer, who: Identity) -> None:
+def check_meaning(journal: AnyJournal, run: Run, contract: Contract, answer: Answer, who: Identity) -> None:
     """Refuse an answer that must be signed and is not, and a signature for something else than this answer."""
     if problem := unsigned_problem(run.id, contract, answer):
         raise Refused(problem)
     if answer.signature is None:
         return
-    identity = read_identity(journal.connection)
+    identity = journal.identity()
     if identity is None:
         raise JournalError("this journal has no id that could be signed")
     said = _read(answer.signature.payload)
@@ -114,10 +113,10 @@ def keep_signed(said: Mapping[str, Any]) -> dict[str, Any]:
 class SignatureProof:
     """Checks the signatures of a run's answers while it is replayed."""
 
-    def __init__(self, journal: Journal, allowed: str = "") -> None:
+    def __init__(self, journal: AnyJournal, allowed: str = "") -> None:
         self._journal, self._allowed = journal, allowed
         self._record: KeyRecord | None = None
-        self._identity = read_identity(journal.connection)
+        self._identity = journal.identity()
         self.count = 0  # of the signatures that hold
 
     def find_problem(self, before: Run, seq: int, event: Event) -> str:

@@ -15,9 +15,9 @@ from detent.core.events import EVIDENCE, REPEATED, RULED, ContractMoved, Event, 
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.host.embedded.clock import Clock
-from detent.host.embedded.gap import GAP, Gap, is_gap, note_in_question
-from detent.host.embedded.journal import Batch, Claim, Journal, decode_event, encode
+from detent.host.parts.clock import Clock
+from detent.host.parts.gap import GAP, Gap, is_gap, note_in_question
+from detent.host.parts.journal import AnyJournal, Batch, Claim, decode_event, encode
 
 MENTIONS = (
     "select cast(body as blob) from events where run = (select no from runs where run_id = ?)"
@@ -61,7 +61,7 @@ class Claims:
     Only this process writes the journal, so what is kept here is what the journal will say in a moment.
     """
 
-    def __init__(self, journal: Callable[[], Journal]) -> None:
+    def __init__(self, journal: Callable[[], AnyJournal]) -> None:
         self._journal = journal
         self._fresh: dict[tuple[str, str], Claim | None] = {}
         self._ended: dict[tuple[str, str], Fate] = {}  # by run and contract
@@ -183,7 +183,7 @@ def judge_fate(contract: Contract, event: Event) -> Fate | None:
     return fate if is_possible or (fate.status == DONE and not contract.is_lenient) else None
 
 
-def fate_of(journal: Journal, held: Claim) -> Fate:
+def fate_of(journal: AnyJournal, held: Claim) -> Fate:
     """What came of a deed, as the events of its holder tell it; a holder that was pruned has done it."""
     if journal.record(held.run_id) is None:
         return Fate(DONE, at=held.at)
@@ -199,7 +199,7 @@ def fate_of(journal: Journal, held: Claim) -> Fate:
     return Fate()
 
 
-def was_redone(journal: Journal, run_id: str, contract_id: str) -> bool:
+def was_redone(journal: AnyJournal, run_id: str, contract_id: str) -> bool:
     """Whether a contract was put to work again because somebody said that nothing had happened."""
     for (body,) in journal.rows(MENTIONS, (run_id, encode(contract_id))):
         event = decode_event(body)
@@ -266,7 +266,7 @@ def _earlier(held: Claim, fate: Fate) -> dict[str, Any]:
     return known
 
 
-def _people(journal: Journal, held: Claim) -> dict[str, Any]:
+def _people(journal: AnyJournal, held: Claim) -> dict[str, Any]:
     """Who started the run of a deed, and who said yes to the deed."""
     record = journal.record(held.run_id)
     known = {"by": record.summary.by} if record is not None and record.summary.by else {}

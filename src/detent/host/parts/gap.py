@@ -17,9 +17,8 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, Refused
-from detent.host.embedded.journal import Batch, Journal, decode_event, encode
-from detent.host.embedded.loaded_run import LoadedRun, load
-from detent.host.embedded.writer import Nobody
+from detent.host.parts.journal import AnyJournal, Batch, Nobody, decode_event, encode
+from detent.host.parts.loaded_run import LoadedRun, load
 from detent.host.run_id import is_made_id
 
 GAP = "gap"  # stands where an earlier deed names its contract
@@ -81,7 +80,7 @@ def is_gap(earlier: Mapping[str, Any]) -> bool:
     return earlier.get("contract_id") == GAP
 
 
-def open_gap(journal: Journal) -> Gap | None:
+def open_gap(journal: AnyJournal) -> Gap | None:
     """What a journal does not know; several restores make one gap."""
     found: list[Gap] = []
     for (run_id,) in journal.rows(OPEN_RECORDS, ()):
@@ -117,7 +116,7 @@ def note_cleared(gap: Gap, contract: Contract, why: str, at: float) -> Signalled
     return Signalled(RULED, {"contract_id": contract.id, "policy": said}, "journal", at)
 
 
-def find_clearance(journal: Journal, gap: Gap, run: Run, contract: Contract) -> str:
+def find_clearance(journal: AnyJournal, gap: Gap, run: Run, contract: Contract) -> str:
     """Why a call cannot have been made in the gap, by what the journal says; empty: it can."""
     for (body,) in journal.rows(MENTIONS, (run.id, encode(contract.id))):
         event = decode_event(body)
@@ -153,7 +152,7 @@ class RestoringHost(Protocol):
     """What putting a restore on record needs of a host."""
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> AnyJournal:
         """The journal, for reading."""
 
     def load(self, run_id: str) -> LoadedRun:
@@ -216,7 +215,7 @@ def check_not_record(live: LoadedRun) -> None:
         raise Refused(f"run {live.run.id} is the record of a restore; `detent restore --close-gap` closes it")
 
 
-def read_epoch(journal: Journal) -> int:
+def read_epoch(journal: AnyJournal) -> int:
     """How often the journal was restored, and one."""
     rows = journal.rows("select value from meta where name = 'epoch'", ())
     return int(rows[0][0]) if rows else 1

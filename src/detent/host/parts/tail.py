@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from detent.core.history import Entry
-from detent.host.embedded.loaded_run import ResidentRun
+from detent.host.parts.loaded_run import ResidentRun
 
 KEPT = 256  # entries of a run that is followed
 LATELY = 64  # runs that moved lately and that nobody follows

@@ -16,7 +16,7 @@ from detent.core.contract import Failure
 from detent.core.effect_type import EffectFailed
 from detent.core.events import ContractMoved
 from detent.core.machine import Action, Machine
-from detent.host.embedded.outcome import UnknownOutcome
+from detent.host.parts.outcome import UnknownOutcome
 from detent.redaction import AMBIENT_MIN, HIDDEN, Redactor, ambient_redactor, declare_variable, declared_redactor
 
 KEPT = ("event", "contract_id", "trigger", "deed", "actor", "at", "id")  # ours, and never an effect's words

@@ -12,7 +12,7 @@ from detent.core.question import Question
 from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import Refused
-from detent.host.embedded.clock import Clock
+from detent.host.parts.clock import Clock
 
 MESSAGE_MAX = 10_000
 EVIDENCE = "evidence"  # who speaks when a call that was given up answers late

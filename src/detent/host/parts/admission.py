@@ -13,8 +13,8 @@ from detent.core.people import People
 from detent.core.policy import ROLE, SPEAKER
 from detent.errors import JournalError, NotPermitted, Refused
 from detent.host.ancestry import Origin, can_know, origin_of
-from detent.host.embedded.journal import Journal
-from detent.host.embedded.loaded_run import load
+from detent.host.parts.journal import AnyJournal
+from detent.host.parts.loaded_run import load
 from detent.host.people import (
     GUARDED,
     LONGEST,
@@ -37,7 +37,7 @@ class Admission:
         self._own: Origin | None = None
         self.was_known = False  # whether the journal knows of people
 
-    def look(self, journal: Journal) -> None:
+    def look(self, journal: AnyJournal) -> None:
         """Find out whether the journal knows of people: their file must then not just vanish."""
         if self._source is None or journal.record(RECORD_ID) is None:
             return

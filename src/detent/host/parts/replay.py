@@ -1,7 +1,6 @@
 """Reading a journal without holding it: always possible, also while another process writes."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from detent.core.contract import Contract
 from detent.core.events import ContractMoved
@@ -9,17 +8,16 @@ from detent.core.history import Entry
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused, ReplayError, Unknown
-from detent.host.embedded.answer_signature import SignatureProof
-from detent.host.embedded.claim_check import ClaimTally, check_run
-from detent.host.embedded.journal import Journal, Record
-from detent.host.embedded.loaded_run import Point, beginning, load, replay
-from detent.host.embedded.marker import check_missing
+from detent.host.parts.answer_signature import SignatureProof
+from detent.host.parts.claim_check import ClaimTally, check_run
+from detent.host.parts.journal import AnyJournal, Record
+from detent.host.parts.loaded_run import Point, beginning, load, replay
 from detent.host.reading import Deed, Proof
 
 NO_DEEDS = ("ask", "wait")  # the engine's own
 
 
-def find(journal: Journal, name: str) -> Record:
+def find(journal: AnyJournal, name: str) -> Record:
     """A run by its id, an unambiguous beginning of it, or `last`."""
     if name == "last":
         newest = journal.newest()
@@ -38,7 +36,7 @@ def find(journal: Journal, name: str) -> Record:
     raise Refused(f"`{name}` fits several runs: {', '.join(r.summary.run_id for r in top[:5])}")
 
 
-def entries(journal: Journal, run_id: str, after: int = 0, upto: int = 0) -> Iterator[Entry]:
+def entries(journal: AnyJournal, run_id: str, after: int = 0, upto: int = 0) -> Iterator[Entry]:
     """A run's events with what each led to, from the first after `after`."""
     return Follower(journal, run_id, after).more(upto)
 
@@ -46,7 +44,7 @@ def entries(journal: Journal, run_id: str, after: int = 0, upto: int = 0) -> Ite
 class Follower:
     """Reads on in a run's events; what it has folded it does not fold again."""
 
-    def __init__(self, journal: Journal, run_id: str, after: int = 0) -> None:
+    def __init__(self, journal: AnyJournal, run_id: str, after: int = 0) -> None:
         record = journal.record(run_id)
         if record is None:
             raise Unknown(f"there is no run {run_id}")
@@ -58,7 +56,7 @@ class Follower:
         """The run as of the last event read."""
         return self._point.run
 
-    def more(self, upto: int = 0, journal: Journal | None = None) -> Iterator[Entry]:
+    def more(self, upto: int = 0, journal: AnyJournal | None = None) -> Iterator[Entry]:
         """The events that have come since; through another connection to the same file if one is given."""
         for point in replay(journal or self._journal, self._no, self._point, upto):
             self._point = point
@@ -66,7 +64,7 @@ class Follower:
                 yield Entry(point.seq, point.event, point.taken, point.run)
 
 
-def deeds(journal: Journal, run_id: str, after: int = 0) -> list[Deed]:
+def deeds(journal: AnyJournal, run_id: str, after: int = 0) -> list[Deed]:
     """What a run did to the outside world after one of its events; nothing takes that back, least of all a fork."""
     known: dict[str, Contract] = {}
     found: dict[str, Deed] = {}
@@ -87,7 +85,7 @@ def deeds(journal: Journal, run_id: str, after: int = 0) -> list[Deed]:
     return list(found.values())
 
 
-def _base(journal: Journal, record: Record, after: int) -> Point:
+def _base(journal: AnyJournal, record: Record, after: int) -> Point:
     """Where to begin folding: the snapshot if it is not past what is asked for."""
     if after and journal.snapshot(record.no, after) is not None:
         live = load(journal, record.summary.run_id, upto=after)
@@ -95,13 +93,13 @@ def _base(journal: Journal, record: Record, after: int) -> Point:
     return beginning(record.summary.run_id)
 
 
-def verify(journal: Journal, run_id: str, allowed_signers: str = "") -> Proof:
+def verify(journal: AnyJournal, run_id: str, allowed_signers: str = "") -> Proof:
     """Replay a whole run from its first event; check every hash, what the list says of it, its keys and signatures."""
     with journal.one_moment():
         return _verify(journal, run_id, allowed_signers)
 
 
-def _verify(journal: Journal, run_id: str, allowed_signers: str) -> Proof:
+def _verify(journal: AnyJournal, run_id: str, allowed_signers: str) -> Proof:
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")
@@ -121,12 +119,3 @@ def _verify(journal: Journal, run_id: str, allowed_signers: str) -> Proof:
         problem = f"the list says {said.status.value} in `{said.state}` at {said.seq}"
     problem = problem or check_run(journal, tally) or unsigned
     return Proof(run_id, point.seq, point.head.hex(), problem, signatures.count)
-
-
-def open_journal(home: Path) -> Journal:
-    """The journal of a home for reading."""
-    path = home / "journal.db"
-    if not path.exists():
-        check_missing(home)
-        raise Unknown(f"there is no journal in {home} yet; `detent run FILE` makes one")
-    return Journal(path)

@@ -13,10 +13,10 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, ReplayError
-from detent.host.embedded.claim import OPEN, judge_fate, place_of
-from detent.host.embedded.gap import is_gap
-from detent.host.embedded.journal import CLAIMS, Batch, Claim, Journal, Record
-from detent.host.embedded.loaded_run import beginning, replay
+from detent.host.parts.claim import OPEN, judge_fate, place_of
+from detent.host.parts.gap import is_gap
+from detent.host.parts.journal import CLAIMS, AnyJournal, Batch, Claim, Record
+from detent.host.parts.loaded_run import beginning, replay
 
 RUNS_MAX = 1_000_000
 Place = tuple[str, str]
@@ -74,7 +74,7 @@ def _holds(contract: Contract) -> bool:
     return contract.question is None or not contract.question.earlier or is_gap(contract.question.earlier)
 
 
-def check_run(journal: Journal, tally: ClaimTally) -> str:
+def check_run(journal: AnyJournal, tally: ClaimTally) -> str:
     """What is wrong with the claims of one replayed run; nothing, when all is well."""
     for holder in tally.held.values():
         found = journal.claim(holder.claim.scope, holder.claim.key)
@@ -83,7 +83,7 @@ def check_run(journal: Journal, tally: ClaimTally) -> str:
     return ""
 
 
-def differences(journal: Journal) -> list[Difference]:
+def differences(journal: AnyJournal) -> list[Difference]:
     """Where the claims and the events of all runs do not agree; a run that does not replay is left to `verify`."""
     with journal.one_moment():
         held: dict[Place, list[Holder]] = {}
@@ -113,7 +113,7 @@ def repair(batch: Batch, found: list[Difference], held: dict[Place, Claim]) -> N
             batch.claims += (claim,)
 
 
-def right_holders(journal: Journal, found: list[Difference]) -> dict[Place, Claim]:
+def right_holders(journal: AnyJournal, found: list[Difference]) -> dict[Place, Claim]:
     """Who holds the keys of stray claims by the events, if anybody does."""
     wanted = {(one.claim.scope, one.claim.key) for one in found if one.kind == "stray"}
     right: dict[Place, list[Holder]] = {}
@@ -129,7 +129,7 @@ def _latest(holders: list[Holder]) -> Claim:
     return max(holders, key=lambda holder: holder.claim.at).claim
 
 
-def _list_held(journal: Journal, record: Record) -> Iterator[Holder]:
+def _list_held(journal: AnyJournal, record: Record) -> Iterator[Holder]:
     """The keys a run holds; one that cannot hold any is not replayed."""
     tally, point = ClaimTally(), beginning(record.summary.run_id)
     try:
@@ -144,7 +144,7 @@ def _list_held(journal: Journal, record: Record) -> Iterator[Holder]:
     yield from tally.held.values()
 
 
-def _may_hold(machine: Machine, journal: Journal, record: Record) -> bool:
+def _may_hold(machine: Machine, journal: AnyJournal, record: Record) -> bool:
     """Whether any contract of a run can be irreversible: by its actions, or by what its effects declared."""
     if any(action.kind == "irreversible" for actions in machine.work.values() for action in actions):
         return True

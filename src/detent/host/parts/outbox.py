@@ -14,19 +14,15 @@ from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.host.embedded.clock import Clock
-from detent.host.embedded.journal import Batch, Journal
-from detent.host.embedded.outcome import describe_exception
+from detent.host.parts.clock import Clock
+from detent.host.parts.journal import AnyJournal, Batch, Nobody
+from detent.host.parts.outcome import describe_exception
 from detent.host.reading import Note
 
 FILE = "outbox.jsonl"
 TRIES_MAX = 8  # by one process; the next one begins anew
 DELAY_S, DELAY_S_MAX = 1.0, 60.0
 PROBLEM_MAX = 500
-
-
-class _Nobody:
-    is_broken = False
 
 
 class NotifyingHost(Protocol):
@@ -41,7 +37,7 @@ class NotifyingHost(Protocol):
         """What time it is."""
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> AnyJournal:
         """The journal, for reading."""
 
     @property
@@ -132,7 +128,7 @@ class Outbox:
         return ""
 
     def _keep(self, note: Note) -> None:
-        batch = Batch(_Nobody())
+        batch = Batch(Nobody())
         at = 0.0 if note.problem else self._host.clock.now()
         batch.posted += (note._replace(delivered_at=at),)
         self._host.submit(batch)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol
 
 from detent.core.history import Entry
 from detent.errors import JournalError
-from detent.host.embedded.journal import Journal
-from detent.host.embedded.loaded_run import ResidentRun, engine
-from detent.host.embedded.replay import Follower
-from detent.host.embedded.tail import Tail
+from detent.host.parts.journal import AnyJournal
+from detent.host.parts.loaded_run import ResidentRun, engine
+from detent.host.parts.replay import Follower
+from detent.host.parts.tail import Tail
 from detent.host.projection import P, Projection
 from detent.host.reading import Summary
 
@@ -57,7 +57,7 @@ class ProjectionSource(Protocol):
     def tail(self) -> Tail:
         """The newest entries of what is followed."""
 
-    def journal(self) -> AbstractContextManager[Journal]:
+    def journal(self) -> AbstractContextManager[AnyJournal]:
         """A connection of one's own while the block goes on."""
 
     def find_resident(self, run_id: str) -> ResidentRun | None:
@@ -84,7 +84,7 @@ class Made:
                 self.projection.take(entry)
                 self.seq = entry.seq
 
-    def read_on(self, journal: Journal, run_id: str) -> None:
+    def read_on(self, journal: AnyJournal, run_id: str) -> None:
         """Take what the file has more; what was folded for that before is not folded again."""
         if self._behind is None or self._behind.run.seq < self.seq:
             self._behind = Follower(journal, run_id, self.seq)
@@ -196,7 +196,7 @@ class Projector:
         made.written = made.seq
 
 
-def _row(journal: Journal, no: int, name: str) -> ProjectionRow | None:
+def _row(journal: AnyJournal, no: int, name: str) -> ProjectionRow | None:
     """What a projection had made of a run, if that was kept."""
     try:
         rows = journal.rows(ROW, (no, name))

@@ -4,7 +4,7 @@ A parent only waits for its child and is at rest meanwhile; so whoever takes up 
 """
 
 from detent.errors import Unknown
-from detent.host.embedded.journal import Journal
+from detent.host.parts.journal import AnyJournal
 from detent.host.reading import Member
 
 # A child's `parent` is "RUN CONTRACT", and the sign after a blank is `!`: the range is all children of a run.
@@ -24,7 +24,7 @@ CHILDREN = (
 )
 
 
-def first_of(journal: Journal, run_id: str) -> str:
+def first_of(journal: AnyJournal, run_id: str) -> str:
     """The run that a family began with."""
     while (rows := journal.rows(PARENT, (run_id,))) and rows[0][0]:
         above = rows[0][0].partition(" ")[0]
@@ -34,7 +34,7 @@ def first_of(journal: Journal, run_id: str) -> str:
     return run_id
 
 
-def family(journal: Journal, run_id: str) -> list[Member]:
+def family(journal: AnyJournal, run_id: str) -> list[Member]:
     """Every run of a run's family, parents before their children."""
     with journal.one_moment():
         found = [Member(*row) for row in journal.rows(KIN, (first_of(journal, run_id),))]
@@ -43,6 +43,6 @@ def family(journal: Journal, run_id: str) -> list[Member]:
     return found
 
 
-def children(journal: Journal) -> list[tuple[str, str, bool]]:
+def children(journal: AnyJournal) -> list[tuple[str, str, bool]]:
     """Runs that a parent may still have to hear of, or to end: (run id, "parent contract", has it ended)."""
     return [(row[0], row[1], bool(row[2])) for row in journal.rows(CHILDREN, ())]

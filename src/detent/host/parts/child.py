@@ -16,7 +16,7 @@ from detent.core.run import Run
 from detent.errors import Unknown
 
 if TYPE_CHECKING:
-    from detent.host.embedded.journal import Journal
+    from detent.host.parts.journal import AnyJournal
 
 RUN_ID_MAX = 100
 
@@ -42,7 +42,7 @@ def awaiting(parent: Run, run_id: str, contract_id: str) -> Contract | None:
     return own or next((one for one in parent.contracts if one.reopens == run_id), None)
 
 
-def child_machine(journal: "Journal", parent: Machine, contract: Contract) -> Machine:
+def child_machine(journal: "AnyJournal", parent: Machine, contract: Contract) -> Machine:
     """The machine a child contract names: one of its parent's children, its JSON, or a digest the journal knows."""
     given = contract.input.get("machine")
     if isinstance(given, str) and given in parent.children:

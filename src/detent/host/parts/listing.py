@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from detent.errors import JournalError
-from detent.host.embedded.journal import Journal, Record, record_of_row
+from detent.host.parts.journal import AnyJournal, Record, record_of_row
 from detent.host.reading import Query, Step
 
 SCAN_MAX = 20_000  # rows one search looks at
@@ -23,7 +23,7 @@ class Found(NamedTuple):
     next: int
 
 
-class Listing(Journal):
+class Listing(AnyJournal):
     """A journal for those who look at many runs."""
 
     def search(self, wanted: Query) -> Found:

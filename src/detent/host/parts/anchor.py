@@ -20,11 +20,10 @@ from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.errors import JournalError, ReplayError
-from detent.host.embedded.claim_check import differences
-from detent.host.embedded.journal import CLAIMS, Journal, Record
-from detent.host.embedded.loaded_run import load
-from detent.host.embedded.marker import read_identity
-from detent.host.embedded.replay import verify
+from detent.host.parts.claim_check import differences
+from detent.host.parts.journal import CLAIMS, AnyJournal, Record
+from detent.host.parts.loaded_run import load
+from detent.host.parts.replay import verify
 from detent.host.reading import AnchorLine, AnchorProof, JournalHead
 
 RECORD = "anchored"
@@ -36,13 +35,13 @@ PRUNED = "select run_id from runs where name = 'pruned' order by no"
 PEOPLE = "detent.people.yaml"  # in the home
 
 
-def read_head(journal: Journal, home: Path) -> JournalHead:
+def read_head(journal: AnyJournal, home: Path) -> JournalHead:
     """One digest over every run, every claim and the people of a journal, as of one moment."""
     with journal.one_moment():
         return _read_head(journal, home)
 
 
-def _read_head(journal: Journal, home: Path) -> JournalHead:
+def _read_head(journal: AnyJournal, home: Path) -> JournalHead:
     digest, runs, events = hashlib.sha256(), 0, 0
     for run_id, seq, head, _name in journal.rows(RUNS, ()):
         digest.update(f"run {run_id} {seq} {head.hex()}\n".encode())
@@ -52,7 +51,7 @@ def _read_head(journal: Journal, home: Path) -> JournalHead:
         digest.update(b"claim " + msgspec.json.encode(claim) + b"\n")
     people = hash_people(home)
     digest.update(f"people {people}\n".encode())
-    found = read_identity(journal.connection)
+    found = journal.identity()
     journal_id, epoch = ("", 0) if found is None else (found.journal_id, found.epoch)
     return JournalHead(journal_id, epoch, runs, events, len(claims), people, digest.hexdigest())
 
@@ -80,7 +79,7 @@ class AnchoringHost(Protocol):
         """Where the journal is."""
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> AnyJournal:
         """The journal, for reading."""
 
     async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, by: By = "") -> Run:
@@ -101,12 +100,12 @@ async def anchor(host: AnchoringHost, at: float, by: By) -> AnchorLine:
     return AnchorLine(at=at, record=before, checkpoint=checkpoint, **counts)
 
 
-def _checkpoint(journal: Journal, run_id: str) -> str:
+def _checkpoint(journal: AnyJournal, run_id: str) -> str:
     record = journal.record(run_id) if run_id else None
     return "" if record is None else record.summary.checkpoint
 
 
-def _list_changes(journal: Journal, before: str) -> list[list[Any]]:
+def _list_changes(journal: AnyJournal, before: str) -> list[list[Any]]:
     """Every run that has changed since the last anchor, with its number of events and its last hash; in parts."""
     known: dict[str, Listed] = {}
     for record in _records(journal, before):
@@ -120,7 +119,7 @@ def _list_changes(journal: Journal, before: str) -> list[list[Any]]:
     return [changed[at : at + AT_ONCE] for at in range(0, len(changed), AT_ONCE)] or [[]]
 
 
-def _newest(journal: Journal) -> str:
+def _newest(journal: AnyJournal) -> str:
     rows = journal.rows(NEWEST, ())
     return str(rows[0][0]) if rows else ""
 
@@ -135,7 +134,7 @@ class AnchorRecord(NamedTuple):
     before_checkpoint: str
 
 
-def _records(journal: Journal, run_id: str) -> Iterator[AnchorRecord]:
+def _records(journal: AnyJournal, run_id: str) -> Iterator[AnchorRecord]:
     """A record and those before it, newest first; ends where one is missing."""
     while run_id:
         record = journal.record(run_id)
@@ -146,7 +145,7 @@ def _records(journal: Journal, run_id: str) -> Iterator[AnchorRecord]:
         run_id = found.before
 
 
-def _read_record(journal: Journal, record: Record) -> AnchorRecord:
+def _read_record(journal: AnyJournal, record: Record) -> AnchorRecord:
     given: Mapping[str, Any] = {}
     for _seq, event, _body, _hash in journal.events(record.no, upto=1):
         given = event.input if isinstance(event, Started) else {}
@@ -156,7 +155,7 @@ def _read_record(journal: Journal, record: Record) -> AnchorRecord:
     return AnchorRecord(record.summary.run_id, head, runs if isinstance(runs, list) else [], *said)
 
 
-def check_anchor(journal: Journal, line: AnchorLine) -> AnchorProof:
+def check_anchor(journal: AnyJournal, line: AnchorLine) -> AnchorProof:
     """Whether a journal has everything that it had when it was anchored; what is missing or changed, as sentences."""
     with journal.one_moment():
         anchored: dict[str, Listed] = {}
@@ -170,9 +169,9 @@ def check_anchor(journal: Journal, line: AnchorLine) -> AnchorProof:
         return AnchorProof(len(anchored), tuple(forgotten), tuple(problems))
 
 
-def _check_records(journal: Journal, line: AnchorLine, anchored: dict[str, Listed]) -> Iterator[str]:
+def _check_records(journal: AnyJournal, line: AnchorLine, anchored: dict[str, Listed]) -> Iterator[str]:
     """Whether the records on which an anchor stands are what they were; `anchored` gets what they list."""
-    found = read_identity(journal.connection)
+    found = journal.identity()
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(line.at))
     if found is None or found.journal_id != line.journal:
         yield f"the anchor of {when} UTC is of another journal ({line.journal[:8]})"
@@ -193,7 +192,7 @@ def _check_records(journal: Journal, line: AnchorLine, anchored: dict[str, Liste
         yield f"the record {wanted}, on which the anchor of {when} UTC stands, is gone"
 
 
-def _check_runs(journal: Journal, anchored: Mapping[str, Listed], pruned: Mapping[str, Listed]) -> Iterator[str]:
+def _check_runs(journal: AnyJournal, anchored: Mapping[str, Listed], pruned: Mapping[str, Listed]) -> Iterator[str]:
     for run_id, was in anchored.items():
         record = journal.record(run_id)
         if record is None:
@@ -211,7 +210,7 @@ def _check_runs(journal: Journal, anchored: Mapping[str, Listed], pruned: Mappin
         yield difference.problem
 
 
-def _list_pruned(journal: Journal) -> dict[str, Listed]:
+def _list_pruned(journal: AnyJournal) -> dict[str, Listed]:
     """What the records of `prune` say they removed."""
     found: dict[str, Listed] = {}
     for (run_id,) in journal.rows(PRUNED, ()):

@@ -14,7 +14,7 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, Refused, ReplayError, Unknown
-from detent.host.embedded.journal import Batch, Journal, Record, chain, encode, genesis
+from detent.host.parts.journal import AnyJournal, Batch, Record, chain, encode, genesis
 from detent.host.standing import question_of
 
 ENGINE = "4"  # changes when the fold's meaning does: older snapshots are then ignored
@@ -168,13 +168,13 @@ def drop_ended(runs: MutableMapping[str, LoadedRun], before: LoadedRun | None, l
     return latest
 
 
-def load(journal: Journal, run_id: str, upto: int = 0) -> LoadedRun:
+def load(journal: AnyJournal, run_id: str, upto: int = 0) -> LoadedRun:
     """Fold a run from its latest snapshot and the events after it, checking the chain on the way."""
     with journal.one_moment():
         return _load(journal, run_id, upto)
 
 
-def _load(journal: Journal, run_id: str, upto: int) -> LoadedRun:
+def _load(journal: AnyJournal, run_id: str, upto: int) -> LoadedRun:
     record = journal.record(run_id)
     if record is None:
         raise Unknown(f"there is no run {run_id}")
@@ -200,7 +200,7 @@ def origin(was: LoadedRun) -> dict[str, Any]:
     return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), **begins_as}
 
 
-def seq_at(journal: Journal, record: Record, at: str) -> int:
+def seq_at(journal: AnyJournal, record: Record, at: str) -> int:
     """The event that a number or the beginning of a checkpoint names; the latest for nothing."""
     last = record.summary.seq
     if not at:
@@ -219,7 +219,7 @@ def seq_at(journal: Journal, record: Record, at: str) -> int:
     raise Unknown(f"run {record.summary.run_id} has no checkpoint `{at}`; `detent log` shows them")
 
 
-def _load_snapshot(journal: Journal, no: int, upto: int) -> tuple[Point, int] | None:
+def _load_snapshot(journal: AnyJournal, no: int, upto: int) -> tuple[Point, int] | None:
     """The latest snapshot that is signed, readable and not past `upto`, and its size."""
     cached = journal.snapshot(no, upto)
     found = journal.hash_at(no, cached[0]) if cached is not None else None
@@ -232,7 +232,7 @@ def _load_snapshot(journal: Journal, no: int, upto: int) -> tuple[Point, int] | 
         return None
 
 
-def replay(journal: Journal, no: int, point: Point, upto: int = 0) -> Iterator[Point]:
+def replay(journal: AnyJournal, no: int, point: Point, upto: int = 0) -> Iterator[Point]:
     """Fold on from a point, event by event; raises where the chain is broken."""
     seq, run, head, machine, *_ = point
     for number, event, body, hashed in journal.events(no, seq, upto):

@@ -11,12 +11,12 @@ from typing import Any
 
 from detent.core.events import Event, Started, digest_after
 from detent.errors import JournalError
-from detent.host.embedded.journal import Journal, Record, chain, genesis
+from detent.host.parts.journal import AnyJournal, Record, chain, genesis
 
 FORMAT = 1
 
 
-def transcript(journal: Journal, records: Iterable[Record]) -> Iterator[str]:
+def transcript(journal: AnyJournal, records: Iterable[Record]) -> Iterator[str]:
     """The lines of these runs as they stand now, each ending in a newline."""
     seal = hashlib.sha256()
     counts = {"runs": 0, "events": 0}
@@ -29,7 +29,7 @@ def transcript(journal: Journal, records: Iterable[Record]) -> Iterator[str]:
 
 
 def _all(
-    journal: Journal, records: Iterable[Record], counts: dict[str, int], told: set[str]
+    journal: AnyJournal, records: Iterable[Record], counts: dict[str, int], told: set[str]
 ) -> Iterator[dict[str, Any]]:
     yield {"line": "transcript", "format": FORMAT, "hash": "sha256"}
     for record in records:
@@ -39,7 +39,7 @@ def _all(
             yield values
 
 
-def _run(journal: Journal, record: Record, told: set[str]) -> Iterator[dict[str, Any]]:
+def _run(journal: AnyJournal, record: Record, told: set[str]) -> Iterator[dict[str, Any]]:
     """One run up to the event its record names: what comes meanwhile is for the next transcript."""
     said = record.summary
     head, seq = genesis(said.run_id), 0

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
-from detent.host.embedded.journal import Journal
+from detent.host.parts.journal import AnyJournal
 
 AT_ONCE = 500  # runs that go in one transaction
 RECORD = "pruned"
@@ -49,7 +49,7 @@ class Old(NamedTuple):
                 "checkpoint": self.head.hex()}  # fmt: skip
 
 
-def old_runs(journal: Journal, before: float) -> tuple[list[Old], int]:
+def old_runs(journal: AnyJournal, before: float) -> tuple[list[Old], int]:
     """The runs that ended before a time and protect nothing, and how many are kept because they hold a key."""
     found = {row[1]: Old(*row) for row in journal.rows(OLD, (before,))}
     for row in journal.rows(UNSENT, ()):
@@ -68,7 +68,7 @@ class PruningHost(Protocol):
     """What forgetting runs needs of a host."""
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> AnyJournal:
         """The journal, for reading."""
 
     async def start(self, machine: Machine, input: Mapping[str, Any] | None = None, *, by: By = "") -> Run:

@@ -14,9 +14,9 @@ from detent.core.people_change import PeopleChange, apply_change, change_of
 from detent.core.run import Run
 from detent.core.value import digest
 from detent.errors import NotPermitted, Unknown
-from detent.host.embedded.admission import Admission
-from detent.host.embedded.answer_signature import KeyRecord
-from detent.host.embedded.journal import Journal
+from detent.host.parts.admission import Admission
+from detent.host.parts.answer_signature import KeyRecord
+from detent.host.parts.journal import AnyJournal
 from detent.host.people import RECORD, RECORD_ID, keys_of, user_name
 
 WHY_MAX = 300  # letters of a reason
@@ -26,7 +26,10 @@ class PeopleHost(Protocol):
     """What changing the people needs of a host."""
 
     admission: Admission
-    journal: Journal
+
+    @property
+    def journal(self) -> AnyJournal:
+        """The journal, for reading."""
 
     async def start(
         self, machine: Machine, input: Mapping[str, Any] | None = None, *, run_id: str = "", by: By = ""

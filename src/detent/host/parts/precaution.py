@@ -12,8 +12,8 @@ from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.progress import Ground
 from detent.core.run import Run
-from detent.host.embedded.claim import Wish
-from detent.host.embedded.loaded_run import LoadedRun
+from detent.host.parts.claim import Wish
+from detent.host.parts.loaded_run import LoadedRun
 from detent.host.policy_check import Rulings
 
 
