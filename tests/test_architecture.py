@@ -41,7 +41,7 @@ TOLD_APART_BY_FOLDER = words(
     error_words evidence execution fact form history host job journal listing lock machine manner model page parser
     part people place plan planner planning policy port program progress projection question reading record recovery
     registry route run schema service serving setting settings settling shape source stage store story stream table
-    template text triggers trouble verbs view words
+    template text trouble verbs view words
     """
 )
 

@@ -216,6 +216,7 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
             title=title if title != name else "",
             version=given.get("version", ""),
             group=group,
+            attributes=given.get("attributes") or {},
         )
     except DefinitionError as error:
         plan.page.say(_place(plan, error.part), error.problem)
