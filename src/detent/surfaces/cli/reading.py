@@ -164,7 +164,9 @@ async def list_runs(
     if any(finding.values()):
         if is_live:
             raise Refused("`--watch` shows all runs; `--where`, `--text` and `--sort` are asked once")
-        return _search(caller, RunFilter(**finding)._replace(status=tuple(wanted), limit=limit))
+        return _search(
+            caller, RunFilter(finding["text"], finding["where"], tuple(wanted), sort=finding["sort"], limit=limit)
+        )
     query = Query(tuple(wanted), without=() if system else HOUSEKEEPING, limit=limit)
     if is_live:
         return await watch_list(caller, query)
