@@ -99,6 +99,11 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: do(*args, **given))
 
 
+def is_gone(error: BaseException) -> bool:
+    """Whether an error only says that the database could not be asked just then."""
+    return isinstance(error, GONE) or isinstance(error.__cause__, GONE)
+
+
 def explain(error: BaseException) -> str:
     """What the database says, in one line and without the address it was asked at."""
     if isinstance(error, PoolTimeout):

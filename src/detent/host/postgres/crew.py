@@ -55,7 +55,9 @@ FIND = (
 )
 
 MINE = "select worker, turn from work where run = %s and contract_id = %s"
-TAKE_OVER = "update work set worker = %s where run = %s and contract_id = %s and turn = %s and worker = %s returning 1"
+TAKE_OVER = (
+    "update work set worker = %s where run = %s and contract_id = %s and turn = %s and worker in (%s, %s) returning 1"
+)
 CRASHED = UnknownOutcome()
 
 
@@ -116,10 +118,19 @@ class Crew:
         wanted = Delivery(run_id, contract_id, turn, host.queue.worker_id)
         if wanted.mark in self._under_way:
             return  # handed out a second time while it goes on here
-        is_ours, dead = await host.ask(begin, wanted)
+        tries = 0
+
+        async def try_to_begin() -> tuple[bool, int]:
+            nonlocal tries
+            tries += 1
+            return await host.ask(begin, wanted)
+
+        is_ours, dead = await host.surely(try_to_begin)
+        if tries > 1 and dead == wanted.worker:
+            is_ours, dead = True, 0  # it was begun by a try whose answer was lost: nothing has left
         if not is_ours and not dead:
             return
-        live = await host.look(run_id)
+        live = await host.surely(lambda: host.look(run_id))
         contract = live.run.contract(contract_id)
         if contract is None or contract.status is not Status.RUNNING:
             return
@@ -141,7 +152,7 @@ class Crew:
 
         def take(moment: Moment) -> Sequence[Event]:
             nonlocal is_taken
-            given = (wanted.worker, moment.live.no, wanted.contract_id, wanted.turn, dead)
+            given = (wanted.worker, moment.live.no, wanted.contract_id, wanted.turn, dead, wanted.worker)
             is_taken = dead == wanted.worker or moment.connection.execute(TAKE_OVER, given).fetchone() is not None
             now = moment.live.run.contract(wanted.contract_id)
             if not is_taken or now is None or now.status is not Status.RUNNING or _is_possible(now):
@@ -150,11 +161,13 @@ class Crew:
             return [replace(moved, at=at) for moved in run_again(now, "recovery")]
 
         if _is_possible(contract):
-            is_taken = dead == wanted.worker or await self._host.ask(take_over, wanted, live.no, dead)
+            is_taken = dead == wanted.worker or await self._host.surely(
+                lambda: self._host.ask(take_over, wanted, live.no, dead)
+            )
             if is_taken:
                 await self.settle(live, wanted, None, CRASHED, is_crash=True)
         else:
-            await self._host.fold(live, take)
+            await self._host.fold(live, take, patience_s=float("inf"))
 
     async def _attempt(self, live: LoadedRun, contract: Contract, wanted: Delivery) -> None:
         if contract.is_adrift:
@@ -214,7 +227,7 @@ class Crew:
         host, clock = self._host, self._host.clock
         if not contract.is_irreversible:
             return None
-        gap = await host.database.aside(open_gap, host.journal)
+        gap = await host.surely(lambda: host.database.aside(open_gap, host.journal))
         if gap is None or not gap.concerns(live.run, contract):
             return None
         why = await host.database.aside(find_clearance, host.journal, gap, live.run, contract)
@@ -306,7 +319,7 @@ class Crew:
     ) -> None:
         """Nobody knows whether it happened: ask the probe, then a person; see `embedded.doubt`."""
         host, clock = self._host, self._host.clock
-        live = await host.look(wanted.run_id)
+        live = await host.surely(lambda: host.look(wanted.run_id))
         contract = live.run.contract(wanted.contract_id)
         if contract is None or contract.status is not Status.RUNNING:
             return
@@ -374,7 +387,7 @@ class Crew:
             lambda: may_deny and not self.is_lingering(live.run.id, contract_id),
         )
         if found is not None:  # somebody may have answered meanwhile, in another process
-            now = (await self._host.look(live.run.id)).run.contract(contract_id)
+            now = (await self._host.surely(lambda: self._host.look(live.run.id))).run.contract(contract_id)
             if now is None or now.status is not contract.status:
                 return None
         return found
@@ -425,7 +438,7 @@ class Crew:
 
 def take_over(connection: psycopg.Connection, wanted: Delivery, no: int, dead: int) -> bool:
     """Take a contract out of a dead worker's hands; whether nobody was quicker."""
-    given = (wanted.worker, no, wanted.contract_id, wanted.turn, dead)
+    given = (wanted.worker, no, wanted.contract_id, wanted.turn, dead, wanted.worker)
     return connection.execute(TAKE_OVER, given).fetchone() is not None
 
 

@@ -230,9 +230,9 @@ class PostgresHost(PostgresRoom, Verbs):
     async def hand_up(self, run_id: str) -> None:
         """A child run has ended: give its parent what came of it."""
         try:
-            child = (await self.look(run_id)).run
+            child = (await self.surely(lambda: self.look(run_id))).run
             parent_id, _, contract_id = child.parent.partition(" ")
-            above = await self.look(parent_id)
+            above = await self.surely(lambda: self.look(parent_id))
         except DetentError:
             return  # the parent is gone or damaged; the child's own record stands
         if child.ended is None:
@@ -254,7 +254,7 @@ class PostgresHost(PostgresRoom, Verbs):
     async def end_child(self, run_id: str) -> None:
         """A contract was stopped that had begun this run."""
         try:
-            await self.cancel(run_id, by=Identity("parent", "detent"))
+            await self.surely(lambda: self.cancel(run_id, by=Identity("parent", "detent")))
         except (Refused, NotWaiting):
             return  # it has ended already, or never began
 

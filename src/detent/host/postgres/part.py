@@ -1,7 +1,7 @@
 """What the parts of this host need of it: each knows what it needs, and none of them knows the host."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
@@ -42,6 +42,9 @@ class PostgresMover(Protocol):
         self, live: LoadedRun, make: Make, *, machine: Machine | None = None, patience_s: float = ...
     ) -> Run:
         """Fold what `make` says while the run is locked; `live` is the run as it is then."""
+
+    async def surely(self, ask: Callable[[], Awaitable[R]]) -> R:
+        """Ask until the database answers, however long it is away."""
 
     async def ask(self, do: Callable[Concatenate[psycopg.Connection, Q], R], /, *args: Q.args, **given: Q.kwargs) -> R:
         """Do something on a connection of one's own, in a thread."""

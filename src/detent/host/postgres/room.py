@@ -4,7 +4,7 @@ import asyncio
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -26,7 +26,7 @@ from detent.host.parts.outbox import Outbox
 from detent.host.parts.precaution import Precautions
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
-from detent.host.postgres.connection import GONE, Database, explain
+from detent.host.postgres.connection import GONE, Database, explain, is_gone
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import CommitCut, Folded, Make, bring_up, copy_run, fold_run
 from detent.host.postgres.job_queue import JobQueue
@@ -103,6 +103,18 @@ class PostgresRoom(Precautions):
     async def look(self, run_id: str) -> LoadedRun:
         """The run as it stands now."""
         return await self.database.aside(self.load, run_id)
+
+    async def surely(self, ask: Callable[[], Awaitable[R]]) -> R:
+        """Ask until the database answers, however long it is away; for what must not be lost and may be asked twice."""
+        pause_s = PAUSE_S
+        while True:
+            try:
+                return await ask()
+            except (*GONE, JournalError) as error:
+                if self.is_closing or not is_gone(error):
+                    raise
+            await asyncio.sleep(pause_s)
+            pause_s = min(PAUSE_S_MAX, 2 * pause_s)
 
     async def fetch(self, run_id: str) -> LoadedRun:
         """The run as it stands when everybody has had his turn who came before."""
@@ -203,7 +215,7 @@ class PostgresRoom(Precautions):
                     folded = cut.folded
                     break
             except (*GONE, JournalError) as error:
-                if isinstance(error, JournalError) and not isinstance(error.__cause__, GONE):
+                if not is_gone(error):
                     raise
                 if loop.time() > until or self.is_closing:
                     raise JournalError(f"{self.database.name}: {explain(error.__cause__ or error)}") from None

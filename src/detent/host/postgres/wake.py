@@ -45,7 +45,7 @@ class Wakes:
     async def wake(self, run_id: str) -> None:
         """Let what is due in a run go off, if it still is."""
         try:
-            await self.ring(await self._host.look(run_id))
+            await self.ring(await self._host.surely(lambda: self._host.look(run_id)))
         except EventRefused:
             return  # it ended in the meantime
         except DetentError as error:
@@ -60,4 +60,4 @@ class Wakes:
             is_due = 0 < run.wake_at <= now or any(0 < c.expires_at <= now for c in run.contracts)
             return (Signalled(WAKE, at=now),) if is_due and run.ended is None else ()
 
-        await self._host.fold(live, make)
+        await self._host.fold(live, make, patience_s=float("inf"))
