@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import check, classification, suspicion
+from detent.agents.coding import check, classification, mutation, suspicion, testimony
 from detent.agents.coding.check import Ran
 from detent.agents.coding.classification import JudgingPaths
 from detent.agents.coding.evidence import Checked, Evidence, Failing, ReviewItem, without
@@ -36,6 +36,7 @@ LOST_MAX = 50
 TEXT_MAX = 512 * 1024
 GONE = "0" * 12
 TESTS_MAX = 400
+MUTANTS_S_MAX = 30.0  # checks that take longer are not repeated for that
 LINK, NOTHING = "120000", "000000"
 
 
@@ -129,6 +130,14 @@ async def verify(
     own, own_moved = await court.run(tree, steps, rerun) if source != tree and not _stops(ran) else ((), [])
     known = await asyncio.to_thread(_read_names, stage.folder / NAMES)
     found = tuple(_compare(one, job.baseline, known, judging) for one in ran)
+    word, notes = _word(found, court), _list_notes(court, found, judging)
+    is_good = all(one.is_green and not one.lost for one in (*found, *(one.checked for one in own)))
+    if word == "verified" and is_good and sum(one.seconds for one in found) <= MUTANTS_S_MAX:
+        # With the worker's new tests, too: a new feature has no others.
+        new = {path: step for path, step in changed.items() if path not in judging}
+        unnoticed, told = await _try_mutants(court, tree if own else source, steps, new)
+        notes += told
+        word = "checked" if unnoticed else word
     return Evidence(
         tree,
         mode,
@@ -138,9 +147,36 @@ async def verify(
         round(now() - begun, 3),
         tuple(one.checked for one in own),
         tuple(item for item in review if item.name not in approved),
-        _word(found, court),
-        tuple(_list_notes(court, found, judging)),
+        word,
+        tuple(notes),
     )
+
+
+async def _try_mutants(
+    court: Court, source: str, steps: Sequence[CheckStep], changed: Mapping[str, PathStep]
+) -> tuple[bool, list[str]]:
+    """Whether the tests do not mind most of some wrong changes of the new lines; and which ones they do not mind."""
+    most, place = court.job.settings.mutants, court.stage.users.place
+    steps = [step for step in steps if testimony.attach(step.argv) is not None]
+    mutants: list[tuple[str, mutation.Mutant]] = []
+    for path, step in sorted(changed.items()):
+        if path.endswith(".py") and step.status != "D" and step.new_mode != LINK and len(mutants) < most:
+            was = await _body(court, step.old) if step.status != "A" else ""
+            text = await _body(court, step.new)
+            made = mutation.make_mutants(text, _added_lines(was, text), most - len(mutants))
+            mutants += [(path, mutant) for mutant in made]
+    alive = []
+    for path, mutant in mutants:
+        blob = await place.view.line("hash-object", "-w", "--stdin", stdin=mutant.text.encode())
+        tree = await checkout.adjust(place, source, {path: (changed[path].new_mode, blob)})
+        ran, _ = await court.run(tree, steps, rerun=False)
+        if all(one.checked.is_green for one in ran):
+            alive.append(f"{path}:{mutant.line} as {mutant.what}")
+    if not mutants:
+        return False, []
+    told = [f"the tests notice {len(mutants) - len(alive)} of {len(mutants)} wrong changes of the new lines"]
+    told += [f"no test notices {name}" for name in alive]
+    return len(alive) * 2 > len(mutants), told
 
 
 def _find_around(job: Job) -> str:

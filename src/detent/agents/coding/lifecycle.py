@@ -332,6 +332,8 @@ def _green(job: Job, task: Task, found: Evidence, seen: TreeFindings) -> Job:
         f"{task.id} {found.word or 'verified'}: {found.counted}tree {found.tree[:12]}",
         task.id,
     )
+    for told in found.notes[:5]:
+        job = add_note(job, seen.at, f"{task.id}: {told}", task.id)
     if found.mode == "final":
         job = replace(job, final=found)
     is_end = task.id == FINAL and not job.step.is_repair

@@ -144,6 +144,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     commit: Literal["none", "branch", "in_place"] = "none"
     sandbox: SandboxSettings = SandboxSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()
+    mutants: Count = 3  # small wrong changes of new lines that the tests should notice; 0: none are tried
     review: Literal["changes", "all", "none"] = "changes"  # of tests and check settings: what a person is asked about
 
     @property

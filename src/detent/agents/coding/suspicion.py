@@ -59,7 +59,7 @@ def find_suspects(
         except (SyntaxError, ValueError, RecursionError):
             continue
         known = _words_of(before.get(file, ""))
-        texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+        texts = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
         for node in ast.walk(tree):
             span = _span(node)
             if not lines.intersection(span) or id(node) in texts:

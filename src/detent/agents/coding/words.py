@@ -114,7 +114,7 @@ CHINESE: dict[str, str] = {
     "verified: the tests ran and passed, by name, where the worker could not reach": (
         "已验证：在工作者够不到的地方，测试逐个运行并通过"
     ),
-    "checked: the commands succeeded; no test was reported by name": "已检查：命令成功结束；没有逐个测试的报告",
+    "checked: the checks succeeded, but no test vouches for it by name": "已检查：检查成功结束，但没有逐个测试为它担保",
     "unverified: there are no checks": "未验证：没有任何检查",
     "end the job and keep what was done, unverified": "结束任务并保留已做的改动（未经验证）",
     "Blocked: accept changes to tests and check settings, as they are now.": (

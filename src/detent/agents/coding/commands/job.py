@@ -37,7 +37,7 @@ COLOURS = {"DONE": "green", "BLOCKED": "red", "IN_PROGRESS": "yellow", "SKIPPED"
 
 WORDS = {
     "verified": _("verified: the tests ran and passed, by name, where the worker could not reach"),
-    "checked": _("checked: the commands succeeded; no test was reported by name"),
+    "checked": _("checked: the checks succeeded, but no test vouches for it by name"),
     "unverified": _("unverified: there are no checks"),
 }
 
