@@ -1,6 +1,7 @@
 """A guarded function called by an agent's framework: arguments as JSON, and an answer that a model can read."""
 
 import asyncio
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -53,6 +54,22 @@ class AgentTool:
         by = str(said.pop("by", "") or self._approve_by)
         await asyncio.to_thread(self.tool.guard.answer, asked, said, by=by)
         return True
+
+
+def read_arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arguments as a model writes them; what is no object of JSON is refused later, with a sentence it can mend."""
+    if isinstance(arguments, Mapping):
+        return arguments
+    try:
+        args = json.loads(arguments or "{}")
+    except ValueError:
+        return {"arguments": arguments}
+    return args if isinstance(args, dict) else {"arguments": args}
+
+
+def write_reply(value: Any) -> str:
+    """What a model is told, as text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def describe_question(asked: Waiting) -> dict[str, Any]:

@@ -214,7 +214,8 @@ class Background:
     async def _drive(self, run_id: str, order: CallOrder) -> Run:
         """Begin or join a run and stay with it until it has ended, or waits and the caller does not want to."""
         host = self.host
-        known = host.reader.summary(run_id) if host.reader.has_runs() else None
+        is_fresh = not (order.run_id or order.call_id or order.is_deed)  # nobody else can have that id
+        known = None if is_fresh or not host.reader.has_runs() else host.reader.summary(run_id)
         if known is None and order.run_id:
             raise Refused(f"there is no call {order.run_id} to go on with")
         if known is None:

@@ -93,8 +93,8 @@ class Servers:
                 self.problems[name] = str(error)
         return found
 
-    async def relay(self, name: str, tool: str, arguments: dict[str, Any], say: Say) -> Any:
-        """One call of a tool for somebody else's client; the result of the protocol as it came."""
+    async def relay(self, name: str, tool: str, arguments: dict[str, Any], say: Say) -> dict[str, Any]:
+        """One call of a tool for somebody else's client; the protocol's result as it came, as JSON."""
         connection = await self._connect(self._configs[name])
         if tool not in connection.tools:
             raise EffectFailed(f"the server `{name}` has no tool `{tool}` any more", "tool_failure.not_found")

@@ -13,16 +13,23 @@ from detent.kit.tools import FILES, configured_servers, servers_here
 
 
 @verb("mcp")
-@click.argument("what", type=click.Choice(["serve", "list", "tools"]), default="serve", metavar="[serve|list|tools]")
-@click.argument("name", default="", metavar="[SERVER]")
+@click.argument(
+    "what", type=click.Choice(["serve", "list", "tools", "add"]), default="serve", metavar="[serve|list|tools|add]"
+)
+@click.argument("name", default="", metavar="[SERVER|FILE]")
+@click.option("--yes", "is_sure", is_flag=True, help=_("Take the kinds that `add` proposes, without asking."))
 @click.option(
     "--mcp-may-approve-irreversible",
     "may_approve",
     is_flag=True,
     help=_("Let the MCP client's user approve irreversible calls as well."),
 )
-async def mcp(caller: Caller, what: str, name: str, may_approve: bool) -> int:
-    """Serve, list the servers, or list their tools."""
+async def mcp(caller: Caller, what: str, name: str, is_sure: bool, may_approve: bool) -> int:
+    """Serve, list the servers or their tools, or add a server."""
+    if what == "add":
+        from detent.surfaces.cli.server_adding import add_servers
+
+        return await add_servers(caller, name, is_sure)
     if what == "serve":
         from detent.surfaces.mcp.stdio import serve
 

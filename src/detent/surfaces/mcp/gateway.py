@@ -122,9 +122,10 @@ class Gateway:
 
         async def call(**arguments: Any) -> Any:
             reply = await self._servers.relay(server.name, offer.name, arguments, _say.get())
-            if reply.is_error:
-                raise ToolReported(_text(reply) or f"`{effect}` reported an error", reply)
-            return reply.model_dump(mode="json", by_alias=True, exclude_none=True)
+            if reply.get("isError"):
+                failed = types.CallToolResult.model_validate(reply)
+                raise ToolReported(_text(failed) or f"`{effect}` reported an error", failed)
+            return reply
 
         call.__doc__ = offer.description
         key = (lambda **given: [given.get(one) for one in said.key]) if said.key else None
