@@ -79,7 +79,7 @@ def describe_question(asked: Waiting) -> dict[str, Any]:
         "call": asked.call,
         "run_id": asked.run_id,
         "contract_id": asked.contract_id,
-        "answer": f"detent approve {asked.run_id}",
+        "answer": asked.command,
     }
 
 

@@ -155,10 +155,15 @@ class Background:
         """What a program that died has left at work: people are asked about it now, and not when it is wanted next."""
         if not self.host.reader.has_runs():
             return
+        self.socket.drop_marks(self._is_over)
         for summary in self.host.reader.list(Query(status=(Status.RUNNING,), limit=1000)).runs:
             if summary.source.startswith(CALLER_MARK):
                 with contextlib.suppress(DetentError):
                     await self.host.recover(summary.run_id)
+
+    def _is_over(self, run_id: str) -> bool:
+        summary = self.host.reader.summary(run_id)
+        return summary is not None and summary.status.is_terminal
 
     def close(self, grace_s: float | None = None) -> None:
         """Let go of the journal; calls that are under way finish first, or have so many seconds for it."""

@@ -21,6 +21,7 @@ CHINESE = {
     "`exec --json`: what it wrote is no JSON": "`exec --json`：它写出的不是 JSON",
     "`exec` ended with exit code {}: {}": "`exec` 以退出码 {0} 结束：{1}",
     "`{}` could not be started": "无法启动 `{0}`",
+    "{} names no call of a program": "{0} 并不是某个程序的调用",
     "no program was told to make the call": "没有任何程序被告知去做这次调用",
     "the program that called it is gone, and nothing was called": "发起调用的程序已经不在，什么都没有调用",
     "`{}` asks its user something, which cannot be passed on": "`{0}` 要向用户提问，而这无法转交",

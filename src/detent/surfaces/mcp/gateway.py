@@ -206,7 +206,7 @@ class Gateway:
         """The question, the exact call, and where a person answers; no failure of the tool."""
         lines = ["This call waits for a person. Nothing was done.", visible(asked.question, keep="\n")]
         lines += call_lines(asked.call)
-        lines.append(f"Answer it with: detent approve {asked.run_id}  (or detent reject {asked.run_id})")
+        lines.append(f"A person answers it with: {asked.command}")
         lines += [f"or on the page: {self._page}/#/runs/{asked.run_id}"] if self._page else []
         lines.append("Then make exactly the same call again.")
         told = {"status": "waiting", "run_id": asked.run_id, "contract_id": asked.contract_id}
