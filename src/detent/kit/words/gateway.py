@@ -23,6 +23,9 @@ CHINESE: dict[str, str] = {
         "把编码智能体的命令、编辑和网络请求置于策略与收件箱之后。"
     ),
     "Take the kinds that `add` proposes, without asking.": "直接采用 `add` 提议的种类，不再询问。",
+    "say which server: {names}": "请说明是哪个服务器：{names}",
+    "Open this page to log in:": "请打开此页面登录：",
+    "the login to {name} is forgotten": "已忘记对 {name} 的登录",
     "there is a server `{name}` already": "已经有名为 `{name}` 的服务器",
     "Add them like this?": "就这样添加吗？",
     "written to {file}": "已写入 {file}",
