@@ -125,9 +125,11 @@ class CallNotDone(DetentError):
 class Waiting(CallNotDone):
     """A person is asked before the call is made; made again after the answer, the call goes on from there."""
 
-    def __init__(self, question: str, *, run_id: str, contract_id: str, call: dict[str, object]) -> None:
-        answer = f"detent approve {run_id}"
-        super().__init__(f"{question} ({answer})", run_id=run_id, contract_id=contract_id, type="waiting")
+    def __init__(
+        self, question: str, *, run_id: str, contract_id: str, call: dict[str, object], is_doubt: bool = False
+    ) -> None:
+        self.command = f"detent {'settle' if is_doubt else 'approve'} {run_id}"  # one way to answer it
+        super().__init__(f"{question} ({self.command})", run_id=run_id, contract_id=contract_id, type="waiting")
         self.question = question
         self.call = call  # the exact call that is asked about: effect and input
 

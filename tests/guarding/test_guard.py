@@ -431,3 +431,23 @@ def test_a_forked_process_opens_a_journal_of_its_own(guard: FunctionGuard) -> No
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     with pytest.raises(AlreadyDone):
         pay("ann", 2)
+
+
+def test_a_plain_loop_describes_its_tools_and_makes_their_calls(guard: FunctionGuard) -> None:
+    paid: list[Any] = []
+    make_pay(guard, paid)
+    (tool,) = guard.describe_tools("openai")
+    assert tool["function"]["name"] == "bank_pay"
+    assert tool["function"]["parameters"]["required"] == ["to", "amount"]
+    assert guard.describe_tools("anthropic")[0]["input_schema"] == tool["function"]["parameters"]
+    given = json.dumps({"to": "ann", "amount": 5})
+    with pytest.raises(Waiting) as asked:
+        guard.run_tool("bank_pay", given, call_id="c1")
+    guard.answer(asked.value, {"approved": True}, by="ann")
+    for _ in range(2):
+        assert json.loads(guard.run_tool("bank_pay", given, call_id="c1")) == {"paid": 5}
+    again = json.loads(guard.run_tool("bank_pay", given, call_id="c2"))
+    assert (again["status"], again["result"]) == ("already_done", {"paid": 5})
+    for name, bad in (("bank_pay", "{"), ("bank_pay", '{"whom": 1}'), ("bank_pay", "{}"), ("nothing", "{}")):
+        assert json.loads(guard.run_tool(name, bad, call_id="c3"))["status"] == "failed"
+    assert paid == [("ann", 5)]

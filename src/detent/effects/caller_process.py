@@ -14,7 +14,7 @@ that is gone by then leaves a doubt.
 import asyncio
 import contextlib
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -32,6 +32,7 @@ from detent.core.effect_type import (
     StillRunning,
 )
 from detent.core.question import Question
+from detent.errors import Refused
 
 PROTOCOL = 1
 CALLER_MARK = "caller:"
@@ -57,8 +58,14 @@ class CallPlace(NamedTuple):
 
 def parse_place(source: str) -> CallPlace:
     """The place that a source names."""
-    tool, run_id, program, settle_s = source.removeprefix(CALLER_MARK).split(" ")
-    return CallPlace(tool, run_id, program, float(settle_s))
+    try:
+        tool, run_id, program, settle_s = source.removeprefix(CALLER_MARK).split(" ")
+        place = CallPlace(tool, run_id, program, float(settle_s))
+    except ValueError:
+        raise Refused(f"{source!r} names no call of a program") from None
+    if not program.isalnum() or "/" in run_id:  # they become names of files
+        raise Refused(f"{source!r} names no call of a program")
+    return place
 
 
 class CallingProgram(Protocol):
@@ -286,6 +293,14 @@ class CallerSocket:
             except OSError:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(entry.path)
+
+    def drop_marks(self, is_over: Callable[[str], bool]) -> None:
+        """Take away what programs that died have left about runs that are over."""
+        for name in os.listdir(self._folder):
+            run_id, _, program = name.rpartition("~")
+            if run_id and program != self.name and is_over(run_id):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._folder / name)
 
     def mark(self, run_id: str) -> None:
         """Say that this program, too, waits for a run that another one began."""

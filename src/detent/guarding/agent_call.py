@@ -1,6 +1,7 @@
 """A guarded function called by an agent's framework: arguments as JSON, and an answer that a model can read."""
 
 import asyncio
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -55,6 +56,22 @@ class AgentTool:
         return True
 
 
+def read_arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arguments as a model writes them; what is no object of JSON is refused later, with a sentence it can mend."""
+    if isinstance(arguments, Mapping):
+        return arguments
+    try:
+        args = json.loads(arguments or "{}")
+    except ValueError:
+        return {"arguments": arguments}
+    return args if isinstance(args, dict) else {"arguments": args}
+
+
+def write_reply(value: Any) -> str:
+    """What a model is told, as text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def describe_question(asked: Waiting) -> dict[str, Any]:
     """What a framework shows whoever must answer."""
     return {
@@ -62,7 +79,7 @@ def describe_question(asked: Waiting) -> dict[str, Any]:
         "call": asked.call,
         "run_id": asked.run_id,
         "contract_id": asked.contract_id,
-        "answer": f"detent approve {asked.run_id}",
+        "answer": asked.command,
     }
 
 

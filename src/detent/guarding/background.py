@@ -155,10 +155,15 @@ class Background:
         """What a program that died has left at work: people are asked about it now, and not when it is wanted next."""
         if not self.host.reader.has_runs():
             return
+        self.socket.drop_marks(self._is_over)
         for summary in self.host.reader.list(Query(status=(Status.RUNNING,), limit=1000)).runs:
             if summary.source.startswith(CALLER_MARK):
                 with contextlib.suppress(DetentError):
                     await self.host.recover(summary.run_id)
+
+    def _is_over(self, run_id: str) -> bool:
+        summary = self.host.reader.summary(run_id)
+        return summary is not None and summary.status.is_terminal
 
     def close(self, grace_s: float | None = None) -> None:
         """Let go of the journal; calls that are under way finish first, or have so many seconds for it."""
@@ -214,7 +219,8 @@ class Background:
     async def _drive(self, run_id: str, order: CallOrder) -> Run:
         """Begin or join a run and stay with it until it has ended, or waits and the caller does not want to."""
         host = self.host
-        known = host.reader.summary(run_id) if host.reader.has_runs() else None
+        is_fresh = not (order.run_id or order.call_id or order.is_deed)  # nobody else can have that id
+        known = None if is_fresh or not host.reader.has_runs() else host.reader.summary(run_id)
         if known is None and order.run_id:
             raise Refused(f"there is no call {order.run_id} to go on with")
         if known is None:

@@ -8,13 +8,13 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, Literal, ParamSpec, Self, TypeVar, cast
 
 from detent.core.check import is_effect_name
 from detent.core.effect_type import Kind, Scope
 from detent.core.identity import By
 from detent.errors import CallNotDone, DefinitionError, Refused
-from detent.guarding.agent_call import AgentTool
+from detent.guarding.agent_call import AgentTool, read_arguments, write_reply
 from detent.guarding.background import Background
 from detent.guarding.guarded_function import CallOptions, GuardedFunction, Ticket, WaitingMode
 from detent.guarding.tool_machine import Repeat, ToolTerms
@@ -153,6 +153,33 @@ class FunctionGuard:
         host = self.background.host
         work = self.background.submit(host.answer(asked.run_id, asked.contract_id, answer, by=by))
         await asyncio.wrap_future(work)
+
+    def describe_tools(self, style: Literal["openai", "anthropic"]) -> list[dict[str, Any]]:
+        """All guarded functions as the `tools` of a request to a model's API."""
+        tools = [AgentTool(tool, "", "") for tool in self.tools.values()]
+        if style == "anthropic":
+            return [{"name": one.name, "description": one.about, "input_schema": one.schema} for one in tools]
+        plain = [{"name": one.name, "description": one.about, "parameters": one.schema} for one in tools]
+        return [{"type": "function", "function": one} for one in plain]
+
+    def run_tool(self, name: str, arguments: str | Mapping[str, Any], *, call_id: str, session: str = "") -> str:
+        """Make a call that a model wants, and write what the model is told: the result, or what stands in its place.
+
+        `call_id` is the id that the model gave its call: in a loop that is begun again the same call is not made again.
+        Where a person is asked, `Waiting` is raised; keep the messages, and go on with this call after the answer.
+        """
+        return asyncio.run(self.run_tool_async(name, arguments, call_id=call_id, session=session))
+
+    async def run_tool_async(
+        self, name: str, arguments: str | Mapping[str, Any], *, call_id: str, session: str = ""
+    ) -> str:
+        """The same in an event loop."""
+        found = next(
+            (one for one in (AgentTool(t, session, "") for t in self.tools.values()) if one.name == name), None
+        )
+        if found is None:
+            return write_reply({"status": "failed", "message": f"there is no tool `{name}`"})
+        return write_reply(await found.call(read_arguments(arguments), call_id))
 
     def to_langgraph(self, function: Callable[..., Any], *, session: str = "", approve_by: str = "") -> Any:
         """The guarded function as a tool of LangGraph (`detent[langgraph]`); a question interrupts the graph.

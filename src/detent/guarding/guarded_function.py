@@ -231,7 +231,8 @@ class _MadeCall:
         if self.options.waiting == "ticket":
             return Ticket(self.tool, run.id, contract.question.text)
         call: dict[str, object] = {"effect": contract.effect, "input": contract.input}
-        raise Waiting(contract.question.text, run_id=run.id, contract_id=contract.id, call=call)
+        is_doubt = contract.question.reason == "outcome_unknown"
+        raise Waiting(contract.question.text, run_id=run.id, contract_id=contract.id, call=call, is_doubt=is_doubt)
 
     def _describe_end(self, run: Run) -> BaseException:
         failure, kept = run.error, run.results.get("call")

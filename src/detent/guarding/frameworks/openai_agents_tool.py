@@ -4,30 +4,29 @@ An approval given to the SDK is passed on to the journal in the name that the pr
 one only an answer in detent counts, and the run is resumed after it.
 """
 
-import json
 from typing import Any
 
 from agents import FunctionTool, RunContextWrapper  # type: ignore[import-not-found]
 from agents.tool_context import ToolContext  # type: ignore[import-not-found]
 
 from detent.errors import Waiting
-from detent.guarding.agent_call import AgentTool, describe_question
+from detent.guarding.agent_call import AgentTool, describe_question, read_arguments, write_reply
 
 
 def make_openai_agents_tool(tool: AgentTool) -> FunctionTool:
     """A guarded function as a tool for an `Agent`."""
 
     async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-        args, call_id = _parse(arguments), context.tool_call_id
+        args, call_id = read_arguments(arguments), context.tool_call_id
         try:
-            return _write(await tool.call(args, call_id))
+            return write_reply(await tool.call(args, call_id))
         except Waiting as asked:
             if not await tool.pass_on(asked, True):
-                return _write({"status": "waiting", **describe_question(asked)})
+                return write_reply({"status": "waiting", **describe_question(asked)})
         try:
-            return _write(await tool.call(args, call_id))
+            return write_reply(await tool.call(args, call_id))
         except Waiting as asked:
-            return _write({"status": "waiting", **describe_question(asked)})
+            return write_reply({"status": "waiting", **describe_question(asked)})
 
     async def needs_approval(_: RunContextWrapper[Any], args: dict[str, Any], call_id: str) -> bool:
         """Whether somebody is asked. A call about which nobody is asked is made now; `invoke` then tells its result."""
@@ -45,15 +44,3 @@ def make_openai_agents_tool(tool: AgentTool) -> FunctionTool:
         strict_json_schema=False,
         needs_approval=needs_approval,
     )
-
-
-def _parse(arguments: str) -> dict[str, Any]:
-    try:
-        args = json.loads(arguments or "{}")
-    except ValueError:
-        return {"arguments": arguments}  # refused, with a sentence the model can mend
-    return args if isinstance(args, dict) else {"arguments": args}
-
-
-def _write(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

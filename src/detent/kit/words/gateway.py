@@ -1,4 +1,4 @@
-"""Chinese sentences of `detent gateway` and `detent hook`."""
+"""Chinese sentences of `detent gateway`, `detent hook` and `detent mcp add`."""
 
 CHINESE: dict[str, str] = {
     "Offer the tools of your MCP servers again, behind contracts, to any MCP client.": (
@@ -22,6 +22,16 @@ CHINESE: dict[str, str] = {
     "Put the commands, edits and requests of a coding agent behind the policy and the inbox.": (
         "把编码智能体的命令、编辑和网络请求置于策略与收件箱之后。"
     ),
+    "Take the kinds that `add` proposes, without asking.": "直接采用 `add` 提议的种类，不再询问。",
+    "say which server: {names}": "请说明是哪个服务器：{names}",
+    "Open this page to log in:": "请打开此页面登录：",
+    "the login to {name} is forgotten": "已忘记对 {name} 的登录",
+    "there is a server `{name}` already": "已经有名为 `{name}` 的服务器",
+    "Add them like this?": "就这样添加吗？",
+    "written to {file}": "已写入 {file}",
+    "Nothing was written; `--yes` takes it as it is.": "没有写入任何内容；`--yes` 会照此采用。",
+    "{file} cannot be read: {problem}": "无法读取 {file}：{problem}",
+    "Paste the block of JSON, then Ctrl-D:": "粘贴 JSON，然后按 Ctrl-D：",
     "Decide a call that is described on standard input.": "裁决标准输入中描述的一次调用。",
     "How many seconds to wait for a person.": "等人回答多少秒。",
     "This goes into {file}.": "请写入 {file}。",

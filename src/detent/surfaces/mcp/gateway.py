@@ -122,9 +122,10 @@ class Gateway:
 
         async def call(**arguments: Any) -> Any:
             reply = await self._servers.relay(server.name, offer.name, arguments, _say.get())
-            if reply.is_error:
-                raise ToolReported(_text(reply) or f"`{effect}` reported an error", reply)
-            return reply.model_dump(mode="json", by_alias=True, exclude_none=True)
+            if reply.get("isError"):
+                failed = types.CallToolResult.model_validate(reply)
+                raise ToolReported(_text(failed) or f"`{effect}` reported an error", failed)
+            return reply
 
         call.__doc__ = offer.description
         key = (lambda **given: [given.get(one) for one in said.key]) if said.key else None
@@ -205,7 +206,7 @@ class Gateway:
         """The question, the exact call, and where a person answers; no failure of the tool."""
         lines = ["This call waits for a person. Nothing was done.", visible(asked.question, keep="\n")]
         lines += call_lines(asked.call)
-        lines.append(f"Answer it with: detent approve {asked.run_id}  (or detent reject {asked.run_id})")
+        lines.append(f"A person answers it with: {asked.command}")
         lines += [f"or on the page: {self._page}/#/runs/{asked.run_id}"] if self._page else []
         lines.append("Then make exactly the same call again.")
         told = {"status": "waiting", "run_id": asked.run_id, "contract_id": asked.contract_id}
