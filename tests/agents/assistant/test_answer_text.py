@@ -15,9 +15,9 @@ from detent.agents.assistant.commands.file_change import render_change
 from detent.agents.assistant.commands.markdown_stream import MarkdownStream
 from detent.effects.llm import read_answer
 from detent.errors import Refused
+from detent.kit.text import wide
 from tests.effort import examples
 
-ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\r")
 WORDS = st.text(st.sampled_from(' {}`"\\:,\nab\u4f60\U0001f600*|-#'), max_size=60)
 FENCES = ("{}", "```json\n{}\n```", "```\n{}\n```")
 
@@ -47,19 +47,41 @@ def test_whatever_the_pieces_the_answer_is_shown_once(answer: str, places: list[
 
 
 @settings(max_examples=examples(100))
-@given(st.text(st.sampled_from("ab *_`#|-\n>1. \u4f60"), max_size=80), st.lists(st.integers(0, 200), max_size=12))
+@given(st.text(st.sampled_from("aab  *_`#|-\n>1.\u4f60"), max_size=120), st.lists(st.integers(0, 200), max_size=12))
 def test_a_drawing_does_not_depend_on_the_pieces(text: str, places: list[int]) -> None:
-    whole, parts = MarkdownStream(40), MarkdownStream(40)
+    whole, parts = MarkdownStream(COLUMNS), MarkdownStream(COLUMNS)
     last = on_screen(whole.add(text) + whole.end())
+    assert all(wide(row) <= COLUMNS for row in last)
     assert on_screen("".join(map(parts.add, cut(text, places))) + parts.end()) == last
 
 
+COLUMNS = 40
+
+
 def on_screen(written: str) -> list[str]:
-    """What is left of lines whose beginning was taken back; none of them is as long as the screen is wide."""
-    lines = []
-    for line in written.split("\n"):
-        lines.append(ESCAPES.sub("", line.rpartition("\r\x1b[J")[2] if "\r\x1b[J" in line else line).rstrip())
-    return lines
+    """What stands on a terminal after all of this was written to it; a wide letter takes two cells."""
+    rows, at, column = list[list[str]]([[]]), 0, 0
+    for count, command, letter in re.findall(r"\x1b\[(\d*)([A-Za-z])|(.|\n)", written):
+        if command == "A":
+            at -= int(count)
+        elif command == "J":
+            rows[at:] = [rows[at][:column]]
+        elif letter == "\r":
+            column = 0
+        elif letter == "\n" or (letter and column + wide(letter) > COLUMNS):
+            at, column = at + 1, 0
+            rows += [[] for _missing in range(at + 1 - len(rows))]
+        if letter and letter not in "\r\n":
+            rows[at][column:] = [letter, ""][: wide(letter)]
+            column += wide(letter)
+    return ["".join(row).rstrip() for row in rows]
+
+
+@pytest.mark.parametrize("begin", ["`code` and ", "{braces} and ", "~ten and ", "plain words and ", "你好"])
+def test_words_are_written_before_their_line_has_ended(begin: str) -> None:
+    heard, drawn = AnswerText(), MarkdownStream(COLUMNS)
+    written = "".join(drawn.add(heard.add(letter)) for letter in begin)
+    assert on_screen(written) == [begin.rstrip()]
 
 
 def test_nothing_of_a_model_reaches_the_terminal_as_a_command() -> None:
