@@ -120,6 +120,8 @@ class Chat:
         if self._keyboard is not None and not self.screen.is_verbose and run.error is not None and run.ended:
             self.screen.say(visible(run.error.message or run.error.type), "red")
             self.screen.note(_("the conversation goes on; say it again to try again"))
+        elif self.screen.is_quiet:
+            self.caller.notes(standing.lines())  # standard output is for the answer alone
         else:
             standing.tell()
 

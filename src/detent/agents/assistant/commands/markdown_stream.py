@@ -19,12 +19,45 @@ _NUMBER = re.compile(r"(\s*)(\d{1,9}[.)])\s+(.*)")
 _RULE = re.compile(r"\s*([-*_])(\s*\1){2,}\s*$")
 _ROW = re.compile(r"\s*\|.*\|\s*$")
 _DIVIDER = re.compile(r"\s*\|?(\s*:?-+:?\s*\|)+\s*:?-*:?\s*\|?\s*$")
+_HELD = re.compile(r"\s*(\||```|~~~|`{0,2}$|~{1,2}$)")
 _INLINE = re.compile(
     r"(?P<code>`+)(?P<coded>.+?)(?P=code)"
     r"|\*\*(?P<bold>\S(?:.*?\S)?)\*\*"
     r"|(?<![\w*])\*(?P<slanted>[^\s*](?:[^*]*[^\s*])?)\*(?![\w*])"
     r"|\[(?P<words>[^\]]+)\]\((?P<address>[^()\s]+)\)"
 )
+
+
+_TOKEN = re.compile(r"\x1b\[[0-9;]*m|\s+|[\u2e80-\uffef]|[^\s\x1b\u2e80-\uffef]+")
+
+
+class WordWrap:
+    """Breaks a line between words while it is written; what has no blanks may be broken between any two letters."""
+
+    def __init__(self, width: int, indent: int = 0) -> None:
+        self._width, self._indent = width, indent
+        self.column = self.rows = 0  # where the next letter goes
+
+    def add(self, text: str) -> str:
+        """The text with its breaks."""
+        return "".join(map(self._place, _TOKEN.findall(text)))
+
+    def _place(self, token: str) -> str:
+        if token.startswith("\x1b"):
+            return token
+        size = wide(token)
+        if self.column + size <= self._width:
+            self.column += size
+            return token
+        if token.isspace():
+            self.column = self._width  # it would stand at the end of the row, where nobody sees it
+            return ""
+        if size > self._width - self._indent:  # longer than a row: the terminal breaks it
+            self.rows += (self.column + size - 1) // self._width
+            self.column = (self.column + size - 1) % self._width + 1
+            return token
+        self.rows, self.column = self.rows + 1, self._indent + size
+        return "\n" + " " * self._indent + token
 
 
 def draw_inline(text: str) -> str:
@@ -81,24 +114,23 @@ class MarkdownStream:
     def __init__(self, width: int, height: int = 24) -> None:
         self._width, self._height = max(width, 20), height
         self._line = ""  # of which a part is on the screen
-        self._shown = 0  # columns of it that are there
+        self._held = ""  # the end of it, which may be half a word
+        self._written: WordWrap | None = None  # of what is there
         self._fence = ""
         self._rows: list[str] = []
         self.is_at_start = True  # whether the cursor stands where a line begins
 
     def add(self, piece: str) -> str:
         """What to write now."""
-        out = []
         *whole, rest = piece.split("\n")
-        for part in whole:
-            out.append(self._end_line(part))
+        out = [self._end_line(part) for part in whole]
         out.append(self._begin_line(rest))
-        self.is_at_start = not self._shown
+        self.is_at_start = self._written is None
         return "".join(out)
 
     def end(self) -> str:
         """The last line, whether it was ended or not."""
-        out = self._end_line("") if self._line or self._shown else ""
+        out = self._end_line("") if self._line else ""
         out += self._flush_table()
         self._fence, self.is_at_start = "", True
         return out
@@ -107,22 +139,33 @@ class MarkdownStream:
         if not part:
             return ""
         self._line += part
-        if self._rows or _ROW.match(self._line + "|") or (self._line.lstrip().startswith(("|", "```", "~~~"))):
+        if self._rows or _HELD.match(self._line):
             return ""  # a table or a fence is not shown before it is known
-        text = visible(part, keep="\t")
-        self._shown += wide(text)
-        return text
+        text = visible((self._line if self._written is None else self._held + part).rstrip("\r"), keep="\t")
+        cut = max(text.rfind(" "), text.rfind("\t")) + 1
+        ends_wide = bool(text) and "\u2e80" <= text[-1] <= "\uffef"
+        ready, self._held = (text, "") if ends_wide else (text[:cut], text[cut:])
+        if not ready:
+            if self._written is None:
+                self._held = ""  # the line is written from its beginning, once a word of it is whole
+            return ""
+        self._written = self._written or WordWrap(self._width)
+        return self._written.add(ready)
 
     def _end_line(self, part: str) -> str:
-        line, up = (self._line + part).rstrip("\r"), (self._shown - 1) // self._width
-        rest, is_begun = visible(part.rstrip("\r"), keep="\t"), self._shown > 0
-        self._line, self._shown = "", 0
-        if not is_begun:
-            return self._draw(line)
+        line = (self._line + part).rstrip("\r")
+        held, written, self._held = visible(self._held + part.rstrip("\r"), keep="\t"), self._written, ""
+        self._line, self._written = "", None
         drawn = self._draw(line)
-        if drawn == visible(line, keep="\t") + "\n" or up >= self._height - 2:
-            return f"{rest}\n"  # as it stands, or its beginning has left the screen: nothing is taken back
-        return "\r" + (f"\x1b[{up}A" if up else "") + "\x1b[J" + drawn
+        if written is None:
+            return drawn
+        is_plain = drawn == self._wrap(visible(line, keep="\t"), 0) + "\n"
+        if is_plain or written.rows >= self._height - 2:
+            return f"{written.add(held)}\n"  # as it stands, or its beginning has left the screen: nothing is taken back
+        return "\r" + (f"\x1b[{written.rows}A" if written.rows else "") + "\x1b[J" + drawn
+
+    def _wrap(self, text: str, indent: int) -> str:
+        return WordWrap(self._width, indent).add(text)
 
     def _draw(self, line: str) -> str:
         fence = _FENCE.match(line)
@@ -139,7 +182,9 @@ class MarkdownStream:
         if _ROW.match(text) or (self._rows and _DIVIDER.match(text)):
             self._rows.append(text)
             return ""
-        return self._flush_table() + draw_line(text, self._width) + "\n"
+        begin = _BULLET.match(text) or _NUMBER.match(text)
+        indent = min(begin.start(begin.lastindex or 0), self._width // 2) if begin else 0
+        return self._flush_table() + self._wrap(draw_line(text, self._width), indent) + "\n"
 
     def _flush_table(self) -> str:
         rows, self._rows = self._rows, []

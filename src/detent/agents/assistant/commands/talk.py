@@ -63,7 +63,11 @@ class Talk:
             screen.finish(str(run.context.get("response") or ""))
             if not await self._put_questions(run):
                 return run
-        if run.ended is not None and not caller.is_json:
+        if caller.is_json:
+            return run
+        if run.ended is None:
+            screen.end_words()
+        else:
             response = (run.output or {}).get("response") if isinstance(run.output, dict) else ""
             screen.finish(str(response or ""))
         return run
