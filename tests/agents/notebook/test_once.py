@@ -145,6 +145,23 @@ async def test_a_cell_is_interrupted_from_elsewhere_and_its_kernel_stays(tmp_pat
         assert here.book.variables["y"] == 2
 
 
+async def test_a_cell_seen_to_touch_the_world_before_it_failed_is_asked_about(tmp_path: Path) -> None:
+    path = tmp_path / "mail"
+    hidden = f"run = getattr(__import__('o' + 's'), 'sys' + 'tem')\nrun('echo a >> {path}')\n1 / (len('ab') - 2)"
+    async with studio(tmp_path) as here:
+        run = await here.begin(script(*code("x = 1"), *code(hidden), on_cell_error="fail", confirm="none"))
+        (waiting,) = run.waiting  # about the plan: `none` asks about the first one too
+        assert waiting.question is not None
+        assert "another workflow" in waiting.question.text
+        run = await here.answer(approved=True)
+        assert (run.state, lines(path)) == ("error", ["a"])
+        run = await here.signal("START_BEHAVIOR")
+        (waiting,) = run.waiting
+        assert waiting.question is not None
+        assert "was seen to touch the world before it failed (starts a program: echo a" in waiting.question.text
+        assert lines(path) == ["a"]
+
+
 @pytest.mark.parametrize(
     ("source", "deeds"),
     [

@@ -242,6 +242,10 @@ class Acting:
 
     def _review(self, cell: Cell) -> None:
         """Ask before a cell that starts programs, uses the network, writes elsewhere or installs something."""
+        if cell.deeds and cell.ran not in ("", "ok") and not self.contract.answers:
+            told = "; ".join(cell.deeds)
+            text = f"This cell was seen to touch the world before it failed ({told}). May it run again?\n{cell.content}"
+            raise NeedsConsent(Question(text, data={"cell_id": cell.id, "code": cell.content, "deeds": [*cell.deeds]}))
         found = [] if self.contract.answers or not is_reviewed(self.book) else read_cell(self.book, cell.content)
         if found:
             told = "; ".join(map(str, found))

@@ -59,7 +59,8 @@ def findings(code: str, cwd: str = "") -> list[CellFinding]:
     names = _collect_imports(tree)
     for node in ast.walk(tree):
         found.update(dict.fromkeys(_of(node, cwd, names)))
-    return list(found)
+    deeds = {one.risk for one in found if one.is_deed}
+    return [one for one in found if one.is_deed or one.risk not in deeds]  # an import says less than its use
 
 
 def _clip(text: str) -> str:

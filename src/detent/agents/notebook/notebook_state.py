@@ -317,7 +317,7 @@ class NotebookState:
         """Values that simply replace others."""
         for name, value in found.items():
             setattr(self, name, tuple(value) if name == "acceptance_asked" else value)
-        checked = found.get("acceptance")
+        checked = found.get("acceptance") or {}
         self.borne_out += bool(checked) and all(one["holds"] for one in checked.values())
 
 

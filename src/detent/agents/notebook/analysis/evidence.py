@@ -67,7 +67,11 @@ def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
                 "没有哪一列的重要性超出测量噪声。",
             )
         )
+    told: set[str] = set()
     for name, others in twins.items():
+        if name in told:
+            continue
+        told |= {name, *others}
         said.append(
             pick(
                 goal,
@@ -84,7 +88,9 @@ def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
             f"**Direction**, all else equal, for one standard deviation more {unit}".rstrip() + " (95 % interval):",
             f"**方向**（其他列不变，该列增加一个标准差{'，' + unit if unit else ''}；95 % 区间）：",
         )
-        lines = [f"- {quote(name)}: {middle:+.4g} ({low:+.4g} … {high:+.4g})" for name, middle, low, high in effects]
+        lines = [
+            f"- {quote(name)}: {_sign(middle)} ({_sign(low)} … {_sign(high)})" for name, middle, low, high in effects
+        ]
         parts.append(head + "\n\n" + "\n".join(lines))
     if solid or effects:
         said.append(
@@ -95,3 +101,8 @@ def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
             )
         )
     return [(" " if goal.language == "en" else "").join(said), *parts] if said else parts
+
+
+def _sign(value: float) -> str:
+    """An effect with its sign, as a person reads it."""
+    return f"{value:+,.0f}" if abs(value) >= 1000 else f"{value:+.3g}"

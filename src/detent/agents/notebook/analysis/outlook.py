@@ -4,7 +4,7 @@ from typing import Any
 
 from detent.agents.notebook.analysis.fact import Facts
 from detent.agents.notebook.analysis.goal import Goal, figure, label
-from detent.agents.notebook.analysis.words import model_name, pick, quote
+from detent.agents.notebook.analysis.words import best_row, model_name, pick, quote
 
 NEAR = 0.02  # a gain below that share is no gain to speak of
 STEPS_ZH = {
@@ -24,7 +24,7 @@ def _verdict(goal: Goal, facts: Facts) -> list[str]:
     """How much better than repeating what was there; and where it is not, that."""
     lead, gain = str(facts.get("lead")), float(facts.get("gain") or 0.0)
     base: dict[str, Any] = facts.get("baseline_row") or {}
-    row = next((one for one in facts.get("scores") or [] if one["model"] == facts.get("best")), {})
+    row = best_row(facts)
     figures = f"{label(lead)} {figure(lead, row.get(lead))}", f"{label(lead)} {figure(lead, base.get(lead))}"
     model, plain = model_name(goal, facts.get("best")), model_name(goal, base.get("model"))
     if row.get("model") == base.get("model") or gain < NEAR:
@@ -102,7 +102,7 @@ def _describe_several(goal: Goal, facts: Facts) -> list[str]:
     count, said = facts.get("series") or 1, []
     if count > 1:
         worst = quote(facts.get("worst_series"))
-        row = next((one for one in facts.get("scores") or [] if one["model"] == facts.get("best")), {})
+        row = best_row(facts)
         said.append(
             pick(
                 goal,

@@ -68,7 +68,7 @@ def _tell_plan(caller: Caller, book: NotebookState) -> None:
         value = visible(str(found.get("value", found.get("error"))))
         caller.say(f"  {'✓' if found['holds'] else '✗'} {visible(source)}: {value}")
     output = book.run.output
-    if isinstance(output, dict) and "achieved" in output:
+    if isinstance(output, dict) and "achieved" in output and book.notebook.metadata["goal"]:
         words = {True: _("goal met"), False: _("goal not met"), None: _("goal not measurable")}
         word = words[output["achieved"] if has_bar(book.notebook.metadata) else None]
         caller.say(f"  {word}: {visible(str(output.get('reason') or ''))}".rstrip(": "))

@@ -35,13 +35,13 @@ class BoundedFile:
 
     def write(self, data: Any) -> int:
         """Take one piece."""
-        data = memoryview(data)  # bytes, or the buffer of a large array as it is
-        length = data.nbytes
+        piece = memoryview(data)  # bytes, or the buffer of a large array as it is
+        length = int(piece.nbytes)
         self.size += length
         if self.size > self._limit:
             raise VariablesTooLarge(f"more than {self._limit:,} bytes")
         if self._file is not None:
-            self._file.write(data)
+            self._file.write(piece)
         return length
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ def _make_pickler(file: Any, namespace: dict[str, Any]) -> Any:
     base = _pickler_class()
     stand_in = {"__name__": "__main__"}
 
-    class NamespacePickler(base):  # type: ignore[misc]
+    class NamespacePickler(base):  # type: ignore[misc,valid-type]
         """Writes the namespace as a name: its contents are listed beside it."""
 
         def persistent_id(self, value: Any) -> Any:
