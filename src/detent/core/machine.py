@@ -155,6 +155,8 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     version: str = ""
     group: Group | None = None  # with which other runs it does not go on at the same time
     attributes: dict[str, Any] = {}  # templates of single values by which people look for a run
+    on_failure: str = ""  # the state whose work takes back what was done, before a run ends otherwise than well
+    at_end: str = ""  # the state whose work is done last, however a run ends
 
     if TYPE_CHECKING:
 
@@ -178,6 +180,8 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
             version: str = ...,
             group: Group | None = ...,
             attributes: dict[str, Any] = ...,
+            on_failure: str = ...,
+            at_end: str = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:

@@ -121,6 +121,7 @@ WORKFLOW: Shape = {
     "error_handlers": Key("many", "What to do when a state fails.", of="handler"),
     "limits": Key("one", "Bounds over the whole life of a run.", of="limits"),
     "output": Key("template", "What a run gives when it has ended; without it, its context."),
+    "finally": Key("many", "What is done last, however a run ends.", of="action"),
     "tools": Key("tools", "Names for programs, functions, requests and MCP tools, for `tool:` of an action."),
     "group": Key("one", "With which other runs it does not go on at the same time.", of="group"),
     "triggers": Key("triggers", "What starts runs when nobody does, by name; armed with `detent trigger add`."),
@@ -180,6 +181,9 @@ ACTION: Shape = {
         "What to do when another run has done the same: ask (default), allow, refuse, reuse its result.",
         choices=REPEATS,
         types=_CALL,
+    ),
+    "undo": Key(
+        "one", "The call that takes this one back, if the run ends otherwise than well.", of="action", types=_CALL
     ),
     "condition": Key("condition", "What to look at; the result is `value`.", types=("conditional",)),
     "name": Key("variable", "The variable to set; a bare name is the context's.", types=("set_variable",)),

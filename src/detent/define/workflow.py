@@ -18,6 +18,7 @@ from detent.define.grammar import GRAMMAR_VERSION
 from detent.define.handler import catch, handlers
 from detent.define.hole import tell
 from detent.define.irreversible import is_irreversible
+from detent.define.last import read_last
 from detent.define.lint import lint, lint_names
 from detent.define.page import Page
 from detent.define.plan import MachinePlan, lean
@@ -194,6 +195,7 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
     work(plan)  # what an action says of its own failures comes before the handlers
     catch(plan, found)
     limits, group = _limits(plan, given), _group(plan, given)
+    on_failure, at_end = read_last(plan, given)
     if not plan.page.is_sound or not plan.initial:
         return None
     if plan.types[plan.initial] in ("final", "error"):
@@ -217,6 +219,8 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
             version=given.get("version", ""),
             group=group,
             attributes=given.get("attributes") or {},
+            on_failure=on_failure,
+            at_end=at_end,
         )
     except DefinitionError as error:
         plan.page.say(_place(plan, error.part), error.problem)

@@ -72,7 +72,11 @@ def _order(machine: Machine) -> list[str]:
 
 def _explain_state(machine: Machine, state: str, is_irreversible: Callable[[Action], bool]) -> Iterator[str]:
     name = visible(state)
-    if state == machine.initial:
+    if state == machine.on_failure:
+        yield _("Before it ends otherwise than well, it takes back what was done:")
+    elif state == machine.at_end:
+        yield _("However it ends, this is done last:")
+    elif state == machine.initial:
         yield _("It begins in `{name}`.", name=name)
     elif state in machine.ends:
         ends = {

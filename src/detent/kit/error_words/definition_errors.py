@@ -1,6 +1,7 @@
 """Of definitions: machines, files and effects that cannot be taken as they are."""
 
 CHINESE = {
+    "`{}` comes last: it has work, no transitions, and is no end": "`{0}` 是最后执行的：它要有工作、没有转移，也不是终点",
     "this is no state machine: it needs `StartAt` and `States`": "这不是状态机：需要 `StartAt` 和 `States`",
     "this machine is written in JSONata; only JSONPath can be carried over": "这台状态机用 JSONata 编写；只能转换 JSONPath",
     "this is not JSON: {}": "这不是 JSON：{0}",

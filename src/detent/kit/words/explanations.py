@@ -18,6 +18,8 @@ CHINESE: dict[str, str] = {
     "`{name}` is an end: it has failed.": "`{name}` 是终点：已失败。",
     "`{name}` is an end: somebody said no.": "`{name}` 是终点：被人拒绝。",
     "`{name}` is an end: cancelled.": "`{name}` 是终点：已取消。",
+    "Before it ends otherwise than well, it takes back what was done:": "若结局不顺利，结束之前撤回已做的事：",
+    "However it ends, this is done last:": "无论结局如何，最后都会做：",
     "In `{name}`:": "在 `{name}` 中：",
     "It stays here for {time} at most.": "最多在此停留 {time}。",
     "only if {condition}: ": "仅当 {condition}：",
