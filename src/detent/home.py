@@ -51,7 +51,7 @@ def open(
     from detent.kit.people import TOKEN_VARIABLE, PeopleFile
     from detent.kit.source import Sources
 
-    folder = _folder(home)
+    folder = resolve_home(home)
     known = _collect_effects(effects)
     if notify not in known:
         raise DefinitionError(f"there is no effect `{notify}` to notify with")
@@ -64,7 +64,8 @@ def open(
     return host
 
 
-def _folder(home: Any) -> Path:
+def resolve_home(home: Any) -> Path:
+    """The folder of the journal; by default the one that the command line uses."""
     if home is None:
         home = os.environ.get(HOME_VARIABLE) or HOME
     if not isinstance(home, str | os.PathLike) or not str(home):

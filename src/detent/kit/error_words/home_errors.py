@@ -119,4 +119,11 @@ CHINESE = {
     "the home is not at {} any more, so no sandbox can keep programs from it; put it back": (
         "主目录已经不在 {0}，沙箱无法让程序远离它；请把它放回去"
     ),
+    "{} cannot be read: {}": "无法读取 {0}：{1}",
+    "{} cannot be written: {}": "无法写入 {0}：{1}",
+    "what was pasted is not JSON: {}": "粘贴的内容不是 JSON：{0}",
+    'paste a block such as {"mcpServers": {"git": {"command": "mcp-server-git"}}}': '请粘贴形如 {"mcpServers": {"git": {"command": "mcp-server-git"}}} 的内容',
+    "{} has no line `servers:`; put this under its servers:\n{}": "{0} 里没有 `servers:` 这一行；请把下面的内容放到它的服务器之下：\n{1}",
+    "{} is not JSON ({}); nothing was changed": "{0} 不是 JSON（{1}）；没有改动任何内容",
+    "{}: `{}` is no mapping of servers; nothing was changed": "{0}：`{1}` 不是服务器的映射；没有改动任何内容",
 }

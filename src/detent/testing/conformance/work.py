@@ -171,3 +171,46 @@ async def check_a_restart_goes_on_where_it_stopped(open_host: HostOpener, home: 
         assert await host.recover() == (run.id,)
         run = await host.settled(run.id)
         assert (run.status, done) == (Status.COMPLETED, [0, 1, 2])
+
+
+async def check_what_was_done_is_taken_back_in_reverse_order(open_host: HostOpener, home: Path) -> None:
+    def undo(name: str) -> Action:
+        return Action(
+            f"undo_{name}",
+            "take_back",
+            {"what": name, "run": "{{ run.id }}"},
+            when=f"result.{name}.success",
+            tolerate=1,
+        )
+
+    machine = Machine(
+        "saga",
+        "work",
+        transitions=table("work - waiting\nwaiting GO done"),
+        work={
+            "work": (
+                Action("one", "do", {"what": "one", "run": "{{ run.id }}"}),
+                Action("two", "do", {"what": "two", "run": "{{ run.id }}"}),
+            ),
+            "undoing": (undo("two"), undo("one")),
+            "finishing": (Action("last", "do", {"what": "last", "run": "{{ run.id }}"}),),
+        },
+        ends={"done": Status.COMPLETED},
+        on_failure="undoing",
+        at_end="finishing",
+    )
+    outside = Outside()
+    effects = [outside.effect(), outside.effect("take_back")]
+    async with open_host(home, effects) as host:
+        for name, verb in (("good", "GO"), ("bad", "")):
+            await host.start(machine, run_id=name)
+            await until(host, name, lambda run: run.state == "waiting")
+            await (host.signal(name, verb) if verb else host.cancel(name))
+            run = await until(host, name, lambda run: run.ended is not None)
+            assert run.status is (Status.COMPLETED if verb else Status.CANCELLED)
+            assert run.state == ("done" if verb else "waiting")
+        did = [(contract.effect, contract.input["what"]) for contract in outside.deeds]
+        first = [("do", "one"), ("do", "two"), ("do", "last")]
+        assert did == [*first, *first[:2], ("take_back", "two"), ("take_back", "one"), first[2]]
+        for name in ("good", "bad"):
+            assert not host.reader.verify(name).problem
