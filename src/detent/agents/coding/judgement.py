@@ -7,6 +7,7 @@ changes are for a person to look at. A test that passed before must have run and
 
 import asyncio
 import difflib
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -56,10 +57,9 @@ class Court:
             return (), []
         await checkout.put(self.place, tree)
         await asyncio.to_thread(include, job.root, self.place.root, job.settings)
-        site = self.arrange()
         ran = await check.run_steps(
             steps,
-            site,
+            self.site,
             self.stage.folder / "checks",
             self.key,
             self.stage.hear,
@@ -69,7 +69,8 @@ class Court:
         moved = without(await checkout.find_moved(self.place), job.settings.all_litter)
         return ran, [path for path in moved if not path.startswith(job.settings.workspace.shared)]
 
-    def arrange(self) -> Workplace:
+    @functools.cached_property
+    def site(self) -> Workplace:
         """Where the checks run."""
         project = self.stage.users.place
         return arrange(self.job.root, self.place.root, self.job.settings, list_outside(project), is_check=True)
@@ -341,7 +342,7 @@ def _has_siblings(test: str, before: Sequence[str], ran: Ran) -> bool:
 
 def _word(steps: Sequence[Checked], court: Court) -> Any:
     """How much the evidence says: test by test, by exit codes only, or nothing."""
-    site = court.arrange()
+    site = court.site
     deciding = [step for step in steps if step.is_required]
     if not deciding:
         return "unverified"
@@ -354,7 +355,7 @@ def _word(steps: Sequence[Checked], court: Court) -> Any:
 
 
 def _list_notes(court: Court, steps: Sequence[Checked], judging: Mapping[str, PathStep]) -> list[str]:
-    site = court.arrange()
+    site = court.site
     notes = [f"checked without a sandbox: {site.why_open}"] if site.why_open else []
     new = [path for path, step in judging.items() if step.status == "A"]
     if new:
