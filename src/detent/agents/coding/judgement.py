@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from detent.agents.coding import check, classification, mutation, suspicion, testimony
 from detent.agents.coding.check import Ran
 from detent.agents.coding.classification import JudgingPaths
-from detent.agents.coding.evidence import Checked, Evidence, Failing, ReviewItem, without
+from detent.agents.coding.evidence import Checked, Evidence, Failing, ReviewItem, faults, without
 from detent.agents.coding.job import Job
 from detent.agents.coding.port import limits_of
 from detent.agents.coding.settings import CheckStep
@@ -139,7 +139,7 @@ async def verify(
         unnoticed, told = await _try_mutants(court, tree if own else source, steps, new)
         notes += told
         word = "checked" if unnoticed else word
-    return Evidence(
+    evidence = Evidence(
         tree,
         mode,
         found,
@@ -151,6 +151,13 @@ async def verify(
         word,
         tuple(notes),
     )
+    return replace(evidence, word="unverified") if _is_open(evidence, job.baseline) else evidence
+
+
+def _is_open(evidence: Evidence, baseline: Evidence | None) -> bool:
+    """Whether something stands against the work: then no good word is said about it."""
+    own = replace(evidence, steps=evidence.own_steps)
+    return bool(evidence.review or evidence.environment or faults(evidence, baseline) or faults(own, baseline))
 
 
 async def _try_mutants(
