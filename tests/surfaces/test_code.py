@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from tests.agents.coding.world import BAD, GOOD, PLAN, git, listing, project, worker
-from tests.surfaces import warm
-from tests.surfaces.command import DEADLINE_S, SCRIPT, Done, until
+from tests.surfaces.command import SCRIPT, Done, run_command, until
 
 MENDS = "calc.write_text(GOOD if attempt > 1 else BAD + '# tried')"
 
@@ -31,7 +30,7 @@ class Shell:
         self.env = {k: v for k, v in os.environ.items() if k not in ("LANG", "LC_ALL")} | {"USER": "kim"}
 
     def __call__(self, *argv: str, code: int | None = 0) -> Done:
-        said = Done(*warm.command(("code", *argv), self.root, self.env, DEADLINE_S))
+        said = run_command(("code", *argv), self.root, self.env)
         assert "Traceback" not in said.err, said.err
         assert code is None or said.code == code, said
         return said

@@ -19,12 +19,13 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, Refused, Unknown
 from detent.host.opening import is_held, open_reader
+from detent.host.reading import Query
 from detent.kit.agent import of_agent
+from detent.kit.every_run import walk_runs
 from detent.kit.language import _
 from detent.kit.policy import HOME
 from detent.kit.terminal.caller import Caller, emit, show_line
 from detent.kit.terminal.driver import drive, telling
-from detent.kit.terminal.every_run import every
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import visible
 
@@ -63,7 +64,7 @@ class Desk:
         if held is not None and Path(held.home) == self.caller.home.resolve() and self.caller.find_known(held.run_id):
             return held.run_id
         if self.caller.has_journal():
-            for summary in every(self.caller, CODING.name):
+            for summary in walk_runs(self.caller.reader, Query(name=CODING.name)):
                 return summary.run_id
         raise Unknown(f"there is no coding job here; begin one: {self.caller.command('code', 'start', 'REQUIREMENT')}")
 
