@@ -8,6 +8,7 @@
     │  ├─ NotWaiting         the contract has no open question
     │  ├─ NotPermitted       this person may not; says who may          → HTTP 403
     │  │  └─ BadSignature       nor is this signature theirs, for this answer
+    │  ├─ GroupFull          a run of the same group has the place, and this one does not wait
     │  └─ Unknown            no such run, contract, machine, effect  → HTTP 404
     ├─ ReplayError       operator: journal and definition disagree
     ├─ JournalError      operator: storage
@@ -77,6 +78,10 @@ class NotPermitted(Refused):
 
 class BadSignature(NotPermitted):
     """The signature of an answer is not by this person, or not for this answer."""
+
+
+class GroupFull(Refused):
+    """There is no place in a run's group, and it does not wait for one."""
 
 
 class Unknown(Refused):

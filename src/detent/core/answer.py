@@ -15,7 +15,7 @@ from detent.core.events import ContractMoved, Signalled
 from detent.core.identity import voices
 from detent.core.question import Answer, Question
 from detent.core.schema import problems
-from detent.core.signed_answer import unsigned_problem
+from detent.core.signed_answer import shown_hash, unsigned_problem
 from detent.core.status import Status
 from detent.core.value import digest
 from detent.core.working_copy import WorkingCopy
@@ -177,6 +177,8 @@ def _check_speaker(draft: WorkingCopy, contract: Contract, question: Question, s
     if said.call_hash and said.call_hash != contract.call_hash:
         now = contract.call_hash[:12]
         raise Refused(f"the answer was given to another call; `{contract.id}` now waits with hash {now}")
+    if said.shown and said.shown != shown_hash(draft.run.id, contract):
+        raise Refused(f"the answer was given to another question than the one `{contract.id}` asks now; look again")
     if question.approvers and said.by not in question.approvers:
         raise NotPermitted(f"`{said.by or 'nobody'}` may not answer; approvers: {', '.join(question.approvers)}")
     if (question.separate or question.quorum > 1) and not said.by:
@@ -396,7 +398,7 @@ EXPIRED = {
 
 
 def _keep(draft: WorkingCopy, contract: Contract, said: Answer) -> None:
-    draft.put("answers", contract.action, msgspec.to_builtins(replace(said, signature=None)))
+    draft.put("answers", contract.action, msgspec.to_builtins(replace(said, shown="", signature=None)))
     _patch(draft, contract, said)
 
 

@@ -1,6 +1,8 @@
 """Of effects: why a call to the outside did not work."""
 
 CHINESE = {
+    "`{}` did not answer with JSON: {}": "`{0}` 的回答不是 JSON：{1}",
+    "`shell` takes `stdin` or `stdin_json`, not both": "`shell` 只接受 `stdin` 或 `stdin_json` 之一",
     "{}: {}; nothing was appended": "{0}：{1}；没有追加任何内容",
     "reading changes nothing": "读取不会改变任何东西",
     "{} was last changed before this was to be done": "{0} 上次改动早于要做这件事的时间",

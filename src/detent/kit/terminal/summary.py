@@ -7,8 +7,10 @@ def summaries() -> dict[str, str]:
     """One line per command, known without importing it."""
     return {
         "init": _("Create a workflow from a template, with test cases."),
+        "import": _("Translate a state machine of Amazon States Language into a workflow file."),
         "run": _("Start a run and stay with it until it ends or waits."),
         "validate": _("Check a definition file, without running it."),
+        "explain": _("Tell a definition in sentences, for whoever must agree to it."),
         "test": _("Run a workflow's test cases, with stubbed tools and virtual time."),
         "graph": _("Draw a machine, or a run with its path and current state."),
         "signal": _("Send a signal to a run."),
@@ -28,7 +30,11 @@ def summaries() -> dict[str, str]:
         "watch": _("Follow a run's events until it ends."),
         "audit": _("Show who allowed what, and what came of it."),
         "policy": _("Test a policy on past calls, or propose rules from past answers."),
+        "trigger": _("Arm what starts runs by itself: schedules, hooks, files, other runs, signals."),
+        "next": _("Show what the armed schedules start next."),
         "serve": _("Serve the web page and the API."),
+        "worker": _("Carry out the calls of runs in a database."),
+        "db": _("Make, update or check the tables of a database."),
         "schema": _("Print the JSON Schema of workflow files, policies or people files."),
         "mcp": _("Serve runs to MCP clients, or list MCP servers and their tools."),
         "gateway": _("Offer the tools of your MCP servers again, behind contracts, to any MCP client."),

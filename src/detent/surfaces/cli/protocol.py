@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from detent.errors import Unknown
+from detent.errors import Refused, Unknown
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
@@ -34,8 +34,10 @@ async def mcp(caller: Caller, what: str, name: str, is_sure: bool, may_approve: 
 
         return await add_servers(caller, name, is_sure)
     if what == "serve":
-        from detent.surfaces.mcp.stdio import serve
-
+        try:
+            from detent.surfaces.mcp.stdio import serve
+        except ImportError as error:
+            raise Refused(f"`detent mcp` needs {error.name}: pip install 'detent[mcp]'") from None
         if sys.stdin.isatty():
             caller.note(_("detent mcp speaks MCP on its standard input and output: an MCP client starts it."))
             caller.note(_("Configure the client like this; Ctrl-C ends the waiting."))
