@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agents.coding.test_external import agent, results
-from tests.effects.llm.scripted import Asked, Script, Write, head, message, serving, text, tool_use
+from tests.effects.llm.scripted import Asked, Script, Write, event, head, message, serving, streaming, text, tool_use
 from tests.effort import PATIENCE_S
 from tests.surfaces import command
 
