@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from detent.agents.assistant import check_session, new_session
-from detent.agents.assistant.commands.attachment import attach
+from detent.agents.assistant.commands.attachment import attach, attach_named
 from detent.agents.assistant.commands.conversation_text import list_sessions
 from detent.agents.assistant.commands.deed_line import render_deed
 from detent.agents.assistant.commands.keys import Keyboard, Left, open_keyboard
@@ -290,6 +290,7 @@ class Chat:
 @click.option("--tools", "file", default="", metavar="FILE.py", help=_("A Python file whose effects are the tools."))
 @click.option("--tool", "named", multiple=True, metavar="NAME", help=_("A built-in effect to offer as well."))
 @click.option("--model", default="", metavar="MODEL", help=_("The model to use instead of $DETENT_MODEL."))
+@click.option("--attach", "attached", multiple=True, metavar="FILE", help=_("A file or image that goes with MESSAGE."))
 @click.option("--continue", "is_latest", is_flag=True, help=_("Go on with the latest conversation."))
 @click.option(
     "--print",
@@ -306,6 +307,7 @@ async def chat(  # noqa: PLR0913, PLR0917  # options of the command
     file: str,
     named: tuple[str, ...],
     model: str,
+    attached: tuple[str, ...],
     is_latest: bool,
     is_printed: bool,
     is_verbose: bool,
@@ -327,7 +329,7 @@ async def chat(  # noqa: PLR0913, PLR0917  # options of the command
             message = _with_piped(message)
         if not message:
             return await one.talk()
-        given = attach(message, Path())
+        given = attach_named(message, attached)
         return await one.turn(given.message, given.images)
 
 
