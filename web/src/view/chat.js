@@ -3,7 +3,7 @@ import { agentOf } from "../agent.js";
 import { readAnswer } from "../answer.js";
 import { html, useEffect } from "../lib.js";
 import { _ } from "../language.js";
-import { inbox } from "../feed.js";
+import { useItem } from "../item.js";
 import { Markdown } from "../markdown.js";
 import { Question } from "../question.js";
 import { Status, isOver } from "../status.js";
@@ -18,8 +18,9 @@ const INNER = /^(assistant\.(?!form$)|llm$|set$|log$|choose$|wait$|$)/;
 
 function Tool({ life, store, takesKeys }) {
   const { contract } = life;
-  const item = contract.status === "waiting" && !store.past.value && inbox.value?.find((one) => one.run_id === store.run.value.run_id && one.question.contract_id === contract.id);
-  if (item) return html`<${Question} item=${item} takesKeys=${takesKeys} isBare=${true} />`;
+  const isAsking = contract.status === "waiting" && !store.past.value;
+  const { item } = useItem(isAsking ? store.run.value.run_id : "", isAsking ? contract.id : "");
+  if (isAsking && item) return html`<${Question} item=${item} takesKeys=${takesKeys} isBare=${true} />`;
   if (contract.effect === "assistant.form") return null;
   return html`<div class="say tool"><details><summary class="contract row"><code><${Text} value=${contract.effect} /></code><span class="faint cut grow"><${Text} value=${brief(contract.input || {}, 80)} /></span><${Status} status=${contract.status} />${contract.kind === "irreversible" && html`<span class="tag harm">${_("cannot be taken back")}</span>`}</summary>
     <div class="contract"><${Value} value=${contract.input || {}} />${contract.result !== undefined && contract.result !== null && html`<div><h3>${_("Result")}</h3><${Value} value=${contract.result} /></div>`}${contract.error && html`<div class="wrong"><${Text} value=${`${contract.error.type} ${contract.error.message || ""}`} /></div>`}</div></details></div>`;
