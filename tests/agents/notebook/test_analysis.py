@@ -276,7 +276,8 @@ def test_what_gives_the_answer_away_is_found_with_its_test(tmp_path: Path, monke
 
 def told_by_cells(path: Path, text: str, last: str) -> dict[str, Any]:
     """The facts of the recipe's cells up to one of them, run without a kernel."""
-    goal, facts, space = read_goal(text), Facts([]), {"__name__": "cells"}
+    goal, facts = read_goal(text), Facts([])
+    space: dict[str, Any] = {"__name__": "cells"}
     shown: list[dict[str, Any]] = []
     for step in (step for stage in recipe().stages for step in stage.steps):
         for cell in step.cells:
