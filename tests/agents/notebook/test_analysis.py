@@ -284,7 +284,7 @@ def told_by_cells(path: Path, text: str, last: str) -> dict[str, Any]:
             if cell.only and facts.get("task") not in cell.only:
                 continue
             target = target_of(goal, facts.get("columns") or [], facts.get("roles") or {})
-            values = {"data_file": str(path), "target": target.column, "task": goal.task, "named": [], "stem": "x",
+            values: dict[str, Any] = {"data_file": str(path), "target": target.column, "task": goal.task, "named": [], "stem": "x",
                       "goal": text, "is_forecast": False, "horizon": None, "measures": [], "lead": ""}  # fmt: skip
             code = fill_slots(cell.code, values, {}).replace("from IPython.display import display", "")
             space["display"] = lambda parts, raw: shown.append({"outputs": [{"data": parts}]})  # noqa: ARG005
