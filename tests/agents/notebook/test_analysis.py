@@ -284,8 +284,8 @@ def told_by_cells(path: Path, text: str, last: str) -> dict[str, Any]:
             if cell.only and facts.get("task") not in cell.only:
                 continue
             target = target_of(goal, facts.get("columns") or [], facts.get("roles") or {})
-            values: dict[str, Any] = {"data_file": str(path), "target": target.column, "task": goal.task, "named": [], "stem": "x",
-                      "goal": text, "is_forecast": False, "horizon": None, "measures": [], "lead": ""}  # fmt: skip
+            values: dict[str, Any] = {"data_file": str(path), "target": target.column, "task": goal.task, "goal": text}
+            values |= {"named": [], "stem": "x", "is_forecast": False, "horizon": None, "measures": [], "lead": ""}
             code = fill_slots(cell.code, values, {}).replace("from IPython.display import display", "")
             space["display"] = lambda parts, raw: shown.append({"outputs": [{"data": parts}]})  # noqa: ARG005
             exec(compile(code, cell.id, "exec"), space)  # noqa: S102
