@@ -17,7 +17,7 @@ def describe_audit(goal: Goal, facts: Facts) -> list[str]:
     said = []
     if rows:
         head = pick(
-            goal, "⚠ **Columns that may give the answer away**, each with the test:", "⚠ **可能泄露答案的列**，各附检验："
+            goal, "⚠ **Columns that may give the answer away**, each with a test:", "⚠ **可能泄露答案的列**，各附检验："
         )
         lines = [
             f"- {list_names(goal, one['columns'])}: {quote(one['test'])} ({one['figure']}); "
