@@ -199,7 +199,7 @@ function Deciding({ item, takesKeys: isWatching, onDecided }) {
   return html`<div class="deciding">
     <button class="main" ref=${approveButton} disabled=${busy} onClick=${approve}>${_("Approve")} <kbd>a</kbd></button>
     <button class="harm" onClick=${() => setMode("reject")}>${_("Reject…")} <kbd>r</kbd></button>
-    ${edit}${question.call.effect !== "ask" && item.kind !== "pure" && html`<small class="soft once">${item.kind === "irreversible" ? _("There is no undo: what is approved is done.") : _("There is no undo.")}</small>`}</div>`;
+    ${edit}${((question.call.effect !== "ask" && item.kind !== "pure") || item.on_yes?.does?.length > 0) && html`<small class="soft once">${item.kind === "irreversible" ? _("There is no undo: what is approved is done.") : _("There is no undo.")}</small>`}</div>`;
 }
 
 /** What the policy in force says to the call, before anybody presses anything. */
