@@ -7,7 +7,7 @@ import { useGuard } from "./guard.js";
 import { useKeys } from "./key.js";
 import { Doubtful, Earlier, OWN, isUnderWay } from "./known.js";
 import { me } from "./me.js";
-import { Standing, mayAnswer, whyId } from "./permission.js";
+import { AnswerAs, Standing, firstName, mayAnswer, whyId } from "./permission.js";
 import { address } from "./route.js";
 import { Status } from "./status.js";
 import { Said, Text, hasOdd } from "./text.js";
@@ -24,9 +24,9 @@ export async function answer(item, said, onDecided = (_said) => {}) {
   const { run_id: runId, question } = item;
   const path = `/api/runs/${encodeURIComponent(runId)}/contracts/${question.contract_id.split("/").map(encodeURIComponent).join("/")}/answer`;
   try {
-    const run = await call(path, { call_hash: question.call_hash, shown: item.shown, ...said });
+    const run = await call(path, { call_hash: question.call_hash, shown: item.shown, ...(item.by ? { by: item.by } : {}), ...said });
     const isOpen = run.waiting?.some((one) => one.contract_id === question.contract_id && one.since === question.since);
-    if (!isOpen) onDecided({ approved: said.approved ?? null, outcome: said.outcome, by: me.value?.name || "", isOwn: true });
+    if (!isOpen) onDecided({ approved: said.approved ?? null, outcome: said.outcome, by: item.by || me.value?.name || "", isOwn: true });
     return true;
   } catch (error) {
     if (error.type === "already_decided") say(verdict(error.detail.decided || {}, true));
@@ -214,10 +214,13 @@ export function Question({ item, decided = null, takesKeys = false, isBare = fal
   const card = useRef(null);
   const key = item ? [item.run_id, item.shown, (item.question.answered || []).length, String(item.question.may?.answer), String(Boolean(decided))].join(" ") : "";
   const [isDead, guard] = useGuard(key);
+  const [chosen, setChosen] = useState({}); // for whom is answered, chosen for this question and no other
   // Who has just decided goes on with the keyboard from here; nobody is taken away from a field.
   useEffect(() => { if (isFocused && (document.activeElement === document.body || !document.activeElement)) card.current?.focus({ preventScroll: true }); }, [item?.shown]);
   if (!item) return html`<article class="card question" ref=${card} tabIndex="-1" aria-label=${_("A question that was decided")}><${Decided} decided=${decided} next=${next} /></article>`;
   const { question } = item;
+  const name = chosen.shown === item.shown ? chosen.name : firstName(question);
+  const setName = (value) => setChosen({ shown: item.shown, name: value });
   const { call: asked } = question;
   const isOwn = asked.effect === "ask";
   const isDoubt = question.reason === "outcome_unknown";
@@ -253,9 +256,9 @@ export function Question({ item, decided = null, takesKeys = false, isBare = fal
       <${Follow} title=${question.reason === "form" ? _("When it is filled in") : isDoubt ? _("If it happened, or is done now") : question.earlier ? _("If it is done again, or its result used") : _("On yes")} follow=${item.on_yes} isOneOfTwo=${isDoubt || Boolean(question.earlier)} />
       <${Follow} title=${isDoubt ? _("If you give up") : question.earlier ? _("If you stop") : _("On no")} follow=${item.on_no} isNo=${true} /></div>`}
     <${PolicySays} item=${item} />
-    ${!decided && html`<${Standing} question=${question} />`}
+    ${!decided && html`<${Standing} question=${question} /><${AnswerAs} question=${question} name=${name} change=${setName} />`}
     <fieldset class=${`answering ${isDead ? "dead" : ""}`} ...${guard} disabled=${!decided && !mayAnswer(question)} aria-disabled=${isDead ? "true" : undefined} aria-describedby=${mayAnswer(question) ? undefined : whyId(question)}>
-      ${decided ? html`<${Decided} decided=${decided} next=${next} />` : html`<${Deciding} key=${`${item.run_id} ${item.shown}`} item=${item} takesKeys=${takesKeys} onDecided=${onDecided} />`}</fieldset>
+      ${decided ? html`<${Decided} decided=${decided} next=${next} />` : html`<${Deciding} key=${`${item.run_id} ${item.shown}`} item=${name ? { ...item, by: name } : item} takesKeys=${takesKeys} onDecided=${onDecided} />`}</fieldset>
     ${item.similar > 1 && !decided && mayAnswer(question) && html`<div class="part"><a href=${address(["many", item.run_id, question.contract_id])}>${_("Approve many: {count} ask the same", { count: item.similar })}</a></div>`}
   </article>`;
 }

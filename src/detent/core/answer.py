@@ -349,6 +349,9 @@ def _check_landed(draft: WorkingCopy, contract: Contract) -> None:
 
 
 def _take_callback(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
+    if event.actor == CALLER:  # the program that makes the call is there now; what people said to it still holds
+        attempt.perform(draft, contract, "resume", actor, effect_state="none")
+        return
     running = draft.move(contract, "resume", actor)
     if event.error is not None:
         attempt.finish(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
@@ -380,6 +383,7 @@ def _holder(earlier: dict[str, Any]) -> dict[str, Any]:
 
 POLICY = "policy"  # who moves a contract when a rule decides, and where questions and answers keep what it said
 EVIDENCE = "evidence"  # who speaks when a call that was given up answers late
+CALLER = "caller"  # who moves a contract that waited for the program which brings its function
 JOURNAL = "journal"  # who answers when the action says beforehand that an earlier result will do
 AGENTS = ("agent", "reasoning")  # who wants things done and so may never approve them; `agent:NAME` as well
 DEEDS: dict[str, Deed] = {"none": "none", "possible": "possible", "done": "done"}

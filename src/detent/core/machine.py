@@ -126,6 +126,14 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_tokens: int = 0
 
 
+class Group(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Runs with the same key, of whatever machine, do not go on at the same time: at most `limit` of them."""
+
+    key: str  # a template over `context`, the run's input
+    limit: int = 1
+    when_full: Literal["queue", "cancel_previous", "drop"] = "queue"
+
+
 class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     """A table that can be checked, drawn, compared and run."""
 
@@ -145,7 +153,10 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     input_schema: dict[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
     title: str = ""
     version: str = ""
+    group: Group | None = None  # with which other runs it does not go on at the same time
     attributes: dict[str, Any] = {}  # templates of single values by which people look for a run
+    on_failure: str = ""  # the state whose work takes back what was done, before a run ends otherwise than well
+    at_end: str = ""  # the state whose work is done last, however a run ends
 
     if TYPE_CHECKING:
 
@@ -167,7 +178,10 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
             input_schema: dict[str, Any] = ...,
             title: str = ...,
             version: str = ...,
+            group: Group | None = ...,
             attributes: dict[str, Any] = ...,
+            on_failure: str = ...,
+            at_end: str = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:

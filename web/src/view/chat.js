@@ -1,5 +1,6 @@
 // Chat: what was said, with the tools' contracts between the words; a question of a tool is answered where it stands.
 import { agentOf } from "../agent.js";
+import { readAnswer } from "../answer.js";
 import { html, useEffect } from "../lib.js";
 import { _ } from "../language.js";
 import { useItem } from "../item.js";
@@ -37,12 +38,13 @@ export function Turn({ store, takesKeys = true }) {
   const upto = store.past.value?.seq || Infinity;
   const own = (store.lives.value?.contracts || []).filter((life) => !INNER.test(life.contract.effect) && (life.moves[0]?.seq ?? 0) <= upto);
   // Only the thinking speaks to the person; what else asks a model does so for itself.
-  const streamed = [...store.voices.value].filter(([id]) => id.startsWith("reasoning/think/")).flatMap(([, said]) => said).map((one) => one.text ?? one.delta ?? "").join("");
+  const streamed = [...store.voices.value].filter(([id]) => id.startsWith("reasoning/think/")).map(([, said]) => readAnswer(said.map((one) => one.text ?? one.delta ?? "").join(""))).join("\n\n").trim();
   // Before a tool has done its work, the words are about what it is going to do.
   const isBefore = run.status === "waiting" || run.state === "tools";
   const reply = streamed || context.response;
   const words = reply && html`<${Saying} who="assistant" text=${reply} />`;
-  return html`${context.message && html`<${Saying} who="user" text=${context.message} />`}
+  const isSummary = context.message === "" && isOver(run.status);
+  return html`${isSummary && html`<p class="faint">${_("The conversation so far was summarised here.")}</p>`}${context.message && html`<${Saying} who="user" text=${context.message} />`}
     ${isBefore && words}${own.map((life) => html`<${Tool} key=${life.contract.id} life=${life} store=${store} takesKeys=${takesKeys} />`)}${!isBefore && words}
     ${run.status === "running" && !streamed && html`<p class="faint" role="status">${_("thinking…")}</p>`}
     ${isOver(run.status) && run.status !== "completed" && html`<div class="note harm" role="alert"><div><${Status} status=${run.status} /> <${Text} value=${run.error?.message || ""} /></div></div>`}`;

@@ -1,6 +1,9 @@
 """Of runs: answers, signals, forks, migrations, retries, and why a run failed."""
 
 CHINESE = {
+    "run {} waits for a place in its group, and goes on by itself when it has one": "运行 {0} 在等待其组中的位置，有位置后会自行继续",
+    "its group `{}` is full: run {} has the place": "它的组 `{0}` 已满：位置由运行 {1} 占用",
+    "the key of its group cannot be computed: {}": "无法计算其组的键：{0}",
     "`{}` is not accepted in state `{}`; accepted now: {}": "状态 `{1}` 不接受 `{0}`；现在接受：{2}",
     "nothing: it has ended or is at work": "无（它已结束，或正在工作）",
     # answers

@@ -95,8 +95,8 @@ CHINESE: dict[str, str] = {
     "Colours of an SVG.": "SVG 的配色。",
     "written to {file}": "已写入 {file}",
     "Commands": "命令",
-    "The journal's folder; by default $DETENT_HOME, or .detent here.": (
-        "日志所在的文件夹；默认是 $DETENT_HOME，或当前目录的 .detent。"
+    "The journal's folder, or postgresql://…; by default $DETENT_HOME, or .detent here.": (
+        "日志所在的文件夹，或 postgresql://…；默认为 $DETENT_HOME，否则为此处的 .detent。"
     ),
     "Where the journal is.": "日志所在的文件夹。",
     "Answer in JSON.": "以 JSON 回答。",
@@ -119,6 +119,7 @@ CHINESE: dict[str, str] = {
     "Replay the run and check every hash.": "重放整个运行并核对每个哈希。",
     "Also replay every run and verify every hash.": "同时重放每个运行并核对每个哈希。",
     "Only those that wait.": "只列出等待中的。",
+    "Also those in which detent records its own work.": "也列出 detent 记录自身工作的运行。",
     "Only those; may be repeated.": "只列出这些；可以重复。",
     "The maximum number to show.": "最多显示多少个。",
     "Start after this event.": "从这个事件之后开始。",

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from detent.core.history import Entry
-from detent.core.status import Status
 from detent.host.reading import Query, Summary
 from detent.kit.language import _
 from detent.kit.record import record_of
@@ -125,12 +124,12 @@ def _at_work(narrator: Narrator) -> Lines:
         yield f"  {visible(name)}: {visible(effect)} {duration(max(0.0, time.time() - at))}", "dim"
 
 
-async def watch_list(caller: Caller, wanted: Sequence[Status], limit: int) -> int:
+async def watch_list(caller: Caller, query: Query) -> int:
     """Keep the list of runs in view until somebody has seen enough."""
     seen: dict[str, Summary] | None = None
     with caller.reader.watching() as news, Board() as board:
         while True:
-            runs = find_runs(caller, wanted, limit)
+            runs = find_runs(caller, query)
             now = {summary.run_id: summary for summary in runs}
             if caller.is_json:
                 if now != seen:
@@ -154,17 +153,40 @@ def _tell_changes(caller: Caller, seen: dict[str, Summary], now: dict[str, Summa
         caller.say(_("{clock}  {run_id} is no longer in this list", clock=clock(time.time()), run_id=run_id))
 
 
-def find_runs(caller: Caller, wanted: Sequence[Status], limit: int) -> list[Summary]:
+def find_runs(caller: Caller, query: Query) -> list[Summary]:
     """The runs to show, newest first."""
-    return caller.reader.list(Query(tuple(wanted), limit=limit)).runs if caller.has_journal() else []
+    return caller.reader.list(query).runs if caller.has_journal() else []
 
 
 def table(runs: Sequence[Summary]) -> list[tuple[str, str]]:
     """The list of runs as aligned lines with their colours."""
     if not runs:
         return [(_("no runs"), "")]
-    lines = columns([_head(), *(_row(summary) for summary in runs)])
-    return [(lines[0], ""), *zip(lines[1:], map(_colour, runs), strict=True)]
+    ordered = order_families(runs)
+    lines = columns([_head(), *(_row(summary, depth) for summary, depth in ordered)])
+    return [(lines[0], ""), *zip(lines[1:], (_colour(summary) for summary, _depth in ordered), strict=True)]
+
+
+def order_families(runs: Sequence[Summary]) -> list[tuple[Summary, int]]:
+    """The runs with how deep they stand: children beneath their parents, where the newest of the family would be."""
+    known = {summary.run_id: summary for summary in runs}
+    children: dict[str, list[Summary]] = {}
+    for summary in reversed(runs):
+        children.setdefault(summary.parent.partition(" ")[0], []).append(summary)
+    ordered: dict[str, tuple[Summary, int]] = {}
+
+    def place(summary: Summary, depth: int) -> None:
+        ordered[summary.run_id] = summary, depth
+        for child in children.get(summary.run_id, ()):
+            place(child, depth + 1)
+
+    for summary in runs:
+        top = summary
+        while (above := known.get(top.parent.partition(" ")[0])) is not None:
+            top = above
+        if top.run_id not in ordered:
+            place(top, 0)
+    return list(ordered.values())
 
 
 def _head() -> list[str]:
@@ -176,6 +198,7 @@ def fit_list(runs: Sequence[Summary], width: int, height: int = 0) -> Lines:
 
     Where even that is too wide, names are cut. Without a height it is as long as it is.
     """
+    runs = [summary for summary, _depth in order_families(runs)]
     lines = [line for line, _painted in table(runs)]
     groups = [[line] for line in lines[1:]]
     if any(wide(line) > width for line in lines):
@@ -224,7 +247,7 @@ def _cut(text: str, width: int) -> str:
     return f"{text}…"
 
 
-def _row(summary: Summary) -> list[str]:
+def _row(summary: Summary, depth: int = 0) -> list[str]:
     first = summary.waiting[0].question if summary.waiting else ""
     asked = brief(first, 60)
     if summary.error is not None:
@@ -233,7 +256,11 @@ def _row(summary: Summary) -> list[str]:
         asked = _("{question} (and {count} more)", question=asked, count=len(summary.waiting) - 1)
     if summary.alarms:
         asked = _("ALARM: {problem}", problem=brief(summary.alarms[-1], 100))
-    names = [summary.run_id, visible(summary.name), visible(summary.state)]
+    names = [
+        f"{'  ' * (depth - 1)}└ {summary.run_id}" if depth else summary.run_id,
+        visible(summary.name),
+        visible(summary.state),
+    ]
     return [*names, status_word(summary.status), when(summary.updated_at), asked]
 
 

@@ -20,8 +20,10 @@ from detent.kit.terminal.summary import summaries
 
 COMMANDS = {
     "init": "beginning",
+    "import": "importing",
     "run": "start",
     "validate": "start",
+    "explain": "explaining",
     "test": "case_run",
     "graph": "drawing",
     "signal": "control",
@@ -41,9 +43,15 @@ COMMANDS = {
     "watch": "reading",
     "audit": "auditing",
     "policy": "policy",
+    "trigger": "triggering",
+    "next": "triggering",
     "serve": "serving",
+    "worker": "working",
+    "db": "working",
     "schema": "beginning",
     "mcp": "protocol",
+    "gateway": "gateway",
+    "hook": "coding_hook",
     "people": "people",
     "prune": "pruning",
     "backup": "backing_up",
@@ -120,7 +128,9 @@ def program() -> Program:
         ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version, help=_("Print the version.")
     )
     home = click.Option(
-        ["--home"], metavar="FOLDER", help=_("The journal's folder; by default $DETENT_HOME, or .detent here.")
+        ["--home"],
+        metavar="HOME",
+        help=_("The journal's folder, or postgresql://…; by default $DETENT_HOME, or .detent here."),
     )
     about = _("A durable state-machine runtime for AI agents: kill it at any byte, nothing is lost.")
     more = _("RUN is an id, the unambiguous beginning of one, or `last`. Every command takes --json.")

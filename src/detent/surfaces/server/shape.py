@@ -317,6 +317,7 @@ class RunQuery(Asked, frozen=True):
     since: float | None = None
     until: float | None = None
     top: bool = False  # leave out runs that are children of others
+    system: bool = False  # with those in which detent records its own work
     before: Seq = 0
     limit: Count = 50
 

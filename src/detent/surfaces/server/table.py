@@ -18,10 +18,27 @@ from detent.surfaces.server import (
     search,
     settling,
     stream,
+    trigger_routes,
 )
 from detent.surfaces.server import mcp_routes as workshop
 
-PARTS = (login, run, control, bulk, history, batch, inbox, search, settling, audit, definition, stream, hook, workshop)
+PARTS = (
+    login,
+    run,
+    control,
+    bulk,
+    history,
+    batch,
+    inbox,
+    search,
+    settling,
+    audit,
+    definition,
+    stream,
+    hook,
+    trigger_routes,
+    workshop,
+)
 
 
 def routes() -> tuple[Route, ...]:
