@@ -411,8 +411,7 @@ def test_it_declares_what_it_is() -> None:
 
 
 async def test_values_go_in_and_come_out_as_json() -> None:
-    read = "import json, sys; n = json.load(sys.stdin)['n']"
-    answer = read + "; print(json.dumps({'success': n > 2, 'n': n}))"
+    answer = "import json, sys; n = json.load(sys.stdin)['n']; print(json.dumps({'success': n > 2, 'n': n}))"
     result = await python(answer, stdin_json={"n": 2}, is_json=True)
     assert (result["success"], result["n"], result["exit"]) == (False, 2, 0)
     assert (await python("print('[1, 2]')", is_json=True))["json"] == [1, 2]

@@ -11,7 +11,7 @@ import pytest
 
 from detent.core import Action, Contract, EffectFailed, Outcome, Question, Retry, Status, effect
 from detent.core.events import ContractMoved
-from detent.errors import JournalError
+from detent.errors import JournalError, Refused
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.lock import Lock, holder, is_held
@@ -171,3 +171,24 @@ def test_a_lock_that_cannot_write_its_name_is_a_lock_all_the_same(tmp_path: Path
 def test_the_shortest_secrets_are_left_in_ordinary_text(value: str, is_hidden: bool) -> None:
     text = f"x{value}y {value}"
     assert Redactor([value]).hide_whole(text) == (f"x{HIDDEN}y {HIDDEN}" if is_hidden else text)
+
+
+async def test_what_an_effect_asks_later_is_for_those_who_could_approve_its_call(tmp_path: Path) -> None:
+    @effect("ask.more", kind="idempotent")
+    async def ask_more(contract: Contract) -> Outcome:
+        if len(contract.answers) > 1:
+            return Outcome({"count": contract.answers[-1].data})
+        return Outcome(question=Question("How many?", "form", {"type": "object"}))
+
+    asked = Question("May I?", approvers=("ann", "bob"), separate=True)
+    async with EmbeddedHost(tmp_path, [ask_more], sync="off", grace_s=0.0) as host:
+        run = await host.start(one(Action("a", "ask.more", ask=asked)), by="kim")
+        await host.answer(run.id, "work/a/1", {"approved": True, "by": "ann"})
+        (contract,) = (await host.settled(run.id)).waiting
+        assert contract.question is not None
+        assert (contract.question.reason, contract.question.approvers) == ("form", ("ann", "bob"))
+        assert contract.question.separate
+        with pytest.raises(Refused, match="kim"):
+            await host.answer(run.id, "work/a/1", {"data": {"n": 1}, "by": "kim"})
+        await host.answer(run.id, "work/a/1", {"data": {"n": 2}, "by": "bob"})
+        assert (await host.settled(run.id)).status is Status.COMPLETED

@@ -125,6 +125,7 @@ WORKFLOW: Shape = {
     "tools": Key("tools", "Names for programs, functions, requests and MCP tools, for `tool:` of an action."),
     "group": Key("one", "With which other runs it does not go on at the same time.", of="group"),
     "triggers": Key("triggers", "What starts runs when nobody does, by name; armed with `detent trigger add`."),
+    "attributes": Key("templates", "Single values by which people look for a run, by name; at most 16."),
 }
 NESTED: Shape = {
     "id": Key("name", "The branch's name, where branches are a list."),

@@ -218,6 +218,7 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
             title=title if title != name else "",
             version=given.get("version", ""),
             group=group,
+            attributes=given.get("attributes") or {},
             on_failure=on_failure,
             at_end=at_end,
         )

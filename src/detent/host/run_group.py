@@ -19,10 +19,11 @@ from detent.core.machine import Group, Machine, table
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import EventRefused, ExpressionError, GroupFull, Refused, Unknown
+from detent.host.housekeeping import GROUP_NAME
 from detent.host.port import Reader
 from detent.host.reading import Query
 
-NAME = "detent_group"
+NAME = GROUP_NAME
 ENTER, LEAVE, EMPTY = "ENTER", "LEAVE", "EMPTY"
 HOST = Identity("", "detent")
 KEY_MAX = 200  # letters of a key that are kept to be shown

@@ -11,7 +11,7 @@ import pkgutil
 from detent.kit.language import language
 
 LONGEST = 4000  # characters; what is longer is somebody's output, not our sentence
-DEEPEST = 4  # sentences inside sentences
+DEEPEST = 5  # sentences inside sentences
 HOLE = "{}"
 
 
@@ -38,11 +38,14 @@ def error_in_chinese(english: str, depth: int = DEEPEST) -> str:
 
 
 def error_templates() -> dict[str, str]:
-    """Every sentence there is in Chinese, by the English one."""
+    """Every sentence there is in Chinese, by the English one; the agents bring theirs."""
     from detent.kit import error_words
+    from detent.kit.agent import load_all
 
     names = [found.name for found in pkgutil.iter_modules(error_words.__path__)]
     found: dict[str, str] = {}
+    for brought in load_all("errors"):
+        found.update(brought)
     for name in names:
         found.update(importlib.import_module(f"{error_words.__name__}.{name}").CHINESE)
     return found

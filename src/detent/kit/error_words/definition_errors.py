@@ -34,6 +34,8 @@ CHINESE = {
     "; did you mean `{}`?": "；是想写 `{0}` 吗？",
     "{} is a circle that needs no event and does no work": "{0} 是一个不需要事件、也不做工作的循环",
     "kind `{}` is not one of pure, idempotent, irreversible": "种类 `{0}` 不是 pure、idempotent、irreversible 之一",
+    "a machine has at most {} attributes": "一个状态机最多有 {0} 个属性",
+    "the attribute `{}` must be one word": "属性 `{0}` 必须是一个词",
     "machine `{}` has no state `{}`": "状态机 `{0}` 没有状态 `{1}`",
     "not a machine's parts: {}": "不是状态机的组成部分：{0}",
     "`{}` is not a row of `source EVENT target`": "`{0}` 不是 `source EVENT target` 的一行",

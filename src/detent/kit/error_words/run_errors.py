@@ -115,6 +115,8 @@ CHINESE = {
     "already done by {} of run {}": "运行 {1} 的 {0} 已经做过",
     "the same deed is {} in {} of run {}": "同一行为在运行 {2} 的 {1} 中处于 {0}",
     "the same deed is open in {}": "同一行为正在 {0} 中进行",
+    "the answer was given to another question than the one `{}` asks now; look again": "这个答复是给另一个问题的，不是 `{0}` 现在所问的；请再看一遍",
+    "{} cannot be used for searching ({}); remove it": "{0} 无法用于搜索（{1}）；请删除它",
     "the key {} was used for another call by {}": "键 {0} 已被 {1} 用于另一次调用",
     "the policy's rule `{}` denies `{}`{}": "策略的规则 `{0}` 禁止 `{1}`{2}",
     "{} (and its result could not be kept: {})": "{0}（而且它的结果无法保存：{1}）",

@@ -18,9 +18,9 @@ from detent.core.run import Run
 from detent.define.source import Definition
 from detent.define.trigger import Trigger
 from detent.errors import JournalError, Refused, Unknown
+from detent.host.housekeeping import TRIGGER_NAME, TRIGGERS_ID
 from detent.host.port import Host, Reader
 from detent.host.run_id import LENGTH_MAX
-from detent.kit.trigger import NAME, REGISTRY_ID
 
 ARMED, PAUSED, REMOVED = "armed", "paused", "removed"
 ADD, PAUSE, RESUME, REMOVE = "ADD", "PAUSE", "RESUME", "REMOVE"
@@ -29,7 +29,7 @@ WORKFLOW = "workflow"
 SPEC, FILE = "trigger", "file"
 
 REGISTRY = Machine(
-    name=REGISTRY_ID,
+    name=TRIGGERS_ID,
     initial="kept",
     transitions=[Transition("kept", "kept", on=ADD)],
     title="The triggers of this home",
@@ -156,7 +156,7 @@ def trigger_id(workflow: str, name: str) -> str:
 def make_machine(definition: Definition, trigger: Trigger) -> Machine:
     """The machine of a trigger's run: it holds what is armed, so that its digest says what that is."""
     return Machine(
-        name=NAME,
+        name=TRIGGER_NAME,
         initial=ARMED,
         transitions=TRANSITIONS,
         variables={SPEC: msgspec.json.decode(msgspec.json.encode(trigger)), FILE: definition.source},
@@ -170,7 +170,7 @@ async def arm(host: Host, definition: Definition, now: float, by: By) -> list[Ar
     if not definition.triggers:
         raise Refused(f"{definition.source} has no `triggers`")
     known = {one.id: one for one in list_triggers(host.reader)}
-    await host.start(REGISTRY, run_id=REGISTRY_ID, by=by)
+    await host.start(REGISTRY, run_id=TRIGGERS_ID, by=by)
     armed = []
     for trigger in definition.triggers:
         armed.append(await _arm_one(host, definition, trigger, known, now, by))
@@ -188,7 +188,7 @@ async def _arm_one(
     old = known.get(id)
     if old is not None and old.file != definition.source and old.state != REMOVED:
         raise Refused(f"`{old.name}` is armed from {old.file}; remove that one first, or give one of them another name")
-    await host.signal(REGISTRY_ID, ADD, {"run_id": id}, id=f"add {id}", by=by)
+    await host.signal(TRIGGERS_ID, ADD, {"run_id": id}, id=f"add {id}", by=by)
     run = await host.start(machine, {"since": now, "upto": 0.0}, run_id=id, by=by)
     if run.machine != machine.digest:
         await host.migrate(id, machine, by=by)
@@ -215,9 +215,9 @@ async def remove(host: Host, armed: ArmedTrigger, by: By) -> None:
 
 def list_triggers(reader: Reader) -> list[ArmedTrigger]:
     """Every trigger that was armed here, by name; those that were removed too."""
-    if not reader.has_runs() or reader.summary(REGISTRY_ID) is None:
+    if not reader.has_runs() or reader.summary(TRIGGERS_ID) is None:
         return []
-    ids = tuple(reader.project(REGISTRY_ID, TriggerList).ids)
+    ids = tuple(reader.project(TRIGGERS_ID, TriggerList).ids)
     return sorted((one for one in (find_trigger_run(reader, id) for id in ids) if one), key=lambda one: one.name)
 
 

@@ -16,9 +16,9 @@ from detent.core.value import plain
 from detent.define.schedule import Schedule
 from detent.define.trigger import TriggerKind
 from detent.errors import DetentError, JournalError
+from detent.host.housekeeping import TRIGGER_NAME, TRIGGERS_ID
 from detent.host.port import Host
 from detent.host.reading import Query, Summary
-from detent.kit.trigger import OWN_NAMES
 from detent.kit.trigger.armed_trigger import (
     ARMED,
     ArmedTrigger,
@@ -129,7 +129,7 @@ class TriggerDriver:
             self._triggers = {one.id: one for one in list_triggers(reader)}
         elif cursor != self._cursor:
             steps = reader.steps(self._cursor, STEPS_MAX)
-            changed = {step.run_id for step in steps if step.name in OWN_NAMES}
+            changed = {step.run_id for step in steps if step.name in (TRIGGERS_ID, TRIGGER_NAME)}
             if len(steps) >= STEPS_MAX or changed - self._triggers.keys():
                 self._triggers = {one.id: one for one in list_triggers(reader)}
             else:

@@ -11,6 +11,7 @@ from detent.define import Definition, load
 from detent.define.problem import BrokenDefinition
 from detent.define.proof import MachineProof
 from detent.errors import DefinitionError, Refused, Unknown
+from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.people import PEOPLE_FILE, has_people
 from detent.kit.policy import POLICY_FILE
@@ -140,9 +141,9 @@ def validate(caller: Caller, file: str, is_fragment: bool) -> int:
         )
     else:
         for warning in definition.warnings:
-            caller.note(visible(near(str(warning))), "yellow")
+            caller.note(visible(near(translate_error(str(warning)))), "yellow")
         for advice in definition.advice:
-            caller.note(visible(near(advice)))
+            caller.note(visible(near(translate_error(advice))))
         for warning in claimed:
             caller.note(warning, "yellow")
         count = len(machine.states)

@@ -6,6 +6,8 @@ from detent.kit.agent import load_all
 from detent.kit.http.route import Route
 from detent.surfaces.server import (
     audit,
+    batch,
+    bulk,
     control,
     definition,
     history,
@@ -13,13 +15,30 @@ from detent.surfaces.server import (
     inbox,
     login,
     run,
+    search,
     settling,
     stream,
     trigger_routes,
 )
 from detent.surfaces.server import mcp_routes as workshop
 
-PARTS = (login, run, control, history, inbox, settling, audit, definition, stream, hook, trigger_routes, workshop)
+PARTS = (
+    login,
+    run,
+    control,
+    bulk,
+    history,
+    batch,
+    inbox,
+    search,
+    settling,
+    audit,
+    definition,
+    stream,
+    hook,
+    trigger_routes,
+    workshop,
+)
 
 
 def routes() -> tuple[Route, ...]:

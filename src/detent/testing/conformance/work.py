@@ -15,6 +15,7 @@ from detent.core import (
     effect,
     table,
 )
+from detent.errors import EventRefused, Unknown
 from detent.testing.conformance.stage import (
     DOING,
     HandClock,
@@ -99,11 +100,21 @@ async def check_cancel_in_the_moment_of_starting(open_host: HostOpener, home: Pa
     async with open_host(home, [outside.effect()]) as host:
         starting = asyncio.ensure_future(host.start(DOING, {"amount": 1}, run_id="r"))
         await asyncio.sleep(0)  # let the start be folded, not more
-        run = await host.cancel("r")
+        cancelled = None
+        while cancelled is None:  # on some hosts a run is there only when its start is on disk
+            try:
+                cancelled = await host.cancel("r")
+            except Unknown:
+                await asyncio.sleep(0)
+            except EventRefused:
+                break  # it was quicker, and has ended
         await starting
         run = await host.settled("r")
+        if outside.deeds:  # it had left
+            assert len(outside.deeds) == 1
+            assert run.status is Status.COMPLETED or run.waiting, "a deed that was done is known, or asked about"
+            return
         assert run.status is Status.CANCELLED
-        assert not outside.deeds
         run = await host.settled((await host.start(DOING, {"amount": 1})).id)
         assert run.status is Status.COMPLETED, "the key of what was never done must be free"
 
