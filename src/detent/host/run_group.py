@@ -6,6 +6,7 @@ that waits is held; the first that waits is released when a place is free.
 """
 
 import hashlib
+from collections.abc import Container
 from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -48,12 +49,12 @@ class GroupQueue:
     """A projection: who is in a group, in the order in which they came."""
 
     name: ClassVar[str] = "group_queue"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reach: ClassVar[int] = 0
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self.members: dict[str, None] = {}
+        self.members: dict[str, float] = {}  # since when
         self.limit = 1
         self.key = ""
 
@@ -64,21 +65,21 @@ class GroupQueue:
             return
         run_id = str(event.data.get("run_id", ""))
         if event.name == ENTER:
-            self.members[run_id] = None
+            self.members.setdefault(run_id, event.at)
             self.limit, self.key = int(event.data.get("limit", 1)), str(event.data.get("key", ""))
         elif event.name == LEAVE:
             self.members.pop(run_id, None)
 
     def dump(self) -> bytes:
         """What is kept, so that a long history need not be read again."""
-        return msgspec.json.encode([list(self.members), self.limit, self.key])
+        return msgspec.json.encode([list(self.members.items()), self.limit, self.key])
 
     @classmethod
     def load(cls, run_id: str, body: bytes) -> "GroupQueue":
         """What was kept."""
         made = cls(run_id)
         members, made.limit, made.key = msgspec.json.decode(body)
-        made.members = dict.fromkeys(members)
+        made.members = dict(members)
         return made
 
     @property
@@ -182,14 +183,19 @@ async def pass_on(host: GroupHost, group: str) -> None:
             await host.release(run_id, by=Identity(mark_of(group), "detent"))
 
 
-async def reconcile(host: GroupHost) -> None:
-    """After a crash: those that have ended, or never began, leave their groups; the next ones go on."""
+async def reconcile(host: GroupHost, now: float, patience_s: float = 0.0, entering: Container[str] = ()) -> None:
+    """After a crash: those that have ended, or never began, leave their groups; the next ones go on.
+
+    Who is `entering` is about to begin here; for others that may begin elsewhere there is some patience.
+    """
     query = Query(status=(Status.WAITING,), name=NAME, limit=PAGE)
     while True:
         page = host.reader.list(query)
         for group in page.runs:
-            for run_id in tuple(host.reader.project(group.run_id, GroupQueue).members):
+            for run_id, since in tuple(host.reader.project(group.run_id, GroupQueue).members.items()):
                 known = host.reader.summary(run_id)
+                if known is None and (run_id in entering or now - since < patience_s):
+                    continue
                 if known is None or known.status.is_terminal:
                     mark = f"{run_id} {known.seq if known is not None else 'never began'}"
                     data = {"run_id": run_id}

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,11 @@ class Verbs(ABC):
     effects: Mapping[str, Effect]
     home: Path
     rulings: Rulings
+
+    @cached_property
+    def entering(self) -> set[str]:
+        """Runs that have entered their group and are about to begin."""
+        return set()
 
     if TYPE_CHECKING:  # attributes of a host, which has its own kinds of them
 
@@ -158,7 +164,13 @@ class Verbs(ABC):
             live.effects = self.find_effects_of(source)
         known_effects = ChainMap({"child": CHILD}, live.effects or {}, self.effects)  # type: ignore[arg-type]  # only read
         filled = given if fork is not None else machine.fill_input(given)
-        place = await self._enter_group(machine, filled, run_id, parent) if fork is None else {}
+        if machine.group is not None and fork is None:
+            self.entering.add(run_id)
+        try:
+            place = await self._enter_group(machine, filled, run_id, parent) if fork is None else {}
+        except BaseException:
+            self.entering.discard(run_id)
+            raise
         event = Started(
             machine=machine.digest,
             input=filled,
@@ -174,7 +186,10 @@ class Verbs(ABC):
             at=self.clock.now(),
             **place,
         )
-        return await self._begin(live, event)
+        try:
+            return await self._begin(live, event)
+        finally:
+            self.entering.discard(run_id)
 
     async def _enter_group(self, machine: Machine, input: dict[str, Any], run_id: str, parent: str) -> dict[str, str]:
         """Let a run that is about to begin into its group, if it has one; a child has its parents' places."""
