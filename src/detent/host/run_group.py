@@ -6,8 +6,8 @@ that waits is held; the first that waits is released when a place is free.
 """
 
 import hashlib
-from collections.abc import Container
-from contextlib import suppress
+from collections.abc import AsyncIterator, Container
+from contextlib import asynccontextmanager, suppress
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
@@ -21,8 +21,10 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import EventRefused, ExpressionError, GroupFull, Refused, Unknown
 from detent.host.housekeeping import GROUP_NAME
+from detent.host.parts.loaded_run import LoadedRun
 from detent.host.port import Reader
 from detent.host.reading import Query
+from detent.host.run_id import new_run_id
 
 NAME = GROUP_NAME
 ENTER, LEAVE, EMPTY = "ENTER", "LEAVE", "EMPTY"
@@ -103,6 +105,13 @@ class GroupHost(Protocol):
     def reader(self) -> Reader:
         """Reads what this host writes."""
 
+    @property
+    def entering(self) -> set[str]:
+        """Runs that have entered their group and are about to begin."""
+
+    async def fetch(self, run_id: str) -> LoadedRun:
+        """The run as it stands now."""
+
     async def start(self, machine: Machine, input: Any = None, *, run_id: str = "", by: By = "") -> Run:
         """Begin a run."""
 
@@ -151,6 +160,47 @@ async def enter(host: GroupHost, group: Group, id: str, key: str, run_id: str, m
         for other in before:
             await _cancel(host, other, run_id)
     return False
+
+
+@asynccontextmanager
+async def enter_new(
+    host: GroupHost, group: Group | None, input: dict[str, Any], run_id: str, parent: str
+) -> AsyncIterator[dict[str, str]]:
+    """A run that is about to begin enters its group, if it has one; gives what its first event says of that.
+
+    A child has the place of its parents in the same group: else it would wait for them, and they for it.
+    """
+    key = "" if group is None else find_key(group, input, run_id)
+    id = group_id(key)
+    while group is not None and parent:
+        above = (await host.fetch(parent.partition(" ")[0])).run
+        group, parent = (None if above.group == id else group), above.parent
+    if group is None:
+        yield {}
+        return
+    host.entering.add(run_id)
+    try:
+        has_place = await enter(host, group, id, key, run_id, run_id)
+        yield {"group": id} | ({} if has_place else {"held_by": mark_of(id)})
+    finally:
+        host.entering.discard(run_id)
+
+
+@asynccontextmanager
+async def enter_again(host: GroupHost, group: Group | None, run: Run) -> AsyncIterator[None]:
+    """A run that has ended is tried again: it needs a place, and gives it back if it is refused."""
+    if group is None or not run.group or run.ended is None:
+        yield
+        return
+    mark = f"{run.id} {run.seq}"
+    await leave(host, run.group, run.id, mark)  # its end may not have been told yet
+    mark = f"{mark} {new_run_id()}"  # it may be tried again and again until there is a place
+    await enter(host, group, run.group, host.reader.project(run.group, GroupQueue).key, run.id, mark)
+    try:
+        yield
+    except Refused:
+        await leave(host, run.group, run.id, f"refused {mark}")
+        raise
 
 
 async def _cancel(host: GroupHost, run_id: str, by_run: str) -> None:
