@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import sqlite3
 import subprocess
@@ -222,3 +223,18 @@ async def test_a_damaged_row_is_told_by_its_run_and_hides_no_other(tmp_path: Pat
     async with EmbeddedHost(tmp_path, [do], sync="off", grace_s=0.0) as host:
         assert [line.run_id for line in await host.list()] == [good]
         assert list(host.problems) == [bad]
+
+
+async def test_an_export_has_the_machine_of_a_run_before_its_events(tmp_path: Path) -> None:
+    @effect("do", kind="pure")
+    async def do(contract: Contract) -> dict[str, bool]:
+        return {"ok": True}
+
+    machine = one(Action("a", "do"))
+    async with EmbeddedHost(tmp_path, [do], sync="off", grace_s=0.0) as host:
+        run = await host.settled((await host.start(machine)).id)
+        lines = [json.loads(line) for line in host.reader.transcript([run.id])]
+    told = [line for line in lines if line.get("line") == "machine"]
+    assert [line["digest"] for line in told] == [machine.digest]
+    kinds = [line.get("line") for line in lines]
+    assert kinds.index("machine") < kinds.index("event")
