@@ -14,6 +14,8 @@ from typing import Any
 from bench.figure import Figure
 from bench.kernel import _undisturbed, bare
 from detent.agents.notebook.brief import Brief, KernelBrief
+from detent.agents.notebook.checkpoint import CheckpointFiles
+from detent.agents.notebook.jupyter import Kernel
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.script import complete_script
 from detent.agents.notebook.service import Notebooks
@@ -91,6 +93,32 @@ async def growing() -> tuple[float, float]:
     return statistics.median(steps[100:SLICE]), statistics.median(steps[-SLICE:])
 
 
+async def kept() -> tuple[float, float]:
+    """Seconds to write a gigabyte of variables to a checkpoint, and to bring it back into a new kernel."""
+    make = "import numpy\nblocks = [numpy.random.default_rng(n).random(1 << 24) for n in range(8)]\nagain = blocks"
+    with tempfile.TemporaryDirectory(prefix="bench-notebook-") as home:
+        files = CheckpointFiles(Path(home))
+        async with Kernel() as kernel:
+            assert (await kernel.execute(make)).status == "ok"
+            assert kernel.folder is not None
+            path = kernel.folder / "checkpoint"
+            begun = time.perf_counter()
+            saved = await kernel.save(str(path), 2 << 30)
+            found = files.keep("run", path)
+            writing_s = time.perf_counter() - begun
+            assert saved is not None
+            assert saved["is_kept"]
+            await kernel.restart()
+            path = kernel.folder / "checkpoint"
+            begun = time.perf_counter()
+            assert files.fetch("run", found.hash, path)
+            loaded = await kernel.load(str(path))
+            restoring_s = time.perf_counter() - begun
+            assert loaded is not None
+            assert loaded["is_loaded"]
+    return writing_s, restoring_s
+
+
 def notebooks() -> Iterator[Figure]:
     """(n) durable notebooks; nothing to measure where the `notebook` extra is not installed."""
     if any(importlib.util.find_spec(name) is None for name in ("jupyter_client", "ipykernel")):
@@ -100,6 +128,9 @@ def notebooks() -> Iterator[Figure]:
     ours, base, raw = asyncio.run(durable())
     ratio = ours / (base + raw)
     yield _figure("durable cell", ours, base + raw, ratio, "≤ 1.15× cell + fsync", ratio <= 1.15)
+    writing, restoring = asyncio.run(kept())
+    ratio = restoring / writing
+    yield _figure("restore of 1 GB", restoring, writing, ratio, "≤ 3× writing it", ratio <= 3)
 
 
 def _figure(name: str, value: float, floor: float, ratio: float, bar: str, ok: bool) -> Figure:

@@ -78,6 +78,9 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os
 for name in ("DETENT_HOME", "DETENT_LANG"):
     os.environ.pop(name, None)
 
+# A kernel that waits for a person is kept for half an hour; those of tests are not waited for.
+os.environ["DETENT_KEEP_KERNELS_S"] = "0"
+
 # What detent remembers of homes lies outside of them: homes of tests are gone tomorrow, and their names come again.
 STATE = tempfile.TemporaryDirectory(prefix="detent-state-")
 os.environ["XDG_STATE_HOME"] = STATE.name

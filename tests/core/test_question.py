@@ -104,6 +104,7 @@ def test_whoever_answers_first_wins() -> None:
         (Question(), {}, "say `approved: true` or `approved: false`"),
         (Question(), {"approved": "yes"}, "the answer does not fit"),
         (Question(), {"approved": True, "call_hash": "0" * 64}, "the answer was given to another call"),
+        (Question(), {"approved": True, "shown": "0" * 64}, "the answer was given to another question"),
         (Question(approvers=("cyd", "dan")), {"approved": True, "by": "bob"}, "may not answer; approvers: cyd, dan"),
         (Question(approvers=("cyd",)), {"approved": True}, "`nobody` may not answer"),
         (Question(approvers=("cyd",)), {"approved": False, "by": "bob"}, "`bob` may not answer"),

@@ -8,7 +8,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from detent.effects import census
 from detent.effects.census import carriers, identity, lives
@@ -24,18 +24,20 @@ def marks(home: str, mark: str = MARK) -> dict[str, str]:
     return {mark: home, mark + HOST: identity(os.getpid())}
 
 
-def orphans(home: str, mark: str = MARK) -> Iterator[int]:
-    """The processes marked with that home whose detent no longer lives."""
+def orphans(home: str, mark: str = MARK, spared: Container[int] = ()) -> Iterator[int]:
+    """The processes marked with that home whose detent no longer lives; not those of a session that is kept."""
     for pid, found in carriers(f"{mark}={home}"):
         if not lives(census.value(found, mark + HOST)):
-            yield pid
+            with contextlib.suppress(OSError):
+                if os.getsid(pid) not in spared:
+                    yield pid
 
 
-def kill_orphans(home: str, mark: str = MARK) -> int:
+def kill_orphans(home: str, mark: str = MARK, spared: Container[int] = ()) -> int:
     """Kill them and wait until they are gone (a few seconds at most); how many there were."""
     seen: set[int] = set()
     until = time.monotonic() + GONE_S
-    while (found := set(orphans(home, mark))) and time.monotonic() < until:
+    while (found := set(orphans(home, mark, spared))) and time.monotonic() < until:
         for pid in found - seen:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

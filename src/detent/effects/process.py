@@ -250,6 +250,13 @@ def _signal_group(group: int, number: int) -> bool:
     return True
 
 
+def first_child(pid: int) -> int:
+    """The first process that another one has started and that still runs; the other one itself if there is none."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()[0])
+    return pid
+
+
 def signal_inside(pid: int, number: int) -> None:
     """Signal everybody that a process has started, and not itself."""
     todo = [pid]

@@ -9,4 +9,6 @@ from detent.host.people import RECORD_ID
 ANCHORED = Machine(name="anchored", initial="done", ends={"done": "completed"}, title="What the journal held")
 PRUNED = Machine(name="pruned", initial="done", ends={"done": "completed"}, title="Runs that were forgotten")
 WEBHOOK_NAME = "detent_webhook"
-HOUSEKEEPING = (RECORD_ID, WEBHOOK_NAME, ANCHORED.digest, PRUNED.digest)  # for `Query.without`
+TRIGGERS_ID, TRIGGER_NAME, GROUP_NAME = "detent_triggers", "detent_trigger", "detent_group"
+RECORDS = (RECORD_ID, WEBHOOK_NAME, TRIGGERS_ID, TRIGGER_NAME, GROUP_NAME)
+HOUSEKEEPING = (*RECORDS, ANCHORED.digest, PRUNED.digest)  # for `Query.without`

@@ -281,3 +281,17 @@ class Checkup(NamedTuple):
     is_held: bool
     holder: JournalHolder
     is_answering: bool
+
+
+class DatabaseReport(NamedTuple):
+    """A journal in a database: what is there, and who works on it."""
+
+    name: str
+    server: str  # its version
+    version: int  # of the tables; 0 where there are none
+    known: int  # the version that this detent writes
+    runs: int = 0
+    at_work: int = 0  # contracts
+    workers: int = 0  # with a heartbeat
+    queued: int = 0  # jobs that could be done now
+    swept: int = 0  # what the sweep had to put right; it should stay at 0

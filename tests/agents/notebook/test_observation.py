@@ -213,9 +213,14 @@ def test_careless_advice_is_left_out_and_said_so() -> None:
     assert advice.is_achieved
     assert [*advice.changes] == ["warned"]
     assert Advice("nonsense", [], {}).warnings
+    torn = Advice({"targetAchieved": False, "transition": {"target_achieved": True}}, [], {})
+    assert not torn.is_achieved
+    assert torn.warnings == ["`targetAchieved` is false and `transition.target_achieved` true; the first decides"]
 
 
-def test_the_transitions_own_flag_wins() -> None:
-    assert not Advice({"targetAchieved": True, "transition": {"target_achieved": False}}, [], {}).is_achieved
+def test_the_top_level_flag_decides() -> None:
+    assert Advice({"targetAchieved": True, "transition": {"target_achieved": False}}, [], {}).is_achieved
+    assert not Advice({"targetAchieved": False, "transition": {"target_achieved": True}}, [], {}).is_achieved
+    assert Advice({"transition": {"target_achieved": True}}, [], {}).is_achieved
     assert Advice({"targetAchieved": True, "transition": {}}, [], {}).is_achieved
     assert Advice({"transition": {"continue_behaviors": True}}, [], {}).continues

@@ -54,7 +54,11 @@ async def test_planning_comes_first_and_feedback_counts_honestly(tmp_path: Path)
 
     async with PlannerServer(answer, chunk=3) as server, studio(tmp_path) as here:
         run = await here.begin(brief(server.url, goal="g"))
-        assert (run.state, run.output["achieved"]) == ("workflow_completed", True)
+        assert (run.state, run.output["achieved"]) == ("workflow_completed", None)  # its word alone is no evidence
+        assert run.output["reason"] == "1 cells failed: " + here.book.failed[0]
+        shown = [body["observation"]["context"]["effects"] for path, body in server.requests if path == "/generating"]
+        assert shown[0]["current"] == []
+        assert any("ZeroDivisionError" in text for text in shown[1]["current"])  # what the last cells put out
         order = "planning planning generating planning generating planning planning planning"
         assert [path for path, _ in server.requests] == [f"/{name}" for name in order.split()]
         first = server.requests[3][1]["behavior_feedback"]
@@ -100,7 +104,7 @@ async def test_a_cut_connection_is_tried_again_and_actions_are_done_once(tmp_pat
         return said(ACHIEVED)
 
     async with PlannerServer(answer) as server, studio(tmp_path / "home") as here:
-        run = await here.begin(brief(server.url))
+        run = await here.begin(brief(server.url, review="none"))
         while run.ended is None:
             await asyncio.sleep(0.01)
             run = await here.host.show("run")
@@ -224,11 +228,26 @@ async def test_we_serve_the_two_endpoints_to_others(tmp_path: Path) -> None:
                 bad = await client.post("/planning", content=content, headers={"Content-Type": "application/json"})
                 assert bad.status_code == status
             assert (await client.post("/planning", content=b"{}")).status_code == 415
+            for path, status, words in (("/plan", 404, "Not Found"), ("/planning", 405, "Method Not Allowed")):
+                wrong = await client.get(path)
+                assert (wrong.status_code, wrong.json()["error"]["message"].startswith(words)) == (status, True)
+            described = (await client.get("/openapi.json")).json()
+            assert {"/planning", "/generating"} <= set(described["paths"])
             strange = {"Content-Type": "application/json", "Host": "elsewhere.example"}
             assert (await client.post("/planning", content=json.dumps(body), headers=strange)).status_code == 403
     finally:
         server.should_exit = True
         await serving
+
+
+async def test_the_offline_planner_says_that_it_needs_data() -> None:
+    from detent.agents.notebook.analysis import analyst
+    from detent.agents.notebook.observation import whole
+    from detent.agents.notebook.port import PlannerFailed
+
+    current = {"stage_id": "existence", "step_id": "load", "behavior_iteration": 1}
+    with pytest.raises(PlannerFailed, match="`data_file` in the observation"):
+        await anext(analyst({}).generator.generate(whole({"location": {"current": current}})))
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.assistant.routes.chat import IMAGE_MAX
+from detent.agents.assistant.image import IMAGE_MAX
 from detent.define.document import read_document
 from detent.define.policy import compile_policy
 from detent.surfaces.server.setting import ServerLimits, ServerSettings
@@ -123,10 +123,11 @@ async def test_a_tool_turn_in_the_order_clients_expect(tmp_path: Path, monkeypat
         id = told[4][1]["execution_id"]
         seen = await scene.get(f"/api/execution/{id}/snapshot")
         assert (seen["current_status"], seen["action_summary"]) == ("completed", "notes.read")
-        assert (await scene.get(f"/api/execution/{id}/snapshot?human=true"))["当前状态"] == "已完成"
+        assert (await scene.get(f"/api/execution/{id}/snapshot?human=true"))["状态"] == "已完成"
         line = await scene.get("/api/execution/s/timeline")
         assert [row["trigger"] for row in line["transitions"]] == ["start", "succeed"]
-        assert set(await scene.get("/api/execution/s/timeline?human=true")) == {"会话", "行动列表", "状态变化"}
+        people = await scene.get("/api/execution/s/timeline?human=true")
+        assert set(people) == {"行动列表", "总数", "已结束", "进行中", "含等待", "含不可逆操作"}
         law = await scene.get("/api/execution/topology")
         assert (len(law["nodes"]), len(law["edges"])) == (7, 9)
         await scene.get("/api/execution/nobody/timeline", 404)

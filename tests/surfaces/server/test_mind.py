@@ -66,7 +66,7 @@ async def test_a_plan_is_made_done_and_dropped(tmp_path: Path, monkeypatch: pyte
 
 
 async def state(scene: Stage, session: str = "s") -> str:
-    return str((await scene.get(f"/api/co/{session}"))["state"])
+    return str((await scene.get(f"/api/co/{session}"))["status"])
 
 
 async def test_a_conversation_is_a_cognitive_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,16 +80,29 @@ async def test_a_conversation_is_a_cognitive_object(tmp_path: Path, monkeypatch:
         await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
         assert await state(scene) == "stable"
         told = await events(scene, "/chat", {"message": "I prefer mail", "session_id": "s"})
-        (seen,) = (await scene.get("/api/co?state=waiting"))["objects"]
-        assert (seen["id"], seen["title"], seen["turns"]) == ("s", "I prefer tea", 2)
-        refused = await scene.post("/api/co/s/archive", status=409)
-        assert seen["waiting"][0] in refused["error"]["message"], "what waits is not put away"
+        (seen,) = (await scene.get("/api/co?status=waiting"))["objects"]
+        assert (seen["co_id"], seen["title"], seen["turns"]) == ("s", "I prefer tea", 2)
+        assert set(seen) == {
+            "co_id", "title", "description", "semantic_type", "domain_tag", "intent_category", "status", "transitions",
+            "linked_execution_ids", "linked_memory_ids", "external_references", "related_co_ids", "created_at",
+            "updated_at", "turns", "waiting",
+        }  # fmt: skip
+        assert [move["trigger"] for move in seen["transitions"]] == ["clarify", "achieve", "reactivate", "wait"]
+        assert set(seen["transitions"][0]) == {"from", "to", "trigger", "timestamp", "actor", "reason"}
+        assert len(seen["linked_execution_ids"]) == 2
+        refused = await scene.post("/api/co/s/transition", {"trigger": "unblock"}, status=409)
+        assert "resume, block, achieve, archive" in refused["error"]["message"]
+        moved = await scene.post("/api/co/s/transition", {"trigger": "block", "reason": "no answer yet"})
+        assert moved["status"] == "blocked"
+        assert moved["transitions"][-1]["reason"] == "no answer yet"
+        assert len(moved["transitions"]) == 5, "what was refused leaves no record"
         form = dict(told)["ecs"]["payload"]
         await scene.post("/ecs/respond", {"request_id": form["id"], "session_id": "s", "action": "reject"})
         await events(scene, "/ecs/continue", {"session_id": "s"})
         assert await state(scene) == "stable"
-        assert (await scene.post("/api/co/s/archive"))["state"] == "archived"
-        assert (await scene.get("/api/co?state=stable"))["objects"] == []
+        assert (await scene.post("/api/co/s/archive"))["status"] == "archived"
+        assert (await scene.get("/api/co?status=stable"))["objects"] == []
+        assert (await scene.get("/api/co?active=true"))["objects"] == []
         await events(scene, "/chat", {"message": "I prefer tea again", "session_id": "s"})
         assert await state(scene) == "stable", "somebody spoke again"
 
@@ -109,7 +122,6 @@ async def test_a_turn_at_work_is_active_and_a_failed_one_blocks(
         turn = asyncio.create_task(events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"}))
         await begun.wait()
         assert await state(scene) == "active"
-        await scene.post("/api/co/s/archive", status=409)
         go_on.set()
         await turn
         monkeypatch.delenv("DETENT_BASE_URL")

@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from detent.agents.notebook.action import code_cell
-from detent.agents.notebook.caution import risks
+from detent.agents.notebook.caution import CellFinding, findings
 from detent.agents.notebook.cell import Cell, Output, metadata_of
 from detent.agents.notebook.cell_text import action_of, code_of
 from detent.agents.notebook.debug import repair
-from detent.agents.notebook.kernels import describe_effects, limits, outputs_of, variable_changes
+from detent.agents.notebook.kernel_restore import way_given
+from detent.agents.notebook.kernels import NeedsConsent, describe_effects, limits, outputs_of, variable_changes
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.planning import consent
 from detent.agents.notebook.store import CellNotFound, ScriptStore
 from detent.core.contract import Contract
-from detent.core.effect_type import EffectFailed, Outcome, PartialFailure
+from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.progress import voice
 from detent.core.question import Question
 
 if TYPE_CHECKING:
-    from detent.agents.notebook.jupyter import CellExecution
+    from detent.agents.notebook.jupyter import CellExecution, Kernel
     from detent.agents.notebook.service import Notebooks
 
 REPAIRS_MAX = 3
+FOREIGN_PLANNERS = ("llm", "http")
 
 
 class CellFailed(Exception):
@@ -39,13 +41,36 @@ class CellFailed(Exception):
 
 
 def doorway(store: ScriptStore, action: dict[str, Any], number: int) -> dict[str, Any]:
-    """Which effect carries out an action, and with what: a cell that must not run twice is irreversible."""
-    if action.get("action") == "exec":
-        cell = store.cell(str(action.get("codecell_id") or ""))
-        if cell is not None and cell.type == "code" and (action.get("repeat") or cell.repeat) == "once":
-            call = {"done": _times_done(store, cell), "action": "exec", "cell_id": cell.id, "code": cell.content}
-            return {"door": "notebook.once", "call": call}
-    return {"door": "notebook.act", "call": {"n": number}}
+    """Which effect carries out an action, and with what: a cell that must not run twice is irreversible.
+
+    The call of a cell is its code, with what was read in it: that is what a person sees, and what an approval is for.
+    """
+    cell = store.cell(str(action.get("codecell_id") or "")) if action.get("action") == "exec" else None
+    if cell is None or cell.type != "code":
+        return {"door": "notebook.act", "call": {"n": number}}
+    found = read_cell(store.book, cell.content)
+    is_asked = bool(found) and is_reviewed(store.book)
+    is_once = (action.get("repeat") or cell.repeat) == "once" or any(one.is_deed for one in found)
+    told = {"found": [str(one) for one in found]} if found else {}
+    if is_asked or is_once:
+        call = {"done": _times_done(store, cell), "action": "exec", "cell_id": cell.id, "code": cell.content, **told}
+        return {"door": "notebook.once", "call": call}
+    return {"door": "notebook.act", "call": {"n": number, "cell_id": cell.id, "code": cell.content, **told}}
+
+
+def read_cell(book: NotebookState, code: str) -> list[CellFinding]:
+    """What a cell might do to the world."""
+    kernel = book.given_input.get("kernel") or {}
+    if str(book.kernel_language.get("name") or "python") != "python":
+        return []
+    return findings(code, str(kernel.get("cwd") or ""))
+
+
+def is_reviewed(book: NotebookState) -> bool:
+    """Whether somebody is asked before a risky cell runs: where a person who is not here wrote the code."""
+    given = book.given_input
+    is_foreign = (given.get("planner") or {}).get("use") in FOREIGN_PLANNERS
+    return given.get("review") == "risky" or (is_foreign and not given.get("review"))
 
 
 def _times_done(store: ScriptStore, cell: Cell) -> int:
@@ -53,14 +78,6 @@ def _times_done(store: ScriptStore, cell: Cell) -> int:
     ends = ("ok",) if store.book.given_input.get("on_cell_error") == "fail" else ("ok", "error")
     executed = [*store.book.executed, *store.changes.get("executed", ())]
     return sum(one["cell_id"] == cell.id and one["code"] == cell.content and one["ran"] in ends for one in executed)
-
-
-class NeedsConsent(Exception):
-    """A cell does something that a person should agree to first."""
-
-    def __init__(self, question: Question) -> None:
-        super().__init__(question.text)
-        self.question = question
 
 
 class Acting:
@@ -82,8 +99,8 @@ class Acting:
             raise EffectFailed(str(error), "tool_failure.not_found", self._record_failure(step)) from error
         except CellFailed as error:
             raise PartialFailure(str(error), error.type, self._record_failure(step)) from error
-        except NeedsConsent as error:
-            return Outcome(question=error.question)
+        except (NeedsConsent, OutcomeUnknown):
+            raise
         except asyncio.CancelledError:
             await asyncio.shield(self.notebooks.bench.drop(self.book.run.id))
             raise
@@ -144,19 +161,28 @@ class Acting:
         """Run a cell, repairing it where that was asked for; its outputs and effects become changes."""
         book = self.book
         self._review(cell)
-        kernel, notes = await self.notebooks.bench.ready(book, self._say)
+        inputs = inputs_given(self.contract)
+        self._refuse_second_start(inputs)
+        kernel, notes = await self.notebooks.bench.ready(book, self._say, way_given(self.contract))
         for note in notes:
             store.add_effect(note)
-        repeat = step.get("repeat") or cell.repeat
+        is_once = self.contract.effect == "notebook.once"
+        repeat = "once" if is_once else step.get("repeat") or cell.repeat
         shown = step.get("need_output") is not False
         self._say({"cell": cell.id, "code": cell.content})
         executed: list[dict[str, Any]] = []
         repairs, limit = [*cell.repairs], limits(book)
         while True:
             execution = await kernel.execute(
-                cell.content, on_output=self._pass_on, timeout_s=limit.timeout_s, grace_s=limit.grace_s
+                cell.content,
+                on_output=self._pass_on,
+                timeout_s=limit.timeout_s,
+                grace_s=limit.grace_s,
+                inputs=inputs,
             )
-            executed.append({"cell_id": cell.id, "code": cell.content, "repeat": repeat, "ran": execution.status})
+            self._ask_for_input(cell, execution, inputs)
+            repeat = "once" if execution.deeds else repeat
+            executed.append(self._enter_row(cell, execution, repeat, inputs))
             may_repair = step.get("auto_debug") is True and repeat != "once" and len(executed) <= REPAIRS_MAX
             better = await self._repair(cell, execution, repairs, len(executed)) if may_repair else None
             if better is None:
@@ -167,21 +193,70 @@ class Acting:
         store.changes["executed"] = executed
         self._enter_cell(cell, execution, repeat, shown, repairs, step)
         self._update_displays(execution)
+        await self._keep_state(kernel, execution, len(executed), is_due=repeat == "once")
         return self._judge(execution, cell)
+
+    def _enter_row(
+        self, cell: Cell, execution: "CellExecution", repeat: str, inputs: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """What a new kernel must know of a cell that was run."""
+        row = {"cell_id": cell.id, "code": cell.content, "repeat": repeat, "ran": execution.status}
+        made = [] if execution.status == "dead" else [*variable_changes(self.book, execution).get("set", ())]
+        more = {"names": made, "deeds": [*execution.deeds], "inputs": [*inputs]}
+        return {**row, **{name: value for name, value in more.items() if value}}
+
+    async def _keep_state(self, kernel: "Kernel", execution: "CellExecution", count: int, *, is_due: bool) -> None:
+        """Keep the variables where doing everything again is not possible, or would take long."""
+        store = self.store
+        language = kernel.language_info
+        if language and language.get("name") != "python" and language != self.book.kernel_language:
+            store.set("kernel_language", language)
+        if execution.status in ("dead", "timeout"):
+            return
+        made = await self.notebooks.bench.checkpoint(
+            self.book, kernel, len(self.book.executed) + count, worked_s=execution.duration_s, is_due=is_due
+        )
+        if "problem" in made:
+            store.warn(f"the kernel's variables could not be kept: {made['problem']}")
+        elif made:
+            store.changes["checkpoint"] = made
+
+    def _ask_for_input(self, cell: Cell, execution: "CellExecution", inputs: tuple[str, ...]) -> None:
+        """A cell that calls `input()` waits for a person, in this process or after a restart."""
+        if execution.status != "asking" or execution.asks is None:
+            return
+        data = {"cell_id": cell.id, "input": len(inputs) + 1, "deeds": [*execution.deeds]}
+        text = execution.asks.strip() or f"The cell {cell.id} asks for input."
+        schema = {
+            "type": "object",
+            "properties": {"value": {"type": "string", "title": text}},
+            "required": ["value"],
+        }
+        raise NeedsConsent(Question(text, "form", schema=schema, data=data))
+
+    def _refuse_second_start(self, inputs: tuple[str, ...]) -> None:
+        """A cell that touched the world and then asked for input cannot begin again in a new kernel."""
+        is_deed = self.contract.effect == "notebook.once" or bool(self.contract.asked.get("deeds"))
+        if inputs and is_deed and not self.notebooks.bench.is_asking(self.book.run.id):
+            raise OutcomeUnknown("the cell had begun and asked for input; the kernel it waited in is gone")
 
     def _review(self, cell: Cell) -> None:
         """Ask before a cell that starts programs, uses the network, writes elsewhere or installs something."""
-        reasons = [] if self.contract.answers else self._risks(cell.content)
-        if reasons:
-            text = f"This cell {', '.join(reasons)}. May it run?\n{cell.content}"
-            raise NeedsConsent(Question(text, data={"cell_id": cell.id, "code": cell.content, "risks": reasons}))
+        if cell.deeds and cell.ran not in ("", "ok") and not self.contract.answers:
+            told = "; ".join(cell.deeds)
+            text = f"This cell was seen to touch the world before it failed ({told}). May it run again?\n{cell.content}"
+            raise NeedsConsent(Question(text, data={"cell_id": cell.id, "code": cell.content, "deeds": [*cell.deeds]}))
+        found = [] if self.contract.answers or not is_reviewed(self.book) else read_cell(self.book, cell.content)
+        if found:
+            told = "; ".join(map(str, found))
+            reasons = list(dict.fromkeys(one.risk for one in found))
+            data = {"cell_id": cell.id, "code": cell.content, "risks": reasons, "found": [*map(str, found)]}
+            raise NeedsConsent(Question(f"This cell {told}. May it run?\n{cell.content}", data=data))
 
     def _risks(self, code: str) -> list[str]:
         """What speaks against running this code unseen, where cells are reviewed at all."""
-        given = self.book.given_input
-        is_model = (given.get("planner") or {}).get("use") == "llm"
-        is_reviewed = given.get("review") == "risky" or (is_model and not given.get("review"))
-        return risks(code, str((given.get("kernel") or {}).get("cwd") or "")) if is_reviewed else []
+        found = read_cell(self.book, code) if is_reviewed(self.book) else []
+        return list(dict.fromkeys(one.risk for one in found))
 
     def _pass_on(self, output: dict[str, Any]) -> None:
         self._say({"output": output})
@@ -205,6 +280,7 @@ class Acting:
                 repeat=repeat,
                 repairs=tuple(repairs),
                 keep_debug_button_visible=step.get("keep_debug_button_visible") is True,
+                deeds=execution.deeds,
             )
         )
         texts = describe_effects(execution, outputs)
@@ -263,6 +339,12 @@ class Acting:
             "action_id": self.store.action_id,
             "cell_id": cell.id,
         }
+
+
+def inputs_given(contract: Contract) -> tuple[str, ...]:
+    """What people have answered to a cell's `input()`, in their order."""
+    said = [answer.data for answer in contract.answers if isinstance(answer.data, dict)]
+    return tuple(str(one["value"]) for one in said if "value" in one)
 
 
 def onward(store: ScriptStore, position: int, number: int) -> tuple[str, dict[str, Any]]:

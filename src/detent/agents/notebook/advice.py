@@ -21,10 +21,13 @@ class Advice:
         answer = response if isinstance(response, dict) else {}
         self.warnings: list[str] = [] if isinstance(response, dict) else ["the planner's answer is not an object"]
         transition = _mapping(answer.get("transition"))
-        said = _either(transition, "target_achieved", "targetAchieved")
-        if not isinstance(said, bool):
-            said = _either(answer, "targetAchieved", "target_achieved")
-        self.is_achieved = said is True
+        inner = _either(transition, "target_achieved", "targetAchieved")
+        said = _either(answer, "targetAchieved", "target_achieved")
+        if isinstance(said, bool) and isinstance(inner, bool) and said is not inner:
+            told = "`targetAchieved` is {} and `transition.target_achieved` {}; the first decides"
+            self.warnings.append(told.format(*(str(one).lower() for one in (said, inner))))
+        self.is_achieved = (said if isinstance(said, bool) else inner) is True
+        self.is_measurable = answer.get("measurable") is not False
         self.continues = _either(transition, "continue_behaviors", "continueBehaviors") is True
         self.acceptance = expressions_of(answer.get("acceptance"))
         usage = _mapping(answer.get("usage"))

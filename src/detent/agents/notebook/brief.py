@@ -16,6 +16,8 @@ class KernelBrief(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     grace_s: float = 5.0
     threads: int = 0  # of numerical libraries; 0: as many as there are cores
     eager: bool = True  # start it while the planner thinks
+    env: tuple[str, ...] = ()  # names of variables that the kernel is given from the environment of whoever drives it
+    checkpoint_bytes: int = 2 * 1024**3  # most that a checkpoint of the variables may take; 0: none is made
 
 
 class Brief(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

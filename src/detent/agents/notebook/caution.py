@@ -1,31 +1,53 @@
 """What a cell might do to the world, read from its syntax tree: a classifier for questions, not a sandbox.
 
 It finds what honest code says openly: programs started, the network used, files written elsewhere, packages installed.
+What it does not find, an audit hook inside the kernel may still see (`jupyter/audit_hook.py`).
 """
 
 import ast
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
+from typing import NamedTuple
 
 PROGRAMS = {"subprocess", "pty", "multiprocessing", "ctypes"}
 NETWORK = {"socket", "urllib", "http", "requests", "httpx", "httpx2", "aiohttp", "ftplib", "smtplib", "paramiko"}
+HARMLESS = ("urllib.parse", "urllib.error", "http.HTTPStatus", "multiprocessing.cpu_count")
 CALLS = {"system", "popen", "execv", "execve", "spawnl", "fork", "kill"}
 REMOVALS = {"rmtree", "unlink", "remove", "rmdir", "removedirs"}
 WRITERS = {"open", "to_csv", "to_parquet", "to_pickle", "to_json", "write_text", "write_bytes", "savefig", "dump"}
 HIDDEN = {"eval", "exec", "compile", "__import__"}
+UNREADABLE = "runs code that cannot be read here"
+SHOWN_MAX = 80  # characters of a call that are shown with a finding
+
+
+class CellFinding(NamedTuple):
+    """One thing that speaks against running a cell unseen."""
+
+    risk: str  # `starts a program`
+    where: str  # the words of the cell that say so
+    is_deed: bool = True  # false: it only makes it possible, like an import
+
+    def __str__(self) -> str:
+        return f"{self.risk}: {self.where}"
 
 
 def risks(code: str, cwd: str = "") -> list[str]:
     """Why a person should see this cell first; empty where nothing speaks against running it."""
-    found: dict[str, None] = {}
+    return list(dict.fromkeys(found.risk for found in findings(code, cwd)))
+
+
+def findings(code: str, cwd: str = "") -> list[CellFinding]:
+    """Everything that speaks against running a cell unseen, each with the words that say so."""
+    found: dict[CellFinding, None] = {}
     lines = []
     for line in code.splitlines():
         word = line.lstrip()
         if word.startswith(("!", "%%bash", "%%sh", "%system", "%sx", "%%script")):
-            found["installs packages" if "install" in word else "starts a program"] = None
+            found[CellFinding("installs packages" if "install" in word else "starts a program", _clip(word))] = None
         elif word.startswith("%"):
             if word.lstrip("%").startswith(("pip", "conda", "mamba", "uv")):
-                found["installs packages"] = None
+                found[CellFinding("installs packages", _clip(word))] = None
         else:
             lines.append(line)
             continue
@@ -34,27 +56,68 @@ def risks(code: str, cwd: str = "") -> list[str]:
         tree = ast.parse("\n".join(lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return list(found)  # it will not run either
+    names = _collect_imports(tree)
     for node in ast.walk(tree):
-        found.update(dict.fromkeys(_of(node, cwd)))
-    return list(found)
+        found.update(dict.fromkeys(_of(node, cwd, names)))
+    deeds = {one.risk for one in found if one.is_deed}
+    return [one for one in found if one.is_deed or one.risk not in deeds]  # an import says less than its use
 
 
-def _of(node: ast.AST, cwd: str) -> Iterator[str]:
+def _clip(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_MAX else line[: SHOWN_MAX - 1] + "…"
+
+
+def _collect_imports(tree: ast.AST) -> dict[str, str]:
+    """Names of this cell that stand for modules, or for what is in them."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                names[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name: f"{node.module or ''}.{alias.name}" for alias in node.names}
+    return names
+
+
+def _of(node: ast.AST, cwd: str, names: Mapping[str, str]) -> Iterator[CellFinding]:
     if isinstance(node, ast.Import | ast.ImportFrom):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-        for name in names:
-            yield from _judge_import(name.partition(".")[0])
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        for module in modules:
+            risk = _judge_module(module)
+            if risk:
+                yield CellFinding(risk, _clip(ast.unparse(node)), is_deed=risk == "installs packages")
     elif isinstance(node, ast.Call):
-        yield from _judge_call(node, cwd)
+        shown = _clip(ast.unparse(node))
+        called = _spell_name(node.func)
+        root, _, rest = called.partition(".")
+        risk = _judge_module(f"{names.get(root, root)}.{rest}".rstrip("."))
+        if risk and not rest.endswith(("Error", "Exception")):
+            yield CellFinding(risk, shown)
+        for risk in _judge_call(node, cwd):
+            yield CellFinding(risk, shown, is_deed=risk != UNREADABLE and not _is_temporary(node))
 
 
-def _judge_import(name: str) -> Iterator[str]:
-    if name in PROGRAMS:
-        yield "starts a program"
-    elif name in NETWORK:
-        yield "uses the network"
-    elif name == "pip":
-        yield "installs packages"
+def _spell_name(node: ast.expr) -> str:
+    """`a.b.c` of what is called, as far as it is names."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id if isinstance(node, ast.Name) else "", *reversed(parts)])
+
+
+def _judge_module(name: str) -> str:
+    root = name.partition(".")[0]
+    if name.startswith(HARMLESS):
+        return ""
+    if root in PROGRAMS:
+        return "starts a program"
+    if root in NETWORK:
+        return "uses the network"
+    return "installs packages" if root == "pip" else ""
 
 
 def _judge_call(node: ast.Call, cwd: str) -> Iterator[str]:
@@ -66,7 +129,7 @@ def _judge_call(node: ast.Call, cwd: str) -> Iterator[str]:
     if name in REMOVALS and owner in ("os", "shutil", "Path", "path"):
         yield "removes files"
     if name in HIDDEN and not isinstance(node.func, ast.Attribute):
-        yield "runs code that cannot be read here"
+        yield UNREADABLE
     if texts and texts[0].startswith(("http://", "https://", "ftp://", "s3://")):
         yield "uses the network"
     if name in WRITERS and texts and _is_elsewhere(texts[0], cwd) and _writes(name, node, texts):
@@ -89,3 +152,9 @@ def _is_elsewhere(path: str, cwd: str) -> bool:
     if ".." in place.parts or path.startswith("~"):
         return True
     return place.is_absolute() and not (cwd and place.is_relative_to(cwd))
+
+
+def _is_temporary(node: ast.Call) -> bool:
+    """Whether a call speaks of a place where nobody keeps anything."""
+    texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+    return bool(texts) and PurePath(texts[0]).is_relative_to(tempfile.gettempdir())

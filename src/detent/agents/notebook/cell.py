@@ -79,6 +79,7 @@ class Cell(msgspec.Struct, frozen=True, omit_defaults=True, rename={"is_update":
     keep_debug_button_visible: bool = False
     repairs: tuple[str, ...] = ()  # what auto_debug did to it, one sentence each
     note: str = ""  # what detent has to say about it
+    deeds: tuple[str, ...] = ()  # what it was seen to do to the world, one line each
 
 
 class Notebook(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -89,6 +90,7 @@ class Notebook(msgspec.Struct, frozen=True, omit_defaults=True):
     cells: tuple[Cell, ...] = ()
     execution_count: int = 0
     language: str = "python"
+    language_info: dict[str, Any] = {}  # what a kernel that is not Python says of its language
     kernel: str = "python3"
     metadata: dict[str, Any] = {}  # goal, planner, run_id, achieved, saved_at …
 

@@ -41,6 +41,17 @@ def plain_text(text: str) -> str:
     return _ANSI.sub("", text)
 
 
+def last_of_progress(text: str) -> str:
+    """A text as a terminal leaves it: what a carriage return goes back over is written over."""
+    lines = []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        shown = ""
+        for part in line.split("\r"):
+            shown = part + shown[len(part) :] if part else shown
+        lines.append(shown)
+    return "\n".join(lines)
+
+
 def peek(code: str) -> str:
     """The line that says most about a cell: the comment it begins with, else the first that does something."""
     lines = [line.strip() for line in code.splitlines() if line.strip()]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from detent.agents.notebook.acting import doorway
 from detent.agents.notebook.cell_text import action_of
 from detent.agents.notebook.focus import apply_focus, patterns_of, strategies
+from detent.agents.notebook.kernel_restore import way_given
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.observation import observe
 from detent.agents.notebook.pattern import search_patterns
@@ -28,7 +29,7 @@ async def generate(notebooks: "Notebooks", book: NotebookState, contract: Contra
     actions: list[dict[str, Any]] = []
     usage: dict[str, float] = {}
     if not (book.inserted and book.is_update_only):
-        observation = await _narrow_observation(notebooks, book, changes)
+        observation = await _narrow_observation(notebooks, book, contract, changes)
         actions = await _generate(notebooks, book, contract, observation, changes, usage)
     queue = [*book.inserted, *actions]
     changes["queue"] = {"actions": queue}
@@ -39,7 +40,9 @@ async def generate(notebooks: "Notebooks", book: NotebookState, contract: Contra
     return Outcome(result, raises="START_ACTION", patch=patch, usage=usage)
 
 
-async def _narrow_observation(notebooks: "Notebooks", book: NotebookState, changes: dict[str, Any]) -> dict[str, Any]:
+async def _narrow_observation(
+    notebooks: "Notebooks", book: NotebookState, contract: Contract, changes: dict[str, Any]
+) -> dict[str, Any]:
     """The observation, narrowed to what the planner's filter lets through."""
     observation = observe(book)
     wanted = book.filter
@@ -48,7 +51,7 @@ async def _narrow_observation(notebooks: "Notebooks", book: NotebookState, chang
     asked = strategies(wanted)
     details: dict[str, Any] = {}
     if asked:
-        looked = await notebooks.bench.look(book, {}, asked)
+        looked = await notebooks.bench.look(book, {}, asked, way_given(contract))
         details = {name: variable.detail for name, variable in looked.variables.items() if variable.detail is not None}
     effects = observation["context"]["effects"]
     matches = await search_patterns(patterns_of(wanted), [*effects["current"], *effects["history"]])

@@ -1,15 +1,21 @@
 """The kernels of notebook runs: one per run, brought back to where its journal says it was whenever it is new.
 
-A new kernel knows nothing. Before the first cell it runs for us, the journalled cells run in it again under their
-repeat policy: `replay` yes, `once` and `skip` no.
+A new kernel knows nothing. Before the first cell it runs for us, it is given a checkpoint of the variables and the pure
+cells that came after it (`kernel_restore`).
 """
 
+import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.agents.notebook.cell import Output
 from detent.agents.notebook.cell_text import plain_text
+from detent.agents.notebook.checkpoint import BYTES_MAX, NAMES_MAX, CheckpointFiles
+from detent.agents.notebook.kernel_restore import RestorePlan, ask_way, plan_restore
 from detent.agents.notebook.notebook_state import NotebookState
+from detent.core.question import Question
 from detent.effects.arguments import Arguments
 from detent.effects.sandbox import KNOWN, read_wish
 
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 300.0
 GRACE_S = 5.0
 EFFECT_MAX = 4_000  # characters of one output that a planner is told
-NOT_REPLAYED = ("once", "skip")
+CHECKPOINT_AFTER_S = 30.0  # of work in cells: what would take longer to do again than to write down
 Say = Callable[[Mapping[str, Any]], None]
 
 
@@ -30,20 +36,31 @@ class CellLimits(NamedTuple):
     grace_s: float
 
 
+class NeedsConsent(Exception):
+    """A person must say something before the kernel can go on."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(question.text)
+        self.question = question
+
+
 class Bench:
     """Kernels by run, and which process of each has been told what; `kernels` may be somebody's own."""
 
-    def __init__(self, home: str, kernels: "Kernels | None" = None) -> None:
+    def __init__(self, home: str, kernels: "Kernels | None" = None, keep_s: float = 0.0) -> None:
         self._home = home
+        self._keep_s = keep_s
         self._kernels = kernels
         self._ready: dict[str, int] = {}  # run: the generation of its kernel that has everything
         self._begun: set[str] = set()
+        self._worked_s: dict[str, float] = {}  # run: how long its cells have worked since the last checkpoint
+        self.files = CheckpointFiles(Path(home))
 
     async def _all(self) -> "Kernels":
         if self._kernels is None:
             from detent.agents.notebook.jupyter import Kernels  # noqa: PLC0415  # jupyter_client takes a while to load
 
-            self._kernels = Kernels(self._home)
+            self._kernels = Kernels(self._home, keep_s=self._keep_s)
             await self._kernels.__aenter__()
         return self._kernels
 
@@ -53,42 +70,111 @@ class Bench:
         self._begun.add(book.run.id)
         kernels.begin(book.run.id, **_settings(book))
 
-    async def ready(self, book: NotebookState, say: Say) -> tuple["Kernel", list[str]]:
-        """The run's kernel with everything in it that the journal says; what is to be told about that."""
+    async def ready(self, book: NotebookState, say: Say, way: str = "") -> tuple["Kernel", list[str]]:
+        """The run's kernel with everything in it that the journal says; what is to be told about that.
+
+        `way` is a person's answer where a cell that touched the world would have to run again.
+        """
         kernels = await self._all()
         run_id = book.run.id
         self._begun.add(run_id)
         kernel = await kernels.get(run_id, **_settings(book))
         if not kernel.is_alive:
             await kernel.restart()
+        if run_id not in self._ready and kernels.count_executed(run_id) == len(book.executed) > 0:
+            self._ready[run_id] = kernel.generation  # it was kept for us, and has run what the journal says
+            say({"attached": kernel.pid})
         if self._ready.get(run_id) == kernel.generation:
             return kernel, []
-        told = await self._replay(kernel, book, say)
+        if kernels.count_executed(run_id):
+            await kernel.restart()  # it knows something, but not what the journal says
+        told = await self._restore(kernel, book, say, way)
         self._ready[run_id] = kernel.generation
         return kernel, told
 
-    async def _replay(self, kernel: "Kernel", book: NotebookState, say: Say) -> list[str]:
+    def plan(self, book: NotebookState) -> RestorePlan:
+        """What a new kernel of this run would be given."""
+        return plan_restore(book, self.files.has(book.run.id, book.checkpoint))
+
+    async def _restore(self, kernel: "Kernel", book: NotebookState, say: Say, way: str) -> list[str]:
+        plan = self.plan(book)
+        if plan.checkpoint and not await self._load(kernel, book, plan.checkpoint, say):
+            plan = plan_restore(book, has_file=False)
+        if plan.unknown and not way:
+            raise NeedsConsent(ask_way(plan))
+        told = await self._replay(kernel, book, plan.rows(way), say)
+        stays = [*plan.stands, *(plan.unknown if way == "without" else ())]
+        if stays:
+            told.append(f"⚠️ replay: not run again: {', '.join(dict.fromkeys(row['cell_id'] for row in stays))}")
+        if plan.lost:
+            told.append(f"⚠️ replay: not kept: {', '.join(f'{name} ({why})' for name, why in plan.lost.items())}")
+        return told
+
+    async def _load(self, kernel: "Kernel", book: NotebookState, checkpoint: dict[str, Any], say: Say) -> bool:
+        """Give a new kernel the variables of a checkpoint; false where that cannot be done."""
+        if kernel.folder is None:
+            return False
+        say({"restoring": len(checkpoint.get("names", ()))})
+        path = kernel.folder / "checkpoint.pickle"
+        try:
+            if not await asyncio.to_thread(self.files.fetch, book.run.id, checkpoint["hash"], path):
+                return False
+            answer = await kernel.load(str(path))
+        finally:
+            path.unlink(missing_ok=True)
+        if answer is None or not answer.get("is_loaded"):
+            await kernel.restart()  # whatever was read of it must not stay
+            return False
+        return True
+
+    async def checkpoint(
+        self, book: NotebookState, kernel: "Kernel", at: int, *, worked_s: float, is_due: bool
+    ) -> dict[str, Any]:
+        """Keep the variables as they are after `at` cells, if it is time; what the journal is to say of it."""
+        run_id = book.run.id
+        self._worked_s[run_id] = self._worked_s.get(run_id, 0.0) + worked_s
+        limit = (book.given_input.get("kernel") or {}).get("checkpoint_bytes", BYTES_MAX)
+        is_due = is_due or self._worked_s[run_id] >= CHECKPOINT_AFTER_S
+        if not is_due or not limit or not kernel.is_alive or kernel.folder is None:
+            return {}
+        self._worked_s[run_id] = 0.0
+        path = kernel.folder / "checkpoint.pickle"
+        try:
+            answer = await kernel.save(str(path), int(limit)) or {"lost": {"*": "the kernel did not write them"}}
+            if not answer.get("is_kept"):
+                return {"problem": str(answer.get("lost", {}).get("*", ""))}
+            kept = await asyncio.to_thread(self.files.keep, run_id, path, str(book.checkpoint.get("hash", "")))
+        except OSError as error:
+            return {"problem": str(error)}
+        finally:
+            path.unlink(missing_ok=True)
+        found = {"hash": kept.hash, "bytes": kept.size, "at": at, "names": answer["names"][:NAMES_MAX]}
+        return {**found, "lost": answer["lost"]} if answer["lost"] else found
+
+    async def _replay(self, kernel: "Kernel", book: NotebookState, todo: list[dict[str, Any]], say: Say) -> list[str]:
         told: list[str] = []
         limit = limits(book)
-        todo = [cell for cell in book.executed if cell["repeat"] not in NOT_REPLAYED and cell["ran"] != "dead"]
-        left = [cell["cell_id"] for cell in book.executed if cell["repeat"] in NOT_REPLAYED]
         for number, cell in enumerate(todo, 1):
             say({"replaying": number, "of": len(todo), "cell_id": cell["cell_id"]})
-            done = await kernel.execute(cell["code"], timeout_s=limit.timeout_s, grace_s=limit.grace_s)
+            done = await kernel.execute(
+                cell["code"], timeout_s=limit.timeout_s, grace_s=limit.grace_s, inputs=cell.get("inputs", ())
+            )
             if done.status != cell["ran"]:
                 told.append(f"⚠️ replay: the cell {cell['cell_id']} ended as {done.status}, before as {cell['ran']}")
             if not kernel.is_alive:
                 await kernel.restart()
-        if left:
-            told.append(f"⚠️ replay: not run again, as their policy says: {', '.join(dict.fromkeys(left))}")
         return told
 
     async def look(
-        self, book: NotebookState, expressions: Mapping[str, str], strategies: Mapping[str, str]
+        self, book: NotebookState, expressions: Mapping[str, str], strategies: Mapping[str, str], way: str = ""
     ) -> "CellExecution":
         """Look into a run's kernel without running a cell."""
-        kernel, _ = await self.ready(book, lambda _: None)
+        kernel, _ = await self.ready(book, lambda _: None, way)
         return await kernel.look(expressions=expressions, strategies=strategies)
+
+    def is_asking(self, run_id: str) -> bool:
+        """Whether the run's kernel waits in a cell for input."""
+        return self._kernels is not None and self._kernels.is_asking(run_id)
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -102,8 +188,14 @@ class Bench:
         if self._kernels is not None:
             await self._kernels.drop(run_id)
 
+    async def leave(self, book: NotebookState) -> None:
+        """Leave a waiting run's kernel for the next detent, if it has all that the journal says."""
+        run_id = book.run.id
+        if self._kernels is not None and run_id in self._ready:
+            await self._kernels.leave(run_id, len(book.executed))
+
     async def close(self) -> None:
-        """End every kernel."""
+        """End every kernel that was not left."""
         if self._kernels is not None:
             await self._kernels.shutdown()
             self._kernels = None
@@ -114,6 +206,7 @@ def _settings(book: NotebookState) -> dict[str, Any]:
     threads = given.get("threads")
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
     env = dict.fromkeys(names, str(threads)) if threads else {}
+    env |= {name: os.environ[name] for name in given.get("env") or () if name in os.environ}
     wanted = {name: given[name] for name in ("sandbox", "paths", "network") if name in given}
     wish = read_wish(Arguments("kernel", wanted, KNOWN))
     return {"name": str(given.get("name") or ""), "cwd": str(given.get("cwd") or ""), "env": env, "wish": wish}

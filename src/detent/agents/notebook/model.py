@@ -38,6 +38,7 @@ PLANNING_SCHEMA: dict[str, Any] = {
         },
         "acceptance": _TEXTS,
         "reason": {"type": "string"},
+        "measurable": {"type": "boolean"},
         "context_update": {"type": "object"},
         "context_filter": {"type": "object"},
     },
@@ -55,7 +56,13 @@ You are shown an observation: where the run stands (location), and what is known
 - acceptance: Python expressions over the kernel's variables that must be true before the step counts as done;
 - context_update.workflow_update.workflowTemplate: {name, stages: [{id, title, description, steps: [{step_id, title,
   description, acceptance, expected}]}]}; send it when location.current.stage_id is null, else only to change the plan;
+  A plan that exists is changed by the same key, or by context_update.stage_steps_update {stage_id, steps}; a person may
+  be asked before it counts, and a step that is done is not done again;
 - reason: one sentence.
+acceptance is evaluated in the kernel: `len(df) > 0`, `rmse < 25`. A step is done only when every expression is true,
+and the whole goal counts as met only where some expression was checked. A goal that names nothing measurable gets
+"measurable": false. context.FSM.state says where you are asked: stage_running and no stage_id (send the plan),
+step_running (begin), behavior_completed (go on or done), stage_completed (is the goal met?).
 Never claim what the observation does not show."""
 GENERATING = """You write the actions of one behaviour of a data notebook: one JSON object per line and nothing else.
 {"action": "new_chapter"|"new_section", "content": "Title"}
@@ -63,6 +70,9 @@ GENERATING = """You write the actions of one behaviour of a data notebook: one J
 {"action": "add", "shot_type": "action", "content": "Python code", "store_id": "a-short-id"}
 {"action": "exec", "codecell_id": "a-short-id", "auto_debug": true}
 {"action": "is_thinking", "thinking_text": "…"} {"action": "finish_thinking"} {"action": "end_phase"}
+A cell may say "repeat": "replay" (the default: it runs again when the kernel must be brought back), "once" (never again
+without asking; cells that start programs, use the network or write elsewhere are that anyway, and a person is asked
+before they run) or "skip". Keep such a deed in a cell of its own, apart from computations.
 Put code into cells that do one thing each, use the variables that are there, and print what the planner must know."""
 REPAIRING = "A cell of a notebook failed. Answer with one JSON object: code (the whole repaired cell) and why."
 
@@ -157,8 +167,11 @@ def check_actions(text: str, most: int) -> tuple[list[dict[str, Any]], list[str]
 
 
 def brief(observation: dict[str, Any]) -> dict[str, Any]:
-    """An observation as a model can read it: the latest cells only, the history of the machine left out."""
-    context = {name: value for name, value in observation["context"].items() if name != "FSM"}
+    """An observation as a model can read it: the latest cells only, of the machine where it stands."""
+    context = dict(observation["context"])
+    machine = context.pop("FSM", None)
+    if isinstance(machine, dict):
+        context["FSM"] = {name: machine.get(name) for name in ("state", "last_transition")}
     notebook = context.get("notebook")
     if isinstance(notebook, dict):
         context["notebook"] = {**notebook, "cells": [_cell(cell) for cell in notebook.get("cells", [])[-CELLS_SHOWN:]]}

@@ -31,7 +31,7 @@ class NotebookState:
     """Everything one notebook run has come to so far; a projection of the run."""
 
     name: ClassVar[str] = "notebook"
-    version: ClassVar[int] = 1  # another one when the fields below, or what they mean, have changed
+    version: ClassVar[int] = 2  # another one when the fields below, or what they mean, have changed
     reach: ClassVar[int] = 0
 
     run_id: str = ""
@@ -46,7 +46,10 @@ class NotebookState:
     execution_count: int = 0
     chapters: int = 0
     sections: int = 0
-    executed: list[dict[str, Any]] = field(default_factory=list)  # cell_id, code, repeat, ran: for a new kernel
+    # cell_id, code, repeat, ran, names it made, deeds it was seen to do, inputs it was given: for a new kernel
+    executed: list[dict[str, Any]] = field(default_factory=list)
+    checkpoint: dict[str, Any] = field(default_factory=dict)  # the last one of the variables: hash, bytes, at, names
+    kernel_language: dict[str, Any] = field(default_factory=dict)  # what the kernel says of its language; {}: Python
     variables: dict[str, Any] = field(default_factory=dict)
     given: dict[str, Any] = field(default_factory=dict)  # what the person and the planner said, apart from the kernel's
     current: list[str] = field(default_factory=list)  # effects of this behaviour
@@ -67,6 +70,7 @@ class NotebookState:
     counts: dict[str, int] = field(default_factory=lambda: {"succeeded": 0, "sections": 0})
     last_result: str = "success"
     is_phase_ended: bool = False
+    borne_out: int = 0  # how often the kernel has found every acceptance expression true
     is_fallback: bool = False  # the planner has used up its tries in this step
     further: int = 0  # behaviours granted to a planner that gave no directive
     transitions: list[dict[str, Any]] = field(default_factory=list)
@@ -136,9 +140,10 @@ class NotebookState:
         elif event == "UPDATE_WORKFLOW_REJECTED":
             self.current.append("⚠️ the proposed workflow was rejected; the plan stays as it is")
         self.current += self.location.move(event, self.plan)
-        if event in ("START_BEHAVIOR", "NEXT_BEHAVIOR"):
-            self.past = [*self.past, *self.current][-HISTORY_MAX:]
-            self.current, self.queue, self.position = [], [], 0
+        if event == "START_ACTION":  # only now: whoever writes the next actions sees what the last cells put out
+            self.past, self.current = [*self.past, *self.current][-HISTORY_MAX:], []
+        elif event in ("START_BEHAVIOR", "NEXT_BEHAVIOR"):
+            self.queue, self.position = [], 0
             self.counts = {"succeeded": 0, "sections": 0}
             self.last_result, self.is_phase_ended = "success", False
         elif event in ("START_STEP", "NEXT_STEP"):
@@ -195,6 +200,11 @@ class NotebookState:
             self.execution_count = max(self.execution_count, cell.execution_count)
         self.updated.add(cell.id)
 
+    @property
+    def failed(self) -> list[str]:
+        """The cells whose last run did not end well."""
+        return [cell.id for cell in self.cells if cell.type == "code" and cell.ran not in ("", "ok", "skipped")]
+
     def cell(self, cell_id: str) -> Cell | None:
         """The cell of that id."""
         at = self.place.get(self.alias.get(cell_id, cell_id))
@@ -205,6 +215,9 @@ class NotebookState:
         """The notebook as it stands."""
         given = self.given_input
         cells = tuple(replace(cell, is_update=True) if cell.id in self.updated else cell for cell in self.cells)
+        language = str(self.kernel_language.get("name") or "python")
+        if language != "python":
+            cells = tuple(replace(cell, language=language) if cell.type == "code" else cell for cell in cells)
         notebook_id = str(given.get("notebook_id") or digest(self.run.id)[:32])
         kernel = given.get("kernel")
         metadata = {
@@ -220,6 +233,8 @@ class NotebookState:
             title=self.title,
             cells=cells,
             execution_count=self.execution_count,
+            language=language,
+            language_info=self.kernel_language,
             kernel=str((kernel or {}).get("name") or "python3"),
             metadata=metadata,
         )
@@ -285,6 +300,9 @@ class NotebookState:
     def _take_executed(self, found: list[dict[str, Any]]) -> None:
         self.executed += found
 
+    def _take_checkpoint(self, found: dict[str, Any]) -> None:
+        self.checkpoint = found
+
     def _artifact(self, found: dict[str, Any]) -> None:
         self.artifacts.append(found)
         self.location.artifacts.append(found)
@@ -299,6 +317,8 @@ class NotebookState:
         """Values that simply replace others."""
         for name, value in found.items():
             setattr(self, name, tuple(value) if name == "acceptance_asked" else value)
+        checked = found.get("acceptance") or {}
+        self.borne_out += bool(checked) and all(one["holds"] for one in checked.values())
 
 
 CHANGES: dict[str, Callable[[NotebookState, Any], None]] = {
@@ -314,6 +334,7 @@ CHANGES: dict[str, Callable[[NotebookState, Any], None]] = {
     "inserted": NotebookState._take_inserted,
     "done": NotebookState._take_done,
     "executed": NotebookState._take_executed,
+    "checkpoint": NotebookState._take_checkpoint,
     "artifact": NotebookState._artifact,
     "warned": NotebookState._take_warnings,
     "set": NotebookState._set,

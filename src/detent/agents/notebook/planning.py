@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.agents.notebook.advice import Advice
+from detent.agents.notebook.kernel_restore import way_given
 from detent.agents.notebook.kernels import judge_acceptance, questions
 from detent.agents.notebook.machine import PLANNER_FAILED
 from detent.agents.notebook.notebook_state import NotebookState
@@ -63,7 +64,13 @@ class Planning:
         if (book.given_input.get("kernel") or {}).get("eager", True):
             await self.notebooks.bench.begin(book)  # it starts while the planner thinks
         if book.plan is None:
+            agreed = book.proposals.get(self.contract.id) if self.contract.answers else None
+            if agreed is not None:
+                self.changes["plan"] = {"updates": agreed["update"]}
+                return "START_STEP"
             advice = await self._ask()
+            if advice.template is not None and not self.notebooks.is_agreed(book):
+                return consent(book, advice.updates)
             if advice.template is not None:
                 self._adopt(advice)
             else:
@@ -130,12 +137,25 @@ class Planning:
             self._adopt(advice)
             return onward
         if level == "stages":
-            is_met = advice.is_achieved and await self._is_accepted(advice)
-            self.patch = {"achieved": is_met, "reason": advice.reason, "cells": len(self.book.cells)}
+            self.patch = await self._judge_goal(advice)
             return done
         if advice.is_achieved:
             return done
         raise self._fail("no_directive", "no step is left, and the planner neither adds one nor calls it achieved")
+
+    async def _judge_goal(self, advice: Advice) -> dict[str, Any]:
+        """Whether the goal is met: true, false, or null where nothing was measured that could say so."""
+        book = self.book
+        is_met: bool | None = advice.is_achieved and await self._is_accepted(advice)
+        checked = self.changes.get("set", {}).get("acceptance")
+        if is_met and (book.given_input.get("planner") or {}).get("use") == "builtin:script":
+            is_met = not book.failed  # a script wants its cells to run, and that was seen here
+        elif is_met and (not advice.is_measurable or not (checked or book.borne_out)):
+            is_met = None  # a planner's word alone is no evidence
+        said = [advice.reason] if advice.reason else []
+        if book.failed:
+            said.append(f"{len(book.failed)} cells failed: {', '.join(book.failed[:5])}")
+        return {"achieved": is_met, "reason": "; ".join(said), "cells": len(book.cells)}
 
     # parts
 
@@ -181,7 +201,7 @@ class Planning:
         asked = list(dict.fromkeys(asked))
         if not asked:
             return True
-        looked = await self.notebooks.bench.look(book, questions(asked), {})
+        looked = await self.notebooks.bench.look(book, questions(asked), {}, way_given(self.contract))
         found = judge_acceptance(asked, looked.expressions)
         self.changes.setdefault("set", {})["acceptance"] = found
         refused = [(source, one) for source, one in found.items() if not one["holds"]]

@@ -21,8 +21,9 @@ An observation (`view.observe`):
 
 A planning response: `targetAchieved`, `transition {continue_behaviors, target_achieved}`, `context_update`,
 `context_filter`, and detent's own `acceptance`: expressions that the kernel must find true before "achieved" is
-believed. A step of a workflow template may carry `acceptance` and `expected` as well. `usage` (`tokens`, `cost_usd`)
-is counted against the run's limits.
+believed. `measurable: false` says that the goal names nothing that could be measured: the run then ends with `achieved`
+null, as it does where no acceptance expression was ever checked. A step of a workflow template may carry `acceptance`
+and `expected` as well. `usage` (`tokens`, `cost_usd`) is counted against the run's limits.
 """
 
 from collections.abc import AsyncIterator

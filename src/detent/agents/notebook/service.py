@@ -7,6 +7,7 @@ async with Notebooks(home) as notebooks:
 import asyncio
 import importlib
 import importlib.util
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -15,13 +16,14 @@ from detent.agents.notebook.acting import Acting, confirm, go_on, record
 from detent.agents.notebook.action import registry as every_action
 from detent.agents.notebook.declared import DECLARED
 from detent.agents.notebook.generating import generate
-from detent.agents.notebook.kernels import Bench
+from detent.agents.notebook.kernels import Bench, NeedsConsent
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.planning import Planning
 from detent.agents.notebook.port import Advisers
 from detent.agents.notebook.registry import ActionRegistry
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect, EffectFailed, Outcome
+from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.opening import open_reader
 from detent.kit.agent import Surroundings
@@ -37,6 +39,8 @@ SOURCES = {
     "llm": "detent.agents.notebook.model:advise_by_model",
 }
 SWEEP_S = 2.0
+KEEP_VARIABLE = "DETENT_KEEP_KERNELS_S"
+KEEP_S = 30 * 60.0  # how long the kernel of a run that waits for a person stays when its detent leaves
 Source = Callable[[dict[str, Any]], Advisers]
 
 
@@ -55,10 +59,11 @@ class Notebooks:
         registry: ActionRegistry | None = None,
         sources: dict[str, Source] | None = None,
         kernels: "Kernels | None" = None,
+        keep_s: float = 0.0,
     ) -> None:
         self.home = home
         self.registry = registry or every_action()
-        self.bench = Bench(str(home.absolute()), kernels)
+        self.bench = Bench(str(home.absolute()), kernels, keep_s)
         self._sources = dict(sources or {})
         self._reader: Reader = reader or open_reader(home)
         self._is_reader_ours = reader is None
@@ -77,6 +82,12 @@ class Notebooks:
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
+        for run_id in self.bench.runs:
+            summary = self._reader.summary(run_id)
+            if summary is not None and summary.status is Status.WAITING:
+                await self.bench.leave(self.book(run_id))
+            elif summary is not None and summary.status.is_terminal and summary.state != "error":
+                self.bench.files.forget(run_id)
         await self.bench.close()
         if self._is_reader_ours:
             self._reader.close()
@@ -147,6 +158,8 @@ class Notebooks:
             book = self.book(str(contract.input["run_id"]))
             self._load_actions(str(book.given_input.get("actions") or ""))
             return await work(book)
+        except NeedsConsent as error:
+            return Outcome(question=error.question)
         except Refused as error:
             raise EffectFailed(str(error), type="validation_error") from error
 
@@ -175,6 +188,7 @@ class Notebooks:
                 summary = self._reader.summary(run_id)
                 if summary is not None and summary.status.is_terminal and summary.state != "error":
                     await self.bench.drop(run_id)
+                    await asyncio.to_thread(self.bench.files.forget, run_id)
 
 
 def source(use: str) -> Source:
@@ -189,6 +203,7 @@ def source(use: str) -> Source:
 
 def open_effects(around: Surroundings) -> dict[str, Effect]:
     """The agent's effects for one host; its kernels are closed with it."""
-    notebooks = Notebooks(around.home, reader=around.reader)
+    keep_s = float(os.environ.get(KEEP_VARIABLE) or KEEP_S)
+    notebooks = Notebooks(around.home, reader=around.reader, keep_s=keep_s)
     around.closing.push_async_callback(notebooks.close)
     return notebooks.effects()

@@ -17,6 +17,7 @@ DEEDS = ("run", "command", "pipeline", "workflow", "parallel", "for_each")
 FILE: Shape = {
     "name": Key("label", "What the workflow is called."),
     "description": Key("label", "What it is for."),
+    "triggers": Key("triggers", "What starts runs when nobody does, by name; armed with `detent trigger add`."),
     "version": Key("label", "The author's label; never interpreted."),
     "args": Key("one", "The arguments of a run, each with a `default` and a `description`."),
     "env": Key("one", "Environment variables of every step."),

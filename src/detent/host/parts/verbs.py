@@ -46,6 +46,7 @@ from detent.host.parts.retention import prune
 from detent.host.parts.run_reader import RunReader
 from detent.host.people import DOUBT, RECORD_ID
 from detent.host.policy_check import Rulings
+from detent.host.run_group import GroupQueue, enter, find_key, group_id, leave, mark_of
 from detent.host.run_id import check_run_id, new_run_id
 
 NAME_MAX = 200  # of a name that somebody who may not answer gives
@@ -156,9 +157,11 @@ class Verbs(ABC):
         if source:
             live.effects = self.find_effects_of(source)
         known_effects = ChainMap({"child": CHILD}, live.effects or {}, self.effects)  # type: ignore[arg-type]  # only read
+        filled = given if fork is not None else machine.fill_input(given)
+        place = await self._enter_group(machine, filled, run_id, parent) if fork is None else {}
         event = Started(
             machine=machine.digest,
-            input=given if fork is not None else machine.fill_input(given),
+            input=filled,
             effects=declarations(machine, known_effects),
             by=who.name,
             known_by=_describe_voucher(who),
@@ -169,8 +172,28 @@ class Verbs(ABC):
             fork=fork,
             rules=RULES if fork is None else fork["run"].get("rules", 1),
             at=self.clock.now(),
+            **place,
         )
         return await self._begin(live, event)
+
+    async def _enter_group(self, machine: Machine, input: dict[str, Any], run_id: str, parent: str) -> dict[str, str]:
+        """Let a run that is about to begin into its group, if it has one; a child has its parents' places."""
+        if machine.group is None:
+            return {}
+        key = find_key(machine.group, input, run_id)
+        group = group_id(key)
+        while parent:
+            above = (await self.fetch(parent.partition(" ")[0])).run
+            if above.group == group:
+                return {}
+            parent = above.parent
+        has_place = await enter(self, machine.group, group, key, run_id, run_id)
+        return {"group": group} | ({} if has_place else {"held_by": mark_of(group)})
+
+    async def leave_group(self, run: Run) -> None:
+        """A run of a group has ended: the next one has its place."""
+        if (await self.fetch(run.id)).run.ended is not None:  # nobody has tried it again meanwhile
+            await leave(self, run.group, run.id, f"{run.id} {run.seq}")
 
     async def signal(
         self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: By = ""
@@ -304,7 +327,10 @@ class Verbs(ABC):
     async def release(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Go on after `hold`."""
         who = self.admission.admit("release", by, run_id)
-        return await self._once(await self.fetch(run_id), self._make_signal(RELEASE, {}, who, id))
+        live = await self.fetch(run_id)
+        if live.run.group and live.run.held_by == mark_of(live.run.group) != who.name:
+            raise Refused(f"run {run_id} waits for a place in its group, and goes on by itself when it has one")
+        return await self._once(live, self._make_signal(RELEASE, {}, who, id))
 
     async def retry(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Let a failed run go on from what failed; what is done stays done, and a yes to the same call holds."""
@@ -313,7 +339,17 @@ class Verbs(ABC):
             above = live.run.parent.partition(" ")[0]
             raise Refused(f"run {run_id} was started by run {above}; try that one again")
         who = self.admission.admit("retry", by, run_id)
-        return await self._once(live, self._make_signal(RETRY, {}, who, id))
+        group, mark = live.run.group, f"{run_id} {live.run.seq}"
+        if not group or live.machine.group is None or live.run.ended is None:
+            return await self._once(live, self._make_signal(RETRY, {}, who, id))
+        await leave(self, group, run_id, mark)  # its end may not have been told yet
+        mark = f"{mark} {new_run_id()}"  # it may be tried again and again until there is a place
+        await enter(self, live.machine.group, group, self.reader.project(group, GroupQueue).key, run_id, mark)
+        try:
+            return await self._once(live, self._make_signal(RETRY, {}, who, id))
+        except Refused:
+            await leave(self, group, run_id, f"refused {mark}")
+            raise
 
     async def retry_child(self, run_id: str, id: str) -> bool:
         """Let a child run go on because its parent does; whether it goes on now."""

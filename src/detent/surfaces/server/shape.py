@@ -264,6 +264,7 @@ class AnswerBody(Asked, frozen=True):
     comment: Note = ""
     by: Name = ""
     call_hash: Name = ""
+    shown: Name = ""  # of the item; refused if anything of what was shown has changed
     args: dict[str, Any] | None = None
     patch: dict[str, Any] = {}
     data: Any = None

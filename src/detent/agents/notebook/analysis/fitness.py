@@ -1,5 +1,6 @@
 """Whether a file can be analysed at all, seen from outside before any kernel starts."""
 
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -8,7 +9,7 @@ from detent.agents.notebook.action import BESIDES, PROTOCOL
 from detent.agents.notebook.cell_text import action_of
 from detent.errors import Refused
 
-TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".json", ".jsonl", ".feather", ".dta")
+TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".json", ".jsonl", ".feather", ".dta", ".sqlite", ".duckdb")
 PACKED = (".gz", ".bz2", ".xz")
 WHOLE = (
     ".xlsx",
@@ -19,6 +20,10 @@ WHOLE = (
     ".pq",
     ".feather",
     ".dta",
+    ".db",
+    ".sqlite",
+    ".sqlite3",
+    ".duckdb",
     *PACKED,
 )  # read by their own libraries
 FOREIGN = {
@@ -26,8 +31,6 @@ FOREIGN = {
     ".tar": "an archive: unpack it first",
     ".pkl": "a pickle, which may run anything when it is read: save the table as CSV or Parquet",
     ".pickle": "a pickle, which may run anything when it is read: save the table as CSV or Parquet",
-    ".db": "a database: export one of its tables as CSV",
-    ".sqlite": "a database: export one of its tables as CSV",
     ".pdf": "a document, not a table",
     ".docx": "a document, not a table",
     ".png": "a picture, not a table",
@@ -35,25 +38,28 @@ FOREIGN = {
 }
 MARKS = (b"\xff\xfe", b"\xfe\xff")  # UTF-16, in which every other byte may be zero
 SAMPLE = 65_536
+LINES_LOOKED_AT = 50
 
 
-def is_table(path: Path) -> bool:
-    """Whether lines of JSON are rows of a table and not actions of a script."""
+def is_table(path: Path, *, has_actions: bool = False) -> bool:
+    """Whether lines of JSON are rows of a table and not actions of a script; `has_actions`: there are own ones."""
     if path.suffix.lower() not in (".ndjson", ".jsonl"):
         return False
     with path.open("rb") as file:
-        first = next((line for line in file if line.strip()), b"")
+        lines = [line for line in islice(file, LINES_LOOKED_AT) if line.strip()]
+    return not any(_is_of_script(line, has_actions) for line in lines)
+
+
+def _is_of_script(line: bytes, has_actions: bool) -> bool:
     try:
-        found = msgspec.json.decode(first)
+        found = msgspec.json.decode(line)
     except msgspec.DecodeError:
-        return False
+        return True  # no row of a table either: whoever reads the script names the line
     if not isinstance(found, dict) or "actions" in found:
-        return False
+        return True
     name = action_of(found).get("action", "")
-    is_own = isinstance(found.get("action"), dict) or (
-        "action" in found and "content" in found
-    )  # somebody's own action
-    return name not in PROTOCOL and name not in BESIDES and not is_own
+    is_own = isinstance(found.get("action"), dict) or ("action" in found and ("content" in found or has_actions))
+    return name in PROTOCOL or name in BESIDES or is_own
 
 
 def refuse_unfit(path: Path) -> None:

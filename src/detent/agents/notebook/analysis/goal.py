@@ -16,6 +16,7 @@ METRICS: dict[str, tuple[str, bool, bool]] = {
     "rmse": (r"rmse|root[- ]mean[- ]squared?[- ]error|均方根误差", True, False),
     "mape": (r"mape|mean absolute percentage error|平均绝对百分比误差", True, True),
     "mae": (r"mae|mean absolute error|平均绝对误差", True, False),
+    "mase": (r"mase|mean absolute scaled error|平均绝对标度误差", True, False),
     "mse": (r"mse|mean squared error|均方误差", True, False),
     "r2": (r"r\s*²|r\s*\^\s*2|r2|r[-_ ]?squared|决定系数|拟合优度", False, True),
     "auc": (r"(?:roc[-_ ]?)?auc|曲线下面积", False, True),
@@ -25,7 +26,7 @@ METRICS: dict[str, tuple[str, bool, bool]] = {
     "precision": (r"precision|精确率|查准率", False, True),
     "recall": (r"recall|sensitivity|召回率|查全率", False, True),
 }
-REGRESSION = ("rmse", "mae", "mse", "mape", "r2")
+REGRESSION = ("rmse", "mae", "mse", "mape", "mase", "r2")
 CLASSIFICATION = ("accuracy", "balanced_accuracy", "f1", "auc", "precision", "recall")
 
 _RELATIONS: tuple[tuple[str, Relation], ...] = (
@@ -47,6 +48,7 @@ _BETWEEN = (
 )
 _PREDICT = re.compile(
     r"predict\w*|forecast\w*|estimat\w*|classif\w*|explain\w*|regress\w*|model(?:l?ing)?|target|label|"
+    r"driv(?:es?|ers?|ing)\b|influenc\w*|affects?\b|determin\w*|factors?\b|影响|驱动|"
     r"预测|估计|预估|估算|分类|识别|建模|目标(?:变量|列)?|标签",
     re.I,
 )
@@ -69,6 +71,25 @@ _FILLER = re.compile(
 )
 _FORECAST = re.compile(
     r"\bforecast|\bfuture\b|\bnext (?:day|week|month|quarter|year)|未来|下个?[周月季年]|明[天年]", re.I
+)
+# How far ahead: a number and a unit, as pandas calls it; written or in figures.
+_UNITS = {
+    r"hours?|小时": "h", r"(?:working|business|trading) days?|工作日|交易日": "B", r"days?|天|日": "D",
+    r"weeks?|周|星期": "W", r"months?|个?月": "MS", r"quarters?|个?季度?": "QS", r"years?|年": "YS",
+    r"steps?|periods?|values?|observations?|期|步": "",
+}  # fmt: skip
+_COUNTS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+           "ten": 10, "twelve": 12, "一": 1, "两": 2, "二": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8,
+           "九": 9, "十": 10, "十二": 12}  # fmt: skip
+_AHEAD = re.compile(
+    rf"(?P<count>\d+|{'|'.join(sorted(_COUNTS, key=len, reverse=True))})[\s-]*(?:个)?"
+    rf"(?:{'|'.join(f'(?P<u{number}>{words})' for number, words in enumerate(_UNITS))})(?![A-Za-z])",
+    re.I,
+)
+_NEXT = re.compile(
+    rf"(?:\bnext|\bcoming|下一?个?|明)\s*"
+    rf"(?:{'|'.join(f'(?P<u{number}>{words})' for number, words in enumerate(_UNITS))})(?![A-Za-z])",
+    re.I,
 )
 _CLASSIFY = re.compile(r"classif|分类|识别", re.I)
 _SCALE = {"k": 1e3, "万": 1e4, "m": 1e6, "million": 1e6}
@@ -103,6 +124,7 @@ class Goal(NamedTuple):
     is_descriptive: bool
     is_classification: bool
     is_forecast: bool = False
+    horizon: tuple[int, str] | None = None  # how far ahead: 14 "D"; the unit "" is the data's own step
 
     @property
     def task(self) -> str:
@@ -126,8 +148,20 @@ def read_goal(text: str) -> Goal:
         language="zh" if is_chinese else "en",
         is_descriptive=not wants_model and _DESCRIBE.search(text) is not None,
         is_forecast=_FORECAST.search(text) is not None,
+        horizon=_horizon(text) if _FORECAST.search(text) is not None else None,
         is_classification=_CLASSIFY.search(text) is not None and not any(m.metric in REGRESSION for m in measures),
     )
+
+
+def _horizon(text: str) -> tuple[int, str] | None:
+    """How far ahead a forecast is to go, where the goal says so."""
+    for pattern in (_AHEAD, _NEXT):
+        found = pattern.search(text)
+        if found is not None:
+            unit = next(unit for number, unit in enumerate(_UNITS.values()) if found[f"u{number}"] is not None)
+            said = found["count"].lower() if pattern is _AHEAD else "1"
+            return max(1, _COUNTS.get(said) or int(said)), unit
+    return None
 
 
 def _measures(text: str) -> Iterable[Measure]:

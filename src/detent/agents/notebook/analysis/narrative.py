@@ -7,6 +7,13 @@ from detent.agents.notebook.analysis.fact import Facts
 from detent.agents.notebook.analysis.goal import Goal, Target, figure, label, render_measure, target_of
 from detent.agents.notebook.analysis.words import best_row, list_names, model_name, pick, plural, quote, why_not
 
+DROPPED = (  # why a column is left out; "": too much of it is missing
+    ("id", "Left out as ids, which say nothing about other rows", "去掉了对其他行没有意义的编号列"),
+    ("constant", "Left out because every row has the same value", "去掉了每行都相同的列"),
+    ("empty", "Left out because they are empty", "去掉了空列"),
+    ("", "Left out because most of their values are missing", "去掉了大部分缺失的列"),
+)
+
 
 def title(goal: Goal, data_file: str) -> str:
     """The notebook's title."""
@@ -85,14 +92,11 @@ def _tell_types(goal: Goal, facts: Facts) -> str:
 def _tell_cleaning(goal: Goal, facts: Facts) -> str:
     lines = []
     dropped, missing = facts.get("dropped") or {}, facts.get("missing") or {}
-    if dropped:
-        lines.append(
-            pick(
-                goal,
-                f"Left out, because they say nothing about other rows: {list_names(goal, dropped)}.",
-                f"去掉了没有信息的列：{list_names(goal, dropped)}。",
-            )
-        )
+    for why, english, chinese in DROPPED:
+        names = [name for name, said in dropped.items() if str(said) == why or (not why and "missing" in str(said))]
+        shown = [f"{quote(name)} ({dropped[name]})" if not why else quote(name) for name in names]
+        if shown:
+            lines.append(pick(goal, f"{english}: {', '.join(shown)}.", f"{chinese}：{'、'.join(shown)}。"))
     if facts.get("duplicates"):
         count = int(facts.get("duplicates"))
         removed = plural("duplicate row was removed", "duplicate rows were removed", count)
@@ -175,6 +179,14 @@ def _tell_preparation(goal: Goal, facts: Facts) -> str:
         return pick(
             goal, f"No model is trained: {why}. The data is described instead.", f"不训练模型：{why}。改为描述数据。"
         )
+    if facts.get("task") == "forecast":
+        rows = f"{facts.get('modelled_rows') or 0:,}"
+        return pick(
+            goal,
+            f"Task: **forecast** of {quote(facts.get('target'))} from {rows} rows, measured from several origins in "
+            "the past.",
+            f"任务：根据 {rows} 行对 {quote(facts.get('target'))} 做**时间序列预测**，在过去的多个起点上检验。",
+        )
     kind = pick(goal, str(facts.get("task")), "分类" if facts.get("task") == "classification" else "回归")
     rows, count = f"{facts.get('modelled_rows') or 0:,}", facts.get("features")
     text = pick(
@@ -226,11 +238,6 @@ def list_choices(goal: Goal, facts: Facts) -> list[str]:
                 f"属于同一组的行（{what}）不会同时出现在训练和测试中。",
             )
         )
-    if facts.get("ordered"):
-        when = quote(facts.get("ordered"))
-        ahead = pick(goal, " Forecasts are one row ahead, from the values before.", "预测均为提前一行，依据此前的值。")
-        tested = pick(goal, f"Every model is tested on rows later in {when}.", f"模型都在 {when} 更晚的行上测试。")
-        said.append(tested + (ahead if facts.get("lagged") else ""))
     return said
 
 

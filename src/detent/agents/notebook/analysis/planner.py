@@ -26,6 +26,10 @@ from detent.agents.notebook.analysis.report import outcome, summary
 from detent.agents.notebook.port import Advisers, NotebookAction, Observation, PlannerFailed, PlanningResponse
 
 COLUMNS_SHOWN = 30
+NO_DATA = (
+    "builtin:analysis needs a data file: detent notebook run DATA.csv --goal TEXT, or `data_file` in the observation's "
+    "context.variables"
+)
 
 
 def analyst(settings: dict[str, Any]) -> Advisers:  # noqa: ARG001  # there is nothing to set
@@ -41,9 +45,7 @@ class Analysis:
         """Decide by rule."""
         view = _View(observation)
         if not view.data_file:
-            raise PlannerFailed(
-                "builtin:analysis needs a data file: detent notebook run DATA.csv --goal TEXT", is_passing=False
-            )
+            raise PlannerFailed(NO_DATA, is_passing=False)
         if view.step_id is None:
             return _plan(view)
         if feedback is not None:
@@ -58,6 +60,8 @@ class Analysis:
     async def generate(self, observation: Observation) -> AsyncIterator[NotebookAction]:
         """The actions of the next behaviour of the current step."""
         view = _View(observation)
+        if not view.data_file:
+            raise PlannerFailed(NO_DATA, is_passing=False)
         for action in _actions(view):
             yield action
 
@@ -182,7 +186,7 @@ def _answer_goal(view: _View) -> PlanningResponse:
     """The answer to the goal, for the kernel to bear out."""
     reason = outcome(view.goal, view.facts)
     if not view.goal.measures:
-        return _directive(is_achieved=True, reason=reason)
+        return _directive(is_achieved=True, reason=reason, measurable=False)
     return _directive(is_achieved=bool(view.facts.get("goal_met")), acceptance=["goal_met is True"], reason=reason)
 
 
@@ -228,10 +232,13 @@ def _cell(view: _View, cell: CellRecipe, pieces: dict[str, str]) -> Iterable[Not
     measures = [measure.wire() for measure in view.goal.measures]
     values = {
         "data_file": view.data_file,
+        "goal": view.goal.text,
         "target": view.target.column,
         "task": view.goal.task or ("description" if view.target.how == "unasked" else ""),
         "named": columns_named_in(view.goal, view.facts.get("columns") or []),
         "is_forecast": view.goal.is_forecast,
+        "horizon": view.goal.horizon,
+        "stem": PurePath(view.data_file).name.partition(".")[0] or "data",
         "measures": measures,
         "lead": view.goal.measures[0].metric if view.goal.measures else "",
     }

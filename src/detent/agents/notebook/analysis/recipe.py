@@ -7,10 +7,12 @@ from importlib.resources import files
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from detent.define.document import read_document
 from detent.define.problem import refuse
 
+DELIVER = "deliver"
 _SLOT = re.compile(r"\$(\$|[a-z_]+)")
 
 
@@ -113,13 +115,39 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         }
 
 
+class ForecastPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a step does for a forecast, beside what it does for every task."""
+
+    cells: tuple[CellRecipe, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+
+
 @cache
 def recipe() -> Recipe:
-    """The recipe this detent carries."""
-    place = files("detent.agents.notebook.analysis") / "template.yaml"
+    """The recipe this detent carries: the analysis, with the cells of a forecast in their steps."""
+    whole = msgspec.convert(_read("template.yaml"), Recipe)
+    more = msgspec.convert(_read("forecast.yaml"), dict[str, ForecastPart])
+    stages = [
+        replace(stage, steps=tuple(_with(step, more.get(step.step_id)) for step in stage.steps))
+        for stage in whole.stages
+    ]
+    return replace(whole, stages=tuple(stages))
+
+
+def _with(step: StepRecipe, more: "ForecastPart | None") -> StepRecipe:
+    if more is None:
+        return step
+    candidates = {**step.candidates, "forecast": more.candidates} if more.candidates else step.candidates
+    last = tuple(cell for cell in step.cells if cell.id == DELIVER)  # files come when all is known
+    first = tuple(cell for cell in step.cells if cell.id != DELIVER)
+    return replace(step, cells=(*first, *more.cells, *last), candidates=candidates)
+
+
+def _read(name: str) -> Any:
+    place = files("detent.agents.notebook.analysis") / name
     document = read_document(place.read_text(encoding="utf-8"), place.name)
     refuse(document.problems)
-    return msgspec.convert(document.value, Recipe)
+    return document.value
 
 
 def fill_slots(code: str, values: Mapping[str, Any], pieces: Mapping[str, str]) -> str:

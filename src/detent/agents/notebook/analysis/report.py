@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from detent.agents.notebook.analysis.evidence import describe_audit, describe_drivers
 from detent.agents.notebook.analysis.fact import Facts
 from detent.agents.notebook.analysis.goal import HOLDS, Goal, Measure, figure, label, render_measure
 from detent.agents.notebook.analysis.narrative import comment, list_choices
+from detent.agents.notebook.analysis.outlook import describe_forecast
 from detent.agents.notebook.analysis.recipe import recipe
-from detent.agents.notebook.analysis.words import best_row, list_names, model_name, pick, quote, why_not
+from detent.agents.notebook.analysis.words import best_row, model_name, pick, quote, why_not
 
 
 def outcome(goal: Goal, facts: Facts) -> str:
@@ -43,6 +45,8 @@ def _verdict(goal: Goal, measure: Measure, said: dict[str, Any], facts: Facts) -
 def summary(goal: Goal, facts: Facts) -> str:
     """The whole report as Markdown."""
     parts = [_answer(goal, facts), *list_choices(goal, facts)]
+    parts += describe_audit(goal, facts) + describe_forecast(goal, facts) + _models(goal, facts)
+    parts += describe_drivers(goal, facts)
     for step_id, heading in (
         ("load", ("The data", "数据")),
         ("clean", ("Cleaning", "清洗")),
@@ -51,7 +55,6 @@ def summary(goal: Goal, facts: Facts) -> str:
         said = comment(step_id, goal, facts)
         if said:
             parts.append(f"**{pick(goal, *heading)}.** {said}" if goal.language == "en" else f"**{heading[1]}** {said}")
-    parts += _models(goal, facts)
     parts += _limits(goal, facts)
     return "\n\n".join(parts)
 
@@ -102,14 +105,14 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
     said = []
     for measure in goal.measures:
         found = _find_verdict(verdict, measure)
-        naive = (facts.get("naive") or {}).get(measure.metric)
+        naive = (facts.get("naive") or {}).get(measure.metric)  # of a forecast: what was there, repeated
         if naive is not None and HOLDS[measure.relation](naive, measure.value):
             said.append(
                 pick(
                     goal,
                     f"{mark_measure(measure)} asks for little: "
-                    f"the last value again has {figure(measure.metric, naive)}.",
-                    f"{mark_measure(measure)} 要求不高：直接沿用上一个值已有 {figure(measure.metric, naive)}。",
+                    f"what was there, repeated, has {figure(measure.metric, naive)}.",
+                    f"{mark_measure(measure)} 要求不高：直接重复已有的值就有 {figure(measure.metric, naive)}。",
                 )
             )
         elif found.get("easy"):
@@ -150,7 +153,9 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
     if not scores:
         said = comment("train", goal, facts)
         return [said] if said else []
-    names = ["rmse", "mae", "mape", "r2"] if facts.get("task") == "regression" else ["accuracy", "f1", "auc"]
+    names = {"regression": ["rmse", "mae", "mape", "r2"], "forecast": ["rmse", "mae", "mape", "mase"]}.get(
+        str(facts.get("task")), ["accuracy", "f1", "auc"]
+    )
     names += [m.metric for m in goal.measures if m.metric not in names and scores[0].get(m.metric) is not None]
     head = f"| {pick(goal, 'model', '模型')} | " + " | ".join(label(name) for name in names) + " |"
     lines = [head, "|---|" + "---:|" * len(names)]
@@ -159,10 +164,15 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
         model = model_name(goal, row.get("model"))
         cells = " | ".join(figure(name, row.get(name)) for name in names)
         lines.append(f"| {f'**{model}**' if is_best else model} | {cells} |")
+    is_forecast = facts.get("task") == "forecast"
     title_ = pick(
         goal,
-        f"**Models**, measured on rows they were not trained on ({facts.get('folds')}-fold; ± is the spread of folds):",
-        f"**模型**（{facts.get('folds')} 折交叉验证，均在未参与训练的行上测量；± 为各折的标准差）：",
+        f"**Models**, each measured {facts.get('tested_horizon')} steps ahead from origins in the past:"
+        if is_forecast
+        else f"**Models**, measured on rows they were not trained on ({facts.get('folds')}-fold; ± is the spread):",
+        f"**模型**（在过去的各个起点上，分别向前预测 {facts.get('tested_horizon')} 步）："
+        if is_forecast
+        else f"**模型**（{facts.get('folds')} 折交叉验证，均在未参与训练的行上测量；± 为各折的标准差）：",
     )
     found = [title_ + "\n\n" + "\n".join(lines)]
     if facts.get("best") == "baseline":
@@ -174,15 +184,6 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
             )
         )
         return found
-    top = [name for name, value in facts.get("importance") or [] if value > 0][:5]
-    if top:
-        found.append(
-            pick(
-                goal,
-                f"The best model relies most on {list_names(goal, top)}.",
-                f"最佳模型最依赖 {list_names(goal, top)}。",
-            )
-        )
     return found
 
 
@@ -216,16 +217,6 @@ def _list_untried(goal: Goal, facts: Facts) -> list[str]:
 
 def _times(goal: Goal, facts: Facts) -> list[str]:
     later, lead = facts.get("later") or {}, str(facts.get("lead") or "")
-    naive = (facts.get("naive") or {}).get(lead)
-    if naive is not None:
-        known = figure(lead, naive)
-        return [
-            pick(
-                goal,
-                f"The last value again would have {label(lead)} {known}.",
-                f"沿用上一个值时 {label(lead)} 为 {known}。",
-            )
-        ]
     if later.get(lead) is None:
         return []
     when, value = quote(facts.get("when")), figure(lead, later[lead])
@@ -259,7 +250,10 @@ def _limits(goal: Goal, facts: Facts) -> list[str]:
                 "最佳模型是用同一组指标挑选的，结果略偏乐观；最可靠的验证是新的数据。",
             )
         )
-    if any((row.get("folds") or 0) < (facts.get("folds") or 0) for row in facts.get("scores") or []):
+    is_forecast = facts.get("task") == "forecast"
+    if not is_forecast and any(
+        (row.get("folds") or 0) < (facts.get("folds") or 0) for row in facts.get("scores") or []
+    ):
         lines.append(
             pick(
                 goal,
@@ -271,7 +265,9 @@ def _limits(goal: Goal, facts: Facts) -> list[str]:
         step = recipe().step(step_id)
         name = step.title.say(goal.language) if step else step_id
         lines.append(pick(goal, f"A cell failed in “{name}”: {quote(error)}", f"“{name}”中有单元失败：{quote(error)}"))
-    if not lines:
-        return []
-    head = pick(goal, "**Limits.**", "**局限**")
-    return [f"{head} " + " ".join(lines)]
+    said = [f"{pick(goal, '**Limits.**', '**局限**')} " + " ".join(lines)] if lines else []
+    files = facts.get("delivered") or []
+    if files:
+        names = ", ".join(quote(name) for name in files)
+        said.append(pick(goal, f"**Files** beside the notebook: {names}.", f"**文件**（在笔记本旁边）：{names}。"))
+    return said

@@ -15,14 +15,21 @@ MODELS = {
     "boosting, transformed target": "变换目标的梯度提升",
     "logistic regression": "逻辑回归",
     "support vectors": "支持向量机",
+    "last value again": "沿用上一个值",
+    "seasonal value again": "沿用上一季的值",
+    "drift": "漂移",
+    "exponential smoothing": "指数平滑",
+    "theta": "Theta 方法",
+    "gradient boosting on lags": "基于滞后值的梯度提升",
 }
 
 
 WHYS = (  # what the kernel says in English, for readers of Chinese
     (r"scikit-learn is not installed in this kernel", "内核中没有安装 scikit-learn"),
     (r"no column was asked for, and none can be predicted", "目标没有指定列，也没有可预测的列"),
-    (r"only (\d+) rows have a value in (.+); a model needs at least 30", r"只有 \1 行的 \2 有值，模型至少需要 30 行"),
+    (r"only (\d+) rows have a value in (.+); a model needs at least (\d+)", r"只有 \1 行的 \2 有值，模型至少需 \3 行"),
     (r"(.+) holds no numbers, and the goal asks for an error in numbers", r"\1 不是数值列，而目标要求数值误差"),
+    (r"(.+) holds no numbers, and only numbers can be forecast", r"\1 不是数值列，只有数值可以预测"),
     (r"(.+) has (\d+) different values, too many for classes", r"\1 有 \2 个不同的值，作为类别过多"),
     (r"(.+) has fewer than two classes with enough rows", r"\1 中行数足够的类别不到两个"),
     (r"(.+) is the same in every row", r"\1 在每一行都相同"),
@@ -64,7 +71,10 @@ def why_not(goal: Goal, facts: Facts) -> str:
 
 def model_name(goal: Goal, name: Any) -> str:
     """A model in the language of the goal."""
-    return MODELS.get(str(name), str(name)) if goal.language == "zh" else str(name)
+    said = str(name)
+    if goal.language == "zh" and said.startswith("mean of "):
+        return "、".join(MODELS.get(one, one) for one in said.removeprefix("mean of ").split(", ")) + "的平均"
+    return MODELS.get(said, said) if goal.language == "zh" else said
 
 
 def best_row(facts: Facts) -> dict[str, Any]:

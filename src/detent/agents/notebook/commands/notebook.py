@@ -3,7 +3,6 @@
 import importlib
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 
 from detent.agents.notebook.analysis.fitness import is_table, refuse_unfit
 from detent.agents.notebook.brief import Brief, KernelBrief
-from detent.agents.notebook.commands.file import write
+from detent.agents.notebook.commands.file import read_book, write
 from detent.agents.notebook.commands.progress import telling
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.script import read_script
@@ -114,6 +113,7 @@ def _context(text: str) -> dict[str, Any]:
 @click.option("--kernel", default="", metavar="NAME", help=_("The Jupyter kernel; by default Python."))
 @click.option("--cwd", default="", metavar="FOLDER", help=_("The folder cells work in; by default this one."))
 @click.option("--threads", type=int, default=0, help=_("Threads of numerical libraries; by default one per core."))
+@click.option("--env", "env", multiple=True, metavar="NAME", help=_("A variable the kernel may see; may be repeated."))
 @click.option("--actions", default="", metavar="FILE", help=_("A Python file that registers custom actions."))
 @click.option(
     "-o",
@@ -148,7 +148,8 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
         raise click.UsageError(_("{name} is a folder; name one of the files in it", name=file))
     if path is not None and not path.is_file():
         raise click.UsageError(_("there is no file {name}", name=file))
-    is_script = path is not None and path.suffix.lower() in SCRIPTS and not is_table(path)
+    has_actions = bool(given["actions"])
+    is_script = path is not None and path.suffix.lower() in SCRIPTS and not is_table(path, has_actions=has_actions)
     parameters = assign_pairs(given["pairs"], {})
     url = given["url"] or os.environ.get("DSLC_BASE_URL", "")
     planner = _planner(given["planner"], path if is_script else None, url, parameters)
@@ -175,7 +176,7 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
         raise click.UsageError(_("there is no folder {name}", name=str(cwd)))
     title = given["title"] or str(planner.get("script", {}).get("title") or "")
     steps = given["max_steps"] or int(os.environ.get("MAX_EXECUTION_STEPS") or 0)
-    kernel = KernelBrief(given["kernel"], str(cwd), given["cell_timeout"], threads=given["threads"])
+    kernel = KernelBrief(given["kernel"], str(cwd), given["cell_timeout"], threads=given["threads"], env=given["env"])
     return Brief(
         goal=goal,
         title=title,
@@ -192,13 +193,39 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
     )
 
 
+def _usual_outputs(standing: RunReport) -> tuple[str, ...]:
+    """Where an analysis is written if nobody says: beside where it was started, never over another's file."""
+    run = standing.run
+    data = str((run.context.get("variables") or {}).get("data_file") or "")
+    if run.ended is not Status.COMPLETED or (run.context.get("planner") or {}).get("use") != "builtin:analysis":
+        return ()
+    stem = Path(data).name.partition(".")[0] or "analysis"
+    folder = Path(str((run.context.get("kernel") or {}).get("cwd") or "."))
+    for name in (stem, f"{stem}-{run.id}"):
+        found = [folder / f"{name}{suffix}" for suffix in (".ipynb", ".html")]
+        if all(not path.exists() or _is_of_detent(path) for path in found):
+            return tuple(os.path.relpath(path) for path in found) if os.access(folder, os.W_OK) else ()
+    return ()
+
+
+def _is_of_detent(path: Path) -> bool:
+    """Whether a file was written here before, by a run like this one."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return False
+    return '"planner": "builtin:analysis"' in text or "builtin:analysis</li>" in text
+
+
 def _give(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
     standing = RunReport(caller, run_id)
+    outputs = outputs or _usual_outputs(standing)
     for output in outputs:
         write(caller, run_id, Path(output))
     code = standing.give()
     run, hint = standing.run, ""
-    if run.ended is Status.COMPLETED and not outputs and sys.stderr.isatty():
+    if run.ended is Status.COMPLETED and not outputs:
         hint = _("  as a file: {command}", command=caller.command("notebook", "export", run_id, "-o", "report.html"))
     elif run.state == "error":
         words = [caller.command("notebook", name, run_id) for name in WAYS]
@@ -228,12 +255,28 @@ async def resume(caller: Caller, run: str, outputs: tuple[str, ...], by: str) ->
     async with caller.host() as host:
         await host.recover(summary.run_id)
         state = RunReport(caller, summary.run_id).run
+        _tell_restore(caller, summary.run_id)
         if state.is_held:
             await host.release(summary.run_id, by=by)
         if state.state == "idle" and state.transitions == 0:
             await host.signal(summary.run_id, "START_WORKFLOW", by=by, id=f"begin {summary.run_id}")
         await drive(caller, host, summary.run_id, summary.seq, telling(host))
     return _give(caller, summary.run_id, outputs)
+
+
+def _tell_restore(caller: Caller, run_id: str) -> None:
+    """Say what a new kernel will be given: restored, run again, asked about."""
+    from detent.agents.notebook.checkpoint import CheckpointFiles
+    from detent.agents.notebook.jupyter.kept import KernelRecords
+    from detent.agents.notebook.kernel_restore import describe_plan, plan_restore
+
+    book = read_book(caller, run_id)
+    kept = KernelRecords(caller.home).read(run_id)
+    if kept is not None and kept.is_kept and kept.executed == len(book.executed):
+        caller.note(_("  the kernel was kept: process {pid}", pid=kept.pid), "dim")
+        return
+    for line in describe_plan(plan_restore(book, CheckpointFiles(caller.home).has(run_id, book.checkpoint))):
+        caller.note(f"  {line}", "dim")
 
 
 def _recovering(name: str, about: str) -> click.Command:
@@ -260,6 +303,8 @@ ELSEWHERE = {
     "status": "view",
     "list": "view",
     "export": "view",
+    "kernels": "kernel_list",
+    "interrupt": "kernel_list",
     "repl": "repl",
     "serve-planner": "serving",
 }

@@ -5,14 +5,17 @@
 """
 
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from detent.agents.notebook.commands.planner_schema import OPENAPI
 from detent.agents.notebook.observation import whole
 from detent.agents.notebook.port import Advisers, PlannerFailed
 
@@ -61,15 +64,30 @@ def planner_app(advisers: Advisers, names: tuple[str, ...] = HERE) -> Starlette:
         """Say that somebody is here."""
         return JSONResponse({"ok": True})
 
-    async def bad(_: Request, error: Exception) -> Response:
-        return _refuse(getattr(error, "status", 400), str(error))
+    async def openapi(_: Request) -> Response:
+        """Describe the endpoints, so that a client can be written from it alone."""
+        return JSONResponse(OPENAPI)
 
     routes = [
         Route("/planning", planning, methods=["POST"]),
         Route("/generating", generating, methods=["POST"]),
+        Route("/openapi.json", openapi),
         Route("/health", health),
     ]
-    return Starlette(routes=routes, exception_handlers={BadPlannerRequest: bad})
+    return Starlette(routes=routes, exception_handlers={BadPlannerRequest: _tell_bad, HTTPException: _tell_wrong})
+
+
+async def _tell_bad(_: Request, error: Exception) -> Response:
+    return _refuse(getattr(error, "status", 400), str(error))
+
+
+async def _tell_wrong(request: Request, error: Exception) -> Response:
+    """No such path, or not by this method: in HTTP's own words, and with what there is."""
+    code = int(getattr(error, "status_code", 500))
+    said = f"{HTTPStatus(code).phrase}: {request.method} {request.url.path}; there are POST /planning, POST /generating"
+    answer = _refuse(code, f"{said}, GET /openapi.json and GET /health")
+    answer.headers.update(getattr(error, "headers", None) or {})
+    return answer
 
 
 async def _lines(first: dict[str, Any] | None, actions: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:

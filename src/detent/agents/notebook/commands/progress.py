@@ -108,6 +108,8 @@ class Narrative:
             self._begin(
                 _("bringing the kernel back: cell {number} of {count}", number=data["replaying"], count=data["of"])
             )
+        elif "restoring" in data:
+            self._begin(_("bringing {count} variables back from a checkpoint", count=data["restoring"]))
         elif "code" in data:
             self._begin(peek(str(data["code"])))
         elif isinstance(data.get("output"), dict):

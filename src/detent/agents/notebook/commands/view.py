@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from detent.agents.notebook.cell_text import last_of_progress
 from detent.agents.notebook.commands.file import FORMS, notebooks, read_book, render_notebook, write
 from detent.agents.notebook.export.part import has_bar
 from detent.agents.notebook.notebook_state import NotebookState
@@ -38,7 +39,7 @@ def show(caller: Caller, run: str, only_cells: bool, is_observation: bool, hide_
         for number, line in enumerate(cell.content.split("\n")):
             caller.say(f"{mark if not number else '   '} {visible(line)}", "cyan" if cell.type == "code" else "")
         for output in cell.outputs:
-            for line in output.content.rstrip("\n").split("\n"):
+            for line in last_of_progress(output.content).rstrip("\n").split("\n"):
                 caller.say(f"    │ {visible(line)}", "red" if output.output_type == "error" else "dim")
         if cell.note:
             caller.say(f"    ! {visible(cell.note)}", "yellow")
@@ -67,8 +68,9 @@ def _tell_plan(caller: Caller, book: NotebookState) -> None:
         value = visible(str(found.get("value", found.get("error"))))
         caller.say(f"  {'✓' if found['holds'] else '✗'} {visible(source)}: {value}")
     output = book.run.output
-    if isinstance(output, dict) and output.get("achieved") is not None and has_bar(book.notebook.metadata):
-        word = _("goal met") if output["achieved"] else _("goal not met")
+    if isinstance(output, dict) and "achieved" in output and book.notebook.metadata["goal"]:
+        words = {True: _("goal met"), False: _("goal not met"), None: _("goal not measurable")}
+        word = words[output["achieved"] if has_bar(book.notebook.metadata) else None]
         caller.say(f"  {word}: {visible(str(output.get('reason') or ''))}".rstrip(": "))
     for warning in book.warnings[-5:]:
         caller.say(f"  ! {visible(warning)}", "yellow")
@@ -107,7 +109,14 @@ def list_(caller: Caller) -> int:
 
 @verb("export", _("Write a notebook as .ipynb, .html, .md or .json."))
 @run_argument
-@click.option("-o", "--output", default="", metavar="FILE", help=_("The file to write; its suffix chooses the format."))
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help=_("The file to write; its suffix chooses the format. May be repeated."),
+)
 @click.option(
     "--form",
     type=click.Choice(sorted({*FORMS.values()})),
@@ -115,13 +124,14 @@ def list_(caller: Caller) -> int:
     help=_("The format, if the suffix does not say."),
 )
 @click.option("--hide-thinking", is_flag=True, help=_("Omit thinking cells."))
-def export(caller: Caller, run: str, output: str, form: str | None, hide_thinking: bool) -> int:
-    """Write a run's notebook to a file, or to standard output."""
+def export(caller: Caller, run: str, outputs: tuple[str, ...], form: str | None, hide_thinking: bool) -> int:
+    """Write a run's notebook to files, or to standard output."""
     run_id = caller.find(run).run_id
-    if output:
+    for output in outputs:
         write(caller, run_id, Path(output), form=form or "", thinking=not hide_thinking)
+    if outputs:
         if caller.is_json:
-            emit({"ok": True, "run_id": run_id, "path": output, "error": None})
+            emit({"ok": True, "run_id": run_id, "path": outputs[0], "paths": [*outputs], "error": None})
         return 0
     text = render_notebook(read_book(caller, run_id).notebook, form or "markdown", thinking=not hide_thinking)
     if caller.is_json:

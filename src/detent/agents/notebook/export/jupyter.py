@@ -28,7 +28,8 @@ def ipynb(notebook: Notebook, *, thinking: bool = True) -> str:
     kernel = notebook.kernel or "python3"
     shown = {"name": kernel, "display_name": NAMES.get(kernel, kernel), "language": notebook.language}
     own = {"notebook_id": notebook.notebook_id, **notebook.metadata}
-    metadata = {"kernelspec": shown, "language_info": {"name": notebook.language}, "title": notebook.title}
+    language = {**notebook.language_info, "name": notebook.language}
+    metadata = {"kernelspec": shown, "language_info": language, "title": notebook.title}
     document = {"cells": cells, "metadata": {**metadata, "detent": own}, "nbformat": 4, "nbformat_minor": 5}
     return scrub(json.dumps(document, ensure_ascii=False, indent=1)) + "\n"
 

@@ -9,6 +9,7 @@ from detent.agents.notebook.analysis.goal import read_goal
 from detent.agents.notebook.cell import Cell, Notebook, Output
 from detent.agents.notebook.cell_text import plain_text
 
+SUMMARY = "summary"  # the step of the offline analysis that answers the goal
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _CHINESE = re.compile(r"[㐀-鿿]")
 
@@ -23,6 +24,12 @@ class Shown(NamedTuple):
 def add_title(notebook: Notebook) -> list[Cell]:
     """The cells, beginning with one that holds the title."""
     cells = list(notebook.cells)
+    if notebook.metadata.get("planner") == "builtin:analysis":  # written last, read first
+        answer = [cell for cell in cells if cell.phase_id == SUMMARY and not cell.content.startswith("#")]
+        if answer:
+            first = [cell for cell in cells if cell.phase_id == SUMMARY and cell.content.startswith("## ")]
+            told = {id(cell) for cell in (*first, *answer)}
+            cells = [*first, *answer, *(cell for cell in cells if id(cell) not in told)]
     if notebook.title and not (cells and cells[0].content.lstrip().startswith("# ")):
         cells.insert(0, Cell(id="title", type="markdown", content=f"# {notebook.title}"))
     return cells

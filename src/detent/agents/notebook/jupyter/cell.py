@@ -17,7 +17,7 @@ from detent.core.value import scrub
 
 STRAY_S = 1.0  # of silence, once one of reply and idle has come: then we go on without the other
 
-State = Literal["ok", "error", "timeout", "dead", "interrupted"]
+State = Literal["ok", "error", "timeout", "dead", "interrupted", "asking"]  # asking: it waits for input
 
 
 class CellExecution(msgspec.Struct, frozen=True):
@@ -34,6 +34,8 @@ class CellExecution(msgspec.Struct, frozen=True):
     is_restarted: bool = False  # the kernel had to be killed: its variables are gone
     displays: dict[str, list[int]] = {}  # display id: which outputs show it
     updates: dict[str, dict[str, Any]] = {}  # display id of an earlier cell: its new data and metadata
+    deeds: tuple[str, ...] = ()  # what the kernel's audit hook saw it do to the world
+    asks: str | None = None  # asking: the prompt
 
 
 class CellRequest:
@@ -53,6 +55,30 @@ class CellRequest:
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._stray: asyncio.TimerHandle | None = None
         self._heard_at = self.begun
+        self.inputs: list[str] = []  # what the cell is given when it calls input()
+        self.may_ask = False  # whether somebody can be asked for more
+        self.asks: str | None = None  # the prompt it waits at
+        self._asking = asyncio.Event()
+
+    def ask(self, prompt: str) -> None:
+        """The cell waits for input that nobody has given."""
+        self.asks = prompt
+        self._asking.set()
+
+    async def wait_paused(self, within_s: float | None) -> bool:
+        """Wait until the cell is over or asks for input; whether one of the two came in time."""
+        waiting = asyncio.ensure_future(self._asking.wait())
+        try:
+            await asyncio.wait((waiting, self._over), timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        return self.is_over or self.asks is not None
+
+    def go_on(self) -> None:
+        """Its input has been given."""
+        self.asks = None
+        self._asking.clear()
+        self.begun = time.monotonic()
 
     def take_reply(self, content: dict[str, Any]) -> None:
         """The shell channel's answer."""

@@ -8,13 +8,16 @@ knows what to run again.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Self
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
+from detent.agents.notebook.jupyter import spec
 from detent.agents.notebook.jupyter.cell import CellExecution, CellRequest, State
+from detent.agents.notebook.jupyter.kept import INTERRUPTED, KeptLink, KernelRecord, keeper_words
 from detent.agents.notebook.jupyter.link import Link
 from detent.agents.notebook.jupyter.output import OnOutput, Outputs
-from detent.agents.notebook.jupyter.variable import VariableTable, installation
+from detent.agents.notebook.jupyter.variable import VariableTable, ask_memory, installation, read_answer
 from detent.core import EffectFailed, progress
 from detent.core.value import scrub
 from detent.effects.orphan import marks
@@ -24,9 +27,21 @@ TIMEOUT_S = 300.0
 GRACE_S = 5.0
 AGAIN = 40  # an interrupt that came too early for the kernel is repeated so often
 START_S = 60.0
+ATTACH_S = 10.0
 POLITE_S = 2.0
 LOOK_S = 5.0  # for a look of its own, after a cell that failed
+MEMORY_S = 120.0  # for writing all variables to a file, or reading them
 KILL_S = 0.25  # of the grace is kept for the killing itself
+
+
+class AskingCell(NamedTuple):
+    """A cell at work, or one that waits for input."""
+
+    link: Link
+    cell: CellRequest
+    code: str
+    inputs: list[str]  # what it has been given so far
+    question: dict[str, str]
 
 
 class Kernel:
@@ -43,8 +58,11 @@ class Kernel:
         env: Mapping[str, str] | None = None,
         home: str = "",
         wish: SandboxWish = NO_WISH,
+        stays: bool = False,
     ) -> None:
         self._wish = wish
+        self._stays = stays  # whether it can be left to the next detent
+        self.executed_before = 0  # cells of the journal that it had run when an earlier detent left it
         self.name = name
         self.generation = 0  # how many processes there have been
         self.looks = True  # whether cells are followed by a look at the variables
@@ -56,6 +74,7 @@ class Kernel:
         self._turn = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
         self._is_interrupted = False
+        self._asking: AskingCell | None = None
         self._endings = 0  # how many are waiting to end the process
 
     async def __aenter__(self) -> Self:
@@ -71,9 +90,47 @@ class Kernel:
         return self._link is not None and not self._link.ended.is_set()
 
     @property
+    def is_asking(self) -> bool:
+        """Whether a cell waits in it for input."""
+        return self._asking is not None and self._asking.link is self._link and self.is_alive
+
+    @property
+    def language_info(self) -> dict[str, Any]:
+        """What the kernel says of its language."""
+        return self._link.language_info if self._link is not None else {}
+
+    @property
     def pid(self) -> int:
         """The kernel's process, 0 if there is none."""
         return self._link.pid if self._link is not None else 0
+
+    @property
+    def link(self) -> Link | None:
+        """The process with its channels, while there is one."""
+        return self._link
+
+    @property
+    def can_stay(self) -> bool:
+        """Whether it can go on without this process: nothing is at work in it."""
+        return self._link is not None and self._link.can_stay and not self._turn.locked() and self._asking is None
+
+    async def attach(self, record: KernelRecord) -> None:
+        """Go on with a process that an earlier detent left; where that fails there is none, as before."""
+        link = KeptLink(record)
+        try:
+            await link.open(ATTACH_S)
+        except EffectFailed:
+            await link.close()
+            return
+        self._link, self.executed_before = link, record.executed
+        self.generation += 1
+
+    async def leave(self, keep_s: int) -> None:
+        """Leave the process to its keeper."""
+        async with self._turn:
+            link, self._link = self._link, None
+            if link is not None:
+                await link.leave(keep_s)
 
     async def start(self, within_s: float = START_S) -> None:
         """Start the process; nothing happens if it already runs."""
@@ -125,14 +182,23 @@ class Kernel:
         silent: bool = False,
         expressions: Mapping[str, str] | None = None,
         strategies: Mapping[str, str] | None = None,
+        inputs: Sequence[str] | None = None,
     ) -> CellExecution:
         """Run a cell, look at the variables, evaluate the expressions (label: source); never later than limit + grace.
 
         `strategies` asks for details of single variables: {name: shape_only | describe_only | head_only | last_N_only}.
+        `inputs` is what its calls of `input()` are given; one more is answered as `asking`, and the same call with one
+        more input goes on there. Without them, `input()` raises.
         """
         async with self._turn:
             await self._wait_renewed()
             self._is_interrupted = False
+            asking, self._asking = self._asking, None
+            if asking is not None and asking.link is self._link and not asking.link.ended.is_set():
+                if asking.code == code and inputs is not None and [*inputs[:-1]] == asking.inputs:
+                    return await self._go_on(asking, str(inputs[-1]), timeout_s, grace_s)
+                await self._abandon(asking.link, asking.cell, grace_s)
+                await self._wait_renewed()
             outputs = Outputs(on_output)
             link = self._link
             if self._endings or link is None or link.ended.is_set():
@@ -142,17 +208,32 @@ class Kernel:
             question = (
                 self._table.question(code, strategies or {}, expressions or {}) if link.can_look and self.looks else {}
             )
-            cell = await link.send(code, outputs, question, silent)
-            try:
-                status = await self._wait_ended(link, cell, timeout_s, grace_s)
-                link.release(cell)
-                if status == "dead":
-                    return _dead(outputs, f"the kernel {link.farewell()}", cell)
-                return await self._complete(link, cell, status, (timeout_s, question))
-            except asyncio.CancelledError:
-                await self._abandon(link, cell, grace_s)
-                raise
-            finally:
+            cell = await link.send(code, outputs, question, silent, inputs)
+            return await self._follow(AskingCell(link, cell, code, [*(inputs or ())], question), timeout_s, grace_s)
+
+    async def _go_on(self, asking: "AskingCell", value: str, timeout_s: float, grace_s: float) -> CellExecution:
+        """Give a waiting cell its input and follow it on."""
+        asking.inputs.append(value)
+        asking.cell.go_on()
+        await asking.link.give_input(value)
+        return await self._follow(asking, timeout_s, grace_s)
+
+    async def _follow(self, at_work: "AskingCell", timeout_s: float, grace_s: float) -> CellExecution:
+        link, cell = at_work.link, at_work.cell
+        try:
+            status = await self._wait_ended(link, cell, timeout_s, grace_s)
+            if status == "asking":
+                self._asking = at_work
+                return CellExecution("asking", outputs=cell.outputs.all(), asks=cell.asks)
+            link.release(cell)
+            if status == "dead":
+                return _dead(cell.outputs, f"the kernel {link.farewell()}", cell)
+            return await self._complete(link, cell, status, (timeout_s, at_work.question))
+        except asyncio.CancelledError:
+            await self._abandon(link, cell, grace_s)
+            raise
+        finally:
+            if self._asking is None:
                 link.release(cell)
 
     async def look(
@@ -161,11 +242,32 @@ class Kernel:
         """Look at the variables without running a cell."""
         return await self.execute("", timeout_s=LOOK_S, silent=True, expressions=expressions, strategies=strategies)
 
+    async def save(self, path: str, bytes_max: int, within_s: float = MEMORY_S) -> dict[str, Any] | None:
+        """Let the kernel write its variables to a file; what it says of that, None if it says nothing."""
+        return await self._ask_memory(f"save({path!a}, {bytes_max})", within_s)
+
+    async def load(self, path: str, within_s: float = MEMORY_S) -> dict[str, Any] | None:
+        """Let the kernel read variables from a file that one before it has written."""
+        return await self._ask_memory(f"load({path!a})", within_s)
+
+    async def _ask_memory(self, call: str, within_s: float) -> dict[str, Any] | None:
+        async with self._turn:
+            await self._wait_renewed()
+            link = self._link
+            if self._endings or link is None or link.ended.is_set() or not link.can_look:
+                return None
+            return read_answer(await self._quietly(link, "", ask_memory(call), within_s))
+
+    @property
+    def folder(self) -> Path | None:
+        """A folder that this process and the kernel's can both write to, as long as the kernel runs."""
+        return self._link.folder if self._link is not None else None
+
     # How a cell ends
 
     async def _wait_ended(self, link: Link, cell: CellRequest, timeout_s: float, grace_s: float) -> State:
         """Climb the ladder: wait, interrupt, kill."""
-        if not await cell.over(timeout_s):
+        if not await cell.wait_paused(timeout_s):
             with contextlib.suppress(TimeoutError):  # all of it within the grace: a kernel may be slow to begin
                 async with asyncio.timeout(max(0.0, grace_s - min(KILL_S, grace_s / 2))):
                     await link.interrupt(again=AGAIN)
@@ -175,11 +277,16 @@ class Kernel:
             if link.ended.is_set() or not cell.is_over:
                 self._renew()
             return "timeout"
+        if not cell.is_over:
+            return "asking"
         if cell.is_dead:
             return "dead"
         if cell.error is None:
             return "ok"
-        return "interrupted" if self._is_interrupted else "error"
+        mark = link.folder / INTERRUPTED  # somebody may interrupt it from another terminal too
+        is_marked = mark.exists()
+        mark.unlink(missing_ok=True)
+        return "interrupted" if self._is_interrupted or is_marked else "error"
 
     async def _complete(
         self, link: Link, cell: CellRequest, status: State, asked: tuple[float, dict[str, str]]
@@ -189,6 +296,7 @@ class Kernel:
         duration_s = cell.duration_s
         is_killed = link is not self._link or link.ended.is_set()
         error = _overdue(cell, timeout_s, is_killed) if status == "timeout" else cell.error
+        self._table.deeds = ()
         found = self._table.take_reply(cell.reply) if question else {}
         if found is None and self._renewal is None:
             found = await self._look_again(link, question)
@@ -207,6 +315,7 @@ class Kernel:
             is_restarted=self._renewal is not None,
             displays=cell.outputs.displays,
             updates=cell.outputs.updates,
+            deeds=self._table.deeds if self._renewal is None else (),
         )
 
     async def _abandon(self, link: Link, cell: CellRequest, grace_s: float) -> None:
@@ -230,15 +339,17 @@ class Kernel:
             found = self._table.take_reply(await self._quietly(link, "", question))
         return found
 
-    async def _quietly(self, link: Link, code: str, question: dict[str, str]) -> dict[str, Any] | None:
+    async def _quietly(
+        self, link: Link, code: str, question: dict[str, str], within_s: float = LOOK_S
+    ) -> dict[str, Any] | None:
         """A silent request of our own; its reply, or None if there is none to be had."""
         if link.ended.is_set():
             return None
         cell = await link.send(code, Outputs(), question, is_silent=True)
         try:
-            if not await cell.over(LOOK_S):
+            if not await cell.over(within_s):
                 await link.interrupt()
-                if not await cell.over(LOOK_S / 5):
+                if not await cell.over(within_s / 5):
                     await link.kill()
                     self._renew()
         finally:
@@ -270,8 +381,10 @@ class Kernel:
         old, self._link = self._link, None
         if old is not None:
             await old.close()
-        self._table = VariableTable()
-        link = Link(self.name, self._cwd, self._env, marks(self._home), self._wish)
+        self._table, self.executed_before = VariableTable(), 0
+        folder = spec.private_folder() if self._stays else None
+        keeper = keeper_words(folder) if folder is not None else ()
+        link = Link(self.name, self._cwd, self._env, marks(self._home), self._wish, folder=folder, keeper=keeper)
         try:
             await link.open(within_s)
             if link.language == "python":

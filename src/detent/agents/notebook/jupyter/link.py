@@ -6,26 +6,28 @@ gone takes its whole group with it.
 """
 
 import asyncio
-import codecs
 import contextlib
 import functools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from detent.agents.notebook.jupyter import spec
 from detent.agents.notebook.jupyter.cell import CellRequest
 from detent.agents.notebook.jupyter.output import Outputs
+from detent.agents.notebook.jupyter.pipe import KernelPipe
 from detent.core import EffectFailed
 from detent.core.value import scrub
 from detent.effects import process, sandbox
+from detent.effects.census import identity
 from detent.effects.sandbox import NO_WISH, SandboxWish
 
-READ_BYTES = 64 * 1024
 SAID_MAX = 4000
 KNOCK_S = 0.2  # how often a starting kernel is asked whether it is there
 QUIET_S = 0.02  # after an exit: no message for so long means that nothing more will come
@@ -34,49 +36,14 @@ REAP_S = 5.0
 TAKE_UP_S = 0.5
 POLL_S = 0.02
 RECONNECT_MS = 20
+KEPT = "kept"  # a file in the folder of a kernel that was left: whoever it names keeps the folder
 
 
-class KernelPipe:
-    """A standard output of the process, read as it comes; close it on the loop it was opened on."""
-
-    def __init__(self, take: Callable[[str], None]) -> None:
-        self._take = take
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._loop = asyncio.get_running_loop()
-        self._reader, self.writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        self._loop.add_reader(self._reader, self.read)
-
-    def read(self) -> bool:
-        """Take one piece; whether there was one."""
-        try:
-            chunk = os.read(self._reader, READ_BYTES)
-        except BlockingIOError:
-            return False
-        if not chunk:
-            self._loop.remove_reader(self._reader)
-        text = self._decoder.decode(chunk, not chunk)
-        if text:
-            self._take(text)
-        return bool(chunk)
-
-    def rest(self) -> None:
-        """Take what lies in the pipe now: at most what it can hold, for somebody may go on writing."""
-        for _ in range(32):
-            if not self.read():
-                return
-
-    def release(self) -> None:
-        """Let go of our copy of the writing end, once the process has its own."""
-        if self.writer >= 0:
-            os.close(self.writer)
-            self.writer = -1
-
-    def close(self) -> None:
-        """Stop reading; whoever still writes gets a broken pipe."""
-        self._loop.remove_reader(self._reader)
-        os.close(self._reader)
-        self.release()
+def own(folder: Path) -> socket.socket:
+    """Own the kernel of that folder as long as the connection lasts."""
+    owner = socket.socket(socket.AF_UNIX)
+    owner.connect(str(folder / "k"))  # a Unix socket with room in its queue does not wait
+    return owner
 
 
 # A kernel looks at its parent to know when we are gone; inside it has another one, so the sandbox ends it instead.
@@ -87,16 +54,28 @@ class Link:
     """A kernel process from its start to its end; `open` it before use and `close` it whatever happens."""
 
     def __init__(
-        self, name: str, cwd: str, env: Mapping[str, str], marks: Mapping[str, str], wish: SandboxWish = NO_WISH
+        self,
+        name: str,
+        cwd: str,
+        env: Mapping[str, str],
+        marks: Mapping[str, str],
+        wish: SandboxWish = NO_WISH,
+        *,
+        folder: Path | None = None,
+        keeper: Sequence[str] = (),
     ) -> None:
+        self.name = name
+        self._keeper = keeper  # words that start what keeps the process when we leave; none: it ends with us
+        self._owner: socket.socket | None = None
         self.sandbox = sandbox.OPEN  # what the process runs in, once it does
         self._wish = wish
         self.language = ""
+        self.language_info: dict[str, Any] = {}
         self.can_look = False  # whether the probe is in place
         self.ended = asyncio.Event()
-        self._folder = spec.private_folder()
+        self.folder = folder or spec.private_folder()
         self._cwd = cwd
-        self._env = spec.environment(env, marks, self._folder)
+        self._env = spec.environment(env, marks, self.folder)
         self._loop = asyncio.get_running_loop()
         self._cell: CellRequest | None = None
         self._said = ""
@@ -110,7 +89,6 @@ class Link:
         self._client: Any = None
         self._manager: Any = None
         self._context: Any = None
-        self._name = name
 
     @property
     def pid(self) -> int:
@@ -121,22 +99,54 @@ class Link:
         """Start the process and wait until it answers; a kernel that cannot start is an EffectFailed that says why."""
         if "\0" in self._cwd or not os.path.isdir(self._cwd):
             raise EffectFailed(f"there is no folder {self._cwd!r} for the kernel to work in", type="validation_error")
+        self._prepare_context()
+        self.sandbox = await sandbox.enter(self._wish, self._cwd, (str(self.folder),))
+        held = [*self._keeper, *self.sandbox.command([], -1, KERNEL_WORDS)]
+        self._manager, flags = spec.manager(self.name, self.folder, self._context, held)
+        for stream in ("stdout", "stderr"):
+            take = self._take_stream(stream)
+            self._pipes[stream] = (
+                KernelPipe.open_named(self.folder / stream, take) if self._keeper else KernelPipe(take)
+            )
+        await self._launch(flags)
+        self._watch_exit()
+        self._client = self._manager.client()
+        self._listen()
+        await self._answers(within_s)
+        if self._keeper:
+            self._owner = own(self.folder)
+
+    def _prepare_context(self) -> None:
         self._context = spec.load_extra("zmq.asyncio").Context()
         self._context.linger = 0
         self._context.rcvhwm = 0  # a flood of small outputs must not be thinned out
         self._context.reconnect_ivl = RECONNECT_MS
-        self.sandbox = await sandbox.enter(self._wish, self._cwd, (str(self._folder),))
-        held = self.sandbox.command([], -1, KERNEL_WORDS)
-        self._manager, flags = spec.manager(self._name, self._folder, self._context, held)
-        for stream in ("stdout", "stderr"):
-            self._pipes[stream] = KernelPipe(functools.partial(self._hear, stream))
-        await self._launch(flags)
-        self._watch_exit()
-        self._client = self._manager.client()
+
+    def _take_stream(self, name: str) -> Callable[[str], None]:
+        return functools.partial(self._hear, name)
+
+    def _listen(self) -> None:
         self._client.start_channels(shell=True, iopub=True, stdin=True, hb=False, control=True)  # noqa: S604
         for channel, take in (("shell", self._on_shell), ("iopub", self._on_iopub), ("stdin", self._on_stdin)):
             self._own(self._read(getattr(self._client, f"{channel}_channel").socket, take))
-        await self._answers(within_s)
+
+    @property
+    def can_stay(self) -> bool:
+        """Whether the process can go on without us."""
+        return self._owner is not None and not self.ended.is_set()
+
+    async def leave(self, keep_s: int) -> None:
+        """Leave the process to its keeper, for a while, and give back everything of ours."""
+        if self._owner is not None:
+            (self.folder / KEPT).write_text(identity(self.pid), encoding="ascii")
+            self._owner.send(b"keep %d\n" % keep_s)
+            self._owner.close()
+            self._owner = None
+        if self._manager is not None:
+            self._manager.provisioner.process.returncode = 0  # not ours to wait for any more
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+        await self._give_back(is_left=True)
 
     async def _launch(self, flags: list[str]) -> None:
         try:
@@ -145,11 +155,11 @@ class Link:
                 env=self._env,
                 cwd=self._cwd,
                 stdin=subprocess.DEVNULL,  # reading standard input finds its end at once
-                stdout=self._pipes["stdout"].writer,
-                stderr=self._pipes["stderr"].writer,
+                stdout=self._pipes["stdout"].writer if not self._keeper else subprocess.DEVNULL,
+                stderr=self._pipes["stderr"].writer if not self._keeper else subprocess.DEVNULL,
             )
         except OSError as error:
-            raise EffectFailed(f"the kernel `{self._name}` could not be started: {error}") from error
+            raise EffectFailed(f"the kernel `{self.name}` could not be started: {error}") from error
         finally:
             for pipe in self._pipes.values():
                 pipe.release()
@@ -160,11 +170,11 @@ class Link:
         while not all(self._ready.values()):
             if self.ended.is_set():
                 raise EffectFailed(
-                    f"the kernel `{self._name}` {self.farewell()} while starting; it said: {self._last_words()}"
+                    f"the kernel `{self.name}` {self.farewell()} while starting; it said: {self._last_words()}"
                 )
             if time.monotonic() > until:
                 raise EffectFailed(
-                    f"the kernel `{self._name}` did not answer within {within_s:g} s", type="timeout.action"
+                    f"the kernel `{self.name}` did not answer within {within_s:g} s", type="timeout.action"
                 )
             self._news.clear()
             await self._send("shell", "kernel_info_request", {})
@@ -193,8 +203,15 @@ class Link:
 
     # Requests
 
-    async def send(self, code: str, outputs: Outputs, expressions: Mapping[str, str], is_silent: bool) -> CellRequest:
-        """Send a cell; from now on it hears what the kernel says about it."""
+    async def send(
+        self,
+        code: str,
+        outputs: Outputs,
+        expressions: Mapping[str, str],
+        is_silent: bool,
+        inputs: Sequence[str] | None = None,
+    ) -> CellRequest:
+        """Send a cell; from now on it hears what the kernel says about it. Without `inputs`, `input()` raises."""
         for pipe in self._pipes.values():  # what lies there is not this cell's
             pipe.rest()
         content = {
@@ -202,11 +219,12 @@ class Link:
             "silent": is_silent,
             "store_history": not is_silent,
             "user_expressions": dict(expressions),
-            "allow_stdin": False,  # input() then raises at once
+            "allow_stdin": inputs is not None,  # without: input() raises at once
             "stop_on_error": False,  # we send one request at a time: there is no queue to abort
         }
         message = self._client.session.msg("execute_request", content)
         self._cell = cell = CellRequest(message["header"]["msg_id"], outputs, is_silent)
+        cell.inputs, cell.may_ask = [*(inputs or ())], inputs is not None
         if self.ended.is_set():
             cell.end_dead()
         else:
@@ -242,7 +260,8 @@ class Link:
 
     def _on_shell(self, kind: str, parent: str, content: dict[str, Any]) -> None:
         if kind == "kernel_info_reply":
-            self.language = str(content.get("language_info", {}).get("name", ""))
+            self.language_info = dict(content.get("language_info") or {})
+            self.language = str(self.language_info.get("name", ""))
             self._ready["shell"] = True
             self._news.set()
         elif kind == "execute_reply" and self._cell is not None and parent == self._cell.msg_id:
@@ -256,12 +275,25 @@ class Link:
             self._cell.put_out(kind, content)
 
     def _on_stdin(self, kind: str, parent: str, content: dict[str, Any]) -> None:
-        """A kernel that asks although we said that nobody will answer: end the cell rather than wait for ever."""
-        if kind == "input_request" and self._cell is not None and parent == self._cell.msg_id:
-            self._cell.outputs.note(
-                f"the cell asked for input ({scrub(str(content.get('prompt', '')))!r}); nobody can answer"
-            )
+        """A cell asks for input: it is given what there is, else it waits for a person; a password is never asked."""
+        cell = self._cell
+        if kind != "input_request" or cell is None or parent != cell.msg_id:
+            return
+        prompt = scrub(str(content.get("prompt", "")))
+        if content.get("password"):
+            cell.outputs.note(f"the cell asked for a password ({prompt!r}): it would be journalled; give it with --env")
             self._own(self.interrupt())
+        elif not cell.may_ask:  # a kernel that asks although we said that nobody will answer
+            cell.outputs.note(f"the cell asked for input ({prompt!r}); nobody can answer")
+            self._own(self.interrupt())
+        elif cell.inputs:
+            self._own(self.give_input(cell.inputs.pop(0)))
+        else:
+            cell.ask(prompt)
+
+    async def give_input(self, value: str) -> None:
+        """Answer the cell that waits for input."""
+        await self._send("stdin", "input_reply", {"value": value})
 
     def _hear(self, stream: str, text: str) -> None:
         self._heard_at = time.monotonic()
@@ -292,10 +324,13 @@ class Link:
         if self._pidfd >= 0:
             self._loop.remove_reader(self._pidfd)
         self.kill_group()  # before it is reaped: then its number could already be somebody else's
-        self._manager.provisioner.process.poll()
+        self._collect()
         self.ended.set()
         self._news.set()
         self._drain(time.monotonic() + DRAIN_S)
+
+    def _collect(self) -> None:
+        self._manager.provisioner.process.poll()
 
     def _drain(self, until: float) -> None:
         """Let in what the process had sent before it died, then tell the cell."""
@@ -328,9 +363,17 @@ class Link:
         if not self.ended.is_set():
             with contextlib.suppress(OSError, RuntimeError):
                 if self.sandbox.is_bubble:  # the group's first process is bubblewrap, which would end
-                    process.signal_inside(self.pid, signal.SIGINT)
+                    process.signal_inside(self.inner_pid, signal.SIGINT)
                 else:
-                    await self._manager.interrupt_kernel()
+                    await self._ask_to_stop()
+
+    async def _ask_to_stop(self) -> None:
+        await self._manager.interrupt_kernel()
+
+    @property
+    def inner_pid(self) -> int:
+        """The process that holds the kernel: ours, or what its keeper has started."""
+        return process.first_child(self.pid) if self._keeper else self.pid
 
     async def kill(self) -> None:
         """End the process and all it started, now."""
@@ -363,7 +406,7 @@ class Link:
             finally:
                 await self._give_back()
 
-    async def _give_back(self) -> None:
+    async def _give_back(self, *, is_left: bool = False) -> None:
         """Nothing here waits for anybody before everything is back, so no cancel can leave something behind."""
         for task in self._tasks:
             task.cancel()
@@ -373,14 +416,17 @@ class Link:
             self._pidfd = -1
         if self._client is not None:
             self._client.stop_channels()
-        if self._manager is not None:
+        if self._owner is not None:
+            self._owner.close()
+        if self._manager is not None and not is_left:
             await self._manager.cleanup_resources()
         if self._context is not None:
             self._context.destroy(linger=0)
         for pipe in self._pipes.values():
             pipe.close()
         self._pipes.clear()
-        spec.remove(self._folder)
+        if not is_left:
+            spec.remove(self.folder)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -361,6 +361,9 @@ def look(request: str) -> RawJson:
             for name, strategy in asked["strategies"].items()
             if name in namespace
         }
+    deeds = sys.modules[__name__ + "_deed"].take() if __name__ + "_deed" in sys.modules else []
+    if deeds:
+        answer["deeds"] = deeds
     _seq += 1
     answer["seq"] = _seq
     return RawJson(json.dumps(answer))

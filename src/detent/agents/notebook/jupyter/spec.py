@@ -77,8 +77,16 @@ def remove_leftovers() -> None:
             host = folder.name.removeprefix(FOLDER).rpartition("-")[0]
             is_ours = host.partition("-")[0].isdecimal()
             with contextlib.suppress(OSError):
-                if is_ours and folder.stat().st_uid == os.getuid() and not lives(host):
+                if is_ours and folder.stat().st_uid == os.getuid() and not lives(host) and not _is_kept(folder):
                     remove(folder)
+
+
+def _is_kept(folder: Path) -> bool:
+    """Whether a kernel that its detent has left still lives there."""
+    try:
+        return lives((folder / "kept").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return False
 
 
 def remove(folder: Path) -> None:

@@ -16,6 +16,7 @@ from detent.agents.notebook.jupyter.probe import MIME
 from detent.agents.notebook.jupyter.text import plain
 
 MODULE = "_detent_probe"
+DETAIL, DEED, MEMORY = f"{MODULE}_detail", f"{MODULE}_deed", f"{MODULE}_memory"
 LABEL = "detent"
 BUDGET_S = 0.25
 # A cell with one of these words may change variables that it does not name: then all are looked at again.
@@ -23,13 +24,18 @@ WILD = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "get_i
 
 _BOOTSTRAP = """
 import sys, types
+WAS_THERE = PROBE + "_deed" in sys.modules
 for name, text in SOURCES.items():
+    if WAS_THERE and name == PROBE + "_deed":
+        continue
     module = types.ModuleType(name)
     exec(compile(text, "<" + name + ">", "exec"), module.__dict__)
     sys.modules[name] = module
 probe = sys.modules[PROBE]
 probe.summary = sys.modules[PROBE + "_detail"].summary
 probe.install()
+if not WAS_THERE:  # an audit hook stays for ever: one is enough
+    sys.modules[PROBE + "_deed"].install()
 """
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -46,10 +52,8 @@ class Variable(msgspec.Struct, frozen=True):
 def installation() -> str:
     """Code that places the probe into a kernel and leaves no name behind."""
     folder = files("detent.agents.notebook.jupyter")
-    sources = {
-        MODULE: (folder / "probe.py").read_text(encoding="utf-8"),
-        f"{MODULE}_detail": (folder / "detail.py").read_text(encoding="utf-8"),
-    }
+    parts = {MODULE: "probe.py", DETAIL: "detail.py", DEED: "audit_hook.py", MEMORY: "variable_file.py"}
+    sources = {name: (folder / file).read_text(encoding="utf-8") for name, file in parts.items()}
     return f"exec({_BOOTSTRAP!a}, {{'SOURCES': {sources!a}, 'PROBE': {MODULE!a}}})"
 
 
@@ -61,6 +65,7 @@ class VariableTable:
         self._details: dict[str, Any] = {}
         self._seq = 0
         self.is_complete = True  # whether the last look saw everything
+        self.deeds: tuple[str, ...] = ()  # what was seen to touch the world since the look before
 
     def question(self, code: str, strategies: Mapping[str, str], expressions: Mapping[str, str]) -> dict[str, str]:
         """The user expression that looks, to be sent along with a cell."""
@@ -90,6 +95,7 @@ class VariableTable:
         self._details = {plain(name): plain(detail) for name, detail in answer.get("details", {}).items()}
         self._seq = answer["seq"]
         self.is_complete = answer["is_complete"]
+        self.deeds = tuple(str(plain(deed)) for deed in answer.get("deeds", ()))
         found: dict[str, dict[str, Any]] = plain(answer.get("expressions", {}))
         return found
 
@@ -107,6 +113,20 @@ class VariableTable:
             row = rows.get(name, Variable("object"))
             rows[name] = msgspec.structs.replace(row, detail=detail)
         return rows
+
+
+def ask_memory(call: str) -> dict[str, str]:
+    """The user expression that writes the variables to a file, or reads them from one."""
+    return {LABEL: f"__import__('sys').modules[{MEMORY!r}].{call}"}
+
+
+def read_answer(reply: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What the kernel said to such an expression; None: nothing that can be read."""
+    try:
+        answer = plain(json.loads((reply or {})["user_expressions"][LABEL]["data"][MIME]))
+    except (KeyError, TypeError, ValueError):
+        return None
+    return answer if isinstance(answer, dict) else None
 
 
 def list_mentioned(code: str) -> set[str]:

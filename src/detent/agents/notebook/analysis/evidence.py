@@ -1,0 +1,108 @@
+"""What was found about the data itself: columns that give the answer away, and what moves the target."""
+
+from typing import Any
+
+from detent.agents.notebook.analysis.fact import Facts
+from detent.agents.notebook.analysis.goal import Goal, figure, label
+from detent.agents.notebook.analysis.words import best_row, list_names, pick, quote
+
+TOO_GOOD = {"r2": 0.995, "accuracy": 0.998, "auc": 0.9995}
+DONE_ZH = {"left out": "未用于建模", "kept": "保留，因为目标点名", "kept apart": "训练与测试分开"}
+
+
+def describe_audit(goal: Goal, facts: Facts) -> list[str]:
+    """What gives the answer away, each with the test that shows it; and a score that is too good to be believed."""
+    rows: list[dict[str, Any]] = facts.get("audit") or []
+    said = []
+    if rows:
+        head = pick(
+            goal, "⚠ **Columns that give the answer away**, each with the test:", "⚠ **泄露答案的列**，各附检验："
+        )
+        lines = [
+            f"- {list_names(goal, one['columns'])}: {quote(one['test'])} ({one['figure']}); "
+            f"{pick(goal, one.get('done', ''), DONE_ZH.get(one.get('done', ''), ''))}"
+            for one in rows
+        ]
+        said.append(head + "\n\n" + "\n".join(lines))
+    best = best_row(facts)
+    for metric, bar in TOO_GOOD.items():
+        value = best.get(metric)
+        if facts.get("task") in ("regression", "classification") and value is not None and value > bar:
+            top = [name for name, _ in facts.get("importance") or []][:1]
+            said.append(
+                pick(
+                    goal,
+                    f"⚠ **{label(metric)} {figure(metric, value)} is better than real data usually allows**: look "
+                    f"whether {list_names(goal, top) or 'some column'} is known before the answer is.",
+                    f"⚠ **{label(metric)} {figure(metric, value)} 好得不像真实数据**：请确认 "
+                    f"{list_names(goal, top) or '某一列'} 在答案之前就已知。",
+                )
+            )
+            break
+    return said
+
+
+def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
+    """What the target goes with: signed, with intervals; what is within the noise is not called important."""
+    if facts.get("task") not in ("regression", "classification") or facts.get("best") == "baseline":
+        return []
+    solid, twins = facts.get("solid") or [], facts.get("twins") or {}
+    said = []
+    if solid:
+        said.append(
+            pick(
+                goal,
+                f"The best model relies most on {list_names(goal, solid)}; no other column matters beyond the "
+                "noise of the measurement."
+                if len(solid) < 6
+                else f"The best model relies most on {list_names(goal, solid)}.",
+                f"最佳模型最依赖 {list_names(goal, solid)}。",
+            )
+        )
+    elif facts.get("importance"):
+        said.append(
+            pick(
+                goal,
+                "No single column matters beyond the noise of the measurement.",
+                "没有哪一列的重要性超出测量噪声。",
+            )
+        )
+    told: set[str] = set()
+    for name, others in twins.items():
+        if name in told:
+            continue
+        told |= {name, *others}
+        said.append(
+            pick(
+                goal,
+                f"{quote(name)} moves together with {list_names(goal, others)}: what is said of one is said of all.",
+                f"{quote(name)} 与 {list_names(goal, others)} 同步变化：对其一的结论适用于全部。",
+            )
+        )
+    effects = [one for one in facts.get("effects") or [] if one[2] > 0 or one[3] < 0][:5]
+    parts = []
+    if effects:
+        unit = pick(goal, "in log-odds", "对数几率") if facts.get("effect_on") else ""
+        head = pick(
+            goal,
+            f"**Direction**, all else equal, for one standard deviation more {unit}".rstrip() + " (95 % interval):",
+            f"**方向**（其他列不变，该列增加一个标准差{'，' + unit if unit else ''}；95 % 区间）：",
+        )
+        lines = [
+            f"- {quote(name)}: {_sign(middle)} ({_sign(low)} … {_sign(high)})" for name, middle, low, high in effects
+        ]
+        parts.append(head + "\n\n" + "\n".join(lines))
+    if solid or effects:
+        said.append(
+            pick(
+                goal,
+                "These are associations: they say what goes together, not what would happen if somebody changed it.",
+                "以上是关联：说明什么与什么一起出现，并不说明改变它会带来什么。",
+            )
+        )
+    return [(" " if goal.language == "en" else "").join(said), *parts] if said else parts
+
+
+def _sign(value: float) -> str:
+    """An effect with its sign, as a person reads it."""
+    return f"{value:+,.0f}" if abs(value) >= 1000 else f"{value:+.3g}"

@@ -1,0 +1,172 @@
+"""A forecast in words: what was measured from origins in the past, what is expected, and how far to trust it."""
+
+from typing import Any
+
+from detent.agents.notebook.analysis.fact import Facts
+from detent.agents.notebook.analysis.goal import Goal, figure, label
+from detent.agents.notebook.analysis.words import best_row, model_name, pick, quote
+
+NEAR = 0.02  # a gain below that share is no gain to speak of
+STEPS_ZH = {
+    "second": "秒", "minute": "分钟", "hour": "小时", "day": "天", "working day": "个工作日", "week": "周",
+    "month": "个月", "quarter": "个季度", "year": "年",
+}  # fmt: skip
+
+
+def describe_forecast(goal: Goal, facts: Facts) -> list[str]:
+    """The paragraphs of a report that only a forecast has."""
+    if facts.get("task") != "forecast" or not facts.get("best"):
+        return []
+    return [*_verdict(goal, facts), *_future(goal, facts), *_series(goal, facts)]
+
+
+def _verdict(goal: Goal, facts: Facts) -> list[str]:
+    """How much better than repeating what was there; and where it is not, that."""
+    lead, gain = str(facts.get("lead")), float(facts.get("gain") or 0.0)
+    base: dict[str, Any] = facts.get("baseline_row") or {}
+    row = best_row(facts)
+    figures = f"{label(lead)} {figure(lead, row.get(lead))}", f"{label(lead)} {figure(lead, base.get(lead))}"
+    model, plain = model_name(goal, facts.get("best")), model_name(goal, base.get("model"))
+    if row.get("model") == base.get("model") or gain < NEAR:
+        return [
+            pick(
+                goal,
+                f"⚠ **No model is better than the baseline to speak of**: {model} has {figures[0]}, and "
+                f"“{plain}” has {figures[1]}.",
+                f"⚠ **没有模型明显优于基线**：{model} 的 {figures[0]}，“{plain}”为 {figures[1]}。",
+            )
+        ]
+    return [
+        pick(
+            goal,
+            f"**{model}** has {figures[0]} over the whole horizon, from {row.get('folds')} origins in the past; "
+            f"“{plain}” has {figures[1]}, which is {gain:.0%} less error.",
+            f"**{model}** 在整个预测区间上的 {figures[0]}（过去 {row.get('folds')} 个起点）；"
+            f"“{plain}”为 {figures[1]}，误差降低 {gain:.0%}。",
+        )
+    ]
+
+
+def _future(goal: Goal, facts: Facts) -> list[str]:
+    future, coverage = facts.get("future") or [], facts.get("coverage") or {}
+    if not future:
+        return []
+    head = pick(
+        goal,
+        "**The next values** (the first of them; all are in the table and the plot):",
+        "**未来的值**（此处为前几个，全部见表格与图）：",
+    )
+    title = pick(goal, "| time | forecast | 80 % | 95 % |", "| 时间 | 预测 | 80 % 区间 | 95 % 区间 |")
+    lines = [head, "", title, "|---|---:|---:|---:|"]
+    lines += [
+        f"| {stamp.removesuffix(' 00:00')} | {value:,.4g} | {low:,.4g} – {high:,.4g} | {lowest:,.4g} – {highest:,.4g} |"
+        for stamp, value, low, high, lowest, highest in future[:6]
+    ]
+    said = ["\n".join(lines)]
+    if coverage:
+        told = ", ".join(f"{name}: {share:.0%}" for name, share in coverage.items())
+        said.append(
+            pick(
+                goal,
+                "The intervals come from the errors of the back-tests. Measured on origins that had no part in them, "
+                f"they hold so many of the true values: {told}.",
+                f"区间来自回测误差；在未参与其计算的起点上，真实值落入区间的比例：{told}。",
+            )
+        )
+    else:
+        said.append(
+            pick(
+                goal,
+                "The series is too short to measure how often the intervals hold: take them as rough.",
+                "序列太短，无法测量区间的覆盖率：仅供粗略参考。",
+            )
+        )
+    return said
+
+
+def _series(goal: Goal, facts: Facts) -> list[str]:
+    said = [*_describe_several(goal, facts), *_describe_times(goal, facts), *_describe_reach(goal, facts)]
+    said.append(
+        pick(
+            goal,
+            "Nothing that is not known ahead was used: no other column of the same time, only the past of the series "
+            "and the calendar.",
+            "没有使用事先未知的内容：不用同一时刻的其他列，只用序列的过去和日历。",
+        )
+    )
+    return [" ".join(said) if goal.language == "en" else "".join(said)]
+
+
+def _describe_several(goal: Goal, facts: Facts) -> list[str]:
+    """Several series: how the models do on all of them, and on the worst."""
+    count, said = facts.get("series") or 1, []
+    if count > 1:
+        worst = quote(facts.get("worst_series"))
+        row = best_row(facts)
+        said.append(
+            pick(
+                goal,
+                f"{count} series, one model each: MASE {figure('mase', row.get('mase'))} on average, "
+                f"{figure('mase', row.get('worst mase'))} for the worst ({worst}); below 1 beats a seasonal repeat.",
+                f"{count} 条序列各用一个模型：平均 MASE {figure('mase', row.get('mase'))}，"
+                f"最差 {figure('mase', row.get('worst mase'))}（{worst}）；小于 1 优于季节性重复。",
+            )
+        )
+    if (facts.get("all_series") or 1) > count:
+        said.append(
+            pick(
+                goal,
+                f"Of {facts.get('all_series')} series in the file, {count} were used: a sample, or those with enough "
+                "values.",
+                f"文件中有 {facts.get('all_series')} 条序列，使用了 {count} 条（抽样，或数据足够者）。",
+            )
+        )
+    return said
+
+
+def _describe_times(goal: Goal, facts: Facts) -> list[str]:
+    """What had to be done to the times."""
+    said = []
+    if not facts.get("has_time"):
+        said.append(
+            pick(
+                goal,
+                "⚠ No column says when: the rows were taken in their order, one step each.",
+                "⚠ 没有时间列：按行的顺序处理，每行一步。",
+            )
+        )
+    gaps, doubled = facts.get("gaps") or 0, facts.get("doubled") or 0
+    if gaps or doubled:
+        said.append(
+            pick(
+                goal,
+                f"{gaps:,} missing steps were filled along a line, {doubled:,} doubled ones averaged.",
+                f"{gaps:,} 个缺失的时点用直线补齐，{doubled:,} 个重复的时点取平均。",
+            )
+        )
+    return said
+
+
+def _describe_reach(goal: Goal, facts: Facts) -> list[str]:
+    """How far the tests reach, and how far back the values."""
+    unit, said = str(facts.get("unit") or ""), []
+    if facts.get("shortened"):
+        step = pick(goal, unit, STEPS_ZH.get(unit, unit))
+        said.append(
+            pick(
+                goal,
+                f"⚠ The series is too short to test {facts.get('shortened')} steps ({step}): the back-tests reach "
+                f"{facts.get('tested_horizon')}, and what lies beyond is not measured.",
+                f"⚠ 序列太短，无法检验 {facts.get('shortened')} 步（{step}）：回测只到 "
+                f"{facts.get('tested_horizon')} 步，之后未经测量。",
+            )
+        )
+    if facts.get("dropped_early"):
+        said.append(
+            pick(
+                goal,
+                f"Only the latest 3,000 values were used ({facts.get('dropped_early'):,} older ones were left out).",
+                f"只使用最近 3,000 个值（省去更早的 {facts.get('dropped_early'):,} 个）。",
+            )
+        )
+    return said
