@@ -69,14 +69,8 @@ def test_the_environment_has_every_argument_and_what_is_put_over_it() -> None:
 
 def test_texts_conditions_and_costs() -> None:
     assert [text(None), text("a\n"), text("a\n", True), text([1.0])] == ["", "a\n", "a", "[1]"]
-    assert [STEP_FILTERS["step_true"](one) for one in ([], {}, "", 0, None, "0")] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-        True,
-    ]
+    values: list[Any] = [[], {}, "", 0, None, "0"]
+    assert [STEP_FILTERS["step_true"](one) for one in values] == [True, True, False, False, False, True]
     compare = STEP_FILTERS["step_compare"]
     assert [compare(1, sign, "1") for sign in ("<", "<=", ">", ">=")] == [False, True, False, True]
     assert [compare(1, "<", 2), compare(3, ">", 2), compare(True, "<", 2), compare("x", "<", 2)] == [

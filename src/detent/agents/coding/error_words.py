@@ -73,4 +73,8 @@ CHINESE: dict[str, str] = {
     "a file changed at this very moment, so nothing was rolled back ({})": "就在此刻有文件变化，因此没有回滚（{0}）",
     "git could not switch the files ({})": "git 无法切换文件（{0}）",
     "files changed during the rollback ({})": "回滚期间文件发生了变化（{0}）",
+    "a file changed at this very moment, so nothing was written ({})": "就在此刻有文件变化，因此没有写入（{0}）",
+    "no change waits for an approval here; `detent code status` says what is wrong": "这里没有等待批准的改动；`detent code status` 会说明问题",
+    "that would undo work: say it by its name, `detent code rollback` or `detent code abandon --keep`": "这会撤销工作：请直接说明，用 `detent code rollback` 或 `detent code abandon --keep`",
+    "these files changed while they were written: {}": "写入时这些文件发生了变化：{0}",
 }

@@ -13,7 +13,6 @@ CHINESE: dict[str, str] = {
     "{} holds only blank lines: there is nothing to analyse": "{0} 只有空行：没有可分析的内容",
     "{} has one line ({}) and no rows below it: there is nothing to analyse": "{0} 只有一行（{1}），下面没有数据：没有可分析的内容",
     "the step `{}` did not do its work: {}": "步骤 `{0}` 没有完成工作：{1}",
-    "builtin:analysis needs a data file: detent notebook run DATA.csv --goal TEXT": "builtin:analysis 需要数据文件：detent notebook run DATA.csv --goal TEXT",
     "builtin:analysis does not know the step `{}`; it knows its own plan only": "builtin:analysis 不认识步骤 `{0}`；它只认识自己的计划",
     "run {} is no notebook": "运行 {0} 不是笔记本",
     "{}: the ending says the form, and is one of {}": "{0}：扩展名决定格式，应为以下之一：{1}",
@@ -58,4 +57,7 @@ CHINESE: dict[str, str] = {
     "{}/planning answered something that is not JSON: {}": "{0}/planning 的应答不是 JSON：{1}",
     "{}/{} answered {}: {}": "{0}/{1} 应答 {2}：{3}",
     "{}/{} sent more than {} bytes": "{0}/{1} 发送超过 {2} 字节",
+    "run {} has no kernel that runs": "运行 {0} 没有正在运行的内核",
+    "the kernel of run {} waits; no cell is at work": "运行 {0} 的内核在等待；没有单元格在工作",
+    "the kernel that was kept cannot be reached: {}": "保留的内核无法连接：{0}",
 }
