@@ -14,7 +14,7 @@ from detent.core.effect_type import EffectFailed, Kind
 from detent.effects.http import tls
 from detent.effects.mcp.catalogue import Offer, keep, make_folder, offers
 from detent.effects.mcp.config import Resolver, ServerConfig
-from detent.effects.mcp.login import BrowserLogin, TokenFile, make_auth
+from detent.effects.mcp.oauth_login import BrowserLogin, TokenFile, make_auth
 from detent.effects.orphan import marks
 
 if TYPE_CHECKING:

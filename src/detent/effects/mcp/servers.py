@@ -24,7 +24,7 @@ from detent.effects.mcp.call import PendingCall
 from detent.effects.mcp.catalogue import ORDER, Offer, advice, kind_of, load_tools
 from detent.effects.mcp.config import ServerConfig
 from detent.effects.mcp.connection import MARK, Connection
-from detent.effects.mcp.login import LOGIN_S, BrowserLogin, TokenFile
+from detent.effects.mcp.oauth_login import LOGIN_S, BrowserLogin, TokenFile
 from detent.effects.orphan import kill_orphans
 
 FOLDER = "mcp"  # in the home: logs of servers, and what they offer

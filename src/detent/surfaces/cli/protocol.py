@@ -95,7 +95,7 @@ async def _log_in(caller: Caller, name: str) -> int:
 
 
 def _log_out(caller: Caller, name: str) -> int:
-    from detent.effects.mcp.login import TokenFile
+    from detent.effects.mcp.oauth_login import TokenFile
     from detent.effects.mcp.servers import FOLDER
 
     TokenFile(caller.home / FOLDER, name, lambda _: None).forget()
