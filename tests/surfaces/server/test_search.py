@@ -166,7 +166,7 @@ def test_the_command_lists_what_fits_with_its_attributes(folder: Path) -> None:
     [
         ({f"a{n}": "x" for n in range(17)}, "at most 16"),
         ({"two words": "x"}, "one word"),
-        ({"bad": "{{ context. }}"}, ""),
+        ({"bad": "{{ context. }}"}, "expected name"),
     ],
 )
 def test_attributes_that_cannot_be_are_refused_when_the_machine_is_made(
