@@ -87,6 +87,7 @@ def test_a_blocked_job_from_the_shell(tmp_path: Path) -> None:
     assert "detent signal" not in shown.stdout
     assert shell.json("answer", "that one", code=3)["job"]["blocked"]["reason"] == "question"
     assert "nothing leads from BLOCKED to CONFIRMING" in shell("update-state", "confirming", code=2).err
+    assert "that would undo work" in shell("update-state", "IDLE", code=2).err
     assert "several things lead from BLOCKED to EXECUTING" in shell("update-state", "EXECUTING", code=2).err
     assert shell.json("update-progress", "T-001", "DONE", code=3)["job"]["blocked"]["reason"] == "question"
     assert "is not possible in BLOCKED" in shell("cancel", code=2).err
@@ -94,6 +95,29 @@ def test_a_blocked_job_from_the_shell(tmp_path: Path) -> None:
     assert done["job"]["outcome"] == "rolled_back"
     assert listing(shell.root) == before
     assert "is over (rolled_back)" in shell("resume", code=2).err
+
+
+def test_changes_to_what_judges_are_shown_and_approved_and_settings_are_read_again(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, "calc.write_text(GOOD); open('check.py', 'a').write('# mine\\n')")
+    blocked = shell.json("start", "Mend it", "--yes", code=3)
+    assert blocked["job"]["blocked"]["reason"] == "review"
+    (item,) = blocked["job"]["tasks"][0]["review"]
+    assert (item["path"], item["kind"]) == ("check.py", "config")
+    assert shell.root.joinpath("calc.py").read_text() == BAD
+    shown = shell.json("approve", "--show")
+    assert "+# mine" in shown["diff"]
+    assert "no change waits" in shell("approve", "other.py", code=2).err
+    file = shell.root / "detent.code.yaml"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"rerun_flaky": True}))
+    done = shell.json("approve", "check.py")
+    assert (done["job"]["outcome"], done["job"]["word"]) == ("archived", "checked")
+    assert (
+        "settings read again: rerun_flaky"
+        in shell("archive", "show").out
+        + "".join(path.read_text() for path in shell.root.glob(".detent/archive/*/*/*.md"))
+        + shell.root.joinpath(".detent/code/active_context.md").read_text()
+    )
+    assert shell.root.joinpath("check.py").read_text().endswith("# mine\n")
 
 
 def test_two_terminals_pause_stop_and_go_on(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ class HarmCase(Case):
 
 async def _take_back(root: Path, landed: Landed) -> None:
     repository = await Repository.open(root)
-    await repository.take_back("job", (landed.before, landed.after), landed.written)
+    await repository.take_back("job", (landed.before, landed.after), landed.written, landed.undo)
 
 
 def main(count: int, seed: int) -> int:

@@ -94,7 +94,7 @@ async def take_back(stage: Stage, job: Job) -> tuple[Job, dict[str, object]]:
     landed = job.landed
     if landed is None or not landed.written:
         return job, {}
-    done = await stage.users.take_back(stage.run_id, (landed.before, landed.after), landed.written)
+    done = await stage.users.take_back(stage.run_id, (landed.before, landed.after), landed.written, landed.undo)
     back = done.undo.id if done.undo else ""
     told = f"taken back: {len(done.written)} files; undo: {back}"
     if done.left:

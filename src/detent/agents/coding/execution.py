@@ -360,12 +360,16 @@ async def verify(contract: Contract) -> Outcome:
         found = await judgement.verify(stage, _steps(job), step.mode, contract.key, approved)
         spent = replace(job.spent, seconds=round(job.spent.seconds + found.seconds, 3))
         since = job.progress(step.task).tree
-        word, lines, changed = await asyncio.gather(
+        word, lines, changed, differing = await asyncio.gather(
             stage.fingerprint(job.first_tree, found.tree),
             stage.lines(job.first_tree, found.tree),
             stage.list_changed(since or found.tree, found.tree),
+            stage.list_changed(job.base or job.first_tree, found.tree),
         )
-        after = lifecycle.judge(replace(job, spent=spent), found, TreeFindings(word, tuple(changed), lines, now()))
+        theirs = tuple(set(changed).difference(differing)) if job.workspace else ()
+        after = lifecycle.judge(
+            replace(job, spent=spent), found, TreeFindings(word, tuple(changed), lines, now(), theirs)
+        )
         if after.verdict in ("FIX_SUCCESS", "TASK_VERIFIED"):
             projection.json_file(stage.folder / "evidence" / f"{step.task}.json", msgspec.to_builtins(found))
         return stage.conclude(after, {"verdict": after.verdict, "tree": found.tree, "tests": found.tests})

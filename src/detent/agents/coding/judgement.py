@@ -7,6 +7,7 @@ changes are for a person to look at. A test that passed before must have run and
 
 import asyncio
 import difflib
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from detent.agents.coding import check, classification, mutation, suspicion, testimony
 from detent.agents.coding.check import Ran
 from detent.agents.coding.classification import JudgingPaths
-from detent.agents.coding.evidence import Checked, Evidence, Failing, ReviewItem, without
+from detent.agents.coding.evidence import Checked, Evidence, Failing, ReviewItem, faults, without
 from detent.agents.coding.job import Job
 from detent.agents.coding.port import limits_of
 from detent.agents.coding.settings import CheckStep
@@ -56,10 +57,9 @@ class Court:
             return (), []
         await checkout.put(self.place, tree)
         await asyncio.to_thread(include, job.root, self.place.root, job.settings)
-        site = self.arrange()
         ran = await check.run_steps(
             steps,
-            site,
+            self.site,
             self.stage.folder / "checks",
             self.key,
             self.stage.hear,
@@ -69,7 +69,8 @@ class Court:
         moved = without(await checkout.find_moved(self.place), job.settings.all_litter)
         return ran, [path for path in moved if not path.startswith(job.settings.workspace.shared)]
 
-    def arrange(self) -> Workplace:
+    @functools.cached_property
+    def site(self) -> Workplace:
         """Where the checks run."""
         project = self.stage.users.place
         return arrange(self.job.root, self.place.root, self.job.settings, list_outside(project), is_check=True)
@@ -138,7 +139,7 @@ async def verify(
         unnoticed, told = await _try_mutants(court, tree if own else source, steps, new)
         notes += told
         word = "checked" if unnoticed else word
-    return Evidence(
+    evidence = Evidence(
         tree,
         mode,
         found,
@@ -150,6 +151,13 @@ async def verify(
         word,
         tuple(notes),
     )
+    return replace(evidence, word="unverified") if _is_open(evidence, job.baseline) else evidence
+
+
+def _is_open(evidence: Evidence, baseline: Evidence | None) -> bool:
+    """Whether something stands against the work: then no good word is said about it."""
+    own = replace(evidence, steps=evidence.own_steps)
+    return bool(evidence.review or evidence.environment or faults(evidence, baseline) or faults(own, baseline))
 
 
 async def _try_mutants(
@@ -341,7 +349,7 @@ def _has_siblings(test: str, before: Sequence[str], ran: Ran) -> bool:
 
 def _word(steps: Sequence[Checked], court: Court) -> Any:
     """How much the evidence says: test by test, by exit codes only, or nothing."""
-    site = court.arrange()
+    site = court.site
     deciding = [step for step in steps if step.is_required]
     if not deciding:
         return "unverified"
@@ -354,7 +362,7 @@ def _word(steps: Sequence[Checked], court: Court) -> Any:
 
 
 def _list_notes(court: Court, steps: Sequence[Checked], judging: Mapping[str, PathStep]) -> list[str]:
-    site = court.arrange()
+    site = court.site
     notes = [f"checked without a sandbox: {site.why_open}"] if site.why_open else []
     new = [path for path, step in judging.items() if step.status == "A"]
     if new:

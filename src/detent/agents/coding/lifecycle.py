@@ -27,6 +27,7 @@ class TreeFindings(msgspec.Struct, frozen=True):
     changed: tuple[str, ...]  # since the task's checkpoint, litter left out
     changed_lines: int  # since the job began
     at: float
+    theirs: tuple[str, ...] = ()  # of what changed: as it is in the user's own tree, so nobody else changed it
 
 
 def task_of(job: Job, task_id: str) -> Task:
@@ -229,6 +230,7 @@ def judge(job: Job, found: Evidence, seen: TreeFindings) -> Job:
     protected = evidences.without(
         evidences.matching(seen.changed, job.settings.all_protected), (*task.files, *progress.allow)
     )
+    protected = [path for path in protected if path not in seen.theirs]
     if protected:
         return block(job, "protected_path", f"protected files were changed: {', '.join(protected[:10])}", task.id)
     if found.environment:

@@ -52,6 +52,9 @@ async def put(place: Worktree, tree: str) -> None:
     root = Path(place.root)
     await asyncio.to_thread(_make_real, root)
     place.make_view()
+    if not (place.view_dir / "index").exists() and not os.listdir(root):
+        await place.view("read-tree", "--reset", "-u", tree)  # nothing can be left of anything
+        return
     try:
         await _put(place, tree)
     except GitFailed:  # the view's index is only a cache, and so is what is in the folder

@@ -72,21 +72,21 @@ async def land(place: Worktree, run: str, base: str, made: MadeTree, cap_bytes: 
 
 
 async def take_back(
-    place: Worktree, run: str, trees: tuple[str, str], paths: Collection[str], cap_bytes: int
+    place: Worktree, run: str, was: MadeTree, after: str, paths: Collection[str], cap_bytes: int
 ) -> Landing:
-    """Put back what a landing wrote between two trees, where the file still is what it wrote."""
+    """Put back what a landing made of a tree, where the file still is what it wrote."""
     head.check_index_lock(place)
     found = await snapshot.take(place, cap_bytes)
     now = await checkout.list_blobs(place, found.tree)
     changes: dict[str, checkout.Blob | None] = {}
     left = []
-    for path, step in (await difference.steps(place, *trees)).items():
+    for path, step in (await difference.steps(place, was.tree, after)).items():
         landed = None if step.status == "D" else (step.new_mode, step.new)
-        was = None if step.status == "A" else (step.old_mode, step.old)
-        if path not in paths or now.get(path) == was:
+        before = None if step.status == "A" else (step.old_mode, step.old)
+        if path not in paths or now.get(path) == before:
             continue
         if now.get(path) == landed:
-            changes[path] = was
+            changes[path] = before
         else:
             left.append(path)
     goal = await checkout.adjust(place, found.tree, changes)
@@ -96,7 +96,7 @@ async def take_back(
         goal = await checkout.adjust(place, found.tree, {p: b for p, b in changes.items() if p not in left})
         steps = await difference.steps(place, found.tree, goal)
     safe = await record.write(place, run, "before the landing was taken back", found)
-    await _switch(place, found, goal, steps, {}, cap_bytes)
+    await _switch(place, found, goal, steps, was.permissions, cap_bytes)
     return Landing(found.tree, goal, safe, tuple(sorted(steps)), left=tuple(sorted(left)))
 
 
@@ -121,7 +121,8 @@ async def _switch(
         raise Refused(f"a file changed at this very moment, so nothing was written ({error.stderr})") from error
     for path, step in steps.items():
         mode = permissions.get(path, found.permissions.get(path))
-        if step.status != "D" and mode is not None and step.new_mode != "120000":
+        is_program = step.new_mode == "100755"
+        if step.status != "D" and mode is not None and step.new_mode != "120000" and bool(mode & 0o100) == is_program:
             with contextlib.suppress(OSError):
                 os.chmod(os.path.join(place.root, path), mode)
     now = await checkout.list_blobs(place, (await snapshot.take(place, cap)).tree)

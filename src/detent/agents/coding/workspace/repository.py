@@ -85,10 +85,12 @@ class Repository:
         with self._hold(f"landing of {run}"):
             return await landing.land(self.place, run, base, made, self.cap_bytes, wins=wins)
 
-    async def take_back(self, run: str, trees: tuple[str, str], paths: Collection[str]) -> Landing:
-        """Undo a landing, file by file, where the file still is what the landing wrote."""
+    async def take_back(self, run: str, trees: tuple[str, str], paths: Collection[str], undo: str = "") -> Landing:
+        """Undo a landing, file by file, where the file still is what it wrote; `undo` is the checkpoint before it."""
+        known = await record.facts(self.place, await self.resolve(undo)) if undo else None
+        was = MadeTree(trees[0], known.permissions if known else {})
         with self._hold(f"taking back the landing of {run}"):
-            return await landing.take_back(self.place, run, trees, paths, self.cap_bytes)
+            return await landing.take_back(self.place, run, was, trees[1], paths, self.cap_bytes)
 
     async def look(self) -> Snapshot:
         """The work tree at this moment."""
