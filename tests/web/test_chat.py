@@ -165,6 +165,8 @@ def stop_and_attach(page: Page, heard: list[Asked]) -> None:
     )
     expect(page.get_by_role("button", name="note.txt")).to_have_count(1)
     write(page, "I prefer files")
+    expect(page.locator(".say.user")).to_have_count(3)
+    until(lambda: len(heard) == 3)
     expect(page.locator(".say.assistant").last).to_have_text("Assistant: Once upon a time, the end.")
     said = heard[2].body["messages"]
     assert said[-1]["content"] == "I prefer files\n\nFile note.txt:\n```\nthe harbour is foggy\n```"
