@@ -74,7 +74,7 @@ class JobQueue:
             )
 
     async def _finish_job(self, *args: Any, **given: Any) -> None:
-        """A job that was handed to somebody else meanwhile is theirs to finish; the library would call that an error."""
+        """A job that was handed to somebody else meanwhile is theirs to finish; to the library that is an error."""
         with suppress(exceptions.ConnectorException):
             await self._finish(*args, **given)
 
