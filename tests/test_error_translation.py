@@ -92,7 +92,7 @@ def test_a_file_is_criticised_in_chinese(tmp_path: Path) -> None:
     detent = Detent(tmp_path)
     (tmp_path / "bad.yaml").write_text("name: bad\nstates:\n  a: {type: initial, actions: [{type: log}]}\n  b: 3\n")
     said = detent("validate", "bad.yaml", code=2, DETENT_LANG="zh").err
-    assert "`log` 需要 `message`" in said
+    assert ": `log` 需要 `message`" in said
     assert "必须是映射，而不是 数字 3" in said
     (tmp_path / "odd.yaml").write_text(
         "name: odd\nstates:\n  a: {type: initial}\n  b: {type: final}\ntransitions: []\n"

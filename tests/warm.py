@@ -41,6 +41,7 @@ ALSO = {
     "chat": (*HOST, "openai", "mcp"),
     "notebook": (*HOST, "jupyter_client", "nbformat"),
 }
+LOCALE = {"LC_ALL", "LC_CTYPE", "LANG"}
 SMALL = 100_000  # bytes of a request; a larger one goes the long way
 ADOPT = 36  # prctl: orphans below this process become its children
 
@@ -88,6 +89,8 @@ def become(request: Mapping[str, Any], files: Sequence[int]) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["env"])
+    if not LOCALE & os.environ.keys():
+        os.environ["LC_CTYPE"] = "C.UTF-8"  # as Python itself does where it begins without a locale (PEP 538)
     sys.argv = [SCRIPT, *request["argv"]]
     for number, file in enumerate(files):
         os.dup2(file, number)

@@ -9,6 +9,7 @@ import pytest
 
 from tests import doctext
 from tests.agents.coding import fetch
+from tests.agents.coding.test_external import agent
 from tests.effort import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -17,12 +18,13 @@ TRIES = os.environ.get("DETENT_EXAMPLES", "1")
 MAY_ASK = {"killed_before": 0, "killed_inside": 1}  # nobody can know: what was made of them, with a question
 
 
+langgraph, openai_agents, pydantic_ai = map(agent, FRAMEWORKS)
+
+
 @pytest.fixture(params=FRAMEWORKS)
 def framework(request: pytest.FixtureRequest) -> str:
-    name = str(request.param)
-    if fetch.found(name) is None:
-        pytest.skip(f"{name} is not here; `./run agents {name}` fetches it")
-    return name
+    request.getfixturevalue(str(request.param))  # it is there, or the test is skipped and says why
+    return str(request.param)
 
 
 def run(framework: str, *command: str, cwd: Path) -> str:

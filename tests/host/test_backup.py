@@ -218,6 +218,15 @@ async def test_a_home_that_does_not_fit_on_the_other_disk_stays(tmp_path: Path, 
     await pay_for(home, "eve")
 
 
+async def test_a_move_that_was_killed_after_its_copy_is_done_by_the_next(tmp_path: Path) -> None:
+    home, target = tmp_path / "home", tmp_path / "target"
+    (bob,) = await pay_for(home, "bob")
+    (home / "journal.db").rename(home / MOVED)  # out of use, and the copy was lost with the other disk
+    move(home, target)
+    assert runs_of(target) == [bob.id]
+    await pay_for(target, "eve")
+
+
 async def test_a_home_moves(tmp_path: Path) -> None:
     home, target = tmp_path / "home", tmp_path / "deep" / "target"
     (bob,) = await pay_for(home, "bob")

@@ -99,6 +99,7 @@ class DyingConnection(psycopg.Connection[Any]):
     """A connection that is cut at its n-th statement of a transaction."""
 
     left = -1
+    is_commit_cut = False  # the next commit is made, and nobody hears of it
 
     def execute(self, query: Any, *args: Any, **given: Any) -> Any:
         kind = DyingConnection
@@ -108,6 +109,13 @@ class DyingConnection(psycopg.Connection[Any]):
             raise psycopg.OperationalError("the connection was cut")
         if kind.left > 0:
             kind.left -= 1
+        if kind.is_commit_cut and query == "commit":
+            kind.is_commit_cut = False
+            super().execute(query)
+            if self._pipeline is not None:
+                self._pipeline.sync()
+            self.pgconn.finish()
+            raise psycopg.OperationalError("the answer to the commit was lost")
         return super().execute(query, *args, **given)
 
 
@@ -124,6 +132,11 @@ async def test_a_connection_may_be_cut_at_any_statement(databases: Databases, tm
             DyingConnection.left = -1
             door = await host.show(door.id)
             assert door.seq == seq == number + 2, "said once, kept once"
+        DyingConnection.is_commit_cut = True
+        assert (await host.signal(door.id, "OPEN", by="ann")).seq == door.seq + 1, "looked up, not said again"
+        DyingConnection.is_commit_cut = True
+        run = await host.start(DOING, {"amount": 100})
+        assert (await asyncio.wait_for(first_end(host, run.id), 30)).status is Status.COMPLETED
         for number in range(1, 30, 2):
             DyingConnection.left = number
             run = await host.start(DOING, {"amount": number}, run_id=f"r{number}")
@@ -131,7 +144,7 @@ async def test_a_connection_may_be_cut_at_any_statement(databases: Databases, tm
             DyingConnection.left = -1
             assert run.status is Status.COMPLETED
             assert not host.reader.verify(run.id).problem
-        assert sorted(deed.input["amount"] for deed in outside.deeds) == [0, *range(1, 30, 2)]
+        assert sorted(deed.input["amount"] for deed in outside.deeds) == [0, *range(1, 30, 2), 100]
         assert not list(host.reader.claim_differences())
 
 

@@ -2,16 +2,15 @@
 
     ./run mutate [--count 300] [--seed N] [--only PART] [--seconds 60] [--minutes M]
 
-Every mutant runs in a process of its own, forked from one that has imported pytest, on the quickest of the tests that
-reach the changed line, and if those notice nothing, on all of them. What was found is kept: the same seed goes on where
-it was stopped, and tries survivors again when a test has changed. Survivors are printed with their places. Those that
-are explained in tests/mutants.md count as equal to the original. Why our own: docs/decisions/0034.
+Every mutant runs in a process of its own, forked from one that has collected the tests, on those that reach the changed
+line, the quickest first. The fork exchanges the code of the functions that are changed, so nothing is imported again.
+What was found is kept: the same seed goes on where it was stopped, and tries survivors again when a test has changed.
+Survivors are printed with their places. Those that are explained in tests/mutants.md count as equal to the original.
+Why our own: docs/decisions/0034.
 """
 
 import argparse
 import hashlib
-import importlib.abc
-import importlib.machinery
 import json
 import os
 import random
@@ -19,13 +18,12 @@ import signal
 import sys
 import time
 from pathlib import Path
-from types import CodeType, ModuleType
 from typing import NamedTuple
 
 import hypothesis
 import pytest
 
-from tests.mutation.mutant import Mutant, mutants, mutated
+from tests.mutation.mutant import Mutant, exchange, mutants
 from tests.mutation.reach import QUIETLY, Reach, record_reach
 
 ROOT = Path(__file__).parents[2]
@@ -35,44 +33,74 @@ LEFT_OUT = ("tests/host/test_many.py", "tests/host/test_processes.py")
 KEPT = ROOT / ".mutants"
 EXPLAINED = ROOT / "tests" / "mutants.md"
 GOAL = 0.9
-QUICK_S, TESTS_S = 4.0, 40.0  # of tests, as long as they take without a mutant, that are tried on one
+TESTS_S = 40.0  # of tests, as long as they take without a mutant, that are tried on one
 PROCESSES = 2
 KILLED, SURVIVED, UNREACHED = "killed", "survived", "no test reaches it"
 
 
 class Trial(NamedTuple):
-    """A mutant that is being tried, and the tests that are left for it."""
+    """A mutant that is being tried."""
 
     mutant: Mutant
     until: float
-    rest: list[str]
 
 
-class Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # type: ignore[misc]
-    """Finds one module, and gives it with a change in it."""
+class Trials:
+    """A plugin of pytest that tries mutants instead of running tests: the tests are collected once, for all of them."""
 
-    def __init__(self, name: str, file: Path, code: CodeType) -> None:
-        self._name, self._file, self._code = name, file, code
+    def __init__(self, todo: list[Mutant], reach: Reach, known: "Known", seconds: float, until: float) -> None:
+        self._todo, self._reach, self._known, self._seconds, self._until = todo, reach, known, seconds, until
+        self._items: dict[str, pytest.Item] = {}
+        self._is_noticed = False
 
-    def find_spec(
-        self, fullname: str, _: object, __: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """The changed module's spec, and nobody else's."""
-        if fullname != self._name:
-            return None
-        return importlib.machinery.ModuleSpec(fullname, self, origin=str(self._file))
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Try them, a few at a time; what takes too long has been noticed: the original does not."""
+        self._items = {item.nodeid: item for item in session.items}
+        running = dict[int, Trial]()
+        while running or (self._todo and time.monotonic() < self._until):
+            while self._todo and len(running) < PROCESSES and time.monotonic() < self._until:
+                mutant = self._todo.pop(0)
+                tests = _choose(self._reach.find(mutant.file, mutant.line, mutant.end), self._reach.seconds)
+                if tests:
+                    running[self._start(mutant, tests)] = Trial(mutant, time.monotonic() + self._seconds)
+                else:
+                    self._known.keep(mutant, UNREACHED)
+            pid, status = os.waitpid(-1, os.WNOHANG) if running else (0, 0)
+            if pid == 0:
+                signal.sigtimedwait([signal.SIGCHLD], 0.2)
+                for one, trial in running.items():
+                    if time.monotonic() > trial.until:
+                        os.killpg(one, signal.SIGKILL)
+            elif pid in running:
+                self._known.keep(running.pop(pid).mutant, SURVIVED if status == 0 else KILLED)
+                print("." if status else "S", end="", flush=True)
+        print()
+        return True
 
-    def get_code(self, _: str) -> CodeType:
-        """The changed code."""
-        return self._code
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """In a child: a test has noticed."""
+        self._is_noticed = self._is_noticed or report.failed
 
-    def get_filename(self, _: str) -> str:
-        """Where the original is."""
-        return str(self._file)
-
-    def get_data(self, path: str) -> bytes:
-        """The original's bytes."""
-        return Path(path).read_bytes()
+    def _start(self, mutant: Mutant, tests: list[str]) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            os.setsid()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nowhere, stream)
+            exchange(ROOT, mutant)
+            for item in (self._items[test] for test in tests if test in self._items):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+                if self._is_noticed:
+                    break
+            else:
+                code = 0
+        finally:
+            os._exit(code)
 
 
 def main() -> int:
@@ -87,7 +115,9 @@ def main() -> int:
     reach = record_reach(ROOT, PARTS, _test_files(), KEPT / "reach")
     known = Known(KEPT / "found.json", reach)
     until = time.monotonic() + given.minutes * 60
-    _try_all([one for one in chosen if known.end_of(one) is None], reach, known, given.seconds, until)
+    trials = Trials([one for one in chosen if known.end_of(one) is None], reach, known, given.seconds, until)
+    files_of_tests = [str(path) for path in _test_files()]
+    pytest.main(["-q", "-s", "-p", "no:cacheprovider", "--no-header", *QUIETLY, *files_of_tests], plugins=[trials])
     return _report(chosen, known, given.seed)
 
 
@@ -152,62 +182,14 @@ def _mark(mutant: Mutant) -> str:
     return f"{Path(mutant.file).name} {mutant.function}: {mutant.what}".replace("`", "'")
 
 
-def _try_all(todo: list[Mutant], reach: Reach, known: Known, seconds: float, until: float) -> None:
-    """Try them, a few at a time; what takes too long has been noticed: the original does not."""
-    running = dict[int, Trial]()
-    while running or (todo and time.monotonic() < until):
-        while todo and len(running) < PROCESSES and time.monotonic() < until:
-            mutant = todo.pop(0)
-            quick, rest = _choose(reach.find(mutant.file, mutant.line, mutant.end), reach.seconds)
-            if quick:
-                running[_start(mutant, quick)] = Trial(mutant, time.monotonic() + seconds, rest)
-            else:
-                known.keep(mutant, UNREACHED)
-        pid, status = os.waitpid(-1, os.WNOHANG) if running else (0, 0)
-        if pid == 0:
-            signal.sigtimedwait([signal.SIGCHLD], 0.2)
-            for one, trial in running.items():
-                if time.monotonic() > trial.until:
-                    os.killpg(one, signal.SIGKILL)
-        elif pid in running:
-            trial = running.pop(pid)
-            if status == 0 and trial.rest:
-                running[_start(trial.mutant, trial.rest)] = Trial(trial.mutant, time.monotonic() + 2 * seconds, [])
-                continue
-            known.keep(trial.mutant, SURVIVED if status == 0 else KILLED)
-            print("." if status else "S", end="", flush=True)
-    print()
-
-
-def _choose(tests: list[str], seconds: dict[str, float]) -> tuple[list[str], list[str]]:
-    """The quickest tests, one at least, and then as many of the others as there is time for."""
-    quick, rest, spent = list[str](), list[str](), 0.0
+def _choose(tests: list[str], seconds: dict[str, float]) -> list[str]:
+    """The quickest tests, one at least, and as many of the others as there is time for."""
+    chosen, spent = list[str](), 0.0
     for test in tests:
         spent += seconds[test]
-        if not quick or spent <= QUICK_S:
-            quick.append(test)
-        elif spent <= TESTS_S:
-            rest.append(test)
-    return quick, rest
-
-
-def _start(mutant: Mutant, tests: list[str]) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    os.setsid()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
-    file = ROOT / mutant.file
-    name = ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-    sys.meta_path.insert(0, Changed(name, file, compile(mutated(ROOT, mutant), str(file), "exec")))
-    code = 1
-    try:
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *QUIETLY, *tests]))
-    finally:
-        os._exit(min(code, 100))
+        if not chosen or spent <= TESTS_S:
+            chosen.append(test)
+    return chosen
 
 
 if __name__ == "__main__":

@@ -2,8 +2,10 @@
 
 import ast
 import copy
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import NamedTuple
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -50,6 +52,27 @@ def mutated(root: Path, mutant: Mutant) -> ast.Module:
             change()
             return ast.fix_missing_locations(tree)
     raise LookupError(mutant.place)
+
+
+def exchange(root: Path, mutant: Mutant) -> None:
+    """Put the change into the functions of a module that is imported already."""
+    file = str(root / mutant.file)
+    changed = _codes(compile(mutated(root, mutant), file, "exec"))
+    codes = {(code.co_qualname, code.co_firstlineno): code for code in changed}
+    for one in gc.get_objects():
+        if type(one) is FunctionType and one.__code__.co_filename == file:
+            old = one.__code__
+            new = codes.get((old.co_qualname, old.co_firstlineno), old)
+            if len(new.co_freevars) == len(old.co_freevars):
+                one.__code__ = new
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of every function in a module, those inside of others as well."""
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield one
+            yield from _codes(one)
 
 
 def _changes(tree: ast.Module) -> Iterator[tuple[int, int, str, str, Change]]:

@@ -349,5 +349,10 @@ def test_print_gives_the_answer_alone_and_takes_what_is_piped(detent: Detent) ->
                           capture_output=True, timeout=DEADLINE_S, check=True)  # fmt: skip
     assert (done.stdout, done.stderr) == ("Hello! What can I do for you?\n", "")
     assert "needs a message" in detent("chat", "--print", code=2).err
+    assert "no file `nobody`" in detent("chat", "hello", "--attach", "nobody", code=2).err
+    (detent.folder / "secret.txt").write_text("hidden")
+    said_so = detent("chat", "--session", "s", "--json", "hello @secret.txt").json
+    log = detent("log", said_so["run_id"], "--json").out
+    assert "hidden" not in log, "words that a program hands over attach nothing"
     listed = json.loads(detent("list", "--json").out)["runs"]
-    assert len(listed) == 1
+    assert len(listed) == 2

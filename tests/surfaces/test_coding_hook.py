@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agents.coding.test_external import agent, results
-from tests.effects.llm.scripted import Asked, Script, Write, head, message, serving, text, tool_use
+from tests.effects.llm.scripted import Asked, Script, Write, event, head, message, serving, streaming, text, tool_use
 from tests.effort import PATIENCE_S
 from tests.surfaces import command
 
@@ -70,6 +70,38 @@ def as_claude() -> Script:
     return script
 
 
+def as_codex() -> Script:
+    forms: dict[str, Any] = {
+        "exec_command": lambda command: {"cmd": command},
+        "shell_command": lambda command: {"command": command},
+        "shell": lambda command: {"command": ["sh", "-c", command]},
+    }
+
+    def item(**fields: Any) -> str:
+        return event("response.output_item.done", output_index=0, item=fields)
+
+    async def script(asked: Asked, write: Write) -> None:
+        if not asked.path.endswith("/responses"):
+            await write(head(404, "application/json", length=2) + b"{}")
+            return
+        tools = {str(tool.get("name")) for tool in asked.body.get("tools") or ()}
+        name = next((name for name in forms if name in tools), "")
+        done = sum(str(one.get("type", "")).endswith("call_output") for one in asked.body.get("input", []))
+        if name and done < len(COMMANDS):
+            given = json.dumps(forms[name](COMMANDS[done]))
+            made = item(type="function_call", id=f"f{done}", call_id=f"c{done}", name=name, arguments=given)
+        else:
+            said = [{"type": "output_text", "text": "done", "annotations": []}]
+            made = item(type="message", id="m1", role="assistant", content=said)
+        counted = {"input_tokens": 1, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 1}
+        counted |= {"output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 2}
+        ready = {"id": "r1", "usage": counted, "output": []}
+        begun = event("response.created", response={"id": "r1"})
+        await streaming(begun, made, event("response.completed", response=ready))(asked, write)
+
+    return script
+
+
 def write_hook(folder: Path, name: str, file: Path) -> None:
     words = [command.SCRIPT, "hook", name]
     shown = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True).stdout
@@ -104,3 +136,21 @@ async def test_claude_does_what_it_is_allowed_to(claude: str, tmp_path: Path) ->
     told = json.dumps(server.asked[-1].body)
     assert "denies" in told
     assert "detent approve claude.Bash-" in told
+
+
+async def test_codex_does_what_it_is_allowed_to(codex: str, tmp_path: Path) -> None:
+    tmp_path.joinpath("detent.policy.yaml").write_text(LAW)
+    home = tmp_path / "home"
+    write_hook(tmp_path, "codex", home / ".codex" / "hooks.json")
+    async with serving(as_codex()) as server:
+        provider = f'{{name="scripted", base_url="{server.url}/v1", wire_api="responses", env_key="OPENAI_API_KEY"}}'
+        said = await run(
+            tmp_path, codex, "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
+            "--dangerously-bypass-hook-trust", "-m", "tiny", "-c", "model_provider=scripted",
+            "-c", f"model_providers.scripted={provider}", "Write",
+            HOME=str(home), OPENAI_API_KEY="sk-scripted-and-worthless",
+        )  # fmt: skip
+    assert (tmp_path / "ledger").read_text() == "allowed\n", said
+    told = json.dumps(server.asked[-1].body)
+    assert "denies" in told
+    assert "detent approve codex.Bash-" in told

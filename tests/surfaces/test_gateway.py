@@ -63,8 +63,8 @@ async def approve(folder: Path, waiting: Any, **said: Any) -> None:
 async def test_a_harmless_call_passes_and_everything_else_comes_through_unharmed(folder: Path) -> None:
     heard: list[Any] = []
 
-    async def hear(*said: Any) -> None:
-        heard.append(said)
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
 
     async with client(folder) as connected:
         tools = {tool.name: tool for tool in (await connected.list_tools()).tools}

@@ -33,7 +33,7 @@ function Filters({ desk, values }) {
       <option value="">${_("not grouped")}</option>${GROUPS.map((name) => html`<option value=${name}>${_("by {what}", { what: DIMENSIONS()[name] })}</option>`)}</select>
     <div class="chips" role="group" aria-label=${_("Filter")}>${chips.map((name) => html`<button key=${name} class="chip" onClick=${() => tune({ [name]: "" })} aria-label=${_("remove {name}", { name: values[name] })}>
       <span class="faint">${DIMENSIONS()[name]}</span> <span class="cut"><${Text} value=${name === "age" ? AGES()[values[name]] || values[name] : values[name]} /></span> <span aria-hidden="true">×</span></button>`)}
-      <button class="chip" disabled=${!gone} onClick=${() => desk.renew()}>${_("Clear {count} decided", { count: gone })}</button></div></div>`;
+      <button class="chip clear" disabled=${!gone} onClick=${() => desk.renew()}>${_("Clear {count} decided", { count: gone })}</button></div></div>`;
 }
 
 const countOf = (desk, isFiltered) => {

@@ -18,29 +18,30 @@ addEventListener("keydown", (event) => {
 const places = () => [["inbox", _("Inbox")], ["runs", _("Runs")], ["chat", _("Chat")], ["definitions", _("Definitions")]]
   .map(([name, title]) => ({ key: name, href: address([name]), title, kind: _("Go to") }));
 
-async function find(text, signal) {
-  const [lines, runs, files] = await Promise.all([
-    call(`/api/inbox/lines${query({ text, limit: EACH })}`, undefined, { signal }),
-    call(`/api/search${query({ text, limit: EACH })}`, undefined, { signal }),
-    call("/api/definitions", undefined, { signal }),
+/** What the server knows, kind by kind as it comes; a kind that cannot be had is left out. */
+function find(text, signal, tell) {
+  const isNamed = (one) => `${one.name} ${one.title || ""}`.toLowerCase().includes(text.toLowerCase());
+  const ask = (path, made) => call(path, undefined, { signal }).then((found) => tell(made(found)), () => {});
+  return Promise.all([
+    ask(`/api/inbox/lines${query({ text, limit: EACH })}`, (page) => page.lines.map((line) => ({ key: `q ${line.run_id} ${line.contract_id}`, href: address(["inbox", line.run_id, line.contract_id]), title: line.question || line.action, kind: _("Question"), more: line.title || line.machine }))),
+    ask("/api/definitions", (files) => files.filter(isNamed).slice(0, EACH).map((one) => ({ key: `d ${one.name}`, href: address(["definitions", one.name]), title: one.title || one.name, kind: _("Definition"), more: one.name }))),
+    ask(`/api/search${query({ text, limit: EACH })}`, (page) => page.found.map(({ run }) => ({ key: `r ${run.run_id}`, href: address(["runs", run.run_id]), title: `${run.machine} ${run.run_id}`, kind: _("Run"), status: run.status }))),
   ]);
-  const isNamed = (one) => `${one.name} ${one.file || ""} ${one.title || ""}`.toLowerCase().includes(text.toLowerCase());
-  return [
-    ...lines.lines.map((line) => ({ key: `q ${line.run_id} ${line.contract_id}`, href: address(["inbox", line.run_id, line.contract_id]), title: line.question || line.action, kind: _("Question"), more: line.title || line.machine })),
-    ...runs.found.map(({ run }) => ({ key: `r ${run.run_id}`, href: address(["runs", run.run_id]), title: `${run.machine} ${run.run_id}`, kind: _("Run"), status: run.status })),
-    ...(Array.isArray(files) ? files : files.definitions || []).filter(isNamed).slice(0, EACH).map((one) => ({ key: `d ${one.name}`, href: address(["definitions", one.source || one.name]), title: one.title || one.name, kind: _("Definition"), more: one.source })),
-  ];
 }
 
 function Finder({ close }) {
   const [text, setText] = useState("");
   const [found, setFound] = useState([]);
+  const [isBusy, setBusy] = useState(false);
   const [at, setAt] = useState(0);
   useEffect(() => {
     setAt(0);
-    if (!text.trim()) { setFound([]); return undefined; }
+    setFound([]);
+    if (!text.trim()) { setBusy(false); return undefined; }
     const abort = new AbortController();
-    const wait = setTimeout(() => find(text.trim(), abort.signal).then(setFound).catch(() => {}), WAIT_MS);
+    setBusy(true);
+    const tell = (more) => { if (!abort.signal.aborted) setFound((was) => [...was, ...more]); };
+    const wait = setTimeout(() => find(text.trim(), abort.signal, tell).then(() => { if (!abort.signal.aborted) setBusy(false); }), WAIT_MS);
     return () => { clearTimeout(wait); abort.abort(); };
   }, [text]);
   const own = places().filter((one) => one.title.toLowerCase().includes(text.trim().toLowerCase()));
@@ -54,7 +55,7 @@ function Finder({ close }) {
       value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${press} />
     <ul id="palette-list" role="listbox" aria-label=${_("Found")}>${all.map((one, index) => html`<li key=${one.key} id=${`palette-${index}`} role="option" aria-selected=${String(index === at)} onMouseMove=${() => setAt(index)} onClick=${() => { close(); location.hash = one.href; }}>
       <span class="faint">${one.kind}</span><span class="grow cut"><${Text} value=${one.title} /></span>${one.status ? html`<${Status} status=${one.status} />` : one.more && html`<span class="faint cut"><${Text} value=${one.more} /></span>`}</li>`)}</ul>
-    ${!all.length && html`<p class="faint" role="status">${_("Nothing is found.")}</p>`}</div>`;
+    <p class="faint" role="status">${isBusy ? _("looking…") : all.length ? "" : _("Nothing is found.")}</p></div>`;
 }
 
 export function Palette() {

@@ -199,7 +199,7 @@ function Deciding({ item, takesKeys: isWatching, onDecided }) {
   return html`<div class="deciding">
     <button class="main" ref=${approveButton} disabled=${busy} onClick=${approve}>${_("Approve")} <kbd>a</kbd></button>
     <button class="harm" onClick=${() => setMode("reject")}>${_("Reject…")} <kbd>r</kbd></button>
-    ${edit}${question.call.effect !== "ask" && item.kind !== "pure" && html`<small class="soft once">${item.kind === "irreversible" ? _("There is no undo: what is approved is done.") : _("There is no undo.")}</small>`}</div>`;
+    ${edit}${((question.call.effect !== "ask" && item.kind !== "pure") || item.on_yes?.does?.length > 0) && html`<small class="soft once">${item.kind === "irreversible" ? _("There is no undo: what is approved is done.") : _("There is no undo.")}</small>`}</div>`;
 }
 
 /** What the policy in force says to the call, before anybody presses anything. */
@@ -214,7 +214,7 @@ export function Question({ item, decided = null, takesKeys = false, isBare = fal
   const card = useRef(null);
   const key = item ? [item.run_id, item.shown, (item.question.answered || []).length, String(item.question.may?.answer), String(Boolean(decided))].join(" ") : "";
   const [isDead, guard] = useGuard(key);
-  const [chosen, setChosen] = useState({}); // for whom is answered, chosen for this question and no other
+  const [chosen, setChosen] = useState(/** @type {{shown?: string, name?: string}} */ ({})); // for whom is answered, chosen for this question and no other
   // Who has just decided goes on with the keyboard from here; nobody is taken away from a field.
   useEffect(() => { if (isFocused && (document.activeElement === document.body || !document.activeElement)) card.current?.focus({ preventScroll: true }); }, [item?.shown]);
   if (!item) return html`<article class="card question" ref=${card} tabIndex="-1" aria-label=${_("A question that was decided")}><${Decided} decided=${decided} next=${next} /></article>`;

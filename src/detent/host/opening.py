@@ -119,10 +119,10 @@ def prepare_database(home: Path, *, is_checked_only: bool = False) -> "DatabaseR
 
 def _load_postgres() -> Any:
     try:
-        from detent.host.postgres import opening  # noqa: PLC0415
+        from detent.host.postgres import postgres_home  # noqa: PLC0415
     except ImportError as error:
         raise Refused(f"a journal in PostgreSQL needs {error.name}: pip install 'detent[postgres]'") from None
-    return opening
+    return postgres_home
 
 
 def _check_folder(home: Path) -> None:

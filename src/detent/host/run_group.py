@@ -6,7 +6,8 @@ that waits is held; the first that waits is released when a place is free.
 """
 
 import hashlib
-from contextlib import suppress
+from collections.abc import AsyncIterator, Container
+from contextlib import asynccontextmanager, suppress
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
@@ -20,8 +21,10 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import EventRefused, ExpressionError, GroupFull, Refused, Unknown
 from detent.host.housekeeping import GROUP_NAME
+from detent.host.parts.loaded_run import LoadedRun
 from detent.host.port import Reader
 from detent.host.reading import Query
+from detent.host.run_id import new_run_id
 
 NAME = GROUP_NAME
 ENTER, LEAVE, EMPTY = "ENTER", "LEAVE", "EMPTY"
@@ -48,12 +51,12 @@ class GroupQueue:
     """A projection: who is in a group, in the order in which they came."""
 
     name: ClassVar[str] = "group_queue"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reach: ClassVar[int] = 0
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self.members: dict[str, None] = {}
+        self.members: dict[str, float] = {}  # since when
         self.limit = 1
         self.key = ""
 
@@ -64,21 +67,21 @@ class GroupQueue:
             return
         run_id = str(event.data.get("run_id", ""))
         if event.name == ENTER:
-            self.members[run_id] = None
+            self.members.setdefault(run_id, event.at)
             self.limit, self.key = int(event.data.get("limit", 1)), str(event.data.get("key", ""))
         elif event.name == LEAVE:
             self.members.pop(run_id, None)
 
     def dump(self) -> bytes:
         """What is kept, so that a long history need not be read again."""
-        return msgspec.json.encode([list(self.members), self.limit, self.key])
+        return msgspec.json.encode([list(self.members.items()), self.limit, self.key])
 
     @classmethod
     def load(cls, run_id: str, body: bytes) -> "GroupQueue":
         """What was kept."""
         made = cls(run_id)
         members, made.limit, made.key = msgspec.json.decode(body)
-        made.members = dict.fromkeys(members)
+        made.members = dict(members)
         return made
 
     @property
@@ -101,6 +104,13 @@ class GroupHost(Protocol):
     @property
     def reader(self) -> Reader:
         """Reads what this host writes."""
+
+    @property
+    def entering(self) -> set[str]:
+        """Runs that have entered their group and are about to begin."""
+
+    async def fetch(self, run_id: str) -> LoadedRun:
+        """The run as it stands now."""
 
     async def start(self, machine: Machine, input: Any = None, *, run_id: str = "", by: By = "") -> Run:
         """Begin a run."""
@@ -152,6 +162,47 @@ async def enter(host: GroupHost, group: Group, id: str, key: str, run_id: str, m
     return False
 
 
+@asynccontextmanager
+async def enter_new(
+    host: GroupHost, group: Group | None, input: dict[str, Any], run_id: str, parent: str
+) -> AsyncIterator[dict[str, str]]:
+    """A run that is about to begin enters its group, if it has one; gives what its first event says of that.
+
+    A child has the place of its parents in the same group: else it would wait for them, and they for it.
+    """
+    key = "" if group is None else find_key(group, input, run_id)
+    id = group_id(key)
+    while group is not None and parent:
+        above = (await host.fetch(parent.partition(" ")[0])).run
+        group, parent = (None if above.group == id else group), above.parent
+    if group is None:
+        yield {}
+        return
+    host.entering.add(run_id)
+    try:
+        has_place = await enter(host, group, id, key, run_id, run_id)
+        yield {"group": id} | ({} if has_place else {"held_by": mark_of(id)})
+    finally:
+        host.entering.discard(run_id)
+
+
+@asynccontextmanager
+async def enter_again(host: GroupHost, group: Group | None, run: Run) -> AsyncIterator[None]:
+    """A run that has ended is tried again: it needs a place, and gives it back if it is refused."""
+    if group is None or not run.group or run.ended is None:
+        yield
+        return
+    mark = f"{run.id} {run.seq}"
+    await leave(host, run.group, run.id, mark)  # its end may not have been told yet
+    mark = f"{mark} {new_run_id()}"  # it may be tried again and again until there is a place
+    await enter(host, group, run.group, host.reader.project(run.group, GroupQueue).key, run.id, mark)
+    try:
+        yield
+    except Refused:
+        await leave(host, run.group, run.id, f"refused {mark}")
+        raise
+
+
 async def _cancel(host: GroupHost, run_id: str, by_run: str) -> None:
     """Ask a run to end; it keeps its place until nothing of it can still happen."""
     try:
@@ -182,14 +233,19 @@ async def pass_on(host: GroupHost, group: str) -> None:
             await host.release(run_id, by=Identity(mark_of(group), "detent"))
 
 
-async def reconcile(host: GroupHost) -> None:
-    """After a crash: those that have ended, or never began, leave their groups; the next ones go on."""
+async def reconcile(host: GroupHost, now: float, patience_s: float = 0.0, entering: Container[str] = ()) -> None:
+    """After a crash: those that have ended, or never began, leave their groups; the next ones go on.
+
+    Who is `entering` is about to begin here; for others that may begin elsewhere there is some patience.
+    """
     query = Query(status=(Status.WAITING,), name=NAME, limit=PAGE)
     while True:
         page = host.reader.list(query)
         for group in page.runs:
-            for run_id in tuple(host.reader.project(group.run_id, GroupQueue).members):
+            for run_id, since in tuple(host.reader.project(group.run_id, GroupQueue).members.items()):
                 known = host.reader.summary(run_id)
+                if known is None and (run_id in entering or now - since < patience_s):
+                    continue
                 if known is None or known.status.is_terminal:
                     mark = f"{run_id} {known.seq if known is not None else 'never began'}"
                     data = {"run_id": run_id}

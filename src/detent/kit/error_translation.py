@@ -24,6 +24,9 @@ def error_in_chinese(english: str, depth: int = DEEPEST) -> str:
     """An error's sentence in Chinese; one that is not known stays as it is."""
     if not english or len(english) > LONGEST:
         return english
+    place, found, rest = english.partition(": ")
+    if found and depth and _is_place(place):
+        return f"{place}: {error_in_chinese(rest, depth - 1)}"
     for parts, chinese in _templates():
         values = _match(parts, english)
         if values is not None:
@@ -35,6 +38,11 @@ def error_in_chinese(english: str, depth: int = DEEPEST) -> str:
             if said != (first, rest):
                 return mark.join(said)
     return english
+
+
+def _is_place(text: str) -> bool:
+    """Whether this is a file with a line and a column."""
+    return all(number.isdecimal() for number in text.split(":")[-2:]) and text.count(":") > 1
 
 
 def error_templates() -> dict[str, str]:

@@ -171,21 +171,21 @@ class RunIndex:
         """A run as it stands, and what its events since the last look have to say."""
         row = db.execute("select seq from runs where run_id = ?", (run_id,)).fetchone()
         seq = 0 if row is None else int(row[0])
-        now = self._reader.standing(run_id)
-        if now.run.seq <= seq:
-            return
-        for entry in self._reader.entries(run_id, seq, now.run.seq):
-            event = entry.event
+        run = None
+        for entry in self._reader.entries(run_id, seq):
+            event, run = entry.event, entry.run
             if isinstance(event, Started):
                 _add(db, run_id, "input", _words(event.input))
             elif isinstance(event, ContractMoved) and event.question is not None:
                 _add(db, run_id, "question", event.question.text)
-        for contract in now.run.waiting:
+        if run is None:
+            return
+        for contract in run.waiting:
             _add(db, run_id, "question", contract.question.text if contract.question is not None else "")
-        if now.run.ended is not None:
-            _add(db, run_id, "output", _words(now.run.output), is_only=True)
-        attributes = msgspec.json.encode(read_attributes(now.machine, now.run)).decode()
-        db.execute("insert or replace into runs values (?, ?, ?)", (run_id, now.run.seq, attributes))
+        if run.ended is not None:
+            _add(db, run_id, "output", _words(run.output), is_only=True)
+        attributes = msgspec.json.encode(read_attributes(self._reader.machine(run.machine), run)).decode()
+        db.execute("insert or replace into runs values (?, ?, ?)", (run_id, run.seq, attributes))
 
 
 def _add(db: sqlite3.Connection, run_id: str, part: Part, text: str, *, is_only: bool = False) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detent.agents.assistant.commands.answer_text import AnswerText
-from detent.agents.assistant.commands.attachment import attach
+from detent.agents.assistant.commands.attachment import attach, attach_named
 from detent.agents.assistant.commands.file_change import render_change
 from detent.agents.assistant.commands.markdown_stream import MarkdownStream
 from detent.effects.llm import read_answer
@@ -101,6 +101,9 @@ def test_files_go_with_a_message(tmp_path: Path) -> None:
     assert "a b.txt" in attach("@.", tmp_path).message
     with pytest.raises(Refused, match="neither text nor an image"):
         attach("@raw.bin", tmp_path)
+    assert attach_named("look", [str(tmp_path / "pic.png")]).images == found.images
+    with pytest.raises(Refused, match="no file `nobody`"):
+        attach_named("look", ["nobody"])
 
 
 def test_a_change_is_shown_as_a_diff(tmp_path: Path) -> None:

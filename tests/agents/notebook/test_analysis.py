@@ -276,15 +276,16 @@ def test_what_gives_the_answer_away_is_found_with_its_test(tmp_path: Path, monke
 
 def told_by_cells(path: Path, text: str, last: str) -> dict[str, Any]:
     """The facts of the recipe's cells up to one of them, run without a kernel."""
-    goal, facts, space = read_goal(text), Facts([]), {"__name__": "cells"}
+    goal, facts = read_goal(text), Facts([])
+    space: dict[str, Any] = {"__name__": "cells"}
     shown: list[dict[str, Any]] = []
     for step in (step for stage in recipe().stages for step in stage.steps):
         for cell in step.cells:
             if cell.only and facts.get("task") not in cell.only:
                 continue
             target = target_of(goal, facts.get("columns") or [], facts.get("roles") or {})
-            values = {"data_file": str(path), "target": target.column, "task": goal.task, "named": [], "stem": "x",
-                      "goal": text, "is_forecast": False, "horizon": None, "measures": [], "lead": ""}  # fmt: skip
+            values: dict[str, Any] = {"data_file": str(path), "target": target.column, "task": goal.task, "goal": text}
+            values |= {"named": [], "stem": "x", "is_forecast": False, "horizon": None, "measures": [], "lead": ""}
             code = fill_slots(cell.code, values, {}).replace("from IPython.display import display", "")
             space["display"] = lambda parts, raw: shown.append({"outputs": [{"data": parts}]})  # noqa: ARG005
             exec(compile(code, cell.id, "exec"), space)  # noqa: S102

@@ -25,6 +25,7 @@ from pydantic import AnyHttpUrl
 
 port = int(sys.argv[1])
 URL = f"http://127.0.0.1:{port}"
+ISSUER = str(AnyHttpUrl(URL))
 LIFE_S = 1
 
 
@@ -49,7 +50,7 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             code_challenge=params.code_challenge, redirect_uri=params.redirect_uri, resource=params.resource,
             redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
         )  # fmt: skip
-        return construct_redirect_uri(str(params.redirect_uri), code=code, state=params.state, iss=URL)
+        return construct_redirect_uri(str(params.redirect_uri), code=code, state=params.state, iss=ISSUER)
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str

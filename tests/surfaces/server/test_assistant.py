@@ -14,6 +14,7 @@ from detent.agents.assistant.image import IMAGE_MAX
 from detent.define.document import read_document
 from detent.define.policy import compile_policy
 from detent.surfaces.server.setting import ServerLimits, ServerSettings
+from tests.agents.assistant.stage import asking_all
 from tests.effects.llm.scripted import DONE, Script, chunk, message, said, serving, streaming, text
 from tests.surfaces.server.stage import Stage, stage
 
@@ -476,3 +477,15 @@ async def test_what_is_not_a_request_is_refused(tmp_path: Path) -> None:
         await scene.post("/chat", {"message": "x", "session_id": "../x"}, 409)
         await scene.post("/chat/image", {"image": "no image"}, 400)
         await scene.post("/ecs/continue", {"session_id": "nobody"}, 409)
+
+
+async def test_calls_side_by_side_are_told_each_with_its_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asking_all(("notes.read", {}), ("notes.read", {"n": 2}))
+    async with talking(tmp_path, monkeypatch, asked, said("Here they are.")) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        tool = ["tool_result", STATES, STATES]
+        assert [name for name in names(told) if name != "emotion"] == ["status", *tool, *tool, "text", "done"]
+        moves = [(move["execution_id"][-3:], move["trigger"]) for name, move in told if name == STATES]
+        assert moves == [("001", "start"), ("001", "succeed"), ("002", "start"), ("002", "succeed")]

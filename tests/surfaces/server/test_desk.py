@@ -9,7 +9,7 @@ import pytest
 
 from detent import Action, Machine, Question, Status, table
 from detent.surfaces.server import desk as desk_module
-from detent.surfaces.server.desk import Desk, DeskFilter
+from detent.surfaces.server.desk import DeskFilter, QuestionDesk
 from tests.surfaces.server.stage import Stage, stage
 
 
@@ -155,7 +155,7 @@ async def test_the_index_says_what_the_journal_says(tmp_path: Path, monkeypatch:
         ends={"done": Status.COMPLETED},
     )  # fmt: skip
     async with stage(tmp_path) as at:
-        host, desk = at.room.host, Desk(at.room.reader)
+        host, desk = at.room.host, QuestionDesk(at.room.reader)
         known: list[str] = []
         for _ in range(40):
             for _ in range(chance.choice((1, 1, 8))):

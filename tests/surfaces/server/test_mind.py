@@ -182,3 +182,38 @@ async def test_servers_and_their_logs_are_shown_without_starting_one(
         assert tail == {"name": "peer", "lines": ["two •••", "three"], "is_cut": True}
         await scene.get("/api/logs/nobody", 404)
         await scene.get("/api/logs/..%2F..%2Fjournal", 404)
+
+
+async def test_what_a_form_gave_is_told_as_saved_and_can_be_corrected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = {
+        "title": "Your drink", "fields": [{"name": "drink", "type": "text", "label": "Drink", "required": True}],
+        "context": {"intent": "collect_preference"},
+    }  # fmt: skip
+    asked = said(json.dumps({"response": "Which?", "ecs_request": form}))
+    intent = said("no JSON")  # of the filled-in form, which no rule knows
+    scripts = (asked, intent, said("Noted."), said("They spoke about drinks."), said("Tea."))
+    async with talking(tmp_path, monkeypatch, *scripts) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer something", "session_id": "s"})
+        request = dict(told)["ecs"]["payload"]
+        answer = {"request_id": request["id"], "session_id": "s", "action": "approve", "data": {"drink": "tea"}}
+        await scene.post("/ecs/respond", answer)
+        told = await events(scene, "/ecs/continue", {"session_id": "s"})
+        saved = dict(told)["memory_saved"]["payload"]
+        assert (saved["count"], saved["entries"][0]["category"], saved["entries"][0]["key"]) == (
+            1,
+            "preference",
+            "Drink",
+        )
+        number = saved["entries"][0]["id"]
+        assert (await scene.post(f"/api/memories/{number}", {"value": "white tea"}))["value"] == "white tea"
+        await scene.post("/api/memories/999", {"value": "nothing"}, 404)
+        await events(scene, "/api/conversations/s/compact", {})
+        (first, *_) = (await scene.get("/api/conversations/s/passages?text=something"))["passages"]
+        assert (first["role"], first["content"]) == ("user", "I prefer something")
+        await scene.post("/api/conversations/nobody/compact", {}, 404)
+        await events(scene, "/chat", {"message": "I prefer what?", "session_id": "s"})
+        said_before = [str(one["content"]) for one in scene.model.asked[-1].body["messages"]]
+        assert "They spoke about drinks." in said_before[1]
+        assert "I prefer something" not in said_before

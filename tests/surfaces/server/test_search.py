@@ -173,4 +173,4 @@ def test_attributes_that_cannot_be_are_refused_when_the_machine_is_made(
     attributes: dict[str, str], problem: str
 ) -> None:
     with pytest.raises(DefinitionError, match=problem):
-        detent.Machine("m", "a", attributes=attributes)
+        detent.Machine("m", "a", detent.table("a GO b"), ends={"b": Status.COMPLETED}, attributes=attributes)

@@ -18,8 +18,11 @@ const LEAF = 200; // letters of a value in a cell
 const keyOf = (item) => `${item.run_id} ${item.question.contract_id}`;
 
 // What looks secret is covered, as everywhere; that two of them differ is still seen.
+// A text is shown without its quotes, unless it could be taken for a number or another value.
+const plain = (text) => { const value = JSON.parse(text || "null"); return typeof value === "string" && !/^(-?\d|true$|false$|null$|[[{"]|$)/.test(value) ? value : text; };
+const cut = (text) => (text.length > LEAF ? `${text.slice(0, LEAF)}…` : text);
 const isSecret = (path) => SECRET.test(path.split(".").pop());
-const shortened = (path, text) => (text === undefined ? "—" : isSecret(path) ? "••••••••" : text.length > LEAF ? `${text.slice(0, LEAF)}…` : text);
+const shortened = (path, text) => (text === undefined ? "—" : isSecret(path) ? "••••••••" : cut(plain(text)));
 
 function Table({ items, chosen, toggle, results, isBusy }) {
   const { each, differing, common } = differences(items.map((item) => ({ question: item.question.question, ...item.question.call.input })));

@@ -6,7 +6,7 @@ import { address } from "../route.js";
 import { Text } from "../text.js";
 import { keyOf } from "./store.js";
 
-const ROW = 76; // pixels; the same in desk.css
+const ROW = 84; // pixels; the same in desk.css
 const MORE = 8; // lines kept above and below what is seen
 
 export const AGES = () => ({ hour: _("less than an hour"), day: _("less than a day"), week: _("less than a week"), older: _("more than a week") });

@@ -524,4 +524,5 @@ export const CHINESE = {
   "{done} of {count} done.": "{count} 项中已完成 {done} 项。",
   "{verb}: {count} runs": "{verb}：{count} 个运行",
   "Reason": "原因",
+  "looking…": "查找中…",
 };

@@ -106,6 +106,7 @@ CHINESE: dict[str, str] = {
     ),
     "{cost} and {count} calls of unknown price": "{cost}，另有 {count} 次调用价格未知",
     "price not known": "价格未知",
+    "A file or image that goes with MESSAGE.": "随 MESSAGE 一起发送的文件或图片。",
     "Did you mean {name}?": "您是想输入 {name} 吗？",
     "{share} % of the history": "历史已用 {share} %",
     "planning": "计划模式",

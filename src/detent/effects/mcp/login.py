@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ class TokenFile:
     def __init__(self, folder: Path, name: str, hear: Callable[[str], None]) -> None:
         self._path = folder / FOLDER / f"{name}.json"
         self._hear = hear  # told of every secret, so that it can be hidden wherever it comes back
+        self.context: Any = None  # the SDK's, once there is one
 
     @property
     def is_there(self) -> bool:
@@ -53,6 +55,19 @@ class TokenFile:
     async def set_tokens(self, tokens: "OAuthToken") -> None:
         """Keep tokens, also those that came in place of old ones."""
         self._write("tokens", self._tell(tokens).model_dump(mode="json", exclude_none=True))
+        self._write("expires_at", time.time() + tokens.expires_in if tokens.expires_in else 0.0)
+        if self.context is not None and self.context.oauth_metadata is not None:
+            self._write("metadata", self.context.oauth_metadata.model_dump(mode="json", exclude_none=True))
+
+    def brief(self, context: Any) -> None:
+        """Tell the SDK what it does not keep: until when the token holds, and where a new one is had."""
+        from mcp.shared.auth import OAuthMetadata  # noqa: PLC0415
+
+        self.context, kept = context, self._read()
+        if kept.get("tokens"):
+            context.token_expiry_time = kept.get("expires_at") or None
+            if "metadata" in kept:
+                context.oauth_metadata = OAuthMetadata.model_validate(kept["metadata"])
 
     async def get_client_info(self) -> "OAuthClientInformationFull | None":
         """Our registration, if there is one."""
@@ -151,10 +166,11 @@ def make_auth(url: str, tokens: TokenFile, login: BrowserLogin | None) -> "OAuth
         response_types=["code"],
         token_endpoint_auth_method="none",  # noqa: S106  # a program on somebody's machine keeps no secret
     )
-    if login is not None:
-        return OAuthClientProvider(url, about, tokens, login.redirect, login.callback)
-    return OAuthClientProvider(url, about, tokens, _refuse)
+    ways = (_refuse, _refuse) if login is None else (login.redirect, login.callback)
+    made = OAuthClientProvider(url, about, tokens, *ways)
+    tokens.brief(made.context)
+    return made
 
 
-async def _refuse(_: str) -> None:
+async def _refuse(*_: str) -> Any:
     raise EffectFailed("the login has ended; log in again with `detent mcp login`", "tool_failure.unavailable")

@@ -115,7 +115,7 @@ class EmbeddedHost(Drive, Verbs):
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what the last process left, all of it or one run's family; the runs that had something under way."""
-        await reconcile(self)
+        await reconcile(self, self.clock.now(), entering=self.entering)
         taken_up = take_up(self, run_id)
         self.timers.load()
         self.outbox.load()

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ from detent.host.parts.retention import prune
 from detent.host.parts.run_reader import RunReader
 from detent.host.people import DOUBT, RECORD_ID
 from detent.host.policy_check import Rulings
-from detent.host.run_group import GroupQueue, enter, find_key, group_id, leave, mark_of
+from detent.host.run_group import enter_again, enter_new, leave, mark_of
 from detent.host.run_id import check_run_id, new_run_id
 
 NAME_MAX = 200  # of a name that somebody who may not answer gives
@@ -60,6 +61,11 @@ class Verbs(ABC):
     effects: Mapping[str, Effect]
     home: Path
     rulings: Rulings
+
+    @cached_property
+    def entering(self) -> set[str]:
+        """Runs that have entered their group and are about to begin."""
+        return set()
 
     if TYPE_CHECKING:  # attributes of a host, which has its own kinds of them
 
@@ -158,37 +164,24 @@ class Verbs(ABC):
             live.effects = self.find_effects_of(source)
         known_effects = ChainMap({"child": CHILD}, live.effects or {}, self.effects)  # type: ignore[arg-type]  # only read
         filled = given if fork is not None else machine.fill_input(given)
-        place = await self._enter_group(machine, filled, run_id, parent) if fork is None else {}
-        event = Started(
-            machine=machine.digest,
-            input=filled,
-            effects=declarations(machine, known_effects),
-            by=who.name,
-            known_by=_describe_voucher(who),
-            spoken_by=who.spoken_by,
-            session=session,
-            source=source,
-            parent=parent,
-            fork=fork,
-            rules=RULES if fork is None else fork["run"].get("rules", 1),
-            at=self.clock.now(),
-            **place,
-        )
-        return await self._begin(live, event)
-
-    async def _enter_group(self, machine: Machine, input: dict[str, Any], run_id: str, parent: str) -> dict[str, str]:
-        """Let a run that is about to begin into its group, if it has one; a child has its parents' places."""
-        if machine.group is None:
-            return {}
-        key = find_key(machine.group, input, run_id)
-        group = group_id(key)
-        while parent:
-            above = (await self.fetch(parent.partition(" ")[0])).run
-            if above.group == group:
-                return {}
-            parent = above.parent
-        has_place = await enter(self, machine.group, group, key, run_id, run_id)
-        return {"group": group} | ({} if has_place else {"held_by": mark_of(group)})
+        group = machine.group if fork is None else None
+        async with enter_new(self, group, filled, run_id, parent) as place:
+            event = Started(
+                machine=machine.digest,
+                input=filled,
+                effects=declarations(machine, known_effects),
+                by=who.name,
+                known_by=_describe_voucher(who),
+                spoken_by=who.spoken_by,
+                session=session,
+                source=source,
+                parent=parent,
+                fork=fork,
+                rules=RULES if fork is None else fork["run"].get("rules", 1),
+                at=self.clock.now(),
+                **place,
+            )
+            return await self._begin(live, event)
 
     async def leave_group(self, run: Run) -> None:
         """A run of a group has ended: the next one has its place."""
@@ -339,17 +332,8 @@ class Verbs(ABC):
             above = live.run.parent.partition(" ")[0]
             raise Refused(f"run {run_id} was started by run {above}; try that one again")
         who = self.admission.admit("retry", by, run_id)
-        group, mark = live.run.group, f"{run_id} {live.run.seq}"
-        if not group or live.machine.group is None or live.run.ended is None:
+        async with enter_again(self, live.machine.group, live.run):
             return await self._once(live, self._make_signal(RETRY, {}, who, id))
-        await leave(self, group, run_id, mark)  # its end may not have been told yet
-        mark = f"{mark} {new_run_id()}"  # it may be tried again and again until there is a place
-        await enter(self, live.machine.group, group, self.reader.project(group, GroupQueue).key, run_id, mark)
-        try:
-            return await self._once(live, self._make_signal(RETRY, {}, who, id))
-        except Refused:
-            await leave(self, group, run_id, f"refused {mark}")
-            raise
 
     async def retry_child(self, run_id: str, id: str) -> bool:
         """Let a child run go on because its parent does; whether it goes on now."""

@@ -182,6 +182,8 @@ class FoldTransaction(FoldRoom):
             jobs.append(QueuedJob("wake", {"run_id": run.id}, self._wake_at))
         if run.ended is not None and before.ended is None and run.parent:
             jobs.append(QueuedJob("hand_up", {"run_id": run.id}))
+        if run.ended is not None and before.ended is None and run.group:
+            jobs.append(QueuedJob("pass_place_on", {"run_id": run.id}))
         for contract in plan.aborts:
             if contract.effect == "child":
                 children = filter(None, (child_id(run.id, contract.id), contract.reopens))

@@ -47,8 +47,11 @@ from detent.host.postgres.schema import check_version, find_places
 from detent.host.postgres.sweep import Sweep
 from detent.host.postgres.wake import Wakes
 from detent.host.reading import Query, Summary
+from detent.host.run_group import reconcile
 
 SLOTS = 100  # effects at once in a process that has nothing else to say about it
+
+GROUP_PATIENCE_S = 60.0  # so long a run that has entered its group may take to begin, in another process
 
 
 class PostgresHost(PostgresRoom, Verbs):
@@ -91,7 +94,7 @@ class PostgresHost(PostgresRoom, Verbs):
         self.given_up = ""
         self.crew, self.wakes, self.sweep = Crew(self), Wakes(self), Sweep(self)
         handlers: dict[str, Handle] = {"perform": self.crew.perform, "wake": self.wakes.wake}
-        handlers |= {"hand_up": self.hand_up, "end_child": self.end_child}
+        handlers |= {"hand_up": self.hand_up, "end_child": self.end_child, "pass_place_on": self.pass_place_on}
         self.queue = JobQueue(database, handlers, slots, queues)
 
     async def __aenter__(self) -> Self:
@@ -227,6 +230,10 @@ class PostgresHost(PostgresRoom, Verbs):
         """Stop a contract's effect, if it is under way here."""
         self.crew.abort(run_id, contract_id)
 
+    async def pass_place_on(self, run_id: str) -> None:
+        """A run of a group has ended: the next one has its place."""
+        await self.leave_group((await self.surely(lambda: self.look(run_id))).run)
+
     async def hand_up(self, run_id: str) -> None:
         """A child run has ended: give its parent what came of it."""
         try:
@@ -294,6 +301,7 @@ class PostgresHost(PostgresRoom, Verbs):
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what dead workers have left, all of it or one run's family; the runs that had something to do."""
         taken_up = await take_up(self, self.crew, self.wakes, self.hand_up, run_id)
+        await reconcile(self, self.clock.now(), GROUP_PATIENCE_S, self.entering)
         self.work()
         self.outbox.load()
         return taken_up

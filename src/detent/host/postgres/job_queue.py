@@ -53,6 +53,7 @@ class JobQueue:
         for name, handle in handlers.items():
             self.app.task(name=name)(handle)
             self._writing.task(name=name)(handle)
+        self._finish, self.app.job_manager.finish_job = self.app.job_manager.finish_job, self._finish_job  # type: ignore[method-assign]
         self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -71,6 +72,11 @@ class JobQueue:
             self._writing.configure_task(job.task, queue=job.queue, schedule_at=schedule, connection=connection).defer(
                 **job.args
             )
+
+    async def _finish_job(self, *args: Any, **given: Any) -> None:
+        """A job that was handed to somebody else meanwhile is theirs to finish; the library would call that an error."""
+        with suppress(exceptions.ConnectorException):
+            await self._finish(*args, **given)
 
     def start(self) -> None:
         """Begin to take jobs, once."""

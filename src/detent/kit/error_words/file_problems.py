@@ -89,4 +89,10 @@ CHINESE: dict[str, str] = {
     "`env` must be a mapping from names to texts": "`env` 必须是从名称到文本的映射",
     "this condition cannot be used: {}": "此条件无法使用：{0}",
     "this is no name of an environment variable": "这不是环境变量名",
+    "it stands first in line {}, column {}": "它首次出现在第 {0} 行第 {1} 列",
+    "indent with blanks, not with tabs": "请用空格缩进，不要用制表符",
+    "a text with `: ` in it needs quotes, and keys of one mapping stand in one column": "含 `: ` 的文本需要引号；同一映射的键要对齐在同一列",
+    "a text that begins with this sign needs quotes": "以此符号开头的文本需要引号",
+    "look at the indentation, and at a quote or bracket that is not closed before this line": "请检查缩进，以及此行之前没有闭合的引号或括号",
+    "`{}` stands in a here-document that the shell does not look into": "`{0}` 位于 shell 不解释的 here-document 中",
 }

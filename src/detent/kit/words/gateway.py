@@ -35,8 +35,8 @@ CHINESE: dict[str, str] = {
     "Decide a call that is described on standard input.": "裁决标准输入中描述的一次调用。",
     "How many seconds to wait for a person.": "等人回答多少秒。",
     "This goes into {file}.": "请写入 {file}。",
-    "Codex has hooks only with `hooks = true` under [features] in its config.toml.": (
-        "只有在 Codex 的 config.toml 的 [features] 下写了 `hooks = true`，它才有钩子。"
+    "Codex runs a hook only once you have trusted it (/hooks); until then its calls are not asked about.": (
+        "Codex 只运行你已信任的钩子（/hooks）；在那之前，它的调用不会被询问。"
     ),
     "the call cannot be read: {problem}": "无法读懂这次调用：{problem}",
     "It waits for a person: {question}": "它在等人回答：{question}",

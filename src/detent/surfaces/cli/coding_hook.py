@@ -65,7 +65,9 @@ async def hook(caller: Caller, agent: str, is_deciding: bool, wait_s: float) -> 
     sys.stdout.write(json.dumps({"hooks": {made.event: [{"matcher": made.matcher, "hooks": [one]}]}}, indent=2) + "\n")
     caller.note(_("This goes into {file}.", file=made.file))
     if agent == "codex":
-        caller.note(_("Codex has hooks only with `hooks = true` under [features] in its config.toml."))
+        caller.note(
+            _("Codex runs a hook only once you have trusted it (/hooks); until then its calls are not asked about.")
+        )
     return 0
 
 

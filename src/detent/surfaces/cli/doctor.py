@@ -35,7 +35,7 @@ from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
 from detent.kit.text import clock, process_name, silence, status_word, visible
 from detent.surfaces.cli.claim import difference
-from detent.surfaces.cli.extra import find_missing_extras
+from detent.surfaces.cli.extra import describe_missing
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024
@@ -70,7 +70,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
         _disk(caller.home),
     ]
     found += [
-        *_extras(),
+        *(Finding(f"extra {name}", "note", text) for name, text in describe_missing()),
         *_plugins(),
         *_agents(),
         *_servers(),
@@ -150,12 +150,6 @@ def _kernel() -> Finding:
         "{names} not installed; only notebook runs need it: pip install 'detent[notebook]'", names=", ".join(missing)
     )
     return Finding("kernel", "note", about)
-
-
-def _extras() -> Iterator[Finding]:
-    for extra, names in find_missing_extras().items():
-        about = _("needs {names}: pip install 'detent[{extra}]'", names=", ".join(names), extra=extra)
-        yield Finding(f"extra {extra}", "note", about)
 
 
 def _model() -> Finding:

@@ -31,8 +31,8 @@ async def add_servers(caller: Caller, name: str, is_sure: bool) -> int:
             told.append(await _propose(caller, servers, one, pasted[one]))
     is_wanted = is_sure or (sys.stdin.isatty() and not caller.is_json and click.confirm(_("Add them like this?")))
     path = server_file() or Path(FILES[0])
-    for one in told if is_wanted else ():
-        insert_block(path, one["block"])
+    for proposed in told if is_wanted else ():
+        insert_block(path, proposed["block"])
     if caller.is_json:
         emit({"ok": True, "servers": told, "file": str(path), "written": is_wanted, "error": None})
     elif is_wanted:

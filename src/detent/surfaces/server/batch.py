@@ -25,7 +25,7 @@ from detent.surfaces.server.shape import Name, Note
 BATCH_MAX = 50
 
 
-class Approval(Asked, frozen=True):
+class BatchItem(Asked, frozen=True):
     """One question of a batch, as it was shown."""
 
     run_id: Annotated[str, Meta(min_length=1, max_length=100)]
@@ -37,7 +37,7 @@ class Approval(Asked, frozen=True):
 class BatchBody(Asked, frozen=True):
     """The questions that are approved, each as it was shown, with one comment for all."""
 
-    items: Annotated[list[Approval], Meta(min_length=1, max_length=BATCH_MAX)]
+    items: Annotated[list[BatchItem], Meta(min_length=1, max_length=BATCH_MAX)]
     comment: Note = ""
     by: Name = ""
 
@@ -77,7 +77,7 @@ async def approve(room: HttpServer, call: HttpCall) -> BatchReport:
     return BatchReport(sum(one.is_taken for one in answers), answers)
 
 
-def _check(reader: Reader, items: Sequence[Approval]) -> None:
+def _check(reader: Reader, items: Sequence[BatchItem]) -> None:
     """Refuse the whole batch where it is none; what was decided meanwhile is left to the answer to refuse."""
     if len({(one.run_id, one.contract_id) for one in items}) < len(items):
         raise BadRequest("a batch names every question once", 422)

@@ -99,7 +99,7 @@ class _Placed(NamedTuple):
     closed: int = 0
 
 
-class Desk:
+class QuestionDesk:
     """The open questions of a journal, and those that were decided lately."""
 
     def __init__(self, reader: Reader) -> None:

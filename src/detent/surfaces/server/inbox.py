@@ -26,7 +26,7 @@ from detent.host.standing import Standing, question_of
 from detent.kit.http.asked import PAGE_MAX, Asked, Count
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server.control import decision
-from detent.surfaces.server.desk import Age, Desk, DeskFilter, DeskPage, Group, is_batchable
+from detent.surfaces.server.desk import Age, DeskFilter, DeskPage, Group, QuestionDesk, is_batchable
 from detent.surfaces.server.requester import viewer_of
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Name, Seq
@@ -136,7 +136,7 @@ async def inbox(room: HttpServer, call: HttpCall) -> Inbox:
     return await room.ask(_inbox, room.reader, room.desk, wanted, asked.limit, _viewer(room, call))
 
 
-def _inbox(reader: Reader, desk: Desk, wanted: DeskFilter, limit: int, viewer: Viewer) -> Inbox:
+def _inbox(reader: Reader, desk: QuestionDesk, wanted: DeskFilter, limit: int, viewer: Viewer) -> Inbox:
     keys, total, cursor = desk.keys(wanted, limit)
     items = []
     runs: dict[str, Standing] = {}
@@ -175,7 +175,7 @@ async def show_item(room: HttpServer, call: HttpCall) -> ItemView:
     return await room.ask(read)
 
 
-def item(now: Standing, contract: Contract, viewer: Viewer, desk: Desk) -> Item:
+def item(now: Standing, contract: Contract, viewer: Viewer, desk: QuestionDesk) -> Item:
     """One question as a person must see it."""
     machine, run = now.machine, now.run
     shown = question_of(contract, has_people=now.has_people)

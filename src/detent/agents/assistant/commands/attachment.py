@@ -1,7 +1,12 @@
-"""`@file` in a message: what the file holds goes with the message, an image as an image."""
+"""`@file` in a message: what the file holds goes with the message, an image as an image.
+
+Only what somebody types at a terminal names files like this: a program that hands over other people's words must not
+send along whatever they name. It has `--attach`.
+"""
 
 import base64
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,11 +28,25 @@ class Attached(NamedTuple):
 
 def attach(message: str, folder: Path) -> Attached:
     """The message with the content of the files it names; a name that is no file stays as it is."""
+    named = [found["quoted"] or found["plain"] for found in _NAMED.finditer(message)]
+    found = {name: _find(folder, name) or _find(folder, name.rstrip(".,;:!?)")) for name in named}
+    return attach_files(message, {name: path for name, path in found.items() if path is not None})
+
+
+def attach_named(message: str, names: Sequence[str]) -> Attached:
+    """The message with these files; one that is not there is a mistake."""
+    found = {name: _find(Path(), name) for name in names}
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        raise Refused(f"there is no file `{missing[0]}` to attach")
+    return attach_files(message, {name: path for name, path in found.items() if path is not None})
+
+
+def attach_files(message: str, files: Mapping[str, Path]) -> Attached:
+    """The message with the content of these files."""
     texts, images, names = list[str](), list[dict[str, str]](), list[str]()
-    for found in _NAMED.finditer(message):
-        name = found["quoted"] or found["plain"]
-        path = _find(folder, name) or _find(folder, name.rstrip(".,;:!?)"))
-        if path is None or str(path) in names:
+    for name, path in files.items():
+        if str(path) in names:
             continue
         names.append(str(path))
         if path.is_dir():

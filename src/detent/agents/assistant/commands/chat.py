@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from detent.agents.assistant import check_session, new_session
-from detent.agents.assistant.commands.attachment import attach
+from detent.agents.assistant.commands.attachment import attach, attach_named
 from detent.agents.assistant.commands.conversation_text import list_sessions
 from detent.agents.assistant.commands.deed_line import render_deed
-from detent.agents.assistant.commands.keys import Keyboard, Left, open_keyboard
+from detent.agents.assistant.commands.keys import Keyboard, Left, PlainKeyboard, open_keyboard
 from detent.agents.assistant.commands.screen import Screen
 from detent.agents.assistant.commands.slash import SlashCommands, describe_commands
 from detent.agents.assistant.commands.talk import Talk
@@ -99,7 +99,7 @@ class Chat:
         talk = Talk(self.screen, self._keyboard, self.host, self.by)
         run = await talk.settle(run_id, is_known=is_known)
         self.caller.interrupted = ""
-        self._count()
+        self._count(run)
         return self.give(run)
 
     def give(self, run: Run) -> int:
@@ -164,9 +164,9 @@ class Chat:
                 code = await self.turn(message) if message.strip() else code
             return code
         self._keyboard = open_keyboard(self.caller.home, self.screen.is_live, self.render_status, describe_commands())
-        self.screen.hint = _(" · Esc stops it")
+        self.screen.hint = "" if isinstance(self._keyboard, PlainKeyboard) else _(" · Esc stops it")
         self.greet()
-        self._count()
+        self._count_all()
         try:
             await self.open_questions()
             return await self._talk(self._keyboard)
@@ -205,7 +205,7 @@ class Chat:
                           facts=past.facts, settings=self._settings())  # fmt: skip
         self._undone = 0
         run = await Talk(self.screen, self._keyboard, self.host, self.by).settle(run.id)
-        self._count()
+        self._count(run)
         after = run.context.get("history") or []
         if run.context.get("must_compact") or not after:
             self.screen.note(_("the model gave no summary; nothing has changed"), "red")
@@ -227,7 +227,7 @@ class Chat:
     async def change_session(self, name: str) -> None:
         """Go on with another conversation, or with a new one."""
         self.session, self._undone = name or new_session(), 0
-        self._count()
+        self._count_all()
         self.screen.say(_("session {session}; {who}", session=self.session, who=visible(self.model)), "dim")
         past = self._past()
         for one in past.said[-2:]:
@@ -235,19 +235,20 @@ class Chat:
                 self.screen.say(f"  {'>' if one['role'] == 'user' else ' '} {brief(one['content'], 300)}", "dim")
         await self.open_questions()
 
-    def _count(self) -> None:
-        """Tokens and cost of the conversation, and how much of it the model is told."""
+    def _count_all(self) -> None:
+        """Tokens and cost of the conversation so far; every further turn is added to it."""
         self._usage, self._size = {}, 0
-        if self._keyboard is None or not self.caller.has_journal():
-            return
-        for number, turn in enumerate(self.caller.reader.session(self.session, TURNS_COUNTED)):
+        turns = self.caller.reader.session(self.session, TURNS_COUNTED) if self.caller.has_journal() else []
+        for turn in reversed(turns):
             run = readable(self.caller, turn.run_id)
-            if run is None:
-                continue
-            if not number:
-                self._size = measure(run.context.get("history") or ())
-            for name, amount in run.usage.items():
-                self._usage[name] = self._usage.get(name, 0.0) + amount
+            if run is not None and run.ended is not None:
+                self._count(run)
+
+    def _count(self, run: Run) -> None:
+        """Add a turn, and see how much of the conversation the model is told; one that waits is added when it ends."""
+        self._size = measure(run.context.get("history") or ())
+        for name, amount in run.usage.items() if run.ended is not None else ():
+            self._usage[name] = self._usage.get(name, 0.0) + amount
 
     def render_cost(self) -> str:
         """Tokens and cost of the conversation in words."""
@@ -290,6 +291,7 @@ class Chat:
 @click.option("--tools", "file", default="", metavar="FILE.py", help=_("A Python file whose effects are the tools."))
 @click.option("--tool", "named", multiple=True, metavar="NAME", help=_("A built-in effect to offer as well."))
 @click.option("--model", default="", metavar="MODEL", help=_("The model to use instead of $DETENT_MODEL."))
+@click.option("--attach", "attached", multiple=True, metavar="FILE", help=_("A file or image that goes with MESSAGE."))
 @click.option("--continue", "is_latest", is_flag=True, help=_("Go on with the latest conversation."))
 @click.option(
     "--print",
@@ -306,6 +308,7 @@ async def chat(  # noqa: PLR0913, PLR0917  # options of the command
     file: str,
     named: tuple[str, ...],
     model: str,
+    attached: tuple[str, ...],
     is_latest: bool,
     is_printed: bool,
     is_verbose: bool,
@@ -327,7 +330,7 @@ async def chat(  # noqa: PLR0913, PLR0917  # options of the command
             message = _with_piped(message)
         if not message:
             return await one.talk()
-        given = attach(message, Path())
+        given = attach_named(message, attached)
         return await one.turn(given.message, given.images)
 
 

@@ -54,10 +54,12 @@ def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
 def _read(path: Path) -> str | None:
     """The file as it is; one that is not there is empty, and of one that is no text there is no diff."""
     try:
+        if not path.exists():
+            return ""
+        if not path.is_file():
+            return None  # a pipe would keep whoever opens it
         with path.open(encoding="utf-8") as file:
             text = file.read(FILE_MAX + 1)
-    except FileNotFoundError:
-        return ""
     except (OSError, ValueError):
         return None
     return text if len(text) <= FILE_MAX else None

@@ -7,7 +7,8 @@ from detent.agents.notebook.analysis.goal import Goal, figure, label
 from detent.agents.notebook.analysis.words import best_row, list_names, pick, quote
 
 TOO_GOOD = {"r2": 0.995, "accuracy": 0.998, "auc": 0.9995}
-DONE_ZH = {"left out": "未用于建模", "kept": "保留，因为目标点名", "kept apart": "训练与测试分开"}
+DONE_ZH = {"left out": "未用于建模", "kept": "保留，因为目标点名", "kept apart": "训练与测试分开",
+           "used all the same: a name is no proof, look at it": "仍然使用：列名不是证据，请核实"}  # fmt: skip
 
 
 def describe_audit(goal: Goal, facts: Facts) -> list[str]:
@@ -16,7 +17,7 @@ def describe_audit(goal: Goal, facts: Facts) -> list[str]:
     said = []
     if rows:
         head = pick(
-            goal, "⚠ **Columns that give the answer away**, each with the test:", "⚠ **泄露答案的列**，各附检验："
+            goal, "⚠ **Columns that may give the answer away**, each with a test:", "⚠ **可能泄露答案的列**，各附检验："
         )
         lines = [
             f"- {list_names(goal, one['columns'])}: {quote(one['test'])} ({one['figure']}); "

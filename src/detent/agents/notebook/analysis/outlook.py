@@ -51,10 +51,11 @@ def _future(goal: Goal, facts: Facts) -> list[str]:
     future, coverage = facts.get("future") or [], facts.get("coverage") or {}
     if not future:
         return []
+    whose = facts.get("future_of")
     head = pick(
         goal,
-        "**The next values** (the first of them; all are in the table and the plot):",
-        "**未来的值**（此处为前几个，全部见表格与图）：",
+        f"**The next values**{' of ' + quote(whose) if whose else ''} (the first; all are in table, plot and file):",
+        f"**未来的值**{'：' + quote(whose) if whose else ''}（此处为前几个，全部见表格、图与文件）：",
     )
     title = pick(goal, "| time | forecast | 80 % | 95 % |", "| 时间 | 预测 | 80 % 区间 | 95 % 区间 |")
     lines = [head, "", title, "|---|---:|---:|---:|"]
@@ -73,6 +74,14 @@ def _future(goal: Goal, facts: Facts) -> list[str]:
                 f"区间来自回测误差；在未参与其计算的起点上，真实值落入区间的比例：{told}。",
             )
         )
+        if any(share < int(name.rstrip("%")) / 100 - 0.05 for name, share in coverage.items()):
+            said.append(
+                pick(
+                    goal,
+                    "⚠ That is less than they promise: take the intervals as too narrow.",
+                    "⚠ 低于其标称值：请把区间看作偏窄。",
+                )
+            )
     else:
         said.append(
             pick(
@@ -106,7 +115,7 @@ def _describe_several(goal: Goal, facts: Facts) -> list[str]:
         said.append(
             pick(
                 goal,
-                f"{count} series, one model each: MASE {figure('mase', row.get('mase'))} on average, "
+                f"{count} series, a model fitted to each: MASE {figure('mase', row.get('mase'))} on average, "
                 f"{figure('mase', row.get('worst mase'))} for the worst ({worst}); below 1 beats a seasonal repeat.",
                 f"{count} 条序列各用一个模型：平均 MASE {figure('mase', row.get('mase'))}，"
                 f"最差 {figure('mase', row.get('worst mase'))}（{worst}）；小于 1 优于季节性重复。",
