@@ -67,7 +67,8 @@ async def land(place: Worktree, run: str, base: str, made: MadeTree, cap_bytes: 
         conflicts = blocked
         return Landing(found.tree, found.tree, theirs=theirs, conflicts=conflicts)
     safe = await record.write(place, run, LABEL, found)
-    await _switch(place, found, goal, steps, made.permissions, cap_bytes)
+    opened = {path: mode for path, mode in made.permissions.items() if mode & 0o600 == 0o600}  # no file is locked away
+    await _switch(place, found, goal, steps, {**found.permissions, **opened}, cap_bytes)
     return Landing(found.tree, goal, safe, tuple(sorted(steps)), theirs, conflicts)
 
 
@@ -120,7 +121,7 @@ async def _switch(
     except GitFailed as error:
         raise Refused(f"a file changed at this very moment, so nothing was written ({error.stderr})") from error
     for path, step in steps.items():
-        mode = permissions.get(path, found.permissions.get(path))
+        mode = permissions.get(path)
         is_program = step.new_mode == "100755"
         if step.status != "D" and mode is not None and step.new_mode != "120000" and bool(mode & 0o100) == is_program:
             with contextlib.suppress(OSError):
