@@ -12,6 +12,7 @@ from bench import (
     assistant,
     coding,
     engine,
+    gateway,
     git,
     kernel,
     notebook,
@@ -23,7 +24,22 @@ from bench import (
     workflows,
 )
 
-PARTS = (engine, git, kernel, notebook, sandbox, server, walk, workflows, steps, coding, assistant, analysis, size)
+PARTS = (
+    engine,
+    git,
+    kernel,
+    notebook,
+    sandbox,
+    server,
+    walk,
+    workflows,
+    steps,
+    coding,
+    assistant,
+    analysis,
+    gateway,
+    size,
+)
 GROUPS = {name: measure for part in PARTS for name, measure in part.GROUPS.items()}
 MODULES = {part.__name__.removeprefix("bench."): tuple(part.GROUPS) for part in PARTS}
 

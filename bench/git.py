@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.figure import Figure, best
-from detent.agents.coding.workspace import Checkpoint, Repository
+from detent.agents.coding.workspace import Checkpoint, Repository, checkout, record
+from detent.agents.coding.workspace.place import Worktree
 
 FILES = 20_000
 IGNORED = 50_000
@@ -98,6 +99,42 @@ def checkpoints() -> Iterator[Figure]:
     yield row("rollback of 100 edits", min(backs), status, 16)
 
 
+def copies() -> Iterator[Figure]:
+    """Making a worker's copy against `git worktree add`, and laying out a tree a second time."""
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=".") as home:
+        root = Path(home).resolve() / "project"
+        root.mkdir()
+        generated(root)
+        repository = asyncio.run(Repository.open(root))
+        taken = asyncio.run(repository.checkpoint("bench", "first"))
+        made, added, again = [], [], []
+        for number in range(3):
+            folder = root / ".detent" / str(number)
+            added.append(timed_s(lambda: git(root, "worktree", "add", "-q", "--detach", str(folder / "linked"))))  # noqa: B023
+            git(root, "worktree", "remove", "--force", str(folder / "linked"))
+            place = checkout.copy_of(repository.place, folder / "tree", folder / "view")
+            made.append(timed_s(lambda: asyncio.run(_copy(repository, place, taken))))  # noqa: B023
+            again.append(timed_s(lambda: asyncio.run(checkout.put(place, taken.tree))))  # noqa: B023
+            shutil.rmtree(folder)
+    ratio = min(made) / min(added)
+    yield Figure("copies", "a worker's copy", round(min(made) * 1000), "ms", round(min(added) * 1000), round(ratio, 2),
+                 "<= 3x git worktree add", ratio <= 3)  # fmt: skip
+    yield Figure(
+        "copies", "the same checkout again", round(min(again) * 1000), "ms", 0, 0, "<= 2000 ms", min(again) <= 2
+    )
+
+
+async def _copy(repository: Repository, place: Worktree, taken: Checkpoint) -> None:
+    await checkout.make_copy(repository.place, place, await record.facts(repository.place, taken))
+
+
+def timed_s(deed: Callable[[], object]) -> float:
+    """How long it takes."""
+    begin = time.perf_counter()
+    deed()
+    return time.perf_counter() - begin
+
+
 def forget(root: Path, repository: Repository) -> None:
     """Leave nothing of a checkpoint, so that the next one is a first one again."""
     asyncio.run(repository.prune("bench"))
@@ -112,4 +149,4 @@ def row(name: str, taken: float, status: float, bar: float) -> Figure:
     return Figure("checkpoints", name, round(taken * 1e3, 1), "ms", floor, round(ratio, 2), bound, ratio <= bar)
 
 
-GROUPS = {"checkpoints": checkpoints}
+GROUPS = {"checkpoints": checkpoints, "copies": copies}

@@ -25,6 +25,7 @@ LEFT_OUT = {"README.zh-CN.md", "CONTRIBUTING.md"}
 
 PACKAGES = {
     "detent": ("detent.core", "What `import detent` gives, beside [`detent.open`](host.md): the nouns of the core."),
+    "guarding": ("detent.guarding", "`detent.guard`: functions of your own program under contracts."),
     "host": ("detent.host", "Opening a host, and what every host can do."),
     "conformance": ("detent.testing.conformance", "The laws of the port, as checks that any host must pass."),
     "testing": ("detent.testing", "For your own tests: scripted effects, virtual time, crashes at every moment."),

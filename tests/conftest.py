@@ -19,6 +19,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests import warm
 from tests.effort import examples
 
 LIMIT_S = 300.0  # only against hanging
@@ -26,22 +27,27 @@ LIMIT_S = 300.0  # only against hanging
 # Files that take long, so that none of them is begun when the others are done: they go first, in this order.
 LONG = (
     "test_docs.py",
+    "agents/notebook/test_analysis.py",
     "web/test_page.py",
     "agents/coding/test_crash.py",
-    "agents/notebook/test_analysis.py",
     "simulation/test_histories.py",
+    "surfaces/test_steps.py",
+    "surfaces/server/test_service.py",
+    "agents/notebook/jupyter/test_limit.py",
     "web/test_run.py",
+    "agents/coding/test_lifecycle.py",
     "agents/coding/test_projects.py",
     "surfaces/test_mcp.py",
-    "agents/coding/test_lifecycle.py",
+    "agents/notebook/test_crash.py",
+    "agents/notebook/test_wire.py",
     "surfaces/test_cli.py",
     "faults/test_disk.py",
     "test_doc_types.py",
-    "agents/notebook/jupyter/test_limit.py",
-    "surfaces/server/test_service.py",
-    "agents/notebook/test_crash.py",
-    "host/test_handover.py",
+    "host/test_backup.py",
     "web/test_inbox.py",
+    "web/test_people.py",
+    "surfaces/server/test_assistant.py",
+    "host/test_handover.py",
     "core/test_expression.py",
     "surfaces/test_chat.py",
     "agents/coding/workspace/test_kill.py",
@@ -78,6 +84,8 @@ os.environ["DETENT_KEEP_KERNELS_S"] = "0"
 # What detent remembers of homes lies outside of them: homes of tests are gone tomorrow, and their names come again.
 STATE = tempfile.TemporaryDirectory(prefix="detent-state-")
 os.environ["XDG_STATE_HOME"] = STATE.name
+
+warm.install()
 
 # A suite that was started in the background ignores Ctrl-C, and so would every command that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():

@@ -37,11 +37,11 @@ NAMED_BY_A_PROTOCOL = {"detent.surfaces.mcp.result:Question", "detent.surfaces.m
 # `core/policy` and `host/embedded/policy`… : the folder says whose it is.
 TOLD_APART_BY_FOLDER = words(
     """
-    action answer attempt call case_run cell chat check child claim command control
-    doubt drawing dry_run evidence
-    execution fact form history job listing lock machine manner model page parser part people place plan planner
-    planning policy port program progress projection question reading record registry route run schema service serving
-    setting settings settling shape source stage store story stream table template text trouble view words
+    action answer attempt call case_run cell chat check child claim command connection control doubt drawing dry_run
+    error_words evidence execution fact form gateway history host job journal listing lock login machine manner
+    model page parser part people place plan planner planning policy port program progress projection question
+    reading record recovery registry route run schema service serving setting settings settling shape source stage
+    store story stream table template text trouble verbs view words
     """
 )
 
@@ -59,6 +59,7 @@ PARTICIPLES_ALLOWED = {
     "detent.host.port:Host.settled": "a verb of the host, documented: `await host.settled(run_id)` waits for that",
     "detent.host.embedded.host:EmbeddedHost.settled": "as the port calls it",
     "detent.host.embedded.shared:SharedHost.settled": "as the port calls it",
+    "detent.host.postgres.host:PostgresHost.settled": "as the port calls it",
     "detent.testing.world:World.done": "public in `detent.testing`: what was done under a key",
     "detent.testing.world:World.owed": "public in `detent.testing`: what is owed to a call",
 }

@@ -1,4 +1,4 @@
-"""Every sentence that core, definitions, hosts and effects raise has its Chinese, and is found again by its words."""
+"""Every sentence that is raised, and every problem of a file, has its Chinese and is found again by its words."""
 
 import ast
 import re
@@ -13,11 +13,21 @@ from tests.surfaces.command import Detent
 from tests.surfaces.server.stage import stage
 
 SOURCE = Path(__file__).parent.parent / "src" / "detent"
-PLACES = ("core", "define", "host", "effects", "kit", "home.py")
+PLACES = ("core", "define", "host", "effects", "kit", "agents", "home.py")
 RAISED = {
     "DefinitionError", "ExpressionError", "Refused", "NotWaiting", "Unknown", "ReplayError", "JournalError",
-    "EffectFailed", "PartialFailure",
+    "EffectFailed", "PartialFailure", "PlannerFailed", "RollbackFailed",
 }  # fmt: skip
+# What lists a problem of a file, and which of its arguments are the sentence and the way out.
+LISTED = {
+    "say": (0, 1, 2),
+    "_say": (1, 2),
+    "warn": (1, 2),
+    "advise": (1, 2),
+    "_stop": (1, 2),
+    "BadCondition": (0,),
+    "BadPipeline": (0,),
+}
 WORDS = re.compile(r"[a-z]{2,}.*\s")  # of something that is more than marks around values
 
 
@@ -33,7 +43,7 @@ def template(node: ast.expr) -> str:
 def trees() -> Iterator[ast.Module]:
     for place in PLACES:
         for path in [SOURCE / place] if place.endswith(".py") else sorted((SOURCE / place).rglob("*.py")):
-            if "words" not in str(path.parent.name):
+            if "words" not in path.parent.name and "words" not in path.stem:
                 yield ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -49,8 +59,45 @@ def sentences() -> Iterator[str]:
                 yield said
 
 
+def alternatives(node: ast.expr) -> Iterator[ast.expr]:
+    """The texts that an argument may be."""
+    if isinstance(node, ast.IfExp):
+        yield from (*alternatives(node.body), *alternatives(node.orelse))
+    elif isinstance(node, ast.BoolOp):
+        yield from (one for value in node.values for one in alternatives(value))
+    else:
+        yield node
+
+
+def listed() -> Iterator[str]:
+    """What `validate` lists: each problem of a file, and its way out."""
+    paths = sorted((SOURCE / "define").rglob("*.py"))
+    for node in (node for path in paths for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))):
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            given = [node.args[place] for place in LISTED.get(name, ()) if place < len(node.args)]
+            said = [template(one) for argument in given for one in alternatives(argument)]
+            yield from (one for one in said if WORDS.search(one.replace("{}", "")))
+
+
 def test_every_error_has_its_chinese() -> None:
     assert sorted(set(sentences()) - set(error_templates())) == []
+
+
+def test_every_problem_of_a_file_has_its_chinese() -> None:
+    assert sorted(set(listed()) - set(error_templates())) == []
+
+
+def test_a_file_is_criticised_in_chinese(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "bad.yaml").write_text("name: bad\nstates:\n  a: {type: initial, actions: [{type: log}]}\n  b: 3\n")
+    said = detent("validate", "bad.yaml", code=2, DETENT_LANG="zh").err
+    assert ": `log` 需要 `message`" in said
+    assert "必须是映射，而不是 数字 3" in said
+    (tmp_path / "odd.yaml").write_text(
+        "name: odd\nstates:\n  a: {type: initial}\n  b: {type: final}\ntransitions: []\n"
+    )
+    assert "状态 `b` 永远不会到达" in detent("validate", "odd.yaml", code=None, DETENT_LANG="zh").err
 
 
 def test_no_entry_is_of_a_sentence_that_nobody_says() -> None:

@@ -49,7 +49,7 @@ function* files(folder) {
 }
 
 rmSync(dist, { recursive: true, force: true });
-cpSync(join(here, "src"), dist, { recursive: true });
+cpSync(join(here, "src"), dist, { recursive: true, filter: (path) => !path.endsWith(".d.ts") });
 mkdirSync(join(dist, "vendor"));
 for (const [name, path] of Object.entries(MODULES)) {
   writeFileSync(join(dist, "vendor", flat(name)), relativeImports(readFileSync(join(packages, path), "utf8")));

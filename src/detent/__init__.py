@@ -8,12 +8,13 @@ The map, from the ground up; imports point down only:
     effects     the doors to the outside: shell, python, http, files, child
     host        drives runs: journal, timers, recovery; the seven verbs
     home        `detent.open`: a host with everything it needs
+    guarding    `detent.guard`: functions of your own program, called under contracts
     agents      notebook, coding, assistant: machines with their views
     surfaces    command line, server, MCP: parse, call one verb, render
     testing     for your own tests: scripted effects, virtual clock, crash-anywhere
 
-This front door gives the core's nouns and `open`, and imports no host and no I/O. It opens on first use: the command
-line lives behind it too, and `detent --help` must not pay for the engine.
+This front door gives the core's nouns, `open` and `guard`, and imports no host and no I/O. It opens on first use: the
+command line lives behind it too, and `detent --help` must not pay for the engine.
 """
 
 from importlib import import_module
@@ -22,12 +23,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from detent.core import *  # noqa: F403
     from detent.core import __all__ as __all__
+    from detent.errors import AlreadyDone as AlreadyDone
+    from detent.errors import InDoubt as InDoubt
+    from detent.errors import Rejected as Rejected
+    from detent.errors import Waiting as Waiting
+    from detent.guarding import guard as guard
     from detent.home import open as open  # left out of `__all__`: `from detent import *` must not hide Python's own
+
+_CALL_ERRORS = ("AlreadyDone", "InDoubt", "Rejected", "Waiting")  # what a call of a guarded function raises
 
 
 def __getattr__(name: str) -> Any:
     if name == "open":
         return import_module("detent.home").open
+    if name == "guard":
+        return import_module("detent.guarding").guard
+    if name in _CALL_ERRORS:
+        return getattr(import_module("detent.errors"), name)
     core = import_module("detent.core")
     if name in ("__all__", *core.__all__):
         return getattr(core, name)
@@ -35,4 +47,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), "open", *import_module("detent.core").__all__]
+    return [*globals(), "guard", "open", *_CALL_ERRORS, *import_module("detent.core").__all__]

@@ -8,11 +8,17 @@
     │  ├─ NotWaiting         the contract has no open question
     │  ├─ NotPermitted       this person may not; says who may          → HTTP 403
     │  │  └─ BadSignature       nor is this signature theirs, for this answer
+    │  ├─ GroupFull          a run of the same group has the place, and this one does not wait
     │  └─ Unknown            no such run, contract, machine, effect  → HTTP 404
     ├─ ReplayError       operator: journal and definition disagree
     ├─ JournalError      operator: storage
-    └─ NoAnswer          operator: the process that holds the journal does not answer; nothing was done
-       └─ MaybeDone          it took the verb before it fell silent, so nobody knows
+    ├─ NoAnswer          operator: the process that holds the journal does not answer; nothing was done
+    │  └─ MaybeDone          it took the verb before it fell silent, so nobody knows
+    └─ CallNotDone       caller of a guarded function: there is no result (run_id, contract_id)
+       ├─ Waiting            a person is asked first
+       ├─ InDoubt            it may have been done; a person is asked
+       ├─ Rejected           a person or the policy said no
+       └─ AlreadyDone        the same call was made before; has its result
 
 A failing effect is not here: its failure is data (`{"type", "message"}`) on a FAILED contract.
 """
@@ -74,6 +80,10 @@ class BadSignature(NotPermitted):
     """The signature of an answer is not by this person, or not for this answer."""
 
 
+class GroupFull(Refused):
+    """There is no place in a run's group, and it does not wait for one."""
+
+
 class Unknown(Refused):
     """There is no run, contract, machine or effect of that name."""
 
@@ -100,3 +110,41 @@ class NoAnswer(DetentError):
 
 class MaybeDone(NoAnswer):
     """The verb was taken and no answer came: it may have been done, and only the journal can tell."""
+
+
+class CallNotDone(DetentError):
+    """A call of a guarded function that has no result: it failed, or it may not be made now; `type` says why."""
+
+    def __init__(self, message: str, *, run_id: str = "", contract_id: str = "", type: str = "tool_failure") -> None:
+        super().__init__(message)
+        self.run_id = run_id
+        self.contract_id = contract_id
+        self.type = type
+
+
+class Waiting(CallNotDone):
+    """A person is asked before the call is made; made again after the answer, the call goes on from there."""
+
+    def __init__(
+        self, question: str, *, run_id: str, contract_id: str, call: dict[str, object], is_doubt: bool = False
+    ) -> None:
+        self.command = f"detent {'settle' if is_doubt else 'approve'} {run_id}"  # one way to answer it
+        super().__init__(f"{question} ({self.command})", run_id=run_id, contract_id=contract_id, type="waiting")
+        self.question = question
+        self.call = call  # the exact call that is asked about: effect and input
+
+
+class InDoubt(CallNotDone):
+    """The call was made and nobody knows what came of it; a person is asked, and it is not made again before that."""
+
+
+class Rejected(CallNotDone):
+    """A person or the policy said no to the call."""
+
+
+class AlreadyDone(CallNotDone):
+    """The same call was made before and is not made again; `result` is what it gave."""
+
+    def __init__(self, message: str, *, run_id: str, result: object = None) -> None:
+        super().__init__(message, run_id=run_id, type="already_done")
+        self.result = result

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from detent.errors import DefinitionError, Refused
+from detent.host.address import find_home
 from detent.kit.policy import HOME, HOME_VARIABLE, find_policy, guarded_files
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def open(
     from detent.kit.people import TOKEN_VARIABLE, PeopleFile
     from detent.kit.source import Sources
 
-    folder = _folder(home)
+    folder = resolve_home(home)
     known = _collect_effects(effects)
     if notify not in known:
         raise DefinitionError(f"there is no effect `{notify}` to notify with")
@@ -63,12 +64,13 @@ def open(
     return host
 
 
-def _folder(home: Any) -> Path:
+def resolve_home(home: Any) -> Path:
+    """The folder of the journal; by default the one that the command line uses."""
     if home is None:
         home = os.environ.get(HOME_VARIABLE) or HOME
     if not isinstance(home, str | os.PathLike) or not str(home):
         raise Refused(f"home is {home!r}; it must be the path of a folder, such as {HOME!r}")
-    folder = Path(home)
+    folder = find_home(str(home))
     if folder.exists() and not folder.is_dir():
         raise Refused(f"{folder} is not a folder, so it cannot be a home")
     return folder

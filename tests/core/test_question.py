@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from detent import Action, Ask, Contract, Failure, Limits, Machine, Perform, Question, Retry, Status, Wake, table
+from detent.core.events import ContractMoved
 from detent.core.value import digest
 from detent.errors import NotWaiting, Refused
 from tests.core.story import Story
@@ -103,6 +104,7 @@ def test_whoever_answers_first_wins() -> None:
         (Question(), {}, "say `approved: true` or `approved: false`"),
         (Question(), {"approved": "yes"}, "the answer does not fit"),
         (Question(), {"approved": True, "call_hash": "0" * 64}, "the answer was given to another call"),
+        (Question(), {"approved": True, "shown": "0" * 64}, "the answer was given to another question"),
         (Question(approvers=("cyd", "dan")), {"approved": True, "by": "bob"}, "may not answer; approvers: cyd, dan"),
         (Question(approvers=("cyd",)), {"approved": True}, "`nobody` may not answer"),
         (Question(approvers=("cyd",)), {"approved": False, "by": "bob"}, "`bob` may not answer"),
@@ -428,3 +430,14 @@ def test_a_question_an_irreversible_deed_asks_on_its_way_becomes_a_doubt_when_it
     story = Story(Machine("m", "a", table("a - done"), {"a": (Action("pay", "pay"),)}, ENDS))
     story.move("pay", "suspend", question=Question("Go on?", expires_s=5)).wake()
     assert (reason_of(story.open("pay")), story.status) == ("outcome_unknown", Status.WAITING)
+
+
+@pytest.mark.parametrize(
+    "asks", [Question("How many?", "form", {"type": "object"}), Question("Sure?", require_signature=True)]
+)
+def test_a_rule_answers_only_where_a_plain_yes_is_wanted(asks: Question) -> None:
+    story = asked_by(asks)
+    said = {"approved": True, "data": {"policy": {"rule": "r"}}}
+    with pytest.raises(Refused, match="no rule can answer"):
+        story.tell(ContractMoved("a/pay/1", "resume", result=said, actor="policy", at=story.at))
+    assert story.run.waiting

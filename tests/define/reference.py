@@ -1,5 +1,6 @@
 """The reference of workflow files as Markdown, made from the grammar's table so that both say the same."""
 
+from detent.core.expression.filter import TESTS
 from detent.define.grammar import ERROR_TYPES, ROOTS, SHAPES, Key
 
 BEGIN, END = "<!-- made from the grammar, do not edit -->", "<!-- made from the grammar, to here -->"
@@ -16,6 +17,9 @@ TITLES = {
     "approval": "`approval` of an action",
     "limits": "`limits`",
     "await": "An event under `for`",
+    "tool": "A tool",
+    "group": "`group`",
+    "trigger": "A trigger",
 }
 WORDS = {
     "text": "text",
@@ -48,6 +52,55 @@ WORDS = {
     "one": "mapping (below)",
     "many": "list (below)",
     "named": "mapping by name (below)",
+    "tools": "mapping by name (below)",
+    "triggers": "mapping by name (below)",
+}
+
+# By the name of the filter: how it is called, and what it gives.
+FILTER_WORDS = {
+    "default": (
+        "default(other)",
+        "the value, or `other` where it is null; `default(other, true)`: also where it is empty",
+    ),
+    "d": ("d(other)", "the same"),
+    "length": ("length", "how many items, letters or keys"),
+    "count": ("count", "the same"),
+    "lower": ("lower", "the text in small letters"),
+    "upper": ("upper", "the text in capitals"),
+    "trim": ("trim", "the text without blanks around it"),
+    "title": ("title", "the text with a capital for every word"),
+    "capitalize": ("capitalize", "the text with a capital at its beginning"),
+    "join": ("join(between)", "the items as one text"),
+    "split": ("split(at)", "the parts of a text; without `at`, its words"),
+    "replace": ("replace(old, new)", "the text with another in the place of each `old`"),
+    "truncate": ("truncate(length)", "the text, cut to a length"),
+    "round": ("round(digits)", "the number, rounded; `round(0, 'floor')` and `'ceil'` down and up"),
+    "int": ("int(other)", "a whole number, or `other` (0) where it is none"),
+    "float": ("float(other)", "a number, or `other` (0.0) where it is none"),
+    "string": ("string", "the value as a text"),
+    "abs": ("abs", "the number without its sign"),
+    "first": ("first", "the first item"),
+    "last": ("last", "the last item"),
+    "min": ("min", "the smallest item"),
+    "max": ("max", "the largest item"),
+    "sum": ("sum(attribute=name)", "the items added up, or what each has under a name"),
+    "sort": ("sort(attribute=name)", "the items in order; `sort(true)` backwards"),
+    "unique": ("unique", "each item once"),
+    "reverse": ("reverse", "the items or letters backwards"),
+    "keys": ("keys", "the keys of a mapping"),
+    "values": ("values", "its values"),
+    "items": ("items", "its pairs, each a list of two"),
+    "list": ("list", "the items of a list, the letters of a text, the keys of a mapping"),
+    "tojson": ("tojson", "the value as JSON"),
+    "fromjson": ("fromjson", "the value of a JSON text; an error where it is none"),
+    "map": ("map(attribute=name)", "what each item has under a name"),
+    "selectattr": (
+        "selectattr(name, test, value)",
+        "the items whose `name` passes a test, as in `selectattr('age', 'gt', 17)`",
+    ),
+    "rejectattr": ("rejectattr(name, test, value)", "the others"),
+    "get": ("get(key, other)", "what a mapping has under a key, or `other`"),
+    "sha256": ("sha256", "the hash of a text"),
 }
 
 
@@ -58,6 +111,9 @@ def reference() -> str:
     roots = ", ".join(f"`{name}`" for name in ROOTS)
     parts.append(f"## Error types\n\nA handler that names a type takes its dotted children too: {errors}.\n")
     parts.append(f"## What an expression can read\n\n{roots}.\n")
+    filters = "\n".join(f"| `{call}` | {about} |" for call, about in FILTER_WORDS.values())
+    tests = ", ".join(f"`{name}`" for name in TESTS)
+    parts.append(f"## Filters\n\n| filter | what it gives |\n|---|---|\n{filters}\n\nTests, after `is`: {tests}.\n")
     return "\n".join(parts)
 
 

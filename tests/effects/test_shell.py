@@ -408,3 +408,13 @@ def test_it_declares_what_it_is() -> None:
     assert (shell.name, shell.declared.kind, shell.declared.timeout_s) == ("shell", "irreversible", 600.0)
     assert shell.declared.settle == 0
     assert shell.declared.is_lenient
+
+
+async def test_values_go_in_and_come_out_as_json() -> None:
+    answer = "import json, sys; n = json.load(sys.stdin)['n']; print(json.dumps({'success': n > 2, 'n': n}))"
+    result = await python(answer, stdin_json={"n": 2}, is_json=True)
+    assert (result["success"], result["n"], result["exit"]) == (False, 2, 0)
+    assert (await python("print('[1, 2]')", is_json=True))["json"] == [1, 2]
+    assert (await python("pass", is_json=True))["success"] is True
+    assert "did not answer with JSON" in str(await failure("print('hello')", is_json=True))
+    assert "not both" in str(await refusal(argv=["true"], stdin="x", stdin_json={}))

@@ -10,7 +10,9 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +24,13 @@ from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.backup import back_up, check_copy
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.marker import read_markers
-from detent.host.embedded.restore import find_twins, move, restore
+from detent.host.embedded.restore import MOVED, find_twins, move, restore
 from detent.testing import World
 from detent.testing.conformance import DOOR, Outside, one
 from tests.effort import TIMES
 from tests.host.company import deeds, peer
 
+DISKS = ("/dev/shm", "/var/tmp")  # noqa: S108  # one of them is another than that of the tests
 PAY = one(Action("pay", "pay", {"to": "{{ context.to }}"}), name="pay")
 
 
@@ -175,6 +178,55 @@ async def test_the_same_journal_in_two_places_is_told(tmp_path: Path) -> None:
     assert find_twins(copy) == ()
 
 
+@pytest.fixture
+def other_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on another file system than the homes of these tests."""
+    here = tmp_path.stat().st_dev
+    others = [place for place in DISKS if os.access(place, os.W_OK) and os.stat(place).st_dev != here]
+    if not others:
+        pytest.skip("there is no second disk to move to")
+    with tempfile.TemporaryDirectory(prefix="detent-disk-", dir=others[0]) as folder:
+        yield Path(folder)
+
+
+async def test_a_home_moves_to_another_disk(tmp_path: Path, other_disk: Path) -> None:
+    home, target = tmp_path / "home", other_disk / "deep" / "target"
+    (bob,) = await pay_for(home, "bob")
+    (home / "sessions").mkdir()
+    (home / "sessions" / "one").write_text("kept")
+    (home / "sessions" / "link").symlink_to("one")
+    move(home, target)
+    assert not home.exists()
+    assert (target / "sessions" / "link").read_text() == "kept"
+    assert target.stat().st_mode & 0o777 == 0o700
+    assert runs_of(target) == [bob.id]
+    assert find_twins(target) == ()
+    assert [one.name for one in target.parent.iterdir()] == ["target"], "nothing half made is left"
+    await pay_for(target, "eve")
+    move(target, home)
+    assert len(runs_of(home)) == 2
+
+
+async def test_a_home_that_does_not_fit_on_the_other_disk_stays(tmp_path: Path, other_disk: Path) -> None:
+    home, target = tmp_path / "home", other_disk / "target"
+    (bob,) = await pay_for(home, "bob")
+    os.mkfifo(home / "pipe")  # cannot be copied
+    with pytest.raises(Refused, match="cannot move"):
+        move(home, target)
+    assert not list(other_disk.iterdir())
+    assert runs_of(home) == [bob.id]
+    await pay_for(home, "eve")
+
+
+async def test_a_move_that_was_killed_after_its_copy_is_done_by_the_next(tmp_path: Path) -> None:
+    home, target = tmp_path / "home", tmp_path / "target"
+    (bob,) = await pay_for(home, "bob")
+    (home / "journal.db").rename(home / MOVED)  # out of use, and the copy was lost with the other disk
+    move(home, target)
+    assert runs_of(target) == [bob.id]
+    await pay_for(target, "eve")
+
+
 async def test_a_home_moves(tmp_path: Path) -> None:
     home, target = tmp_path / "home", tmp_path / "deep" / "target"
     (bob,) = await pay_for(home, "bob")
@@ -318,6 +370,26 @@ def _killed(what: str, at: int, home: Path, file: Path, target: Path) -> bool:
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
     return done.returncode != 0
+
+
+async def test_death_on_the_way_to_another_disk_leaves_one_home_that_can_be_moved_again(
+    tmp_path: Path, other_disk: Path
+) -> None:
+    origin = tmp_path / "origin"
+    (bob,) = await pay_for(origin, "bob")
+    for at in sorted({1, 2, 3, *random.Random("across").sample(range(4, 90), 8 * TIMES)}):
+        home, target, again = tmp_path / f"home{at}", other_disk / f"target{at}", other_disk / f"again{at}"
+        shutil.copytree(origin, home)
+        was_killed = _killed("move", at, home, tmp_path / "none", target)
+        usable = [place for place in (home, target) if (place / "journal.db").exists()]
+        assert len(usable) < 2, "two homes with one journal would each not know what the other does"
+        left = usable[0] if usable else home
+        assert (left / ("journal.db" if usable else MOVED)).exists()
+        move(left, again)
+        assert runs_of(again) == [bob.id]
+        await pay_for(again, f"after {at}")
+        if not was_killed:
+            break
 
 
 @pytest.mark.parametrize("what", ["backup", "restore", "move"])

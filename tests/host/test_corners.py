@@ -1,7 +1,10 @@
 """Corners that mutation tests have found untested: whom a failed write is told, locks, hashes of retries."""
 
 import asyncio
+import contextlib
+import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +14,8 @@ import pytest
 
 from detent.core import Action, Contract, EffectFailed, Outcome, Question, Retry, Status, effect
 from detent.core.events import ContractMoved
-from detent.errors import JournalError
+from detent.core.progress import note
+from detent.errors import JournalError, Refused
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.lock import Lock, holder, is_held
@@ -171,3 +175,66 @@ def test_a_lock_that_cannot_write_its_name_is_a_lock_all_the_same(tmp_path: Path
 def test_the_shortest_secrets_are_left_in_ordinary_text(value: str, is_hidden: bool) -> None:
     text = f"x{value}y {value}"
     assert Redactor([value]).hide_whole(text) == (f"x{HIDDEN}y {HIDDEN}" if is_hidden else text)
+
+
+async def test_what_an_effect_asks_later_is_for_those_who_could_approve_its_call(tmp_path: Path) -> None:
+    @effect("ask.more", kind="idempotent")
+    async def ask_more(contract: Contract) -> Outcome:
+        if len(contract.answers) > 1:
+            return Outcome({"count": contract.answers[-1].data})
+        return Outcome(question=Question("How many?", "form", {"type": "object"}))
+
+    asked = Question("May I?", approvers=("ann", "bob"), separate=True)
+    async with EmbeddedHost(tmp_path, [ask_more], sync="off", grace_s=0.0) as host:
+        run = await host.start(one(Action("a", "ask.more", ask=asked)), by="kim")
+        await host.answer(run.id, "work/a/1", {"approved": True, "by": "ann"})
+        (contract,) = (await host.settled(run.id)).waiting
+        assert contract.question is not None
+        assert (contract.question.reason, contract.question.approvers) == ("form", ("ann", "bob"))
+        assert contract.question.separate
+        with pytest.raises(Refused, match="kim"):
+            await host.answer(run.id, "work/a/1", {"data": {"n": 1}, "by": "kim"})
+        await host.answer(run.id, "work/a/1", {"data": {"n": 2}, "by": "bob"})
+        assert (await host.settled(run.id)).status is Status.COMPLETED
+
+
+async def test_what_an_effect_notes_of_its_call_is_kept_with_the_outcome(tmp_path: Path) -> None:
+    @effect("guarded", kind="pure")
+    async def guarded(contract: Contract) -> dict[str, bool]:
+        note("sandbox", "strict")
+        return {"ok": True}
+
+    note("sandbox", "nowhere")  # outside of a call nobody keeps it
+    async with EmbeddedHost(tmp_path, [guarded], sync="off", grace_s=0.0) as host:
+        run = await host.settled((await host.start(one(Action("a", "guarded")))).id)
+        moves = [entry.event for entry in entries(host.journal, run.id) if isinstance(entry.event, ContractMoved)]
+        assert [move.sandbox for move in moves if move.trigger == "succeed"] == ["strict"]
+
+
+async def test_a_damaged_row_is_told_by_its_run_and_hides_no_other(tmp_path: Path) -> None:
+    @effect("do", kind="pure")
+    async def do(contract: Contract) -> dict[str, bool]:
+        return {"ok": True}
+
+    async with EmbeddedHost(tmp_path, [do], sync="off", grace_s=0.0) as host:
+        bad, good = [(await host.settled((await host.start(one(Action("a", "do")))).id)).id for _ in range(2)]
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as db:
+        db.execute("update runs set waiting = '{' where run_id = ?", (bad,))
+    async with EmbeddedHost(tmp_path, [do], sync="off", grace_s=0.0) as host:
+        assert [line.run_id for line in await host.list()] == [good]
+        assert list(host.problems) == [bad]
+
+
+async def test_an_export_has_the_machine_of_a_run_before_its_events(tmp_path: Path) -> None:
+    @effect("do", kind="pure")
+    async def do(contract: Contract) -> dict[str, bool]:
+        return {"ok": True}
+
+    machine = one(Action("a", "do"))
+    async with EmbeddedHost(tmp_path, [do], sync="off", grace_s=0.0) as host:
+        run = await host.settled((await host.start(machine)).id)
+        lines = [json.loads(line) for line in host.reader.transcript([run.id])]
+    told = [line for line in lines if line.get("line") == "machine"]
+    assert [line["digest"] for line in told] == [machine.digest]
+    kinds = [line.get("line") for line in lines]
+    assert kinds.index("machine") < kinds.index("event")

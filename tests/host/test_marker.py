@@ -1,16 +1,20 @@
 """A journal that is gone, emptied, replaced or older than it was is an error that names what is known of it."""
 
+import contextlib
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from detent.core.machine import Machine
 from detent.errors import JournalError
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.marker import forget, marker_paths, read_markers
+from detent.host.embedded.marker import find_problem, forget, marker_paths, read_identity, read_markers
 from detent.testing.conformance import DOOR, Outside
 from tests.surfaces.command import Detent
 
@@ -164,3 +168,19 @@ def test_the_command_line_says_what_is_missing_and_a_person_may_go_on_without_it
     assert not (tmp_path / ".detent" / "journal.db").exists()
     assert "forgotten: journal" in detent("doctor", "--forget").out
     detent("run", "hello.yaml")
+
+
+async def test_a_known_event_that_was_pruned_since_makes_no_older_copy(tmp_path: Path) -> None:
+    home = tmp_path / ".detent"
+    ended = Machine(name="ended", initial="done", ends={"done": "completed"})
+    async with EmbeddedHost(home, [], sync="off", grace_s=0.0) as host:
+        await host.start(ended)
+    known, *_ = read_markers(home)
+    await live(home, "later")
+    async with EmbeddedHost(home, [], sync="off", grace_s=0.0) as host:
+        assert len((await host.prune(time.time() + 60))["pruned"]) == 1
+    with contextlib.closing(sqlite3.connect(home / "journal.db")) as db:
+        found = read_identity(db)
+        assert found is not None
+        assert find_problem(db, found, known) == ""
+        assert "older" in find_problem(db, found, msgspec.structs.replace(known, events=found.events + 5, head="00"))

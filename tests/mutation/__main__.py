@@ -1,40 +1,41 @@
 """Mutation tests: small wrong changes of the core and the embedded host, and whether a test notices.
 
-    ./run mutate [--count 300] [--seed N] [--only PART] [--seconds 60]
+    ./run mutate [--count 300] [--seed N] [--only PART] [--seconds 60] [--minutes M]
 
-Every mutant runs in a process of its own, forked from one that has imported pytest, on the quickest of the tests that
-enter the changed function. Survivors are printed with their places. Those that are explained in tests/mutants.md count
-as equal to the original. Why our own: docs/decisions/0034.
+Every mutant runs in a process of its own, forked from one that has collected the tests, on those that reach the changed
+line, the quickest first. The fork exchanges the code of the functions that are changed, so nothing is imported again.
+What was found is kept: the same seed goes on where it was stopped, and tries survivors again when a test has changed.
+Survivors are printed with their places. Those that are explained in tests/mutants.md count as equal to the original.
+Why our own: docs/decisions/0034.
 """
 
 import argparse
-import importlib.abc
-import importlib.machinery
+import hashlib
+import json
 import os
 import random
 import signal
 import sys
 import time
 from pathlib import Path
-from types import CodeType, ModuleType
 from typing import NamedTuple
 
 import hypothesis
 import pytest
 
-from tests.mutation.mutant import Mutant, mutants, mutated
-from tests.mutation.reach import QUIETLY, Reach, recorded
+from tests.mutation.mutant import Mutant, exchange, mutants
+from tests.mutation.reach import QUIETLY, Reach, record_reach
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("src/detent/core", "src/detent/host/embedded")
+PARTS = ("src/detent/core", "src/detent/host/embedded", "src/detent/host/parts")
 TESTS = ("tests/core", "tests/host", "tests/simulation/test_crash_anywhere.py", "tests/define/test_workflow.py")
-LEFT_OUT = ("tests/core/test_laws.py", "tests/host/test_many.py", "tests/host/test_processes.py")
-KEPT = ROOT / ".mutants" / "reach.json"
+LEFT_OUT = ("tests/host/test_many.py", "tests/host/test_processes.py")
+KEPT = ROOT / ".mutants"
 EXPLAINED = ROOT / "tests" / "mutants.md"
 GOAL = 0.9
-TESTS_S = 12.0  # of tests, as long as they take without a mutant, that are tried on one
+TESTS_S = 40.0  # of tests, as long as they take without a mutant, that are tried on one
 PROCESSES = 2
-KILLED, SURVIVED, UNREACHED = "killed", "survived", "no test enters it"
+KILLED, SURVIVED, UNREACHED = "killed", "survived", "no test reaches it"
 
 
 class Trial(NamedTuple):
@@ -44,55 +45,126 @@ class Trial(NamedTuple):
     until: float
 
 
-class Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # type: ignore[misc]
-    """Finds one module, and gives it with a change in it."""
+class Trials:
+    """A plugin of pytest that tries mutants instead of running tests: the tests are collected once, for all of them."""
 
-    def __init__(self, name: str, file: Path, code: CodeType) -> None:
-        self._name, self._file, self._code = name, file, code
+    def __init__(self, todo: list[Mutant], reach: Reach, known: "Known", seconds: float, until: float) -> None:
+        self._todo, self._reach, self._known, self._seconds, self._until = todo, reach, known, seconds, until
+        self._items: dict[str, pytest.Item] = {}
+        self._is_noticed = False
 
-    def find_spec(
-        self, fullname: str, _: object, __: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """The changed module's spec, and nobody else's."""
-        if fullname != self._name:
-            return None
-        return importlib.machinery.ModuleSpec(fullname, self, origin=str(self._file))
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Try them, a few at a time; what takes too long has been noticed: the original does not."""
+        self._items = {item.nodeid: item for item in session.items}
+        running = dict[int, Trial]()
+        while running or (self._todo and time.monotonic() < self._until):
+            while self._todo and len(running) < PROCESSES and time.monotonic() < self._until:
+                mutant = self._todo.pop(0)
+                tests = _choose(self._reach.find(mutant.file, mutant.line, mutant.end), self._reach.seconds)
+                if tests:
+                    running[self._start(mutant, tests)] = Trial(mutant, time.monotonic() + self._seconds)
+                else:
+                    self._known.keep(mutant, UNREACHED)
+            pid, status = os.waitpid(-1, os.WNOHANG) if running else (0, 0)
+            if pid == 0:
+                signal.sigtimedwait([signal.SIGCHLD], 0.2)
+                for one, trial in running.items():
+                    if time.monotonic() > trial.until:
+                        os.killpg(one, signal.SIGKILL)
+            elif pid in running:
+                self._known.keep(running.pop(pid).mutant, SURVIVED if status == 0 else KILLED)
+                print("." if status else "S", end="", flush=True)
+        print()
+        return True
 
-    def get_code(self, _: str) -> CodeType:
-        """The changed code."""
-        return self._code
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """In a child: a test has noticed."""
+        self._is_noticed = self._is_noticed or report.failed
 
-    def get_filename(self, _: str) -> str:
-        """Where the original is."""
-        return str(self._file)
-
-    def get_data(self, path: str) -> bytes:
-        """The original's bytes."""
-        return Path(path).read_bytes()
+    def _start(self, mutant: Mutant, tests: list[str]) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            os.setsid()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nowhere, stream)
+            exchange(ROOT, mutant)
+            for item in (self._items[test] for test in tests if test in self._items):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+                if self._is_noticed:
+                    break
+            else:
+                code = 0
+        finally:
+            os._exit(code)
 
 
 def main() -> int:
     """Sample, try, report."""
     given = _arguments()
     hypothesis.settings.register_profile("mutants", max_examples=30, deadline=None, derandomize=True, database=None)
-    os.environ["HYPOTHESIS_PROFILE"] = "mutants"
+    os.environ |= {"HYPOTHESIS_PROFILE": "mutants", "DETENT_EXAMPLES": "0.2"}
     files = [file for part in PARTS for file in sorted((ROOT / part).rglob("*.py")) if given.only in str(file)]
     everything = [mutant for file in files for mutant in mutants(ROOT, file)]
     chosen = random.Random(given.seed).sample(everything, min(given.count, len(everything)))
     print(f"mutate: seed {given.seed}: {len(chosen)} of {len(everything)} mutants in {len(files)} files", flush=True)
-    tests = [*TESTS, *(f"--ignore={name}" for name in LEFT_OUT)]
-    all_files = {str(file.relative_to(ROOT)) for part in PARTS for file in (ROOT / part).rglob("*.py")}
-    reach = recorded(ROOT, all_files, tests, KEPT)
-    found = _try_all(chosen, reach, given.seconds)
+    reach = record_reach(ROOT, PARTS, _test_files(), KEPT / "reach")
+    known = Known(KEPT / "found.json", reach)
+    until = time.monotonic() + given.minutes * 60
+    trials = Trials([one for one in chosen if known.end_of(one) is None], reach, known, given.seconds, until)
+    files_of_tests = [str(path) for path in _test_files()]
+    pytest.main(["-q", "-s", "-p", "no:cacheprovider", "--no-header", *QUIETLY, *files_of_tests], plugins=[trials])
+    return _report(chosen, known, given.seed)
+
+
+def _test_files() -> list[Path]:
+    found = [path for name in TESTS for path in (sorted((ROOT / name).rglob("test_*.py")) or [ROOT / name])]
+    return [path for path in found if str(path.relative_to(ROOT)) not in LEFT_OUT]
+
+
+def _report(chosen: list[Mutant], known: "Known", seed: int) -> int:
     explained = EXPLAINED.read_text() if EXPLAINED.exists() else ""
-    left = [mutant for mutant, end in found.items() if end != KILLED and f"`{_mark(mutant)}`" not in explained]
-    known = len([end for end in found.values() if end != KILLED]) - len(left)
-    killed = len(found) - len(left) - known
-    for mutant in sorted(left):
+    found = {mutant: end for mutant in chosen if (end := known.end_of(mutant)) is not None}
+    alive = [mutant for mutant, end in found.items() if end != KILLED]
+    left = sorted(mutant for mutant in alive if f"`{_mark(mutant)}`" not in explained)
+    equal, killed = len(alive) - len(left), len(found) - len(alive)
+    for mutant in left:
         print(f"  {found[mutant]}: {mutant.place}")
-    rate = killed / max(1, len(found) - known)
-    print(f"mutate: {killed} killed, {len(left)} not, {known} explained; {rate:.1%} (seed {given.seed})")
+    rate = killed / max(1, len(found) - equal)
+    print(f"mutate: {killed} killed, {len(left)} not, {equal} explained; {rate:.1%} (seed {seed})")
+    if len(found) < len(chosen):
+        print(f"mutate: {len(chosen) - len(found)} are left; the same command goes on")
+        return 1
     return 0 if rate >= GOAL else 1
+
+
+class Known:
+    """What became of mutants, kept for as long as the file and the tests that reach the line are the same."""
+
+    def __init__(self, place: Path, reach: Reach) -> None:
+        self._place, self._reach = place, reach
+        self._ends: dict[str, str] = json.loads(place.read_text()) if place.exists() else {}
+
+    def end_of(self, mutant: Mutant) -> str | None:
+        """What became of a mutant; None: not tried yet."""
+        return self._ends.get(self._key(mutant))
+
+    def keep(self, mutant: Mutant, end: str) -> None:
+        """Remember what became of it."""
+        self._ends[self._key(mutant)] = end
+        self._place.write_text(json.dumps(self._ends))
+
+    def _key(self, mutant: Mutant) -> str:
+        said = (
+            (ROOT / mutant.file).read_text(),
+            mutant.number,
+            sorted(self._reach.find(mutant.file, mutant.line, mutant.end)),
+        )
+        return f"{_mark(mutant)} {hashlib.sha256(repr(said).encode()).hexdigest()[:16]}"
 
 
 def _arguments() -> argparse.Namespace:
@@ -101,6 +173,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="which of them")
     parser.add_argument("--only", default="", help="only files whose path has this in it")
     parser.add_argument("--seconds", type=float, default=60.0, help="for one mutant (60); what hangs longer is killed")
+    parser.add_argument("--minutes", type=float, default=1e6, help="stop after that; the same seed goes on")
     return parser.parse_args()
 
 
@@ -109,61 +182,14 @@ def _mark(mutant: Mutant) -> str:
     return f"{Path(mutant.file).name} {mutant.function}: {mutant.what}".replace("`", "'")
 
 
-def _try_all(chosen: list[Mutant], reach: Reach, seconds: float) -> dict[Mutant, str]:
-    """Try them, a few at a time; what takes too long has been noticed: the original does not."""
-    todo, running, found = list(chosen), dict[int, Trial](), dict[Mutant, str]()
-    while todo or running:
-        while todo and len(running) < PROCESSES:
-            mutant = todo.pop(0)
-            tests = _tests(reach.get(f"{mutant.file} {mutant.function}", []))
-            if tests:
-                running[_start(mutant, tests)] = Trial(mutant, time.monotonic() + seconds)
-            else:
-                found[mutant] = UNREACHED
-        if not running:
-            continue
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid == 0:
-            signal.sigtimedwait([signal.SIGCHLD], 0.2)
-            for one, trial in running.items():
-                if time.monotonic() > trial.until:
-                    os.killpg(one, signal.SIGKILL)
-        elif pid in running:
-            trial = running.pop(pid)
-            found[trial.mutant] = SURVIVED if status == 0 else KILLED
-            print("." if status else "S", end="", flush=True)
-    print()
-    return found
-
-
-def _tests(known: list[tuple[str, float]]) -> list[str]:
-    """The quickest tests, as many as fit; one at least."""
-    left, chosen = TESTS_S, list[str]()
-    for test, seconds in known:
-        left -= seconds
-        if left < 0 and chosen:
-            break
-        chosen.append(test)
+def _choose(tests: list[str], seconds: dict[str, float]) -> list[str]:
+    """The quickest tests, one at least, and as many of the others as there is time for."""
+    chosen, spent = list[str](), 0.0
+    for test in tests:
+        spent += seconds[test]
+        if not chosen or spent <= TESTS_S:
+            chosen.append(test)
     return chosen
-
-
-def _start(mutant: Mutant, tests: list[str]) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    os.setsid()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
-    file = ROOT / mutant.file
-    name = ".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-    sys.meta_path.insert(0, Changed(name, file, compile(mutated(ROOT, mutant), str(file), "exec")))
-    code = 1
-    try:
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *QUIETLY, *tests]))
-    finally:
-        os._exit(min(code, 100))
 
 
 if __name__ == "__main__":

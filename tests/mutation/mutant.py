@@ -2,8 +2,10 @@
 
 import ast
 import copy
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import NamedTuple
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
@@ -22,6 +24,7 @@ class Mutant(NamedTuple):
     function: str
     what: str
     number: int  # of the changes of this file
+    end: int  # the last line of what is changed
 
     @property
     def place(self) -> str:
@@ -36,29 +39,56 @@ def mutants(root: Path, file: Path) -> list[Mutant]:
     """Every change that can be made in a file."""
     name = str(file.relative_to(root))
     return [
-        Mutant(name, line, function, what, number)
-        for number, (line, function, what, _) in enumerate(_changes(ast.parse(file.read_text())))
+        Mutant(name, line, function, what, number, end)
+        for number, (line, end, function, what, _) in enumerate(_changes(ast.parse(file.read_text())))
     ]
 
 
 def mutated(root: Path, mutant: Mutant) -> ast.Module:
     """The module with that change in it."""
     tree = ast.parse((root / mutant.file).read_text())
-    for number, (_, _, _, change) in enumerate(_changes(tree)):
+    for number, (_, _, _, _, change) in enumerate(_changes(tree)):
         if number == mutant.number:
             change()
             return ast.fix_missing_locations(tree)
     raise LookupError(mutant.place)
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[int, str, str, Change]]:
+def exchange(root: Path, mutant: Mutant) -> None:
+    """Put the change into the functions of a module that is imported already."""
+    file = str(root / mutant.file)
+    changed = _codes(compile(mutated(root, mutant), file, "exec"))
+    codes = {(code.co_qualname, code.co_firstlineno): code for code in changed}
+    for one in gc.get_objects():
+        if type(one) is FunctionType and one.__code__.co_filename == file:
+            old = one.__code__
+            new = codes.get((old.co_qualname, old.co_firstlineno), old)
+            if len(new.co_freevars) == len(old.co_freevars):
+                one.__code__ = new
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of every function in a module, those inside of others as well."""
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield one
+            yield from _codes(one)
+
+
+def _changes(tree: ast.Module) -> Iterator[tuple[int, int, str, str, Change]]:
     for owner, name in _functions(tree):
         for node in _own_nodes(owner):
             for what, change in _changes_of(node):
-                yield node.lineno, name, what, change  # type: ignore[attr-defined]
+                yield *_lines(node), name, what, change
             for body in (getattr(node, "body", None), getattr(node, "orelse", None)):
                 if isinstance(body, list):
-                    yield from ((line, name, what, change) for line, what, change in _without(body))
+                    yield from ((*_lines(gone), name, what, change) for gone, what, change in _without(body))
+
+
+def _lines(node: ast.AST) -> tuple[int, int]:
+    """The first and last line that show whether a node was reached: of a block, those of its head."""
+    shown = getattr(node, "test", node) if isinstance(node, (ast.If, ast.While)) else node
+    return node.lineno, shown.end_lineno  # type: ignore[attr-defined,union-attr]
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
@@ -121,7 +151,7 @@ def _set(node: ast.AST, field: str, value: object, operand: ast.expr | None = No
     return change
 
 
-def _without(body: list[ast.stmt]) -> Iterator[tuple[int, str, Change]]:
+def _without(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str, Change]]:
     """A body without one of its statements."""
     for place, statement in enumerate(body):
         is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
@@ -131,7 +161,7 @@ def _without(body: list[ast.stmt]) -> Iterator[tuple[int, str, Change]]:
             isinstance(one, (ast.Attribute, ast.Subscript)) for one in statement.targets
         )
         if (is_deed and not is_text) or is_end or is_kept:
-            yield statement.lineno, f"without `{ast.unparse(statement).partition(chr(10))[0][:60]}`", _drop(body, place)
+            yield statement, f"without `{ast.unparse(statement).partition(chr(10))[0][:60]}`", _drop(body, place)
 
 
 def _drop(body: list[ast.stmt], place: int) -> Change:

@@ -7,12 +7,12 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests import warm
 from tests.effort import PATIENCE_S
-from tests.surfaces import warm
 
 SCRIPT = warm.SCRIPT
 DEADLINE_S = PATIENCE_S
@@ -114,26 +114,9 @@ class Detent:
 
     def __call__(self, *argv: str, code: int | None = 0, **env: str) -> Done:
         """Run a command to its end, which must be this exit code."""
-        wanted = self.env | env
-        if warm.takes(wanted):
-            said = Done(*warm.command(argv, self.folder, wanted, DEADLINE_S))
-        else:
-            said = self._started(argv, wanted)
+        said = run_command(argv, self.folder, self.env | env)
         assert code is None or said.code == code, said
         return said
-
-    def _started(self, argv: tuple[str, ...], env: dict[str, str]) -> Done:
-        done = subprocess.run(
-            [SCRIPT, *argv],
-            cwd=self.folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout, done.stderr)
 
     @contextlib.contextmanager
     def going(self, *argv: str) -> Iterator[subprocess.Popen[str]]:
@@ -161,6 +144,21 @@ class Detent:
     def touch(self, name: str) -> None:
         """Make a file that an effect is looking for."""
         (self.folder / name).touch()
+
+
+def run_command(argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> Done:
+    """Run `detent` to its end."""
+    done = subprocess.run(
+        [SCRIPT, *argv],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def until(what: Callable[[], object]) -> None:

@@ -101,6 +101,17 @@ def test_an_anchor_in_a_file_finds_a_run_that_was_deleted(detent: Detent, tmp_pa
     assert [json.loads(line)["ok"] for line in proof] == [False, False]
 
 
+def test_the_list_is_of_work_and_not_of_what_detent_records_of_itself(detent: Detent, tmp_path: Path) -> None:
+    with (detent.folder / "flows.py").open("a") as flows:
+        flows.write('ANCHORED = simple("anchored", NOTE)\n')  # an author's own machine of that name
+    detent("run", "flows.py:ANCHORED", "--set", "text=a")
+    detent("anchor", "--to", str(tmp_path / "anchors"))
+    detent("people", "add", "ann", "--role", "admin", "--os-user", "somebody")
+    assert [run["name"] for run in detent("list", "--json").json["runs"]] == ["anchored"]
+    every = [run["name"] for run in detent("list", "--system", "--json").json["runs"]]
+    assert sorted(every) == ["anchored", "anchored", "detent_people"]
+
+
 def test_an_anchor_in_git_changes_nothing_that_is_checked_out(detent: Detent, tmp_path: Path) -> None:
     def git(*words: str) -> str:
         command = ["git", "-C", str(tmp_path / "repository"), *words]

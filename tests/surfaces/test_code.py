@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from tests.agents.coding.world import BAD, GOOD, PLAN, git, listing, project, worker
-from tests.surfaces import warm
-from tests.surfaces.command import DEADLINE_S, SCRIPT, Done, until
+from tests.surfaces.command import SCRIPT, Done, run_command, until
 
 MENDS = "calc.write_text(GOOD if attempt > 1 else BAD + '# tried')"
 
@@ -31,7 +30,7 @@ class Shell:
         self.env = {k: v for k, v in os.environ.items() if k not in ("LANG", "LC_ALL")} | {"USER": "kim"}
 
     def __call__(self, *argv: str, code: int | None = 0) -> Done:
-        said = Done(*warm.command(("code", *argv), self.root, self.env, DEADLINE_S))
+        said = run_command(("code", *argv), self.root, self.env)
         assert "Traceback" not in said.err, said.err
         assert code is None or said.code == code, said
         return said
@@ -61,10 +60,10 @@ def test_a_job_from_the_shell(tmp_path: Path) -> None:
     done = shell.json("confirm", "--plan", now)
     assert (done["state"], done["job"]["outcome"]) == ("IDLE", "archived")
     assert [(t["status"], t["attempts"]) for t in done["job"]["tasks"]] == [("DONE", 2)]
-    assert "## Verified" in shell("archive", "show").out
+    assert "## Checked" in shell("archive", "show").out
     assert len(shell.json("archive", "list")["jobs"]) == 1
     assert "+    return a + b" in shell("diff").out
-    assert len(shell.json("checkpoints")["checkpoints"]) == 3
+    assert len(shell.json("checkpoints")["checkpoints"]) == 4
     undone = shell.json("rollback", "--run")
     assert (shell.root / "calc.py").read_text() == BAD
     shell("rollback", "--to", undone["undo"])
@@ -88,6 +87,7 @@ def test_a_blocked_job_from_the_shell(tmp_path: Path) -> None:
     assert "detent signal" not in shown.stdout
     assert shell.json("answer", "that one", code=3)["job"]["blocked"]["reason"] == "question"
     assert "nothing leads from BLOCKED to CONFIRMING" in shell("update-state", "confirming", code=2).err
+    assert "that would undo work" in shell("update-state", "IDLE", code=2).err
     assert "several things lead from BLOCKED to EXECUTING" in shell("update-state", "EXECUTING", code=2).err
     assert shell.json("update-progress", "T-001", "DONE", code=3)["job"]["blocked"]["reason"] == "question"
     assert "is not possible in BLOCKED" in shell("cancel", code=2).err
@@ -95,6 +95,29 @@ def test_a_blocked_job_from_the_shell(tmp_path: Path) -> None:
     assert done["job"]["outcome"] == "rolled_back"
     assert listing(shell.root) == before
     assert "is over (rolled_back)" in shell("resume", code=2).err
+
+
+def test_changes_to_what_judges_are_shown_and_approved_and_settings_are_read_again(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, "calc.write_text(GOOD); open('check.py', 'a').write('# mine\\n')")
+    blocked = shell.json("start", "Mend it", "--yes", code=3)
+    assert blocked["job"]["blocked"]["reason"] == "review"
+    (item,) = blocked["job"]["tasks"][0]["review"]
+    assert (item["path"], item["kind"]) == ("check.py", "config")
+    assert shell.root.joinpath("calc.py").read_text() == BAD
+    shown = shell.json("approve", "--show")
+    assert "+# mine" in shown["diff"]
+    assert "no change waits" in shell("approve", "other.py", code=2).err
+    file = shell.root / "detent.code.yaml"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"rerun_flaky": True}))
+    done = shell.json("approve", "check.py")
+    assert (done["job"]["outcome"], done["job"]["word"]) == ("archived", "checked")
+    assert (
+        "settings read again: rerun_flaky"
+        in shell("archive", "show").out
+        + "".join(path.read_text() for path in shell.root.glob(".detent/archive/*/*/*.md"))
+        + shell.root.joinpath(".detent/code/active_context.md").read_text()
+    )
+    assert shell.root.joinpath("check.py").read_text().endswith("# mine\n")
 
 
 def test_two_terminals_pause_stop_and_go_on(tmp_path: Path) -> None:
@@ -127,7 +150,7 @@ def test_killed_in_the_middle_and_resumed(tmp_path: Path) -> None:
     argv = [SCRIPT, "code", "start", "Mend it", "--yes"]
     first = subprocess.Popen(argv, cwd=shell.root, env=shell.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL)  # fmt: skip
-    until(lambda: (shell.root / "calc.py").read_text() == "half")
+    until(lambda: any(copy.read_text() == "half" for copy in shell.root.glob(".detent/code/*/tree/calc.py")))
     first.kill()
     first.wait()
     assert "is active here" in shell("start", "Another", code=2).err
@@ -143,7 +166,7 @@ def test_a_folder_without_git_and_a_stale_lease(tmp_path: Path) -> None:
     subprocess.run(["rm", "-rf", ".git"], cwd=shell.root, check=True)
     begun = shell("start", "Mend it", code=3)
     assert "no git repository here" in begun.err
-    shell("cancel")
+    shell("cancel", code=4)
     done = shell.json("start", "Mend it", "--yes", "--init")
     assert done["job"]["outcome"] == "archived"
     assert (shell.root / ".git").is_dir()
@@ -217,5 +240,5 @@ def test_a_merge_in_progress_is_said_and_left(tmp_path: Path) -> None:
     git(shell.root, "merge", "-q", "--no-commit", "other")
     said = shell("start", "Do it", "--yes")
     assert "in the middle of a merge" in said.err
-    assert "T-001 verified: 2 tests" in said.err
+    assert "T-001 checked: 2 tests" in said.err
     assert (shell.root / ".git" / "MERGE_HEAD").exists()

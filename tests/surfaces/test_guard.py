@@ -12,8 +12,7 @@ import pytest
 
 from detent.agents.assistant.store import Store
 from tests.effects.llm.scripted import Script, Server, calling, said, serving
-from tests.surfaces import warm
-from tests.surfaces.command import DEADLINE_S, Detent, Done
+from tests.surfaces.command import Detent, Done, run_command
 
 TOOLS = """
 from pathlib import Path
@@ -64,9 +63,7 @@ class Talk:
         """Run a command to its end, which must be this exit code, while the server answers."""
         at = {"DETENT_BASE_URL": self.model.url, "DETENT_MODEL": "openai:test", "DETENT_LANG": "en"}
         env = self.detent.env | at | {"OPENAI_API_KEY": KEY}
-        done = Done(
-            *await asyncio.to_thread(warm.command, argv, self.detent.folder, env, DEADLINE_S, also=("openai", "mcp"))
-        )
+        done = await asyncio.to_thread(run_command, argv, self.detent.folder, env)
         assert done.code == code, done
         return done
 

@@ -288,3 +288,15 @@ def test_the_inspector_drives_it(folder: Path) -> None:
     given = ["--tool-arg", "workflow=book.yaml", "--tool-arg", "key=k", "--tool-arg", 'input={"what": "tea"}']
     begun = asked("--method", "tools/call", "--tool-name", "run_start", *given)
     assert begun["structuredContent"]["status"] == "waiting"
+
+
+async def test_prompts_and_resources_are_there_to_be_read(folder: Path) -> None:
+    async with client(folder) as connected:
+        names = {prompt.name for prompt in (await connected.list_prompts()).prompts}
+        assert names == {"review_waiting", "explain_run"}
+        told = await connected.get_prompt("explain_run", {"run": "abc"})
+        assert "detent://runs/abc/trace" in str(told.messages[0].content)
+        addresses = {str(one.uri) for one in (await connected.list_resources()).resources}
+        assert addresses == {"detent://runs", "detent://waiting"}
+        (waiting,) = (await connected.read_resource("detent://waiting")).contents
+        assert json.loads(getattr(waiting, "text", "")) == {"questions": []}

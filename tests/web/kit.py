@@ -154,9 +154,10 @@ class Stage:
 
     def clear(self) -> None:
         """Nothing waits for anybody any more."""
-        for line in self.ask("/api/runs?status=waiting&status=running&limit=200")["runs"]:
-            with suppress(AssertionError):  # it has ended by itself
-                self.ask(f"/api/runs/{line['run_id']}/cancel", {"reason": "swept"})
+        while runs := self.ask("/api/runs?status=waiting&status=running&limit=200")["runs"]:
+            for line in runs:
+                with suppress(AssertionError):  # it has ended by itself
+                    self.ask(f"/api/runs/{line['run_id']}/cancel", {"reason": "swept"})
         until(lambda: not self.ask("/api/inbox")["items"])
 
 

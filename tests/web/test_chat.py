@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.effects.llm.scripted import DONE, Asked, Write, chunk, head, serving
+from tests.effects.llm.scripted import DONE, Asked, Write, chunk, head, serving, streaming
 from tests.effort import PATIENCE_S
 from tests.web.conftest import Look
 from tests.web.kit import Stage, gone, shown, told, until
@@ -110,10 +110,18 @@ def test_what_cannot_be_sent_stays_in_its_place(stage: Stage, look: Look) -> Non
 
 
 @contextmanager
-def model(begin: threading.Event, word: threading.Event) -> Iterator[str]:
-    """A model's server that begins an answer when it is told to, and ends it when it is given the word; its address."""
+def model(begin: threading.Event, word: threading.Event, heard: list[Asked]) -> Iterator[str]:
+    """A model's server that begins an answer when it is told to, and ends it when it is given the word; its address.
 
-    async def script(_asked: Asked, write: Write) -> None:
+    Its second answer is an object that never ends.
+    """
+
+    async def script(asked: Asked, write: Write) -> None:
+        heard.append(asked)
+        if len(heard) == 2:
+            begun = [chunk({"content": piece}) for piece in ('{"response"', ': "Half an answer')]
+            await streaming(*begun, then=lambda: asyncio.to_thread(end.wait))(asked, write)  # type: ignore[arg-type]
+            return
         await write(head(200, "text/event-stream"))
         await asyncio.to_thread(begin.wait, PATIENCE_S)
         for piece in ("Once upon", " a time"):
@@ -139,9 +147,34 @@ def model(begin: threading.Event, word: threading.Event) -> Iterator[str]:
             end.set()
 
 
+def stop_and_attach(page: Page, heard: list[Asked]) -> None:
+    """An answer is stopped with Esc; commands are for the page; a file goes with the next message."""
+    write(page, "I prefer objects")
+    expect(page.locator(".say.assistant").last).to_have_text("Assistant: Half an answer")
+    page.keyboard.press("Escape")
+    expect(page.locator(".note.harm")).to_contain_text("stopped on the page")
+    write(page, "/nothing")
+    told(page, "there is no command /nothing")
+    page.get_by_label("Message", exact=True).fill("/pl")
+    page.get_by_label("Message", exact=True).press("Tab")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("/plan ")
+    page.get_by_label("Message", exact=True).press("Enter")
+    expect(page.locator(".composer")).to_contain_text("planning: nothing is changed")
+    page.locator(".composer input[type=file]").set_input_files(
+        {"name": "note.txt", "mimeType": "text/plain", "buffer": b"the harbour is foggy"}
+    )
+    expect(page.get_by_role("button", name="note.txt")).to_have_count(1)
+    write(page, "I prefer files")
+    expect(page.locator(".say.assistant").last).to_have_text("Assistant: Once upon a time, the end.")
+    said = heard[2].body["messages"]
+    assert said[-1]["content"] == "I prefer files\n\nFile note.txt:\n```\nthe harbour is foggy\n```"
+    assert "The user wants a plan first" in said[0]["content"]
+    assert any("[STOPPED]" in str(one["content"]) for one in said)
+
+
 def test_an_answer_is_seen_while_it_is_made_also_by_who_comes_late(look: Look, tmp_path: Path) -> None:
-    begin, word = threading.Event(), threading.Event()
-    with model(begin, word) as url:
+    begin, word, heard = threading.Event(), threading.Event(), list[Asked]()
+    with model(begin, word, heard) as url:
         stage = Stage(tmp_path / "other", DETENT_MODEL="openai:test", DETENT_BASE_URL=url, OPENAI_API_KEY="none")
         try:
             begin.set()  # it may be said before the page has begun to listen
@@ -156,6 +189,8 @@ def test_an_answer_is_seen_while_it_is_made_also_by_who_comes_late(look: Look, t
                 expect(one.locator(".say.assistant b")).to_have_text("the end")
                 expect(one.locator(".say.assistant")).to_have_text("Assistant: Once upon a time, the end.")
                 expect(one.locator(".say.assistant")).to_have_count(1)
-                one.goto("about:blank")
+            late.goto("about:blank")
+            stop_and_attach(page, heard)
+            page.goto("about:blank")
         finally:
             stage.close()

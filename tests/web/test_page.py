@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Request, expect
 
 from tests.effort import TIMES
 from tests.web.conftest import Look
@@ -13,6 +13,7 @@ from tests.web.kit import ROOT, Looker, Stage, gone, shown, until
 SOURCES = ROOT / "web" / "src"
 SOMETHING = "main .card:visible, main .timeline:visible, main .queue:visible"
 FIRST_LOAD_MAX = 700_000
+FIRST_TEXTS_MAX = 120_000
 
 
 def test_the_list_is_live_and_its_filter_is_in_the_address(stage: Stage, look: Look) -> None:
@@ -208,13 +209,21 @@ def test_nothing_serious_for_those_who_use_a_screen_reader(scheme: str, stage: S
 def test_a_first_visit_is_light_and_under_a_strict_policy(stage: Stage, look: Look) -> None:
     looker = look()
     sizes: list[int] = []
-    looker.page.on("requestfinished", lambda request: sizes.append(request.sizes()["responseBodySize"]))
+    texts: list[int] = []  # without the fonts
+
+    def weigh(request: Request) -> None:
+        sizes.append(request.sizes()["responseBodySize"])
+        if not request.url.endswith(".woff2"):
+            texts.append(sizes[-1])
+
+    looker.page.on("requestfinished", weigh)
     answers: list[str] = []
     looker.page.on("response", lambda answer: answers.append(answer.headers.get("content-security-policy", "")))
     page = looker.go(f"#/runs/{stage.start('flows.py:JOURNEY')}")
     shown(page.locator("svg.machine .lit"))
     page.wait_for_load_state("load")
     assert 0 < sum(sizes) < FIRST_LOAD_MAX
+    assert sum(texts) < FIRST_TEXTS_MAX
     assert all("default-src 'self'" in policy for policy in answers)
 
 

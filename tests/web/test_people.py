@@ -93,6 +93,27 @@ def test_two_of_three_people_meet_a_quorum_and_the_third_can_only_look(stage: St
     assert attempts(stage, run_id) == [("kim", "answer"), ("ann", "answer")]
 
 
+def test_somebody_answers_for_another_where_that_is_allowed(stage: Stage, look: Look) -> None:
+    stage.clear()
+    write_people(stage.folder / ".detent", speaks_for={"kim": ("ann",)})
+    try:
+        run_id = begin(stage)
+        kim, bob = look(), look()
+        cards = [
+            shown(enter(one, name).get_by_role("article", name="Pay?")) for one, name in ((kim, "kim"), (bob, "bob"))
+        ]
+        expect(cards[1].get_by_label("Answer as")).to_have_count(0)
+        expect(cards[0].get_by_label("Answer as")).to_have_value("ann")
+        expect(cards[0].get_by_label("Answer as")).to_contain_text("kim for ann")
+        cards[0].get_by_role("button", name="Approve").click()
+        expect(cards[1]).to_contain_text("Approved: kim for ann")
+        expect(cards[0]).to_contain_text("You cannot answer this.")
+        cards[1].get_by_role("button", name="Approve").click()
+        until(lambda: stage.status(run_id) == "completed")
+    finally:
+        write_people(stage.folder / ".detent")
+
+
 def test_a_viewer_sees_everything_and_can_do_nothing(stage: Stage, look: Look) -> None:
     stage.clear()
     run_id = begin(stage)

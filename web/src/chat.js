@@ -3,17 +3,17 @@
 import { agentOf } from "./agent.js";
 import { effect, html, useEffect, useLayoutEffect, useMemo, useRef, useSignal, useState } from "./lib.js";
 import { _ } from "./language.js";
-import { mayDo } from "./me.js";
+import { Composer } from "./composer.js";
 import { moved } from "./feed.js";
 import { age, iso, moment } from "./format.js";
-import { address, go, place } from "./route.js";
+import { address, place } from "./route.js";
 import { openRun } from "./run/store.js";
 import { Status } from "./status.js";
 import { Text } from "./text.js";
 import { say } from "./toast.js";
 import { Turn } from "./view/chat.js";
 import { brief } from "./value.js";
-import { call, firstOf, query, returned } from "./wire.js";
+import { call, query, returned } from "./wire.js";
 
 const TURNS = 10; // shown at first, and added by "Show earlier"
 const LINES = 100;
@@ -95,35 +95,12 @@ function Talk({ session, lines }) {
     ${turns.map((line) => html`<${Told} key=${line.run_id} line=${line} isLast=${line === lines[0]} />`)}</div>`;
 }
 
-function Composer({ session, sent }) {
-  const [text, setText] = useState("");
-  const [busy, setBusy] = useState(false);
-  const field = useRef(null);
-  useEffect(() => { if (matchMedia("(min-width: 761px)").matches) field.current?.focus({ preventScroll: true }); }, [session]);
-  const send = async (event) => {
-    event?.preventDefault();
-    if (busy || !text.trim()) return;
-    setBusy(true);
-    try {
-      const { session_id: id } = await firstOf("/chat", { message: text, ...(session ? { session_id: session } : {}) });
-      setText("");
-      if (id !== session) go(["chat", id]); else sent();
-    } catch (error) { say(error.message, "harm"); } finally { setBusy(false); }
-  };
-  // Enter may also end a word that is being put together, as in Chinese: that is not meant for us.
-  const press = (event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229) send(event); };
-  return html`<form class="composer card" onSubmit=${send}>
-    <label class="unseen" for="message">${_("Message")}</label>
-    <textarea id="message" ref=${field} rows="2" maxlength="200000" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${press} placeholder=${_("Write to the assistant; Enter sends, Shift+Enter begins a new line")} />
-    <button class="main" disabled=${busy || !text.trim() || !mayDo("start")} title=${mayDo("start") ? undefined : _("Your roles do not let you do this.")}>${_("Send")}</button></form>`;
-}
-
 function Conversation({ session }) {
   const [lines, read] = useTurns(session);
   return html`${!lines ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`
     : lines.length ? html`<${Talk} session=${session} lines=${lines} />`
       : html`<div class="card empty"><h2>${_("Nothing was said here yet")}</h2></div>`}
-    <${Composer} session=${session} sent=${read} />`;
+    <${Composer} session=${session} lines=${lines || []} sent=${read} />`;
 }
 
 export function Chat() {

@@ -8,6 +8,7 @@ import { age, iso, moment, now } from "./format.js";
 import { address, go, place, tune } from "./route.js";
 import { Text } from "./text.js";
 import { say } from "./toast.js";
+import { Triggers } from "./triggers.js";
 import { Value } from "./value.js";
 import { call, query, returned } from "./wire.js";
 
@@ -47,6 +48,7 @@ function Library() {
   if (trouble) return html`<div class="note harm" role="alert">${trouble}</div>`;
   return html`<header><div class="grow"><h1>${_("Definitions")}</h1><p class="lede">${_("Workflow files of this project")}</p></div>
       ${lines?.filter((line) => line.ok).length > 1 && html`<a class="button" href=${address(["compare"])}>${_("Compare two")}</a>`}</header>
+    <${Triggers} />
     ${!lines ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`
     : !lines.length ? html`<div class="card empty"><h2>${_("No workflow file here")}</h2><p>${_("Make one with: detent init. It appears here at once.")}</p></div>`
       : html`<div class="library">${lines.map((line) => html`<a class="card" key=${line.name} href=${address(["definitions", line.name])}>

@@ -1,72 +1,46 @@
-// What all pages know of the world: the open questions and the runs that move, kept fresh by one stream.
-import { batch, computed, effect, signal } from "./lib.js";
+// What all pages know of the world: how many questions are open and which runs move, told by one stream.
+import { batch, effect, signal } from "./lib.js";
 import { _ } from "./language.js";
 import { address } from "./route.js";
 import { me } from "./me.js";
 import { call, isRefused, stream, token } from "./wire.js";
 
-export const inbox = signal(null); // open questions, oldest first; null: not known yet
-export const waiting = computed(() => inbox.value?.length ?? 0);
+export const waiting = signal(0); // open questions, of all runs
 export const moved = signal([]); // the runs of the latest message
-export const gone = signal(null); // the question that was decided last, by whoever
+export const titles = signal({}); // of machines, by digest, as far as they were told
+export const renewed = signal(0); // how often the stream was begun anew: what was heard before may have gaps
 
-const keyOf = (item) => `${item.run_id} ${item.question.contract_id}`;
+const HEARD_MAX = 5000;
+const heard = new Set(); // questions that were told to somebody already
 let stop = () => {};
-let asking = null;
-let again = false;
-
-/** Read the inbox anew; while one reading is under way, at most one more is kept for after it. */
-export function refresh() {
-  if (asking) { again = true; return asking; }
-  asking = call("/api/inbox?limit=200").then((found) => {
-    const known = new Set((inbox.value || []).map(keyOf));
-    const fresh = inbox.value ? found.items.filter((item) => !known.has(keyOf(item))) : [];
-    inbox.value = found.items;
-    fresh.forEach(notify);
-    return found.cursor;
-  }).finally(() => {
-    asking = null;
-    if (again) { again = false; refresh().catch(() => {}); }
-  });
-  return asking;
-}
-
-/** A question that is decided disappears before anybody asks the server again. */
-export function forget(runId, contractId) {
-  if (!inbox.value) return;
-  const rest = inbox.value.filter((item) => item.run_id !== runId || item.question.contract_id !== contractId);
-  if (rest.length !== inbox.value.length) inbox.value = rest;
-}
+let attempt = 0;
 
 function hear(message) {
   const lines = message.runs || [];
   batch(() => {
-    let isNew = false;
-    let items = inbox.value || [];
-    for (const line of lines) {
-      const open = new Map(line.waiting.map((one) => [one.contract_id, one]));
-      const kept = items.filter((item) => item.run_id !== line.run_id || open.has(item.question.contract_id));
-      for (const item of items) if (!kept.includes(item)) gone.value = item;
-      items = kept;
-      const known = new Map(items.filter((item) => item.run_id === line.run_id).map((item) => [item.question.contract_id, item]));
-      for (const [id, one] of open) {
-        const was = known.get(id)?.question;
-        if (!was || was.since !== one.since || was.question !== one.question || (was.approved_by || []).length !== (one.approved_by || []).length) isNew = true;
-      }
-    }
-    if (inbox.value && items.length !== inbox.value.length) inbox.value = items;
+    if (message.waiting !== undefined) waiting.value = message.waiting;
+    if (message.titles) titles.value = { ...titles.peek(), ...message.titles };
     moved.value = lines;
-    if (isNew) refresh().catch(() => {});
   });
+  for (const line of lines) for (const question of line.waiting) {
+    const key = `${line.run_id} ${question.contract_id} ${question.since}`;
+    if (!heard.has(key)) notify(line, question);
+    heard.add(key);
+  }
+  for (const key of heard) { if (heard.size <= HEARD_MAX) break; heard.delete(key); }
 }
 
 async function connect() {
   stop();
+  const mine = ++attempt;
   try {
-    const cursor = await refresh();
-    stop = stream("/api/events", { after: cursor, hear, onOpen: () => {} });
+    const found = await call("/api/inbox/lines?limit=0");
+    if (mine !== attempt) return;
+    waiting.value = found.total;
+    stop = stream("/api/events", { after: found.cursor, hear });
+    renewed.value += 1;
   } catch {
-    if (!isRefused.value) setTimeout(connect, 2000);
+    if (!isRefused.value && mine === attempt) setTimeout(() => { if (mine === attempt) connect(); }, 2000);
   }
 }
 
@@ -87,10 +61,11 @@ export const permission = signal(typeof Notification === "undefined" ? "denied" 
 
 export async function askPermission() { permission.value = await Notification.requestPermission(); }
 
-function notify(item) {
+function notify(line, question) {
   if (permission.value !== "granted" || !document.hidden || !holdsLock) return;
-  const note = new Notification(_("{machine} asks", { machine: item.title || item.machine }), {
-    body: item.question.question.slice(0, 300), tag: keyOf(item), icon: "mark.svg",
+  const machine = titles.peek()[line.digest] || line.machine;
+  const note = new Notification(_("{machine} asks", { machine }), {
+    body: question.question.slice(0, 300), tag: `${line.run_id} ${question.contract_id}`, icon: "mark.svg",
   });
-  note.onclick = () => { window.focus(); location.hash = address(["inbox", item.run_id, item.question.contract_id]); note.close(); };
+  note.onclick = () => { window.focus(); location.hash = address(["inbox", line.run_id, question.contract_id]); note.close(); };
 }

@@ -6,6 +6,7 @@ import { _, locale } from "./language.js";
 export const now = signal(Date.now() / 1000);
 setInterval(() => { if (!document.hidden) now.value = Date.now() / 1000; }, 1000);
 
+/** @type {[string, number][]} */
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const WORDS = { d: () => _("d"), h: () => _("h"), min: () => _("min"), s: () => _("s") };
 
@@ -42,6 +43,7 @@ export const ahead = (at) => (at > now.value
 /** The exact moment, in the reader's own zone. */
 export function moment(at) {
   if (!at) return "";
+  /** @type {Intl.DateTimeFormatOptions} */
   const options = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" };
   return new Date(at * 1000).toLocaleString(locale(), options);
 }

@@ -1,58 +1,91 @@
-// The inbox: everything that waits for a person, oldest first.
-import { effect, html, useEffect } from "./lib.js";
+// The inbox: every open question in a list that stands still, and one of them as a card that never becomes another.
+import { html, useEffect, useMemo, useRef } from "./lib.js";
 import { _ } from "./language.js";
-import { askPermission, gone, inbox, permission } from "./feed.js";
-import { age, iso, moment } from "./format.js";
+import { askPermission, permission } from "./feed.js";
+import { useItem } from "./item.js";
 import { useKeys } from "./key.js";
 import { Question } from "./question.js";
-import { address, go, place } from "./route.js";
+import { address, go, place, replace, tune } from "./route.js";
 import { Text } from "./text.js";
 import { say } from "./toast.js";
+import { AGES, DIMENSIONS, Groups, Queue } from "./desk/queue.js";
+import { Offer, countDecision } from "./desk/rule.js";
+import { FILTERS, GROUPS, keyOf, openDesk } from "./desk/store.js";
 
-const isSame = (item, runId, contractId) => item.run_id === runId && item.question.contract_id === contractId;
 const wide = matchMedia("(min-width: 981px)");
 
-function Quiet() {
+function Quiet({ isFiltered }) {
   return html`<div class="card empty">
     <svg viewBox="0 0 64 64" fill="none" aria-hidden="true"><path d="M8 30h14a10 10 0 0 0 20 0h14v20a3 3 0 0 1-3 3H11a3 3 0 0 1-3-3z" stroke="var(--edge)" stroke-width="2"/><circle cx="32" cy="24" r="9" stroke="var(--green)" stroke-width="2.5"/><path d="m28 24 3 3 5-6" stroke="var(--green)" stroke-width="2.5" stroke-linecap="round" stroke-linejoin="round"/></svg>
-    <h2>${_("Nothing waits for you")}</h2><p>${_("A question appears here the moment a run asks it.")}</p></div>`;
+    ${isFiltered ? html`<h2>${_("Nothing here fits the filter")}</h2><p><a href="#/inbox">${_("All questions")}</a></p>`
+    : html`<h2>${_("Nothing waits for you")}</h2><p>${_("A question appears here the moment a run asks it.")}</p>`}</div>`;
 }
 
+function Filters({ desk, values }) {
+  const chips = FILTERS.filter((name) => name !== "text" && values[name]);
+  const gone = desk.decided.value.size;
+  const timer = useRef(0);
+  const search = (event) => { const text = event.target.value; clearTimeout(timer.current); timer.current = setTimeout(() => tune({ text }), 250); };
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return html`<div class="desk-filters">
+    <input type="search" aria-label=${_("Search the questions")} placeholder=${_("Search")} defaultValue=${values.text} value=${values.text} onInput=${search} />
+    <select aria-label=${_("Group by")} value=${values.group} onChange=${(event) => tune({ group: event.target.value })}>
+      <option value="">${_("not grouped")}</option>${GROUPS.map((name) => html`<option value=${name}>${_("by {what}", { what: DIMENSIONS()[name] })}</option>`)}</select>
+    <div class="chips" role="group" aria-label=${_("Filter")}>${chips.map((name) => html`<button key=${name} class="chip" onClick=${() => tune({ [name]: "" })} aria-label=${_("remove {name}", { name: values[name] })}>
+      <span class="faint">${DIMENSIONS()[name]}</span> <span class="cut"><${Text} value=${name === "age" ? AGES()[values[name]] || values[name] : values[name]} /></span> <span aria-hidden="true">×</span></button>`)}
+      <button class="chip clear" disabled=${!gone} onClick=${() => desk.renew()}>${_("Clear {count} decided", { count: gone })}</button></div></div>`;
+}
+
+const countOf = (desk, isFiltered) => {
+  if (desk.matching.value === null) return "";
+  if (!desk.total.value) return _("All decided");
+  const count = desk.total.value.toLocaleString();
+  return isFiltered ? _("{shown} of {count} waiting for a decision, oldest first", { shown: desk.open.value.toLocaleString(), count })
+    : _("{count} waiting for a decision, oldest first", { count });
+};
+
 export function Inbox() {
-  const items = inbox.value;
-  const [, runId, contractId] = place.value.parts;
-  const isChosen = Boolean(runId);
-  const at = items ? items.findIndex((item) => isSame(item, runId, contractId)) : -1;
-  const shown = items && (at >= 0 ? items[at] : !isChosen || wide.matches ? items[0] : null);
-  const isDecided = isChosen && items && at < 0;
-  const choose = (item) => item && go(["inbox", item.run_id, item.question.contract_id]);
-  const index = items && shown ? items.indexOf(shown) : -1;
-  useKeys({
-    j: () => choose(items?.[Math.min(index + 1, items.length - 1)]),
-    k: () => choose(items?.[Math.max(index - 1, 0)]),
-  });
-  // The open question was decided elsewhere: say so, and go on with the next.
-  useEffect(() => effect(() => {
-    const decided = gone.value;
-    if (!decided) return;
-    const [, openRun, openContract] = place.peek().parts;
-    if (isSame(decided, openRun, openContract)) {
-      const next = inbox.peek()?.[0];
-      if (next && wide.matches) choose(next); else go(["inbox"]);
-    }
-  }), []);
-  return html`<header><div class="grow"><h1>${_("Inbox")}</h1>
-      <p class="lede">${items ? (items.length ? _("{count} waiting for a decision, oldest first", { count: items.length }) : _("All decided")) : ""}</p></div>
+  const { parts: [, runId, contractId], query } = place.value;
+  const values = Object.fromEntries([...FILTERS, "group"].map((name) => [name, query.get(name) || ""]));
+  const wanted = JSON.stringify(values);
+  const desk = useMemo(() => openDesk(values, values.group), [wanted]);
+  useEffect(() => () => desk.close(), [desk]);
+  const chosen = runId ? `${runId} ${contractId}` : "";
+  const { item, decided, trouble } = useItem(runId, contractId);
+  const choose = (line) => line && go(["inbox", line.run_id, line.contract_id], values);
+  const step = (by) => {
+    const lines = desk.lines.peek();
+    const at = lines.findIndex((line) => line && keyOf(line) === chosen);
+    choose(lines[Math.min(Math.max(at + by, 0), lines.length - 1)]);
+  };
+  const next = async () => {
+    const line = await desk.next(chosen);
+    if (line) choose(line); else go(["inbox"], values);
+  };
+  useKeys({ j: () => step(1), k: () => step(-1), n: next });
+  const isFiltered = FILTERS.some((name) => values[name]);
+  const lines = desk.lines.value;
+  const isGrouped = Boolean(values.group);
+  // With room for both, the first question is opened, and from then on it is in the address: it stays whatever comes.
+  const first = !runId && !isGrouped && wide.matches ? lines.find((line) => line && !desk.decided.value.has(keyOf(line))) : null;
+  useEffect(() => { if (first) replace(["inbox", first.run_id, first.contract_id], values); }, [first]);
+  useEffect(() => { if (decided && chosen && !desk.decided.peek().get(chosen)?.by) desk.settle(chosen, decided); }, [decided, chosen]);
+  const onDecided = (said) => { desk.settle(chosen, said); countDecision(item, said); next(); };
+  const isEmpty = desk.matching.value === 0 && !runId;
+  const isLoading = desk.matching.value === null;
+  const isAllDecided = !runId && !isLoading && !isGrouped && lines.length > 0 && !desk.open.value;
+  return html`<header><div class="grow"><h1>${_("Inbox")}</h1><p class="lede">${countOf(desk, isFiltered)}</p></div>
       ${permission.value === "default" && html`<button class="small" onClick=${() => askPermission().then(() => permission.value === "granted" && say(_("You will be notified while this page is in the background.")))}>${_("Notify me")}</button>`}</header>
-    ${!items ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`
-    : !items.length ? html`<${Quiet} />`
-      : html`<div class=${`inbox ${isChosen && shown ? "one" : "none"}`}>
-        <nav class="queue" aria-label=${_("Questions")}>${items.map((item) => html`<a key=${`${item.run_id} ${item.question.contract_id}`}
-          href=${address(["inbox", item.run_id, item.question.contract_id])} aria-current=${item === shown ? "true" : undefined}>
-          <span class="asks"><${Text} value=${item.question.question || item.question.action} /></span>
-          <span class="meta"><span class="cut"><${Text} value=${item.title || item.machine} /></span>
-            <time datetime=${iso(item.question.since)} title=${moment(item.question.since)}>${age(item.question.since)}</time></span></a>`)}</nav>
-        <div class="detail stack">${isDecided && !wide.matches && html`<div class="note good">${_("This was decided already.")}</div>`}
-          ${isChosen && html`<a class="back" href="#/inbox">← ${_("All questions")}</a>`}
-          ${shown && html`<${Question} item=${shown} takesKeys=${true} />`}</div></div>`}`;
+    ${isLoading ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`
+    : isEmpty && !isFiltered && !isGrouped ? html`<${Quiet} />`
+      : html`<div class=${`inbox ${runId ? "one" : "none"}`}>
+        <nav class="queue" aria-label=${_("Questions")}><${Filters} desk=${desk} values=${values} />
+          ${isGrouped ? html`<${Groups} desk=${desk} group=${values.group} values=${values} />` : html`<${Queue} key=${wanted} desk=${desk} chosen=${chosen} values=${values} />`}</nav>
+        <div class="detail stack">
+          ${runId && html`<a class="back" href=${address(["inbox"], values)}>← ${_("All questions")}</a>`}
+          ${runId && trouble && html`<div class="card empty"><h2>${_("There is no such question")}</h2><p><${Text} value=${trouble} /></p></div>`}
+          ${runId && !trouble && !item && !decided && html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`}
+          ${runId && (item || decided) && html`<${Question} key=${chosen} item=${item} decided=${decided} takesKeys=${true} onDecided=${onDecided} next=${next} isFocused=${Boolean(item)} />`}
+          ${!runId && (isAllDecided || (isEmpty && wide.matches)) && html`<${Quiet} isFiltered=${isFiltered && Boolean(desk.total.value)} />`}
+          <${Offer} /></div></div>`}`;
 }

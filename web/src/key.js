@@ -34,9 +34,9 @@ addEventListener("keydown", (event) => {
 });
 
 const KEYS = () => [
-  [["j", "k"], _("next and previous")], [["a"], _("approve: goes to the button, Enter decides")], [["r"], _("reject with a reason")],
+  [["j", "k"], _("next and previous")], [["n"], _("the next open question, in order")], [["a"], _("approve: goes to the button, Enter decides")], [["r"], _("reject with a reason")],
   [["e"], _("edit the arguments, or fill in the form")], [["Enter"], _("open")], [["←", "→"], _("step through a run's past")],
-  [["g", "i"], _("Inbox")], [["g", "r"], _("Runs")], [["g", "c"], _("Chat")], [["g", "d"], _("Definitions")], [["/"], _("search")], [["?"], _("this help")],
+  [["g", "i"], _("Inbox")], [["g", "r"], _("Runs")], [["g", "c"], _("Chat")], [["g", "d"], _("Definitions")], [["/"], _("search")], [["Ctrl", "K"], _("find anything")], [["?"], _("this help")],
 ];
 
 export function Help() {

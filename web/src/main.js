@@ -1,15 +1,14 @@
 // The page: a frame around five views, chosen by the address.
-import { effect, html, render, useEffect, useRef, useState } from "./lib.js";
+import { effect, html, render, signal, useEffect, useRef, useState } from "./lib.js";
 import { _, language, speak } from "./language.js";
-import { Chat } from "./chat.js";
-import { Compare, Definitions } from "./definitions.js";
 import { begin, waiting } from "./feed.js";
 import { Inbox } from "./inbox.js";
 import { Help, isHelping } from "./key.js";
+import { Palette } from "./palette.js";
 import { page, place } from "./route.js";
 import { RunPage } from "./run/page.js";
 import { Runs } from "./runs.js";
-import { Toasts } from "./toast.js";
+import { Toasts, say } from "./toast.js";
 import { clock } from "./format.js";
 import { Mark } from "./mark.js";
 import { Login, WhoAmI, findMe, isAsked, me } from "./me.js";
@@ -25,7 +24,7 @@ const ICONS = {
 const Icon = ({ name }) => html`<svg viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.4" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d=${ICONS[name]} /></svg>`;
 
 function Rail() {
-  const link = (name, text, count) => html`<a href=${`#/${name}`} aria-current=${page.value === name || (name === "definitions" && page.value === "compare") ? "page" : undefined}><${Icon} name=${name} />${text}${count ? html`<span class="count"><span aria-hidden="true">${count}</span><span class="unseen">${_("{count} waiting", { count })}</span></span>` : null}</a>`;
+  const link = (name, text, count) => html`<a href=${`#/${name}`} aria-current=${page.value === name || (name === "definitions" && page.value === "compare") || (name === "inbox" && page.value === "many") ? "page" : undefined}><${Icon} name=${name} />${text}${count ? html`<span class="count"><span aria-hidden="true">${count}</span><span class="unseen">${_("{count} waiting", { count })}</span></span>` : null}</a>`;
   return html`<div class="rail"><a class="brand" href="#/inbox"><${Mark} />detent</a>
     <nav aria-label=${_("Main")}>${link("inbox", _("Inbox"), waiting.value)}${link("runs", _("Runs"))}${link("chat", _("Chat"))}${link("definitions", _("Definitions"))}</nav>
     <div class="foot"><${WhoAmI} /><div class=${`live ${isCut.value ? "cut" : ""}`} role="status"><i /><span>${isCut.value ? _("no connection; trying again") : _("live")}</span></div>
@@ -41,8 +40,18 @@ function Token() {
     <div><button class="main">${_("Go on")}</button></div></div></form></main>`;
 }
 
-const PAGES = { inbox: Inbox, runs: () => (place.value.parts[1] ? html`<${RunPage} key=${place.value.parts[1]} />` : html`<${Runs} />`), chat: Chat, definitions: Definitions, compare: Compare };
-const TITLES = { inbox: () => _("Inbox"), runs: () => _("Runs"), chat: () => _("Chat"), definitions: () => _("Definitions"), compare: () => _("Compare two versions") };
+/** A page whose code is fetched when somebody goes there: the first view is the lighter for it. */
+function later(load, name) {
+  const found = signal(null);
+  return () => {
+    useEffect(() => { if (!found.value) load().then((module) => { found.value = module[name]; }, (error) => say(error.message, "harm")); }, []);
+    return found.value ? html`<${found.value} />` : html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`;
+  };
+}
+
+const definitions = () => import("./definitions.js");
+const PAGES = { inbox: Inbox, runs: () => (place.value.parts[1] ? html`<${RunPage} key=${place.value.parts[1]} />` : html`<${Runs} />`), many: later(() => import("./desk/many.js"), "Many"), chat: later(() => import("./chat.js"), "Chat"), definitions: later(definitions, "Definitions"), compare: later(definitions, "Compare") };
+const TITLES = { inbox: () => _("Inbox"), many: () => _("Approve many"), runs: () => _("Runs"), chat: () => _("Chat"), definitions: () => _("Definitions"), compare: () => _("Compare two versions") };
 
 function Lost() {
   return html`<div class="card empty"><h2>${_("There is no such page")}</h2><p><a href="#/inbox">${_("Inbox")}</a></p></div>`;
@@ -64,7 +73,7 @@ function App() {
   if (isAsked()) return html`<${Login} />`;
   if (isRefused.value) return html`<${Token} />`;
   if (!me.value) return null;
-  return html`<div class="frame"><${Rail} /><main ref=${main} id="main" tabIndex="-1"><${Away} /><${Page} /></main></div><${Toasts} /><${Help} />`;
+  return html`<div class="frame"><${Rail} /><main ref=${main} id="main" tabIndex="-1"><${Away} /><${Page} /></main></div><${Toasts} /><${Help} /><${Palette} />`;
 }
 
 effect(() => {

@@ -4,7 +4,21 @@ import { _ } from "./language.js";
 import { me } from "./me.js";
 import { Text } from "./text.js";
 
-export const mayAnswer = (question) => question.may?.answer ?? true;
+const spokenFor = (question) => question.may?.speaks_for || [];
+export const mayAnswer = (question) => (question.may?.answer ?? true) || spokenFor(question).length > 0;
+
+/** In whose name an answer is given at first: one's own, unless only somebody else's counts. */
+export const firstName = (question) => (question.may?.answer ?? true ? "" : spokenFor(question)[0] || "");
+
+/** The choice of a name, for those who may speak for others; the journal keeps both names. */
+export function AnswerAs({ question, name, change }) {
+  if (!spokenFor(question).length) return null;
+  const id = `as-${whyId(question)}`;
+  return html`<div class="part"><div class="field"><label for=${id}>${_("Answer as")}</label>
+    <select id=${id} value=${name} onChange=${(event) => change(event.target.value)}>
+      ${question.may.answer && html`<option value="">${me.value?.name}</option>`}
+      ${spokenFor(question).map((one) => html`<option value=${one}>${_("{who} for {name}", { who: me.value?.name, name: one })}</option>`)}</select></div></div>`;
+}
 
 const listed = (names) => names.join(_(", "));
 const said = (one) => (one.spoken_by ? _("{who} for {name}", { who: one.spoken_by, name: one.by }) : one.by);
@@ -22,7 +36,7 @@ export function Standing({ question }) {
       ${names.length > 0 && html`<span>${may?.answer ? _("also: {names}", { names: listed(names) }) : _("can answer: {names}", { names: listed(names) })}</span>`}
       ${needed && me.value?.has_people && !names.length && !may?.answer && html`<span class="tag harm">${_("nobody can answer this now")}</span>`}
     </div>
-    ${may && !may.answer && html`<div class="note" role="note" id=${whyId(question)}><span><b>${_("You cannot answer this.")}</b> <${Text} value=${may.why || ""} /></span></div>`}
+    ${may && !mayAnswer(question) && html`<div class="note" role="note" id=${whyId(question)}><span><b>${_("You cannot answer this.")}</b> <${Text} value=${may.why || ""} /></span></div>`}
     ${claimed && html`<div class="note" role="note"><span><b>${_("Names are only claimed here.")}</b> ${_("This asks certain people, and nobody says who is who: anybody at this page counts as one of them.")} <code>detent people add</code></span></div>`}</div>`;
 }
 

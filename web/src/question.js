@@ -1,12 +1,13 @@
 // One question as a person must see it, and the ways to answer it.
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { _ } from "./language.js";
-import { forget } from "./feed.js";
 import { SchemaForm, initial, problems, useFirstWrong } from "./form.js";
 import { age, ahead, clock, iso, moment } from "./format.js";
+import { useGuard } from "./guard.js";
 import { useKeys } from "./key.js";
 import { Doubtful, Earlier, OWN, isUnderWay } from "./known.js";
-import { Standing, mayAnswer, whyId } from "./permission.js";
+import { me } from "./me.js";
+import { AnswerAs, Standing, firstName, mayAnswer, whyId } from "./permission.js";
 import { address } from "./route.js";
 import { Status } from "./status.js";
 import { Said, Text, hasOdd } from "./text.js";
@@ -18,27 +19,40 @@ const LONG = 160; // letters of a question; more of them are written smaller
 
 const KINDS = () => ({ irreversible: _("cannot be taken back"), idempotent: _("harmless to repeat"), pure: _("changes nothing outside") });
 
-/** Send an answer; true when it was taken. A decision that came too late is told politely, and the question goes away. */
-export async function answer(item, said) {
+/** Send an answer to what is shown; true when it was taken. One that came too late changes nothing and says so. */
+export async function answer(item, said, onDecided = (_said) => {}) {
   const { run_id: runId, question } = item;
   const path = `/api/runs/${encodeURIComponent(runId)}/contracts/${question.contract_id.split("/").map(encodeURIComponent).join("/")}/answer`;
   try {
-    const run = await call(path, { call_hash: question.call_hash, ...said });
-    if (!run.waiting?.some((one) => one.contract_id === question.contract_id)) forget(runId, question.contract_id);
+    const run = await call(path, { call_hash: question.call_hash, shown: item.shown, ...(item.by ? { by: item.by } : {}), ...said });
+    const isOpen = run.waiting?.some((one) => one.contract_id === question.contract_id && one.since === question.since);
+    if (!isOpen) onDecided({ approved: said.approved ?? null, outcome: said.outcome, by: item.by || me.value?.name || "", isOwn: true });
     return true;
   } catch (error) {
-    if (error.type === "already_decided") {
-      const { by, approved, at } = error.detail.decided || {};
-      const values = { who: by || _("somebody"), when: at ? clock(at).slice(0, 8) : "" };
-      say(approved === false ? _("{who} has rejected this already, at {when}; nothing was changed.", values)
-        : approved ? _("{who} has approved this already, at {when}; nothing was changed.", values)
-          : _("{who} has answered this already, at {when}; nothing was changed.", values));
-      forget(runId, question.contract_id);
-      return false;
-    }
-    say(error.message, "harm");
+    if (error.type === "already_decided") say(verdict(error.detail.decided || {}, true));
+    else say(error.message, "harm");
     return false;
   }
+}
+
+/** What somebody decided, as a sentence. */
+function verdict({ by, approved, at }, isLate = false) {
+  const values = { who: by || _("somebody"), when: at ? clock(at).slice(0, 8) : "" };
+  if (isLate) {
+    return approved === false ? _("{who} has rejected this already, at {when}; nothing was changed.", values)
+      : approved ? _("{who} has approved this already, at {when}; nothing was changed.", values)
+        : _("{who} has answered this already, at {when}; nothing was changed.", values);
+  }
+  return approved === false ? _("{who} rejected this at {when}.", values)
+    : approved ? _("{who} approved this at {when}.", values) : _("{who} answered this at {when}.", values);
+}
+
+/** In the place of the buttons, once it is decided: who decided what, and the person's own way on. */
+function Decided({ decided, next }) {
+  const isKnown = Boolean(decided.at);
+  return html`<div class="deciding decided" role="status"><div class=${`note grow ${decided.approved === false ? "harm" : "good"}`}><span>
+      <b>${isKnown ? verdict(decided) : _("This was just decided.")}</b> ${decided.comment && html`<${Text} value=${decided.comment} />`} ${_("Nothing you press here changes it.")}</span></div>
+    ${next && html`<button class="next" onClick=${next}>${_("Next question")} <kbd>n</kbd></button>`}</div>`;
 }
 
 function Follow({ title, follow, isNo, isOneOfTwo }) {
@@ -53,7 +67,7 @@ function Follow({ title, follow, isNo, isOneOfTwo }) {
   </div></div>`;
 }
 
-function Reject({ item, back, isStop = false }) {
+function Reject({ item, back, send: give, isStop = false }) {
   const [reason, setReason] = useState("");
   const [busy, setBusy] = useState(false);
   const field = useRef(null);
@@ -61,7 +75,7 @@ function Reject({ item, back, isStop = false }) {
   const send = async (event) => {
     event.preventDefault();
     setBusy(true);
-    if (!await answer(item, { approved: false, comment: reason })) setBusy(false);
+    if (!await give({ approved: false, comment: reason })) setBusy(false);
     else say(isStop ? _("Stopped.") : _("Rejected."));
   };
   return html`<form onSubmit=${send} onKeyDown=${(event) => event.key === "Escape" && back()}>
@@ -71,7 +85,7 @@ function Reject({ item, back, isStop = false }) {
 }
 
 /** Edited arguments, or the data of a form: both are checked against a schema. */
-function Fill({ item, back, isForm, isWanted = false, children }) {
+function Fill({ item, back, send: give, isForm, isWanted = false, children }) {
   const { question } = item;
   const schema = isForm ? question.schema || {} : item.args_schema || { type: "object" };
   const given = isForm ? initial(schema, question.data?.value) : question.call.input;
@@ -89,7 +103,7 @@ function Fill({ item, back, isForm, isWanted = false, children }) {
     if (Object.keys(found).length) return;
     setBusy(true);
     const said = isForm ? { approved: true, data: value ?? {}, comment } : { approved: true, args: value, comment };
-    if (await answer(item, said)) say(isForm ? _("Answered.") : _("Approved with your arguments.")); else setBusy(false);
+    if (await give(said)) say(isForm ? _("Answered.") : _("Approved with your arguments.")); else setBusy(false);
   };
   return html`<form ref=${form} onSubmit=${send} noValidate onKeyDown=${(event) => event.key === "Escape" && back && back()}>
     <${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="fill" />
@@ -112,12 +126,12 @@ function useResult(label) {
   return [field, read];
 }
 
-function Doubt({ item }) {
+function Doubt({ item, send: give }) {
   const [field, read] = useResult(_("If it did happen: what did it give? (JSON, may stay empty)"));
   const { data } = item.question;
   const send = (outcome) => async () => {
     const given = outcome === "happened" ? read() : {};
-    if (given && await answer(item, { outcome, ...given })) say(_("Answered."));
+    if (given && await give({ outcome, ...given })) say(_("Answered."));
   };
   return html`<div class="stack grow">${field}
     <div class="row wrap"><button class="main" onClick=${send("happened")}>${_("It happened")}</button>
@@ -126,13 +140,13 @@ function Doubt({ item }) {
 }
 
 /** The same deed was done before: do it again, use what it gave, or stop. */
-function Repeat({ item, again, stop, isBusy, children }) {
+function Repeat({ item, send: give, again, stop, isBusy, children }) {
   const { earlier } = item.question;
   const isKnown = "result" in earlier || earlier.is_shortened;
   const [field, read] = useResult(_("To use what it gave: what was it? (JSON, may stay empty)"));
   const use = async () => {
     const given = isKnown ? {} : read();
-    if (given && await answer(item, { outcome: "use", ...given })) say(_("Answered."));
+    if (given && await give({ outcome: "use", ...given })) say(_("Answered."));
   };
   return html`<div class="stack grow">${!isKnown && field}
     <div class="row wrap"><button disabled=${isBusy} onClick=${again}>${_("Do it again")}</button>
@@ -150,8 +164,9 @@ function Signed({ item }) {
     ${yes.map((words) => html`<code class="mono"><${Text} value=${`detent ${words} --sign`} /></code>`)}</div>`;
 }
 
-function Deciding({ item, takesKeys: isWatching }) {
+function Deciding({ item, takesKeys: isWatching, onDecided }) {
   const { question } = item;
+  const send = (said) => answer(item, said, onDecided);
   const takesKeys = isWatching && mayAnswer(question);
   const [mode, setMode] = useState("");
   const [busy, setBusy] = useState(false);
@@ -168,34 +183,51 @@ function Deciding({ item, takesKeys: isWatching }) {
   } : {});
   const approve = async () => {
     setBusy(true);
-    if (await answer(item, { approved: true })) say(_("Approved.")); else setBusy(false);
+    if (await send({ approved: true })) say(_("Approved.")); else setBusy(false);
   };
   if (question.require_signature) return html`<div class="deciding"><${Signed} item=${item} /></div>`;
-  if (isDoubt) return html`<div class="deciding"><${Doubt} item=${item} /></div>`;
-  if (mode === "reject") return html`<div class="deciding"><${Reject} item=${item} back=${back} isStop=${isRepeat} /></div>`;
+  if (isDoubt) return html`<div class="deciding"><${Doubt} item=${item} send=${send} /></div>`;
+  if (mode === "reject") return html`<div class="deciding"><${Reject} item=${item} send=${send} back=${back} isStop=${isRepeat} /></div>`;
   if (isForm) {
-    return html`<div class="deciding"><${Fill} item=${item} isForm=${true} isWanted=${mode === "edit"}>
-      ${isRepeat && html`<button type="button" onClick=${() => answer(item, { outcome: "use" })}>${_("Use that result")}</button>`}
+    return html`<div class="deciding"><${Fill} item=${item} send=${send} isForm=${true} isWanted=${mode === "edit"}>
+      ${isRepeat && html`<button type="button" onClick=${() => send({ outcome: "use" })}>${_("Use that result")}</button>`}
       <button type="button" class="harm" onClick=${() => setMode("reject")}>${_("Reject…")} <kbd>r</kbd></button></${Fill}></div>`;
   }
-  if (mode === "edit") return html`<div class="deciding"><${Fill} item=${item} back=${back} isForm=${false} /></div>`;
+  if (mode === "edit") return html`<div class="deciding"><${Fill} item=${item} send=${send} back=${back} isForm=${false} /></div>`;
   const edit = Object.keys(question.call.input).length > 0 && html`<button onClick=${() => setMode("edit")}>${_("Edit…")} <kbd>e</kbd></button>`;
-  if (isRepeat) return html`<div class="deciding"><${Repeat} item=${item} again=${approve} stop=${() => setMode("reject")} isBusy=${busy}>${edit}</${Repeat}></div>`;
+  if (isRepeat) return html`<div class="deciding"><${Repeat} item=${item} send=${send} again=${approve} stop=${() => setMode("reject")} isBusy=${busy}>${edit}</${Repeat}></div>`;
   return html`<div class="deciding">
     <button class="main" ref=${approveButton} disabled=${busy} onClick=${approve}>${_("Approve")} <kbd>a</kbd></button>
     <button class="harm" onClick=${() => setMode("reject")}>${_("Reject…")} <kbd>r</kbd></button>
-    ${edit}</div>`;
+    ${edit}${((question.call.effect !== "ask" && item.kind !== "pure") || item.on_yes?.does?.length > 0) && html`<small class="soft once">${item.kind === "irreversible" ? _("There is no undo: what is approved is done.") : _("There is no undo.")}</small>`}</div>`;
 }
 
-export function Question({ item, takesKeys = false, isBare = false }) {
+/** What the policy in force says to the call, before anybody presses anything. */
+function PolicySays({ item }) {
+  const { policy, rule } = item;
+  if (policy?.decision === "deny") return html`<div class="part"><div class="note harm" role="note"><span><b>${_("The policy denies this call:")}</b> <code><${Text} value=${policy.rule} /></code> <${Text} value=${policy.message || ""} /> ${_("A yes would not make it go through.")}</span></div></div>`;
+  if (!rule) return null;
+  return html`<div class="part"><div class="about"><span>${_("Asked by the policy, rule")} <code><${Text} value=${rule} /></code></span></div></div>`;
+}
+
+export function Question({ item, decided = null, takesKeys = false, isBare = false, onDecided, next, isFocused = false }) {
+  const card = useRef(null);
+  const key = item ? [item.run_id, item.shown, (item.question.answered || []).length, String(item.question.may?.answer), String(Boolean(decided))].join(" ") : "";
+  const [isDead, guard] = useGuard(key);
+  const [chosen, setChosen] = useState(/** @type {{shown?: string, name?: string}} */ ({})); // for whom is answered, chosen for this question and no other
+  // Who has just decided goes on with the keyboard from here; nobody is taken away from a field.
+  useEffect(() => { if (isFocused && (document.activeElement === document.body || !document.activeElement)) card.current?.focus({ preventScroll: true }); }, [item?.shown]);
+  if (!item) return html`<article class="card question" ref=${card} tabIndex="-1" aria-label=${_("A question that was decided")}><${Decided} decided=${decided} next=${next} /></article>`;
   const { question } = item;
+  const name = chosen.shown === item.shown ? chosen.name : firstName(question);
+  const setName = (value) => setChosen({ shown: item.shown, name: value });
   const { call: asked } = question;
   const isOwn = asked.effect === "ask";
   const isDoubt = question.reason === "outcome_unknown";
   const isOdd = hasOdd(asked.input) || hasOdd(item.on_yes?.does) || hasOdd(question.question);
   const shown = ["arguments", "value", "choices", "key", ...(isDoubt ? OWN : [])];
   const data = Object.fromEntries(Object.entries(question.data || {}).filter(([name]) => !shown.includes(name)));
-  return html`<article class="card question" aria-label=${question.question}>
+  return html`<article class=${`card question ${decided ? "over" : ""}`} ref=${card} tabIndex="-1" aria-label=${question.question || question.action}>
     <div class="top">
       ${!isBare && html`<div class="about"><a href=${address(["runs", item.run_id])}><${Text} value=${item.title || item.machine} /></a>
         <span><span class="state"><${Text} value=${item.state} /></span></span>
@@ -223,7 +255,10 @@ export function Question({ item, takesKeys = false, isBare = false }) {
     ${(item.on_yes || item.on_no) && html`<div class="part follows">
       <${Follow} title=${question.reason === "form" ? _("When it is filled in") : isDoubt ? _("If it happened, or is done now") : question.earlier ? _("If it is done again, or its result used") : _("On yes")} follow=${item.on_yes} isOneOfTwo=${isDoubt || Boolean(question.earlier)} />
       <${Follow} title=${isDoubt ? _("If you give up") : question.earlier ? _("If you stop") : _("On no")} follow=${item.on_no} isNo=${true} /></div>`}
-    <${Standing} question=${question} />
-    <fieldset class="answering" disabled=${!mayAnswer(question)} aria-describedby=${mayAnswer(question) ? undefined : whyId(question)}><${Deciding} key=${`${item.run_id} ${question.contract_id} ${question.since}`} item=${item} takesKeys=${takesKeys} /></fieldset>
+    <${PolicySays} item=${item} />
+    ${!decided && html`<${Standing} question=${question} /><${AnswerAs} question=${question} name=${name} change=${setName} />`}
+    <fieldset class=${`answering ${isDead ? "dead" : ""}`} ...${guard} disabled=${!decided && !mayAnswer(question)} aria-disabled=${isDead ? "true" : undefined} aria-describedby=${mayAnswer(question) ? undefined : whyId(question)}>
+      ${decided ? html`<${Decided} decided=${decided} next=${next} />` : html`<${Deciding} key=${`${item.run_id} ${item.shown}`} item=${name ? { ...item, by: name } : item} takesKeys=${takesKeys} onDecided=${onDecided} />`}</fieldset>
+    ${item.similar > 1 && !decided && mayAnswer(question) && html`<div class="part"><a href=${address(["many", item.run_id, question.contract_id])}>${_("Approve many: {count} ask the same", { count: item.similar })}</a></div>`}
   </article>`;
 }

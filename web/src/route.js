@@ -19,6 +19,12 @@ export const address = (parts, values = {}) => {
 
 export function go(parts, values = {}) { location.hash = address(parts, values); }
 
+/** Go somewhere without a step in the history. */
+export function replace(parts, values = {}) {
+  history.replaceState(null, "", address(parts, values));
+  place.value = read();
+}
+
 /** Change a few values of the present address, without a step in the history. */
 export function tune(values) {
   const { parts, query } = place.value;

@@ -1,6 +1,8 @@
 // All runs, live; the filter is in the address.
 import { html, useEffect, useRef, useSignal } from "./lib.js";
 import { _ } from "./language.js";
+import { Bulk } from "./bulk.js";
+import { mayDo } from "./me.js";
 import { moved } from "./feed.js";
 import { age, iso, moment, money, now, short } from "./format.js";
 import { useKeys } from "./key.js";
@@ -13,19 +15,37 @@ const SPANS = { "": () => _("any time"), 3600: () => _("last hour"), 86400: () =
 
 const read = (values) => ({
   status: (values.get("status") || "").split(",").filter(Boolean), machine: values.get("machine") || "",
-  text: values.get("text") || "", within: values.get("within") || "", top: values.get("top") === "1",
+  text: values.get("text") || "", where: values.get("where") || "", sort: values.get("sort") || "", within: values.get("within") || "", top: values.get("top") === "1",
 });
 
 const wanted = ({ status, machine, text, within, top }, before = 0) => query({
   status, machine, text, since: within ? Math.floor(Date.now() / 1000 - Number(within)) : "", top, before: before || "", limit: 50,
 });
 
+/** What words, expressions and attributes find is the server's index to say; the rest of the filter is put in words too. */
+const isSearch = ({ text, where, sort }) => Boolean(text || where || sort);
+const sought = (filter, offset = 0) => query({ ...selected(filter), sort: filter.sort, offset: offset || "", limit: 50 });
+
+/** Only a filter that says something is a choice of runs: nobody stops everything by accident. */
+const isNarrow = (filter) => isSearch(filter) || filter.status.length > 0 || Boolean(filter.machine) || Boolean(filter.within);
+function selected({ status, machine, text, where, within, top }) {
+  const parts = [where && `(${where})`, within && `started_at >= ${Math.floor(Date.now() / 1000 - Number(within))}`, top && 'parent == ""'].filter(Boolean);
+  return { status, machine, text, where: parts.join(" and ") };
+}
+
+async function readPage(filter, before, abort) {
+  if (!isSearch(filter)) return call(`/api/runs${wanted(filter, before)}`, undefined, abort);
+  const page = await call(`/api/search${sought(filter, before)}`, undefined, abort);
+  const after = (before || 0) + page.found.length;
+  return { runs: page.found.map(({ run, attributes }) => ({ ...run, attributes })), next: after < page.total ? after : null, total: page.total };
+}
+
 function fits(line, filter) {
   if (filter.status.length && !filter.status.includes(line.status)) return false;
   if (filter.machine && line.machine !== filter.machine) return false;
   if (filter.top && line.parent) return false;
   if (filter.within && line.started_at < now.peek() - Number(filter.within)) return false;
-  return !filter.text; // what a text finds is the server's to say
+  return !isSearch(filter);
 }
 
 function Row({ line, isNew, isHere }) {
@@ -33,7 +53,7 @@ function Row({ line, isNew, isHere }) {
   const isAlarming = line.alarms?.length > 0;
   return html`<tr class=${`${isNew ? "new" : ""} ${isAlarming ? "alarming" : ""}`} aria-current=${isHere ? "true" : undefined}>
     <td class="is"><${Status} status=${line.status} /></td>
-    <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small></td>
+    <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small>${Object.entries(line.attributes || {}).map(([name, value]) => html`<span class="tag attribute" key=${name}><span class="faint"><${Text} value=${name} /></span> <${Text} value=${String(value)} /></span>`)}</td>
     <td class="in"><span class="state"><${Text} value=${line.state} /></span></td>
     <td class="asked cut">${isAlarming ? html`<b class="wrong"><${Text} value=${line.alarms.at(-1)} /></b>` : asked ? html`<${Text} value=${asked.question || asked.action} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${line.error.message}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
     <td class="soft when"><time datetime=${iso(line.updated_at)} title=${moment(line.updated_at)}>${age(line.updated_at)}</time>
@@ -46,17 +66,19 @@ export function Runs() {
   const key = JSON.stringify(filter);
   const found = useSignal(null);
   const next = useSignal(null);
+  const total = useSignal(null);
   const fresh = useSignal(new Set());
   const machines = useSignal([]);
   const trouble = useSignal("");
   const here = useSignal(-1);
+  const isActing = useSignal(false);
   const search = useRef(null);
   useEffect(() => { call("/api/machines").then((names) => { machines.value = names; }).catch(() => {}); }, []);
   useEffect(() => {
     const abort = new AbortController();
     const wait = setTimeout(() => {
-      call(`/api/runs${wanted(filter)}`, undefined, abort).then((page) => {
-        found.value = page.runs; next.value = page.next; trouble.value = ""; here.value = -1;
+      readPage(filter, 0, abort).then((page) => {
+        found.value = page.runs; total.value = page.total ?? null; next.value = page.next; trouble.value = ""; here.value = -1;
       }).catch((error) => { if (error.name !== "AbortError" && error.type !== "no_answer") trouble.value = error.message; });
     }, found.peek() ? 120 : 0);
     return () => { clearTimeout(wait); abort.abort(); };
@@ -67,8 +89,8 @@ export function Runs() {
     const arrived = new Set();
     for (const line of lines) {
       const at = list.findIndex((one) => one.run_id === line.run_id);
-      const isFit = fits(line, filter) || (filter.text && at >= 0);
-      if (at >= 0) list = isFit ? list.with(at, line) : list.toSpliced(at, 1);
+      const isFit = fits(line, filter) || (isSearch(filter) && at >= 0);
+      if (at >= 0) list = isFit ? list.with(at, { ...line, attributes: list[at].attributes }) : list.toSpliced(at, 1);
       else if (isFit) { list = [line, ...list].sort((a, b) => b.no - a.no); arrived.add(line.run_id); }
       if (!machines.peek().includes(line.machine)) machines.value = [...machines.peek(), line.machine].sort();
     }
@@ -78,24 +100,27 @@ export function Runs() {
   const older = async () => {
     let page = { runs: [], next: next.value };
     // A search looks at a part of the journal each time: an empty page is no end.
-    for (let tries = 0; tries < 5 && !page.runs.length && page.next; tries += 1) page = await call(`/api/runs${wanted(filter, page.next)}`);
+    for (let tries = 0; tries < 5 && !page.runs.length && page.next; tries += 1) page = await readPage(filter, page.next);
     found.value = [...found.value, ...page.runs];
     next.value = page.next;
   };
   const move = (by) => {
     here.value = Math.max(0, Math.min((found.value?.length || 1) - 1, here.value + by));
-    document.querySelectorAll(".runs tbody a")[here.value]?.focus();
+    /** @type {HTMLElement} */ (document.querySelectorAll(".runs tbody a")[here.value])?.focus();
   };
   useKeys({ j: () => move(1), k: () => move(-1), "/": () => search.current?.focus() });
   const toggle = (status) => tune({ status: (filter.status.includes(status) ? filter.status.filter((one) => one !== status) : [...filter.status, status]).join(",") });
-  return html`<header><div class="grow"><h1>${_("Runs")}</h1><p class="lede">${_("Every run of this journal, newest first")}</p></div>
+  return html`<header><div class="grow"><h1>${_("Runs")}</h1><p class="lede">${total.value === null ? _("Every run of this journal, newest first") : _("{count} found", { count: total.value.toLocaleString() })}</p></div>
+      ${isNarrow(filter) && found.value?.length > 0 && mayDo("cancel") && html`<button onClick=${() => { isActing.value = true; }}>${_("Act on these…")}</button>`}
       <a class="button" href="#/definitions">${_("Start a run")}</a></header>
+    ${isActing.value && html`<${Bulk} selection=${selected(filter)} close=${() => { isActing.value = false; }} />`}
     <div class="filters" role="search">
       <div class="chips" role="group" aria-label=${_("Status")}>${STATUSES.map((status) => html`<button key=${status} aria-pressed=${String(filter.status.includes(status))} onClick=${() => toggle(status)}>${word(status)}</button>`)}</div>
-      <div class="line"><input type="search" ref=${search} aria-label=${_("Search text")} placeholder=${_("Search id, state, question, starter")} value=${filter.text} onInput=${(event) => tune({ text: event.target.value })} />
+      <div class="line"><input type="search" ref=${search} aria-label=${_("Search text")} placeholder=${_("Search inputs, questions, outputs, names")} value=${filter.text} onInput=${(event) => tune({ text: event.target.value })} />
+        <input type="search" class="mono where" aria-label=${_("Condition")} placeholder=${_("where, such as customer == 'Nordwind'")} value=${filter.where} onChange=${(event) => tune({ where: event.target.value })} />
         <select aria-label=${_("Machine")} value=${filter.machine} onChange=${(event) => tune({ machine: event.target.value })}><option value="">${_("all machines")}</option>
           ${[...new Set([...machines.value, ...(filter.machine ? [filter.machine] : [])])].map((name) => html`<option value=${name}>${name}</option>`)}</select>
-        <select aria-label=${_("Time")} value=${filter.within} onChange=${(event) => tune({ within: event.target.value })}>${Object.entries(SPANS).sort(([a], [b]) => a - b).map(([value, text]) => html`<option value=${value}>${text()}</option>`)}</select></div></div>
+        <select aria-label=${_("Time")} value=${filter.within} onChange=${(event) => tune({ within: event.target.value })}>${Object.entries(SPANS).sort(([a], [b]) => Number(a) - Number(b)).map(([value, text]) => html`<option value=${value}>${text()}</option>`)}</select></div></div>
     ${trouble.value && html`<div class="note harm" role="alert">${trouble.value}</div>`}
     ${!found.value ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /><i /></div>`
     : !found.value.length && !next.value ? html`<div class="card empty"><h2>${key === JSON.stringify(read(new URLSearchParams())) ? _("No runs yet") : _("No run fits")}</h2><p>${_("Start one under Definitions, or with: detent run FILE")}</p></div>`

@@ -3,7 +3,7 @@ import { html, useState } from "./lib.js";
 import { _ } from "./language.js";
 import { Text } from "./text.js";
 
-const SECRET = /pass(word|wd|phrase)?$|secret|token$|api_?key|authorization|credential|private_?key/i;
+export const SECRET = /pass(word|wd|phrase)?$|secret|token$|api_?key|authorization|credential|private_?key/i;
 const LONG = 600;
 const MANY = 24;
 const DEEP = 3;

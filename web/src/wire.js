@@ -72,7 +72,7 @@ async function ask(path, options) {
 }
 
 /** GET, or POST when there is a body. */
-export async function call(path, body, { signal: abort } = {}) {
+export async function call(path, body = undefined, { signal: abort = undefined } = {}) {
   const options = body === undefined
     ? { headers: headers(), signal: abort }
     : { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body), signal: abort };
@@ -114,7 +114,7 @@ export function query(values) {
 const SILENT = 3; // signs of life that may be missing before a line is taken for dead
 
 /** Server-sent events; goes on after the last one it has seen when the line is cut. Returns what stops it. */
-export function stream(path, { after = null, hear, onOpen = () => {}, onEnd = () => {} }) {
+export function stream(path, { after = null, hear, onOpen = () => {}, onEnd = (_error = undefined) => {} }) {
   const abort = new AbortController();
   let last = after;
   let pause = 250;
@@ -150,7 +150,7 @@ export function stream(path, { after = null, hear, onOpen = () => {}, onEnd = ()
         lost();
       }
       clearTimeout(watch);
-      await new Promise((resolve) => {
+      await new Promise((/** @type {(value?: unknown) => void} */ resolve) => {
         const wait = setTimeout(resolve, pause);
         abort.signal.addEventListener("abort", () => { clearTimeout(wait); resolve(); }, { once: true });
       });
@@ -169,6 +169,7 @@ function told(hear, event) {
 async function* events(body, alive = () => {}) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
+  /** @type {Record<string, any>} */
   let event = {};
   for (;;) {
     const { value, done } = await reader.read();

@@ -13,6 +13,7 @@ NOTEBOOK = Agent(
     manner="detent.agents.notebook.commands.manner:MANNER",
     view="notebook",
     words="detent.agents.notebook.words:CHINESE",
+    errors="detent.agents.notebook.error_words:CHINESE",
 )
 
 CODING = Agent(
@@ -26,6 +27,7 @@ CODING = Agent(
     routes="detent.agents.coding.routes:ROUTES",
     view="coding",
     words="detent.agents.coding.words:CHINESE",
+    errors="detent.agents.coding.error_words:CHINESE",
 )
 
 ASSISTANT = Agent(
@@ -40,4 +42,5 @@ ASSISTANT = Agent(
     routes="detent.agents.assistant.routes.table:ROUTES",
     view="chat",
     words="detent.agents.assistant.words:CHINESE",
+    errors="detent.agents.assistant.error_words:CHINESE",
 )

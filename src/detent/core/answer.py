@@ -15,7 +15,7 @@ from detent.core.events import ContractMoved, Signalled
 from detent.core.identity import voices
 from detent.core.question import Answer, Question
 from detent.core.schema import problems
-from detent.core.signed_answer import unsigned_problem
+from detent.core.signed_answer import shown_hash, unsigned_problem
 from detent.core.status import Status
 from detent.core.value import digest
 from detent.core.working_copy import WorkingCopy
@@ -177,6 +177,8 @@ def _check_speaker(draft: WorkingCopy, contract: Contract, question: Question, s
     if said.call_hash and said.call_hash != contract.call_hash:
         now = contract.call_hash[:12]
         raise Refused(f"the answer was given to another call; `{contract.id}` now waits with hash {now}")
+    if said.shown and said.shown != shown_hash(draft.run.id, contract):
+        raise Refused(f"the answer was given to another question than the one `{contract.id}` asks now; look again")
     if question.approvers and said.by not in question.approvers:
         raise NotPermitted(f"`{said.by or 'nobody'}` may not answer; approvers: {', '.join(question.approvers)}")
     if (question.separate or question.quorum > 1) and not said.by:
@@ -347,6 +349,9 @@ def _check_landed(draft: WorkingCopy, contract: Contract) -> None:
 
 
 def _take_callback(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
+    if event.actor == CALLER:  # the program that makes the call is there now; what people said to it still holds
+        attempt.perform(draft, contract, "resume", actor, effect_state="none")
+        return
     running = draft.move(contract, "resume", actor)
     if event.error is not None:
         attempt.finish(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
@@ -378,6 +383,7 @@ def _holder(earlier: dict[str, Any]) -> dict[str, Any]:
 
 POLICY = "policy"  # who moves a contract when a rule decides, and where questions and answers keep what it said
 EVIDENCE = "evidence"  # who speaks when a call that was given up answers late
+CALLER = "caller"  # who moves a contract that waited for the program which brings its function
 JOURNAL = "journal"  # who answers when the action says beforehand that an earlier result will do
 AGENTS = ("agent", "reasoning")  # who wants things done and so may never approve them; `agent:NAME` as well
 DEEDS: dict[str, Deed] = {"none": "none", "possible": "possible", "done": "done"}
@@ -392,7 +398,7 @@ EXPIRED = {
 
 
 def _keep(draft: WorkingCopy, contract: Contract, said: Answer) -> None:
-    draft.put("answers", contract.action, msgspec.to_builtins(replace(said, signature=None)))
+    draft.put("answers", contract.action, msgspec.to_builtins(replace(said, shown="", signature=None)))
     _patch(draft, contract, said)
 
 

@@ -114,10 +114,17 @@ def _begin_run(draft: WorkingCopy, event: Started) -> None:
         started_at=event.at,
         deadline=event.at + longest if longest else 0.0,
     )
+    if event.group:
+        draft.changes.update(group=event.group)
+    if event.held_by:
+        draft.held = True
+        draft.changes["held_by"] = event.held_by
     if event.fork is not None:
         graft.fork(draft, event)
     else:
         route.enter(draft, draft.machine.initial)
+    if event.held_by:  # its time begins when it has a place
+        draft.changes.update(deadline=0.0, state_deadline=0.0)
 
 
 def _take_signal(draft: WorkingCopy, event: Signalled) -> None:
@@ -204,8 +211,13 @@ NOTES = {RESTORED: _note_restore, ATTEMPT: _note_attempt}
 
 
 def _release(draft: WorkingCopy) -> None:
+    is_new = bool(draft.run.group) and draft.run.held_by == f"group:{draft.run.group}"
     draft.held = False
     draft.changes["held_by"] = ""
+    if is_new:
+        longest, stay = draft.machine.limits.max_duration_s, draft.place.timeout_s
+        draft.changes["deadline"] = draft.at + longest if longest else 0.0
+        draft.changes["state_deadline"] = draft.at + stay if stay else 0.0
     for contract in draft.run.contracts:
         # One that was started before may have ended its state, and this one with it.
         is_current = draft.contracts.get(contract.id) is contract

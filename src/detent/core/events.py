@@ -41,6 +41,8 @@ class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_fie
     rules: int = 1  # by which rules its events are folded; see RULES
     at: float = 0.0
     id: str = ""
+    group: str = ""  # the run that keeps the order of its group
+    held_by: str = ""  # it begins held: it waits for a place in its group
 
 
 class Signalled(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="signalled"):

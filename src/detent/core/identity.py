@@ -8,9 +8,9 @@ from typing import Literal
 
 import msgspec
 
-# `step`: something that an effect has started; `mcp` and `hook`: a program under a name of its own; `detent`: a run
-# moves another one. Everybody else is a person.
-Known = Literal["claimed", "os_user", "token", "ssh", "proxy", "session", "mcp", "hook", "step", "detent"]
+# `step`: something that an effect has started; `mcp`, `hook` and `trigger`: a program under a name of its own;
+# `detent`: a run moves another one. Everybody else is a person.
+Known = Literal["claimed", "os_user", "token", "ssh", "proxy", "session", "mcp", "hook", "trigger", "step", "detent"]
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec.structs import force_setattr
 
+from detent.core.attribute import check_attributes
 from detent.core.chart import Chart
 from detent.core.check import check
 from detent.core.check import did_you_mean as did_you_mean  # noqa: PLC0414 - who writes machines looks here
@@ -125,6 +126,14 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_tokens: int = 0
 
 
+class Group(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Runs with the same key, of whatever machine, do not go on at the same time: at most `limit` of them."""
+
+    key: str  # a template over `context`, the run's input
+    limit: int = 1
+    when_full: Literal["queue", "cancel_previous", "drop"] = "queue"
+
+
 class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     """A table that can be checked, drawn, compared and run."""
 
@@ -144,6 +153,10 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     input_schema: dict[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
     title: str = ""
     version: str = ""
+    group: Group | None = None  # with which other runs it does not go on at the same time
+    attributes: dict[str, Any] = {}  # templates of single values by which people look for a run
+    on_failure: str = ""  # the state whose work takes back what was done, before a run ends otherwise than well
+    at_end: str = ""  # the state whose work is done last, however a run ends
 
     if TYPE_CHECKING:
 
@@ -165,13 +178,18 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
             input_schema: dict[str, Any] = ...,
             title: str = ...,
             version: str = ...,
+            group: Group | None = ...,
+            attributes: dict[str, Any] = ...,
+            on_failure: str = ...,
+            at_end: str = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
         _settle(self)
         check(self)
+        check_attributes(self)
         # A machine read back from its JSON has its keys in order: expressions must not see a difference.
-        for name in ("work", "ends", "variables", "local", "timeouts_s", "output", "input_schema"):
+        for name in ("work", "ends", "variables", "local", "timeouts_s", "output", "input_schema", "attributes"):
             force_setattr(self, name, sort_keys(getattr(self, name)))
         _ = self.chart  # compiles every expression, so that a bad one is found now
 

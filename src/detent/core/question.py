@@ -56,6 +56,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     args: dict[str, Any] | None = None  # approve with these arguments instead
     patch: dict[str, Any] = {}  # values for the run's context
     call_hash: str = ""  # the call the person saw; must be the one that waits
+    shown: str = ""  # the question the person saw (`signed_answer.shown_hash`); must be the one that is answered
     data: Any = None  # a form's data
     # `happened`, `not_happened`, `give_up` answer a doubt; `use`: the result of the earlier deed will do
     outcome: Literal["", "happened", "not_happened", "give_up", "use"] = ""

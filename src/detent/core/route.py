@@ -15,11 +15,12 @@ from detent.core.chart import Row, flat, ids
 from detent.core.consequence import Consequence
 from detent.core.contract import Failure
 from detent.core.events import Signalled
-from detent.core.run import BranchState, Wreck
+from detent.core.run import BranchState, Closing, Wreck
 from detent.core.status import Status
 from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
 
+ALARMS_MAX = 20
 CHAIN_MAX = 10_000  # transitions one event may lead to
 REJECTIONS = ("approval_rejected", "already_done", "key_held")
 LIMITS = ("loop_limit", "timeout.workflow", "budget_exceeded")  # caught once; the second time the run fails
@@ -35,6 +36,8 @@ def rest(draft: WorkingCopy) -> None:
         if draft.ready:
             state_work.go_on(draft)
         if draft.ended is None and draft.ending is not None:
+            if _begin_last(draft):
+                continue
             _close(draft)
             return
         if draft.settled:
@@ -48,7 +51,7 @@ def rest(draft: WorkingCopy) -> None:
 def take_signal(draft: WorkingCopy, event: Signalled) -> bool:
     """Take the row for a signal; False when none is open to it."""
     rows = draft.place.signals.get(event.name)
-    if not rows:
+    if not rows or draft.get("closing") is not None:
         return False
     before = draft.get("event")
     draft.changes["event"] = event
@@ -81,8 +84,44 @@ def _from_inbox(draft: WorkingCopy) -> bool:
     return False
 
 
+def _begin_last(draft: WorkingCopy) -> bool:
+    """Before a run ends: begin what comes last, once nothing of it is open; False when there is nothing (more)."""
+    machine, closing = draft.machine, draft.get("closing")
+    if draft.contracts or draft.ending is None or not (machine.on_failure or machine.at_end):
+        return False
+    status = draft.ending if closing is None else closing.status
+    stages = ("" if status is Status.COMPLETED else machine.on_failure, machine.at_end)
+    for stage in range(0 if closing is None else closing.stage, len(stages)):
+        if not stages[stage]:
+            continue
+        if closing is None:
+            closing = Closing(status, draft.state, stage + 1, draft.get("error"))
+        draft.changes.update(closing=replace(closing, stage=stage + 1), wreck=None)
+        draft.ending, draft.wreck = None, None
+        draft.say("note", subject=stages[stage], value=f"before the run ends as {status.value}")
+        enter(draft, stages[stage], is_limited=False)
+        return True
+    return False
+
+
+def _end_last(draft: WorkingCopy, closing: Closing) -> None:
+    """What comes last is done, well or not: go on to the end that the run was to have."""
+    if draft.failure is not None:
+        said = f"`{draft.state}` failed: {draft.failure.message or draft.failure.type}"
+        draft.say("note", subject=draft.state, value=said)
+        draft.changes["alarms"] = (*draft.get("alarms")[-ALARMS_MAX + 1 :], said)
+    draft.settled, draft.failure = False, None
+    draft.lanes.clear()
+    draft.ending = closing.status
+    draft.changes["error"] = closing.error
+
+
 def _settle(draft: WorkingCopy) -> None:
     """The work of the state is done or failed: choose the way on."""
+    closing = draft.get("closing")
+    if closing is not None:
+        _end_last(draft, closing)
+        return
     changes, run = draft.changes, draft.run
     failure, work = draft.failure, draft.place.work
     raised, _, later = changes.get("raised", run.raised).partition(" ")
@@ -353,6 +392,10 @@ def end(draft: WorkingCopy, status: Status, failure: Failure | None, actor: str 
 def _close(draft: WorkingCopy) -> None:
     if draft.contracts:
         return
+    closing = draft.get("closing")
+    if closing is not None:  # it ends as it was to, whatever became of what came last
+        draft.state, draft.ending = closing.state, closing.status
+        draft.changes.update(closing=None, error=closing.error)
     draft.ended, draft.ending, draft.held = draft.ending, None, False
     draft.changes.update(inbox=(), held_by="")
     try:

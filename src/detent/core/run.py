@@ -43,6 +43,15 @@ class Wreck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     is_business_failure: bool = False  # of an action that is not tried again
 
 
+class Closing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """How a run will end when what comes last is done: taking back what was done, and what is done at every end."""
+
+    status: Status
+    state: str  # in which it ends
+    stage: int  # how many of the two have begun
+    error: Failure | None = None
+
+
 class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Where one run of a machine stands."""
 
@@ -89,6 +98,8 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     state_deadline: float = 0.0
     deadline: float = 0.0
     spoken_by: str = ""  # who started it in the name of `by`, where that is somebody else
+    group: str = ""  # the run that keeps the order of its group
+    closing: Closing | None = None  # it does what comes last
 
     @property
     def status(self) -> Status:

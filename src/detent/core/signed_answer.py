@@ -58,7 +58,7 @@ def read_signed(text: str) -> SignedAnswer:
 
 def signed_part(answer: Answer) -> dict[str, Any]:
     """What somebody says, without who says it and how it came."""
-    bare = replace(answer, by="", known_by="", spoken_by="", channel="", call_hash="", signature=None)
+    bare = replace(answer, by="", known_by="", spoken_by="", channel="", call_hash="", shown="", signature=None)
     said: dict[str, Any] = msgspec.to_builtins(bare)
     return said
 
@@ -70,6 +70,11 @@ def question_hash(contract: Contract) -> str:
     """
     asked = replace(contract.question or Question(), approvers=(), expires_s=0.0)
     return digest([contract.id, contract.attempt, contract.moved_at, contract.answered, msgspec.to_builtins(asked)])
+
+
+def shown_hash(run_id: str, contract: Contract) -> str:
+    """One word for everything a person has before them: which run asks what, about which call, in which contract."""
+    return digest([run_id, contract.call_hash, question_hash(contract)])
 
 
 def expect_signed(

@@ -57,6 +57,7 @@ def _walk(draft: WorkingCopy, path: str, position: int) -> None:
             position += 1
     except (ExpressionError, Refused) as error:
         failure = _failure(error)
+        draft.say("note", subject=works[position].action.id, event="left", value=f"not done: {error}")
     end(draft, path, failure)
 
 

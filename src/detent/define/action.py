@@ -90,6 +90,8 @@ def _action(plan: MachinePlan, given: Fields, id: str, state: str, depth: int) -
         return None
     match given.type:
         case "tool_call":
+            if "undo" in given:
+                plan.undos.append((id, given.at("undo"), given["undo"]))
             return call(plan, given, id, state)
         case "parallel" | "for_each":
             return side_by_side(plan, given, id, state, depth)

@@ -7,6 +7,7 @@ from detent.define.approval import approval
 from detent.define.grammar import ACTION, ERROR_TYPES
 from detent.define.plan import MachinePlan, lean
 from detent.define.shape import Fields, fields
+from detent.define.tool import expand
 from detent.define.value_check import Spot, numbers, seconds
 
 TOLERANT = {"ok_exit": "shell", "ok_status": "http"}  # whose answers each widens
@@ -24,6 +25,11 @@ def call(plan: MachinePlan, given: Fields, id: str, state: str) -> Action | None
         return None
     if named[0] not in given:
         return None
+    if named[0] == "tool" and (tool := plan.page.tools.get(given["tool"])) is not None:
+        expanded = expand(given, tool)
+        if expanded is None:
+            return None
+        given, named = expanded, ["python" if tool.kind == "python" else "tool"]
     effect, input = _target(plan, given, named[0])
     if not plan.retries and effect != "ask" and CARE.isdisjoint(given.values):
         kind = given.get("effect")  # most calls say no more than this

@@ -14,6 +14,8 @@ EFFECTS = ("pure", "idempotent", "irreversible")
 SANDBOXES = ("off", "home", "folder", "strict")
 REPEATS = ("ask", "allow", "refuse", "reuse")
 SCOPES = ("global", "session", "run")
+WHEN_FULL = ("queue", "cancel_previous", "drop")
+CATCH_UPS = ("none", "last", "all")
 IMPLICIT_ERRORS = ("error", "error_state")  # undeclared names that mean a failed end
 RETRY = "retry"  # the undeclared name that means: enter the source state again
 ERROR = "error"  # the event that stands for a failure of the state's work
@@ -78,6 +80,8 @@ Kind = Literal[
     "awaits",
     "branches",
     "approval",
+    "tools",  # a mapping from names to mappings of the shape `tool`
+    "triggers",  # a mapping from names to mappings of the shape `trigger`
 ]
 
 
@@ -117,6 +121,11 @@ WORKFLOW: Shape = {
     "error_handlers": Key("many", "What to do when a state fails.", of="handler"),
     "limits": Key("one", "Bounds over the whole life of a run.", of="limits"),
     "output": Key("template", "What a run gives when it has ended; without it, its context."),
+    "finally": Key("many", "What is done last, however a run ends.", of="action"),
+    "tools": Key("tools", "Names for programs, functions, requests and MCP tools, for `tool:` of an action."),
+    "group": Key("one", "With which other runs it does not go on at the same time.", of="group"),
+    "triggers": Key("triggers", "What starts runs when nobody does, by name; armed with `detent trigger add`."),
+    "attributes": Key("templates", "Single values by which people look for a run, by name; at most 16."),
 }
 NESTED: Shape = {
     "id": Key("name", "The branch's name, where branches are a list."),
@@ -172,6 +181,9 @@ ACTION: Shape = {
         "What to do when another run has done the same: ask (default), allow, refuse, reuse its result.",
         choices=REPEATS,
         types=_CALL,
+    ),
+    "undo": Key(
+        "one", "The call that takes this one back, if the run ends otherwise than well.", of="action", types=_CALL
     ),
     "condition": Key("condition", "What to look at; the result is `value`.", types=("conditional",)),
     "name": Key("variable", "The variable to set; a bare name is the context's.", types=("set_variable",)),
@@ -250,6 +262,45 @@ AWAIT: Shape = {
     "event": Key("name", "The event's name.", is_needed=True),
     "match": Key("condition", "Only an event for which this holds; the event is `event`."),
 }
+TOOL: Shape = {
+    "shell": Key("items", "A program and its arguments; `params` are its stdin as JSON, its JSON output the result."),
+    "python": Key("text", "A function as `module:name`; `params` are its arguments."),
+    "http": Key("templates", "A request: url, method, headers, …; `params` are its JSON body, unless it has one."),
+    "mcp": Key("text", "A tool of an MCP server as `server.tool`; `params` are its arguments."),
+    "description": Key("text", "What it does."),
+    "input": Key("schema", "What `params` must be: JSON Schema, or names with their types."),
+} | {
+    name: ACTION[name]._replace(types=())
+    for name in (
+        "effect", "timeout", "retry", "key", "scope", "sandbox", "paths", "network", "ok_exit", "ok_status",
+        "approval", "on_repeat",
+    )
+}  # fmt: skip
+GROUP: Shape = {
+    "key": Key("template", "Runs with the same key are one group; it can read `context`, the input.", is_needed=True),
+    "limit": Key("positive", "How many of them go on at the same time; 1 by default."),
+    "when_full": Key("choice", "What a run does that finds no place: queue by default.", choices=WHEN_FULL),
+}
+TRIGGER: Shape = {
+    "schedule": Key("text", "A cron line: minute, hour, day of the month, month, day of the week."),
+    "every": Key("duration", "How long from one run to the next, counted from `start`."),
+    "timezone": Key("text", "Whose clock a cron line means, such as Europe/Berlin; UTC by default."),
+    "catch_up": Key("choice", "What to do about times that nobody was there for: last by default.", choices=CATCH_UPS),
+    "jitter": Key("duration", "Begin up to so much later, each time by another part of it."),
+    "start": Key("label", "Not before this day or moment, such as 2026-01-31 or 2026-01-31T08:00."),
+    "end": Key("label", "Not after this day or moment."),
+    "webhook": Key("text", "The hook of detent.serve.yaml whose messages start a run; the message is `event.body`."),
+    "file": Key("text", "A file or a pattern such as inbox/*.csv below this file's folder; its path is `event.path`."),
+    "settle": Key("duration", "How long a file must not have changed; 2 s by default."),
+    "existing": Key("flag", "Whether files count that were there before the trigger was armed."),
+    "run_ended": Key("text", "The name of another workflow; the run that has ended is `event`."),
+    "status": Key("names", "Only runs that have ended so: completed, failed, rejected or cancelled."),
+    "signal": Key("name", "A signal sent with `detent trigger send`; what it carries is `event.data`."),
+    "schema": Key("schema", "What the message or signal must look like: JSON Schema, or names with their types."),
+    "when": Key("condition", "Start a run only if this holds; it can read `event` and `trigger`."),
+    "input": Key("templates", "What the run is given; it can read `event` and `trigger`."),
+    "description": Key("text", "What it is for."),
+}
 
 SHAPES: dict[str, Shape] = {
     "workflow": WORKFLOW,
@@ -263,6 +314,9 @@ SHAPES: dict[str, Shape] = {
     "approval": APPROVAL,
     "limits": LIMITS,
     "await": AWAIT,
+    "tool": TOOL,
+    "group": GROUP,
+    "trigger": TRIGGER,
 }
 # Which key says the type of a mapping, and what it is when nothing is said.
 TYPED = {"state": ("type", "normal"), "action": ("type", ""), "step": ("action", ""), "handler": ("action", "")}

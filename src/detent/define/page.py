@@ -4,7 +4,7 @@ Nothing here raises for what an author wrote: a problem is noted at its place, t
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from detent.core.expression import compile_condition, compile_template, names
@@ -37,6 +37,7 @@ class Page:
         self.known_effects = frozenset(known_effects)
         self.variables: dict[str, Any] = {}  # as the file declares them, for numbers that are expressions
         self.readings: list[Reading] = []
+        self.tools: Mapping[str, Any] = {}  # names that the file gives to tools (`define.tool`)
         self._guesses = SHOWN_MAX  # looking for what was meant takes time, and nobody reads more hints
 
     def say(self, path: Route, message: str, hint: str = "", *, at_key: bool = False) -> None:
@@ -46,6 +47,10 @@ class Page:
     def warn(self, path: Route, message: str, hint: str = "", *, at_key: bool = False) -> None:
         """Note something that is probably not meant."""
         self._note(path, message, hint, "warning", at_key)
+
+    def warn_at(self, line: int, column: int, message: str) -> None:
+        """Note something about a place that is no value."""
+        self.problems.append(Problem(self.file, line, column, message, "", "warning"))
 
     def advise(self, path: Route, message: str, hint: str = "") -> None:
         """Note something that may be meant, and is worth knowing."""

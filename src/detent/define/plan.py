@@ -62,6 +62,7 @@ class MachinePlan:
         self.events: dict[str, None] = {}
         self.retries: dict[str, Retry | tuple[Retry, ...]] = {}  # by state, from handlers
         self.actions: dict[str, Route] = {}  # the ids of all actions
+        self.undos: list[tuple[str, Route, Any]] = []  # by action: where the call that takes it back stands
         self.asking: set[str] = set()  # states that ask before they act
         self.written: dict[str, None] = {}  # names of the context that an action sets
         self.set_variables: set[str] = set()  # names of `variables` that an action sets

@@ -68,6 +68,16 @@ KINDS: dict[str, dict[str, Any]] = {
         ]
     },
     "approval": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/approval"}]},
+    "tools": {
+        "type": ["object", "null"],
+        "propertyNames": _NAME,
+        "additionalProperties": {"$ref": "#/$defs/tool"},
+    },
+    "triggers": {
+        "type": ["object", "null"],
+        "propertyNames": _NAME,
+        "additionalProperties": {"$ref": "#/$defs/trigger"},
+    },
 }
 
 

@@ -37,10 +37,15 @@ class Fields:
         self.page.say(self.at(key), message, hint)
 
 
-def fields(page: Page, path: Route, value: Any, shape: str | Shape, what: str, type: str = "") -> Fields | None:
-    """Check a mapping against a table, by default one of the grammar's; None where it is no mapping at all."""
+def fields(
+    page: Page, path: Route, value: Any, shape: str | Shape, what: str, type: str = "", *, is_foreign: bool = False
+) -> Fields | None:
+    """Check a mapping against a table, by default one of the grammar's; None where it is no mapping at all.
+
+    A foreign file comes from elsewhere and runs unchanged: unknown keys are ignored with a warning, and so is a null.
+    """
     table = SHAPES[shape] if isinstance(shape, str) else shape
-    if value is None:
+    if value is None and not is_foreign:
         value = {}
     if not isinstance(value, dict):
         page.say(path, f"{what} must be a mapping, not {kind_of(value)}", f"known keys: {_list_keys(table)}")
@@ -51,7 +56,10 @@ def fields(page: Page, path: Route, value: Any, shape: str | Shape, what: str, t
     good: dict[str, Any] = {}
     for name, inner in value.items():
         key = table.get(name)
-        if key is not None and (not key.types or not type or type in key.types):
+        if is_foreign and (key is None or inner is None):
+            if key is None:
+                page.warn((*path, name), *page.unknown(f"key of {what}, which is ignored:", name, table), at_key=True)
+        elif key is not None and (not key.types or not type or type in key.types):
             checked = check(page, (*path, name), inner, key, name)
             if checked is not MISSING:
                 good[name] = checked
@@ -62,7 +70,7 @@ def fields(page: Page, path: Route, value: Any, shape: str | Shape, what: str, t
             wanted = " or ".join(f"`{one}`" for one in key.types)
             page.say((*path, name), f"`{name}` belongs to {wanted}, and {what} is `{type}`", at_key=True)
     for name in NEEDED[shape] if isinstance(shape, str) else _list_needed(shape):
-        if name not in value:
+        if name not in value or (is_foreign and value[name] is None):
             page.say(path, f"{what} needs `{name}`", table[name].hint)
     return Fields(page, path, good, type, value.keys())
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from detent.core.contract import CONTRACT
 from detent.core.effect_type import Effect
@@ -23,6 +23,9 @@ from detent.define.irreversible import is_irreversible
 from detent.define.proof import MachineProof, prove, what
 from detent.define.repeat import ADVICE, constant_calls, describe
 from detent.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from detent.define.trigger import Trigger
 
 SOURCE_MAX = 4 * 1024 * 1024
 
@@ -37,16 +40,20 @@ class Definition(NamedTuple):
     input: Mapping[str, Any] = {}  # JSON Schema of what a run must be given; empty: anything
     proof: MachineProof = MachineProof()  # where warnings were wanted
     advice: tuple[str, ...] = ()  # what is right as it stands, and worth knowing
+    triggers: "tuple[Trigger, ...]" = ()  # what starts its runs, once somebody has armed it
 
 
 Reader = Callable[[Path, str], Definition]  # the file, and the name behind the colon
 WORKFLOWS = (".yaml", ".yml", ".lobster")
 
 
-def load(spec: str | Path, known_effects: Iterable[str] = (), *, warn: bool = True) -> Definition:
+def load(
+    spec: str | Path, known_effects: Iterable[str] = (), *, warn: bool = True, fragment: bool = False
+) -> Definition:
     """Read a definition from `FILE` or `FILE:NAME`; with `known_effects`, any other tool of a workflow is a problem.
 
-    `warn=False` is for those who do not show warnings: what is wrong is still an error.
+    `warn=False` is for those who do not show warnings: what is wrong is still an error. A `fragment` of a workflow
+    begins at its first state, and ends at states that it does not have.
     """
     path, name = _split(str(spec))
     reader = READERS.get(path.suffix.lower())
@@ -55,7 +62,9 @@ def load(spec: str | Path, known_effects: Iterable[str] = (), *, warn: bool = Tr
         raise DefinitionError(f"a definition is a file of one of the kinds {known}", str(path))
     _check_file(path)
     if path.suffix.lower() in WORKFLOWS or _is_list_of_steps(path):
-        return _from_yaml(path.resolve(), name, known_effects, warn=warn)
+        return _from_yaml(path.resolve(), name, known_effects, warn=warn, fragment=fragment)
+    if fragment:
+        raise DefinitionError("only a workflow file can be a fragment", str(path))
     definition = reader(path.resolve(), name)
     return _prove(definition, known_effects) if warn else definition
 
@@ -149,16 +158,20 @@ def _from_json(path: Path, name: str) -> Definition:
         raise DefinitionError(str(error), str(path)) from None
 
 
-def _from_yaml(path: Path, name: str, known_effects: Iterable[str] = (), *, warn: bool = True) -> Definition:
+def _from_yaml(
+    path: Path, name: str, known_effects: Iterable[str] = (), *, warn: bool = True, fragment: bool = False
+) -> Definition:
     from detent.define.workflow import load_workflow  # noqa: PLC0415 - the YAML parser is for those who need it
 
     if name:
         raise DefinitionError("a workflow file holds one machine and no names", f"{path}:{name}")
-    workflow = load_workflow(path, known_effects=known_effects, warn=warn)
+    workflow = load_workflow(path, known_effects=known_effects, warn=warn, fragment=fragment)
     _look_beside(path)
     warnings = tuple(str(warning) for warning in workflow.warnings)
     advice = tuple(str(one) for one in workflow.advice)
-    return Definition(workflow.machine, {}, str(path), warnings, workflow.input, workflow.proof, advice)
+    return Definition(
+        workflow.machine, {}, str(path), warnings, workflow.input, workflow.proof, advice, workflow.triggers
+    )
 
 
 def _look_beside(path: Path) -> None:

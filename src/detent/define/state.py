@@ -46,7 +46,9 @@ def _begin(plan: MachinePlan, path: Route) -> None:
     elif not initial and plan.is_fragment and plan.types:
         initial = [next(iter(plan.types))]
     elif not initial and plan.types:
-        plan.page.say(path, "no state is `type: initial`", "say where a run begins, or load it as a fragment")
+        plan.page.say(
+            path, "no state is `type: initial`", "say where a run begins, or load it as a fragment (`--fragment`)"
+        )
     plan.initial = initial[0] if initial else ""
 
 

@@ -17,7 +17,7 @@ from detent.define.problem import cut
 
 MISSING: Any = object()
 NAME_MAX = 100
-MAY_BE_EMPTY = ("template", "plain", "templates", "one", "many", "named", "branches", "schema")
+MAY_BE_EMPTY = ("template", "plain", "templates", "one", "many", "named", "branches", "schema", "tools", "triggers")
 AMOUNT_MAX = 1e9  # of seconds, this is more than thirty years
 
 # What the engine does itself is not called as a tool.
@@ -125,6 +125,8 @@ def _effect(spot: Spot, value: Any) -> Any:
         return spot.say(f"`{value}` is not a tool", f"use `{INSTEAD[value]}`")
     if value != "ask" and not is_effect_name(value):
         return spot.note_mistyped("the name of a tool (letters, digits and `._:/@+-`)", value)
+    if value in spot.page.tools:
+        return value
     if spot.page.known_effects and value not in spot.page.known_effects and value != "ask":
         return spot.say(*spot.page.unknown("tool", value, sorted(spot.page.known_effects)))
     return value

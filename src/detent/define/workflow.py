@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from detent.core.effect_type import Effect
-from detent.core.machine import Limits, Machine
+from detent.core.machine import Group, Limits, Machine
 from detent.define.child import Shelf
+from detent.define.disguise import warn_of_disguises
 from detent.define.document import Document, Route, read_document, read_file
 from detent.define.grammar import GRAMMAR_VERSION
 from detent.define.handler import catch, handlers
 from detent.define.hole import tell
 from detent.define.irreversible import is_irreversible
+from detent.define.last import read_last
 from detent.define.lint import lint, lint_names
 from detent.define.page import Page
 from detent.define.plan import MachinePlan, lean
@@ -26,7 +28,9 @@ from detent.define.repeat import advise
 from detent.define.shape import Fields, fields
 from detent.define.state import declare, waits, work
 from detent.define.steps import compile_steps, is_steps
+from detent.define.tool import read_tools
 from detent.define.transition import transitions
+from detent.define.trigger import Trigger, read_triggers
 from detent.define.value_check import NAME_MAX, mend_name, seconds
 from detent.errors import DefinitionError, Part
 
@@ -42,16 +46,23 @@ class Workflow(NamedTuple):
     input: dict[str, Any]  # JSON Schema of what a run must be given; empty: anything
     advice: tuple[Problem, ...] = ()  # what is right as it stands, and worth knowing
     proof: MachineProof = MachineProof()  # what its irreversible actions cannot follow, where it was looked for
+    triggers: tuple[Trigger, ...] = ()  # what starts its runs, once somebody has armed it
 
 
 def load_workflow(
-    path: str | Path, *, fragment: bool = False, known_effects: Iterable[str] = (), warn: bool = True
+    path: str | Path,
+    *,
+    fragment: bool = False,
+    known_effects: Iterable[str] = (),
+    warn: bool = True,
+    stubs: Iterable[str] = (),
 ) -> Workflow:
     """Read a workflow from a file; raises one DefinitionError with everything that is wrong with it.
 
-    `warn=False` does not look for what is allowed and probably not meant.
+    `warn=False` does not look for what is allowed and probably not meant. A tool of the file whose name is among the
+    `stubs` stays a call of that name: somebody answers in its place.
     """
-    wanted = Wanted.of(known_effects, warn)
+    wanted = Wanted.of(known_effects, warn)._replace(stubs=frozenset(stubs))
     return _from_file(Path(path), _shelf(wanted), wanted, is_fragment=fragment)
 
 
@@ -69,10 +80,15 @@ def read_workflow(
 
 
 def compile_document(
-    document: Document, *, folder: Path | None = None, fragment: bool = False, known_effects: Iterable[str] = ()
+    document: Document,
+    *,
+    folder: Path | None = None,
+    fragment: bool = False,
+    known_effects: Iterable[str] = (),
+    stubs: Iterable[str] = (),
 ) -> Workflow:
     """Compile a document that has been read already, for example a part of a larger one."""
-    wanted = Wanted.of(known_effects)
+    wanted = Wanted.of(known_effects)._replace(stubs=frozenset(stubs))
     shelf = _shelf(wanted)
     if folder is not None:
         shelf.enter((folder / "document.yaml").resolve())
@@ -85,6 +101,7 @@ class Wanted(NamedTuple):
     known_effects: frozenset[str]  # any other tool is a problem; empty: every tool will do
     warnings: bool = True
     effects: Mapping[str, Effect] = {}  # what they declare, where that is known
+    stubs: frozenset[str] = frozenset()  # tools of the file that somebody else answers for
 
     @classmethod
     def of(cls, known_effects: Iterable[str], warnings: bool = True) -> "Wanted":
@@ -112,6 +129,9 @@ def _from_file(path: Path, shelf: Shelf, wanted: Wanted, *, is_fragment: bool) -
 def _compile(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool) -> Workflow:
     page = Page(document, wanted.known_effects)
     try:
+        tools = read_tools(page)
+        page.tools = {name: tool for name, tool in tools.items() if name not in wanted.stubs}
+        triggers = _read_triggers(page)
         machine, schema, proof = _workflow(page, shelf, wanted, is_fragment)
     except RecursionError:  # a document of 64 levels needs far less, but a caller may have left us little
         page.say((), "nested too deeply")
@@ -122,7 +142,12 @@ def _compile(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool
     found = sorted(dict.fromkeys(page.problems), key=lambda p: (p.file, p.line, p.column))
     warnings = tuple(p for p in found if p.severity == "warning")
     advice = tuple(p for p in found if p.severity == "advice")
-    return Workflow(machine, warnings, page.file, schema, advice, proof)
+    return Workflow(machine, warnings, page.file, schema, advice, proof, triggers)
+
+
+def _read_triggers(page: Page) -> tuple[Trigger, ...]:
+    """The triggers of a file of either grammar."""
+    return read_triggers(page, ("triggers",), page.value.get("triggers")) if isinstance(page.value, dict) else ()
 
 
 def _workflow(
@@ -157,6 +182,7 @@ def _workflow(
     machine = _machine(plan, given, given.get("name") or Path(page.file).stem or "workflow", wanted)
     if wanted.warnings:
         lint_names(page, [plan, *plans])
+        warn_of_disguises(page, [plan, *plans])
     return machine, given.get("input", {}), together(one.proof for one in (plan, *plans))
 
 
@@ -168,7 +194,8 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
     found = handlers(plan, given.at("error_handlers"), given.get("error_handlers"))
     work(plan)  # what an action says of its own failures comes before the handlers
     catch(plan, found)
-    limits = _limits(plan, given)
+    limits, group = _limits(plan, given), _group(plan, given)
+    on_failure, at_end = read_last(plan, given)
     if not plan.page.is_sound or not plan.initial:
         return None
     if plan.types[plan.initial] in ("final", "error"):
@@ -190,6 +217,10 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
             input_schema=given.get("input", {}),
             title=title if title != name else "",
             version=given.get("version", ""),
+            group=group,
+            attributes=given.get("attributes") or {},
+            on_failure=on_failure,
+            at_end=at_end,
         )
     except DefinitionError as error:
         plan.page.say(_place(plan, error.part), error.problem)
@@ -200,6 +231,24 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
         tell(plan, plan.proof)
         advise(plan, machine, wanted.effects)
     return machine
+
+
+def _group(plan: MachinePlan, given: Fields) -> Group | None:
+    """The group of a file; its key can read only what a run is given."""
+    if "group" not in given:
+        return None
+    seen = len(plan.page.readings)
+    wanted = fields(plan.page, given.at("group"), given["group"], "group", "`group`")
+    for reading in plan.page.readings[seen:]:
+        for read in reading.reads:
+            if read.partition(".")[0] not in ("context", "run"):
+                plan.page.say(reading.path, f"`{read}` is not known before a run begins", "read `context`, its input")
+    if wanted is None or "key" not in wanted:
+        return None
+    if not isinstance(wanted["key"], str):
+        wanted.say("key", "the key must be a text")
+        return None
+    return Group(wanted["key"], wanted.get("limit", 1), wanted.get("when_full", "queue"))
 
 
 def _limits(plan: MachinePlan, given: Fields) -> Limits:

@@ -44,17 +44,18 @@ class Contained(msgspec.Struct, frozen=True):
     disk: str = ""  # why it was ended: what it did to the disk
 
 
-async def run(
+async def run(  # noqa: PLR0913, PLR0917  # most have the right default
     argv: list[str], env: dict[str, str], cwd: str, stdin: str | None, key: str, ears: Ears = DEAF,
-    space: Space = ANY, sandbox: Sandbox = OPEN,
+    space: Space = ANY, sandbox: Sandbox = OPEN, fds: tuple[int, ...] = (),
 ) -> Contained:  # fmt: skip
     """Run a program to its end; when this returns or is cancelled, nobody who came from it is left.
 
     `ears.born` hears the supervisor's number before the program exists. In a sandbox the supervisor is inside too.
+    `fds` are open for the program.
     """
-    with contextlib.ExitStack() as fds:
-        pulse, lifeline = _pipe(fds)
-        said, report = _pipe(fds)
+    with contextlib.ExitStack() as pipes:
+        pulse, lifeline = _pipe(pipes)
+        said, report = _pipe(pipes)
 
         def born(pid: int) -> None:
             if ears.born is not None:
@@ -64,7 +65,8 @@ async def run(
         bounds = (pulse, report, space.growth_bytes, space.reserve_bytes)
         keeper = [sys.executable, "-I", "-S", supervisor.__file__, *map(str, bounds)]
         hearing = Ears(born, ears.stdout, ears.stderr)
-        done = await process.run([*keeper, *argv], env, cwd, stdin, key, hearing, (pulse, report), PATIENCE_S, sandbox)
+        open_for_it = (pulse, report, *fds)
+        done = await process.run([*keeper, *argv], env, cwd, stdin, key, hearing, open_for_it, PATIENCE_S, sandbox)
         os.set_blocking(said, False)
         try:
             word, *numbers = os.read(said, REPORT_BYTES).decode().split()

@@ -62,12 +62,20 @@ NEVER_FATAL = {signal.SIGCHLD, signal.SIGCONT, signal.SIGSTOP, signal.SIGTSTP, s
 
 
 class SandboxWish(msgspec.Struct, frozen=True):
-    """What an action wants: a level ("": the default), and what the stricter ones let through."""
+    """What an action wants: a level ("": the default), and what the stricter ones let through.
+
+    `mounts` are folders seen at another place, each (folder, place); those of `shown` can only be read there. `kept`
+    can be read and not written though it lies in something that can; `hidden` are empty folders.
+    """
 
     level: str = ""
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     network: bool = False
+    mounts: tuple[tuple[str, str], ...] = ()
+    shown: tuple[tuple[str, str], ...] = ()
+    kept: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
 NO_WISH = SandboxWish()
@@ -150,13 +158,13 @@ async def enter(wish: SandboxWish, cwd: str, own: Iterable[str] = ()) -> Sandbox
     least = attempt.least if attempt is not None else ""
     home = attempt.home if attempt is not None else ""
     level = stricter(wish.level or DEFAULT, least)
-    if level == "off" or (level == "home" and not home):
+    if level == "off" or (level == "home" and not home and not wish.mounts):
         return _note_level(Sandbox())
     if attempt is not None and attempt.home_id and attempt.home_id != identify(home):
         raise EffectFailed(f"the home is not at {home} any more, so no sandbox can keep programs from it; put it back")
     problem = await _probe(level)
     ground = _Ground(level, os.path.realpath(cwd), os.path.realpath(home) if home else "", wish, tuple(own))
-    if problem and level == "folder" and (prefix := ground.landlock()):
+    if problem and level == "folder" and not wish.mounts and (prefix := ground.landlock()):
         return _note_level(Sandbox(level, prefix))
     if not problem:
         return _note_level(Sandbox(level, ground.bubble(), is_bubble=True))
@@ -213,10 +221,25 @@ class _Ground(msgspec.Struct, frozen=True):
         for flag, places in (("--ro-bind", self._places(self.wish.read)), ("--bind", self._writable())):
             for place in places:
                 words += [flag, place, place]
+        words += self._mount()
         words += self._hide_home()
         for file in guarded_files(self.home, self.cwd):
-            words += ["--ro-bind", file, file]
+            if not any(_lies_in(file, place) for _, place in self.wish.mounts):
+                words += ["--ro-bind", file, file]
         return (*words, "--setenv", MARK, self.level, "--chdir", self.cwd)
+
+    def _mount(self) -> list[str]:
+        """What is seen elsewhere than where it is, and what in writable folders is not writable."""
+        wish = self.wish
+        words = [word for place in wish.kept if os.path.exists(place) for word in ("--ro-bind", place, place)]
+        words += [word for place in wish.hidden for word in ("--tmpfs", place, "--remount-ro", place)]
+        words += [word for folder, place in wish.mounts for word in ("--bind", folder, place)]
+        words += [word for folder, place in wish.shown for word in ("--ro-bind", folder, place)]
+        inside = [one for one in map(os.path.realpath, self.own) if any(_lies_in(one, at) for _, at in wish.mounts)]
+        for place in inside:
+            if not (self.home and _lies_in(place, self.home)) and place not in {at for _, at in wish.mounts}:
+                words += ["--bind", place, place]
+        return words
 
     def _writable(self) -> list[str]:
         if self.level == "home":

@@ -4,6 +4,8 @@
     env      further environment variables; of a list of such mappings, later ones count, and null is nothing
     cwd      the folder to run in; the current one by default
     stdin    text to read; by default there is nothing to read
+    stdin_json      a value to read as JSON instead
+    is_json  what it writes is one JSON object, whose keys join the result
     timeout  seconds; then the program and its whole process group are killed
     ok_exit  the exit codes that mean success; [0] by default
     sandbox  off, home (the default), folder or strict; see `sandbox`
@@ -25,13 +27,17 @@ import errno
 import os
 from typing import Any
 
+import msgspec
+
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure, effect
+from detent.core.value import plain
 from detent.effects import process, sandbox
 from detent.effects.arguments import Arguments, invalid
 from detent.effects.fact import shell_facts
 from detent.effects.metering import with_usage
 from detent.effects.process import kill_leftovers
+from detent.errors import Refused
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")
 TIMEOUT_S = 600.0
@@ -49,10 +55,10 @@ async def sweep(contract: Contract) -> None:
 )
 async def shell(contract: Contract) -> Outcome:
     """Run a program with its arguments and wait for its end."""
-    known = f"argv env cwd stdin timeout ok_exit is_failed_late is_metered {sandbox.KNOWN}"
+    known = f"argv env cwd stdin stdin_json timeout ok_exit is_failed_late is_metered is_json {sandbox.KNOWN}"
     given = Arguments("shell", contract.input, known)
     argv, env, cwd, timeout_s = _argv(given), _environment(given), _folder(given), given.seconds("timeout")
-    stdin, ok_exit = given.text("stdin") if "stdin" in given else None, given.numbers("ok_exit", (0,))
+    stdin, ok_exit = _stdin(given), given.numbers("ok_exit", (0,))
     box = await sandbox.enter(sandbox.read_wish(given), cwd)
     if not contract.is_irreversible:  # after a crash it is simply run again, beside what may be left of the first time
         await sweep(contract)
@@ -70,6 +76,8 @@ async def shell(contract: Contract) -> Outcome:
     except process.NotStarted as error:
         raise _not_started(argv[0], error.__cause__) from error
     outcome = _outcome(contract, argv[0], finished, ok_exit)
+    if given.flag("is_json"):
+        outcome = _read_answer(argv[0], finished.stdout, outcome)
     return with_usage(outcome, finished.stdout) if given.flag("is_metered") else outcome
 
 
@@ -92,6 +100,26 @@ def _outcome(contract: Contract, program: str, finished: process.Finished, ok_ex
     if finished.exit < 0 and contract.is_irreversible:
         raise OutcomeUnknown(f"`{program}` was killed by signal {-finished.exit}{why}", result)
     raise PartialFailure(f"`{program}` ended with exit code {finished.exit}{why}", "tool_failure.exit", result)
+
+
+def _stdin(given: Arguments) -> str | None:
+    if "stdin_json" in given:
+        if "stdin" in given:
+            raise invalid("`shell` takes `stdin` or `stdin_json`, not both")
+        return msgspec.json.encode(given.any("stdin_json")).decode()
+    return given.text("stdin") if "stdin" in given else None
+
+
+def _read_answer(program: str, stdout: str, outcome: Outcome) -> Outcome:
+    """The result with what the program has answered; it did its work, so an answer that is none is a failure of it."""
+    if not stdout.strip():
+        return outcome
+    try:
+        answer = plain(msgspec.json.decode(stdout))
+    except (msgspec.DecodeError, RecursionError, Refused) as error:
+        raise PartialFailure(f"`{program}` did not answer with JSON: {error}", "tool_failure", outcome.result) from None
+    known = answer if isinstance(answer, dict) else {"json": answer}
+    return Outcome({**outcome.result, **known})
 
 
 def _argv(given: Arguments) -> list[str]:

@@ -3,23 +3,32 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from detent.errors import Refused
+from detent.host.address import find_address
+
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from detent.host.embedded.journal_reader import JournalReader
-    from detent.host.embedded.shared import SharedHost
-    from detent.host.reading import BackupReport, Checkup, JournalHolder, RestoreReport
+    from detent.host.parts.run_reader import RunReader
+    from detent.host.port import OpenHost
+    from detent.host.reading import BackupReport, Checkup, DatabaseReport, JournalHolder, RestoreReport
 
 
-def open_host(home: Path, *args: Any, **given: Any) -> "AbstractAsyncContextManager[SharedHost]":
+def open_host(home: Path, *args: Any, **given: Any) -> "AbstractAsyncContextManager[OpenHost]":
     """A host on a home's journal, which other processes may be using too."""
+    if find_address(home):
+        found: AbstractAsyncContextManager[OpenHost] = _load_postgres().open_postgres(home, *args, **given)
+        return found
     from detent.host.embedded.shared import open_host as open_shared  # noqa: PLC0415
 
     return open_shared(home, *args, **given)
 
 
-def open_reader(home: Path) -> "JournalReader":
+def open_reader(home: Path) -> "RunReader":
     """A reader of a home's journal; close it when done."""
+    if find_address(home):
+        reader: RunReader = _load_postgres().open_postgres_reader(home)
+        return reader
     from detent.host.embedded.journal_reader import JournalReader  # noqa: PLC0415
 
     return JournalReader(home)
@@ -27,6 +36,8 @@ def open_reader(home: Path) -> "JournalReader":
 
 def is_held(home: Path) -> bool:
     """Whether some process writes a home's journal now."""
+    if find_address(home):
+        return bool(prepare_database(home, is_checked_only=True).workers)
     from detent.host.embedded.lock import is_held as is_locked  # noqa: PLC0415
 
     return is_locked(home)
@@ -41,6 +52,10 @@ def holder_of(home: Path) -> "JournalHolder":
 
 def checkup(home: Path) -> "Checkup":
     """Whether somebody writes a home's journal now, and answers."""
+    if find_address(home):
+        from detent.host.reading import Checkup, JournalHolder  # noqa: PLC0415
+
+        return Checkup(is_held(home), JournalHolder(), True)
     from detent.host.embedded.checkup import checkup as check  # noqa: PLC0415
 
     return check(home)
@@ -63,6 +78,7 @@ def forget_claims(home: Path) -> None:
 
 def back_up(home: Path, file: Path, *, is_forced: bool = False, keep: int = 0) -> "BackupReport":
     """Write a checked backup of a home, whoever uses it meanwhile."""
+    _check_folder(home)
     from detent.host.embedded.backup import back_up as write_backup  # noqa: PLC0415
 
     return write_backup(home, file, is_forced=is_forced, keep=keep)
@@ -70,6 +86,7 @@ def back_up(home: Path, file: Path, *, is_forced: bool = False, keep: int = 0) -
 
 async def restore(file: Path, home: Path, *, is_over: bool = False, by: str = "") -> "RestoreReport":
     """Put a backup in a home's place; what was there is kept aside."""
+    _check_folder(home)
     from detent.host.embedded.restore import restore as put_back  # noqa: PLC0415
 
     return await put_back(file, home, is_over=is_over, by=by)
@@ -77,6 +94,7 @@ async def restore(file: Path, home: Path, *, is_over: bool = False, by: str = ""
 
 def move_home(home: Path, target: Path) -> None:
     """Move a home to another folder of this machine."""
+    _check_folder(home)
     from detent.host.embedded.restore import move  # noqa: PLC0415
 
     move(home, target)
@@ -84,6 +102,30 @@ def move_home(home: Path, target: Path) -> None:
 
 def find_twins(home: Path) -> tuple[str, ...]:
     """Other homes on this machine that have the same journal."""
+    if find_address(home):
+        return ()
     from detent.host.embedded.restore import find_twins as find  # noqa: PLC0415
 
     return find(home)
+
+
+def prepare_database(home: Path, *, is_checked_only: bool = False) -> "DatabaseReport":
+    """Make the tables of a home's database, or bring them up to date; or only look at them."""
+    if not find_address(home):
+        raise Refused(f"{home} keeps its journal in a file; give --home postgresql://HOST/DATABASE")
+    report: DatabaseReport = _load_postgres().prepare_database(home, is_checked_only=is_checked_only)
+    return report
+
+
+def _load_postgres() -> Any:
+    try:
+        from detent.host.postgres import postgres_home  # noqa: PLC0415
+    except ImportError as error:
+        raise Refused(f"a journal in PostgreSQL needs {error.name}: pip install 'detent[postgres]'") from None
+    return postgres_home
+
+
+def _check_folder(home: Path) -> None:
+    """Refuse what is done to files where the journal is in a database, which has tools of its own for it."""
+    if find_address(home):
+        raise Refused("this journal is in a database: back it up with pg_dump, and restore it with pg_restore")

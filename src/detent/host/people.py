@@ -49,7 +49,9 @@ WORDS = {
 }
 GUARDED = frozenset({"answer", "settle", "prune", "people", "restore"})  # what nothing that a step has started may do
 DOUBT = frozenset({"happened", "not_happened", "give_up"})  # outcomes that settle a doubt
-PROGRAMS = frozenset({"mcp", "hook"})  # who has a name of its own, and the rights of whoever runs this process
+PROGRAMS = frozenset(
+    {"mcp", "hook", "trigger"}
+)  # who has a name of its own, and the rights of whoever runs this process
 NAMED = "approvers"  # where a question keeps whom it was for, with the groups by their names
 TOKENS_MAX = 1_000
 Keys = dict[str, tuple[str, ...]]  # SSH public keys by person
@@ -184,9 +186,10 @@ def check_role(people: People, verb: str, who: Identity, user: str = "") -> None
     """Refuse who lacks the role for a verb; `user` is who runs this process, with whose rights programs act."""
     role = NEEDS[verb]
     if who.known in PROGRAMS:
-        person = None if who.known == "hook" else people.of_os_user(user)
-        if who.known == "hook" and role == "operator":
-            return  # its signature was checked: whoever configured it may send signals
+        is_trusted = who.known in ("hook", "trigger")
+        person = None if is_trusted else people.of_os_user(user)
+        if is_trusted and role == "operator":
+            return  # a signature was checked, or an operator has armed it: whoever did may send signals and start runs
     else:
         check_speaker(people, who)
         person = people.by_name.get(who.name)

@@ -39,7 +39,7 @@ def add_permission(
     return replace(
         shown,
         approvers=list(approvers),
-        may=May(not why, why),
+        may=May(not why, why, _find_spoken_for(machine, now, contract.id, who, people)),
         needed=Needed(max(1, asked.quorum - len(heard)), _find_answerers(machine, now, contract.id, approvers, people)),
         answered=[HeardAnswer(one.by, one.spoken_by, one.known_by) for one in heard],
     )
@@ -72,6 +72,16 @@ def _find_answerers(
         name
         for name in names[:NAMES_MAX]
         if not find_obstacle(machine, run, contract_id, Identity(name, known), people)  # type: ignore[arg-type]
+    ]
+
+
+def _find_spoken_for(machine: Machine, run: Run, contract_id: str, who: Identity, people: People | None) -> list[str]:
+    """Those for whom this person could answer now."""
+    person = None if people is None or who.spoken_by else people.by_name.get(who.name)
+    return [
+        name
+        for name in (person.speaks_for if person is not None else ())[:NAMES_MAX]
+        if not find_obstacle(machine, run, contract_id, Identity(name, who.known, who.name), people)
     ]
 
 

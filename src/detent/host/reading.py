@@ -17,10 +17,11 @@ class Calling(msgspec.Struct, frozen=True):
 
 
 class May(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whether whoever asks may answer, and why not."""
+    """Whether whoever asks may answer, why not, and in whose names they may beside their own."""
 
     answer: bool
     why: str = ""
+    speaks_for: list[str] = []
 
 
 class Needed(msgspec.Struct, frozen=True):
@@ -97,7 +98,7 @@ class Query(NamedTuple):
     since: float | None = None
     until: float | None = None
     is_top: bool = False  # nobody's children
-    without: tuple[str, ...] = ()  # names of machines to leave out
+    without: tuple[str, ...] = ()  # machines to leave out, by name or digest
     before: int = 0
     limit: int = 50
     moved_since: float | None = None  # whose latest event is not older
@@ -280,3 +281,17 @@ class Checkup(NamedTuple):
     is_held: bool
     holder: JournalHolder
     is_answering: bool
+
+
+class DatabaseReport(NamedTuple):
+    """A journal in a database: what is there, and who works on it."""
+
+    name: str
+    server: str  # its version
+    version: int  # of the tables; 0 where there are none
+    known: int  # the version that this detent writes
+    runs: int = 0
+    at_work: int = 0  # contracts
+    workers: int = 0  # with a heartbeat
+    queued: int = 0  # jobs that could be done now
+    swept: int = 0  # what the sweep had to put right; it should stay at 0

@@ -72,7 +72,7 @@ class Standing(msgspec.Struct, frozen=True):
 def children_of(run: Run) -> list[str]:
     """The runs a run waits for."""
     waiting = [c.question for c in run.contracts if c.status is Status.WAITING and c.question]
-    return [str(asked.data.get("run_id", "")) for asked in waiting if asked.reason == "callback"]
+    return [str(asked.data["run_id"]) for asked in waiting if asked.reason == "callback" and "run_id" in asked.data]
 
 
 def settle_time(run: Run, contract: Contract, now: float) -> float:

@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 
 GROUP = "detent.agents"
 MARK = "agent:"
-PARTS = ("machines", "effects", "projection", "program", "manner", "routes", "words")  # each named by `module:name`
+PARTS = (
+    "machines",
+    "effects",
+    "projection",
+    "program",
+    "manner",
+    "routes",
+    "words",
+    "errors",
+)  # named by `module:name`
 BUILT_IN = ("notebook", "coding", "assistant")
 
 
@@ -51,6 +60,7 @@ class Agent(NamedTuple):
     routes: str = ""  # its addresses of the HTTP API: a sequence of Route
     view: str = ""  # the page's view of its runs: one that the page has, or `package:FILE.js`, a module of its own
     words: str = ""  # Chinese sentences, by the English ones
+    errors: str = ""  # the same of what it raises: `{}` for each value in English, `{0}`, `{1}` in Chinese
 
     def load(self, part: str) -> Any:
         """Import one of the parts; None when the agent has none of that kind."""

@@ -11,7 +11,7 @@ import pkgutil
 from detent.kit.language import language
 
 LONGEST = 4000  # characters; what is longer is somebody's output, not our sentence
-DEEPEST = 4  # sentences inside sentences
+DEEPEST = 5  # sentences inside sentences
 HOLE = "{}"
 
 
@@ -24,6 +24,9 @@ def error_in_chinese(english: str, depth: int = DEEPEST) -> str:
     """An error's sentence in Chinese; one that is not known stays as it is."""
     if not english or len(english) > LONGEST:
         return english
+    place, found, rest = english.partition(": ")
+    if found and depth and _is_place(place):
+        return f"{place}: {error_in_chinese(rest, depth - 1)}"
     for parts, chinese in _templates():
         values = _match(parts, english)
         if values is not None:
@@ -37,12 +40,20 @@ def error_in_chinese(english: str, depth: int = DEEPEST) -> str:
     return english
 
 
+def _is_place(text: str) -> bool:
+    """Whether this is a file with a line and a column."""
+    return all(number.isdecimal() for number in text.split(":")[-2:]) and text.count(":") > 1
+
+
 def error_templates() -> dict[str, str]:
-    """Every sentence there is in Chinese, by the English one."""
+    """Every sentence there is in Chinese, by the English one; the agents bring theirs."""
     from detent.kit import error_words
+    from detent.kit.agent import load_all
 
     names = [found.name for found in pkgutil.iter_modules(error_words.__path__)]
     found: dict[str, str] = {}
+    for brought in load_all("errors"):
+        found.update(brought)
     for name in names:
         found.update(importlib.import_module(f"{error_words.__name__}.{name}").CHINESE)
     return found

@@ -1,8 +1,9 @@
 """Where a run's effects are found again: in its definition file, with the agent it belongs to, or with both.
 
-A source is the path of a file, `agent:NAME`, or `agent:NAME FILE` for an agent that was given tools of a file. Any verb
-may move a run of an agent (`detent approve`, `detent resume`), so every host can find its effects; an agent's modules
-are imported when the first of its runs is driven, not before.
+A source is the path of a file, `agent:NAME`, `agent:NAME FILE` for an agent that was given tools of a file, or
+`caller:…` for a function of somebody's program (`detent.guard`). Any verb may move a run of an agent (`detent
+approve`, `detent resume`), so every host can find its effects; an agent's modules are imported when the first of its
+runs is driven, not before.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from detent.core.effect_type import Effect
 from detent.define import find_effects
+from detent.effects.caller_process import CALLER_MARK, make_caller_effect
 from detent.errors import DefinitionError, Refused
 from detent.kit.agent import MARK, Surroundings, find_agent
 
@@ -39,6 +41,9 @@ class Sources:
 
     def find(self, source: str) -> dict[str, Effect]:
         """The effects of a run that was begun from this source; an agent that is not here is an error (`Refused`)."""
+        if source.startswith(CALLER_MARK):
+            found = make_caller_effect(self._home, source)
+            return {found.name: found}
         if not source.startswith(MARK):
             return find_effects(source, self._warn)
         name, _, file = source.removeprefix(MARK).partition(" ")

@@ -10,6 +10,7 @@ made up. Time jumps to the next alarm as soon as nothing else can happen, so a w
 
 from detent.testing.case import Case, CaseStep, read_cases, read_tools
 from detent.testing.case_run import CaseVerdict, Told, crash_case, play, try_case, try_cases
+from detent.testing.coverage import CaseCoverage, measure_coverage
 from detent.testing.crash_test import (
     Operator,
     Report,
@@ -61,6 +62,8 @@ __all__ = [
     "play",
     "try_case",
     "try_cases",
+    "CaseCoverage",
+    "measure_coverage",
     "Beat",
     "Rehearsal",
     "rehearse",

@@ -25,8 +25,10 @@ from detent.define.policy import compile_policy
 from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
 from detent.host.parts.replay import entries, verify
+from detent.host.run_group import NAME as GROUP
 from detent.testing.answer import judge_answers
 from detent.testing.case import Case, CaseStep, Tools, differences, read_cases
+from detent.testing.coverage import Way
 from detent.testing.world import MortalHost, Stuck, VirtualLoop, World, simulate
 
 RUN = "case"
@@ -48,6 +50,9 @@ class CaseVerdict(NamedTuple):
     differs: tuple[str, ...]
     refused: tuple[str, ...]  # what the script said in vain
     problem: str = ""  # why it fails whatever was expected
+    machine: Machine | None = None  # what was played
+    path: tuple[str, ...] = ()  # the states it entered
+    ways: tuple[Way, ...] = ()  # and how it came from one to the other
 
     @property
     def ok(self) -> bool:
@@ -70,6 +75,7 @@ class Told(NamedTuple):
     problem: str
     moments: tuple[str, ...]  # at which the process could have died
     repeats: tuple[tuple[str, int], ...]  # keys of irreversible deeds that were done more than once
+    ways: tuple[Way, ...] = ()  # from state to state, with the event of each
 
 
 def try_cases(path: str | Path) -> list[CaseVerdict]:
@@ -117,7 +123,8 @@ def _try_case(case: Case, die_at: Sequence[int] = ()) -> tuple[CaseVerdict, Told
         return _verdict(case, {}, (), str(error)), None
     except Refused as error:  # nothing was begun: the input is not what the workflow wants
         return _verdict(case, {"load_error": str(error)}, ()), None
-    return _verdict(case, _actual(case, workflow, told), told.refused, told.problem), told
+    verdict = _verdict(case, _actual(case, workflow, told), told.refused, told.problem)
+    return verdict._replace(machine=workflow.machine, path=told.path, ways=told.ways), told
 
 
 def _strays(undisturbed: Told, told: Told) -> str:
@@ -136,7 +143,7 @@ def _strays(undisturbed: Told, told: Told) -> str:
 
 def _workflow(case: Case) -> Workflow:
     if case.file is not None and case.merge is None:
-        return load_workflow(case.file, fragment=case.is_fragment)
+        return load_workflow(case.file, fragment=case.is_fragment, stubs=case.tools)
     if case.file is not None:
         document, folder = read_document(read_file(case.file), str(case.file)), case.file.parent
     else:
@@ -144,7 +151,7 @@ def _workflow(case: Case) -> Workflow:
         document, folder = case.definition, case.folder
     if case.merge is not None and isinstance(document.value, dict):
         document = document.merge(case.merge)
-    return compile_document(document, folder=folder, fragment=case.is_fragment)
+    return compile_document(document, folder=folder, fragment=case.is_fragment, stubs=case.tools)
 
 
 def _verdict(case: Case, actual: Mapping[str, Any], refused: tuple[str, ...], problem: str = "") -> CaseVerdict:
@@ -353,7 +360,7 @@ async def _under_way(host: MortalHost) -> set[tuple[str, str]]:
 
 async def _runs(host: MortalHost) -> list[Run]:
     """The run of the case, and then its children in the order of their beginning."""
-    listed = [one.run_id for one in await host.list(limit=10_000)]
+    listed = [one.run_id for one in await host.list(limit=10_000) if one.name != GROUP]
     return [await host.show(run_id) for run_id in [RUN, *(one for one in reversed(listed) if one != RUN)]]
 
 
@@ -361,7 +368,7 @@ async def _collect_told(world: World, host: MortalHost, machine: Machine, refuse
     runs = await _runs(host)
     history = {run.id: list(entries(host.journal, run.id)) for run in runs}
     taken = [one for told in history.values() for entry in told for one in entry.taken]
-    path = [one.target for entry in history[RUN] for one in entry.taken if one.kind == "transition"]
+    moves = [one for entry in history[RUN] for one in entry.taken if one.kind == "transition"]
     tools = {contract.id: contract.effect for contract in world.calls}
     ended = [
         one.subject for one in taken if one.kind == "contract" and (one.source, one.target) == ("running", "cancelled")
@@ -369,7 +376,7 @@ async def _collect_told(world: World, host: MortalHost, machine: Machine, refuse
     once = {contract.key for contract in world.calls if contract.is_irreversible}
     return Told(
         run=runs[0],
-        path=(machine.initial, *path),
+        path=(machine.initial, *(one.target for one in moves)),
         calls=tuple(contract.effect for contract in world.calls),
         inputs=tuple(contract.input for contract in world.calls),
         keys=tuple(contract.key for contract in world.calls),
@@ -380,6 +387,7 @@ async def _collect_told(world: World, host: MortalHost, machine: Machine, refuse
         problem=next((problem for run in runs if (problem := _check_replay(host, run, history[run.id]))), ""),
         moments=tuple(world.moments),
         repeats=tuple((key, len(world.done(key))) for key in sorted(once) if len(world.done(key)) > 1),
+        ways=tuple((one.source, one.event, one.target) for one in moves),
     )
 
 

@@ -16,6 +16,7 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.errors import Refused
 from detent.host.parts.replay import entries
+from detent.host.run_group import NAME as GROUP
 from detent.testing.case import Tools
 from detent.testing.case_run import CASE_ROUNDS, INITIATOR, MOMENT_S, RUN, stub
 from detent.testing.world import MortalHost, World, simulate
@@ -82,7 +83,7 @@ class _Walk:
         self._allowed: dict[str, Beat] = {}  # by contract: told when its call is made
 
     async def _runs(self) -> list[Run]:
-        listed = [one.run_id for one in await self._host.list(limit=10_000)]
+        listed = [one.run_id for one in await self._host.list(limit=10_000) if one.name != GROUP]
         return [await self._host.show(run_id) for run_id in sorted(listed, key=lambda one: one != RUN)]
 
     async def look(self) -> None:
@@ -92,6 +93,8 @@ class _Walk:
             for one in self._news(run):
                 if one.kind == "transition" and run.id == RUN:
                     self.beats.append(Beat("state", one.target))
+                elif one.kind == "note" and one.event == "left":
+                    self.beats.append(Beat("left", one.subject, one.value))  # a call that cannot even be computed
                 elif one.kind == "policy" and one.event != "allow":
                     self.beats.append(_ruling(one, self._contracts.get(one.subject)))
                 elif one.kind == "contract" and one.target == "running":

@@ -1,5 +1,6 @@
 """A conversation on a real host: turns are run, questions answered, and the journal is read back."""
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from detent.agents.assistant import ASSISTANT, Ledger, effects, new_turn, offer_
 from detent.core import Contract, Effect, EffectFailed, Outcome, Run, effect
 from detent.host.embedded import EmbeddedHost
 from detent.host.parts.loaded_run import load
-from tests.effects.llm.scripted import Script, Server, calling, said, serving
+from tests.effects.llm.scripted import DONE, Script, Server, calling, chunk, said, serving, streaming
 
 SCHEMA = {
     "type": "object",
@@ -62,10 +63,13 @@ class Stage:
 
     async def say(self, message: str, session: str = "talk", **given: Any) -> Run:
         """One turn, until it has ended or waits."""
+        return await self.host.settled((await self.begin(message, session, **given)).id)
+
+    async def begin(self, message: str, session: str = "talk", **given: Any) -> Run:
+        """One turn that has begun."""
         runs = [load(self.host.journal, r.summary.run_id).run for r in self.host.journal.session(session, 10)]
         wanted = turn_input(message, tools=self.tools, history=past(runs), **given)
-        run = await self.host.start(ASSISTANT, wanted, run_id=new_turn(session), session=session, by="kim")
-        return await self.host.settled(run.id)
+        return await self.host.start(ASSISTANT, wanted, run_id=new_turn(session), session=session, by="kim")
 
     async def answer(self, run: Run, **said: Any) -> Run:
         """Answer the one question of a turn."""
@@ -106,3 +110,13 @@ async def speaking(home: Path, *tools: Effect, says: Sequence[Any], **given: Any
             async with stage(home, *tools, **given) as scene:
                 scene.model = model
                 yield scene
+
+
+def asking_all(*calls: tuple[str, Any]) -> Script:
+    """What a model says when it wants several tools at once; arguments that are a text go over the wire as they are."""
+    wanted = [
+        {"index": at, "id": f"c{at + 1}", "type": "function", "function": {
+            "name": name.replace(".", "_"), "arguments": given if isinstance(given, str) else json.dumps(given)}}
+        for at, (name, given) in enumerate(calls)
+    ]  # fmt: skip
+    return streaming(chunk({"tool_calls": wanted}), chunk({}, "tool_calls"), DONE)

@@ -30,7 +30,7 @@ TOOLS = [{"name": "weather.today"}]
         ("帮我给 bob@example.com 发一封会议邀请邮件", "mcp", "mcp_tool_call", "mail"),
         ("what does weather say for today?", "mcp", "mcp_tool_call", "service:weather"),
         ("画一个流程图", "ecs", "visual_display", "table_or_diagram"),
-        ("你好！", "normal", "normal", "greeting"),
+        ("你好！", "ecs", "proactive_inquiry", "greeting"),
         ("compare tea and coffee, I like both", "ecs", "visual_display", "compare"),
         ("I prefer tea", "memory", "preference", "preference"),
         ("我叫小明", "memory", "fact", "fact"),

@@ -40,12 +40,23 @@ async def test_the_object_form_carries_emotion_memory_and_a_tool_call(tmp_path: 
         assert [m["content"] for m in run.context["memories"]] == ["城市: 上海"]
 
 
-async def test_four_of_a_kind_in_a_row_are_stopped(tmp_path: Path) -> None:
+async def test_four_identical_calls_in_a_row_are_stopped(tmp_path: Path) -> None:
     async with speaking(tmp_path, looker(), says=[asking("notes.read", n=1)]) as scene:
         run = await scene.say("hello")
         assert run.output["is_forced_stop"] is True
         assert "notes.read was wanted 4 times in a row" in run.output["response"]
         assert len(scene.ledger(run).executions) == 3
+        run = await scene.say("帮我看看", settings={"identical_calls_max": 5})
+        assert run.output["response"].startswith("已停止：notes.read 以相同的参数连续请求了 6 次")
+        assert len(scene.ledger(run).executions) == 5
+
+
+async def test_calls_with_other_arguments_are_no_circle(tmp_path: Path) -> None:
+    answers = [*(asking("notes.read", n=number) for number in range(6)), "all read"]
+    async with speaking(tmp_path, looker(), says=answers) as scene:
+        run = await scene.say("I prefer tea")
+        assert run.output["response"] == "all read"
+        assert len(scene.ledger(run).executions) == 6
 
 
 async def test_a_model_that_never_comes_to_an_end_is_stopped(tmp_path: Path) -> None:
@@ -265,7 +276,7 @@ async def test_views_have_exactly_their_fields(tmp_path: Path) -> None:
             "execution_id", "action_type", "action_summary", "current_status", "is_terminal", "is_stable",
             "is_resumable", "has_side_effects", "irreversible", "idempotency_key", "entered_at",
             "duration_in_state_ms", "total_duration_ms", "transition_count", "last_trigger", "last_actor", "result",
-            "error_message",
+            "error_message", "timeout_seconds",
         }  # fmt: skip
         assert (seen["action_summary"], seen["has_side_effects"], seen["last_actor"]) == (
             "email.send",
@@ -274,7 +285,8 @@ async def test_views_have_exactly_their_fields(tmp_path: Path) -> None:
         )
         view = consequence(tool, ledger)
         assert set(view) == {"consequence_label", "has_side_effects", "was_suspended", "is_still_pending",
-                             "action_summary", "result", "error_message"}  # fmt: skip
+                             "action_summary", "result", "error_message", "execution_id", "action_type",
+                             "total_duration_ms"}  # fmt: skip
         assert line(view).startswith("[SUCCESS IRREVERSIBLE (human-confirmed)] email.send")
         told = timeline("talk", [ledger], run.at)
         assert [c["action_type"] for c in told["contracts"]] == ["ecs_request", "tool_call"]
@@ -287,10 +299,11 @@ async def test_views_have_exactly_their_fields(tmp_path: Path) -> None:
             "succeed",
         ]
         assert set(told["transitions"][0]) == {"execution_id", "from_status", "to_status", "trigger", "actor",
-                                               "actor_category", "timestamp"}  # fmt: skip
+                                               "actor_category", "timestamp", "sequence_number",
+                                               "is_terminal_transition"}  # fmt: skip
         human = json.dumps([timeline("talk", [ledger], run.at, human=True), snapshot(tool, run.at, human=True)],
                            ensure_ascii=False)  # fmt: skip
-        assert "email.send" in human
+        assert "发送email" in human
         assert "idempotency" not in human
         assert tool.key not in human
         person, diagnosis = view_for(tool, "person", run.at), view_for(tool, "diagnosis", run.at)

@@ -1,4 +1,4 @@
-"""The coding agents that the external tests drive: pinned versions, each in an environment of its own.
+"""The coding agents and frameworks that the external tests drive: pinned versions, each in an environment of its own.
 
 `./run agents [NAME…]` fetches them into `$DETENT_EXTERNAL_CACHE` by name, from wherever pip and npm are set up to look.
 An environment counts when its stamp says which pins it was made from: one that was cut short has none and is begun
@@ -49,8 +49,12 @@ PROGRAMS = {
     "aider": Program("bin/aider"),
     "gemini": Program("node_modules/.bin/gemini"),
     "opencode": Program("node_modules/.bin/opencode", "node_modules/opencode-ai/postinstall.mjs"),
+    "langgraph": Program("bin/python"),
+    "openai-agents": Program("bin/python"),
+    "pydantic-ai": Program("bin/python"),
 }
-USUAL = ("claude", "codex", "aider")  # those that CI has
+IN_PYTHON = ("aider", "langgraph", "openai-agents", "pydantic-ai")
+USUAL = ("claude", "codex", "aider", "langgraph", "openai-agents", "pydantic-ai")  # those that CI has
 
 
 def found(name: str) -> str | None:
@@ -95,7 +99,7 @@ def fetch(name: str, lock: int, limit: float) -> None:
             raise Unavailable(f"{CACHE} has less than {FREE_BYTES / 1e9:g} GB left")
         folder.mkdir()
         workshop = Workshop(name, folder, lock, limit)
-        workshop.python() if name == "aider" else workshop.node()
+        workshop.python() if name in IN_PYTHON else workshop.node()
         if not (folder / PROGRAMS[name].entry).exists():
             raise Unavailable(f"its packages hold no {PROGRAMS[name].entry} for this machine")
     except (OSError, Unavailable) as error:
@@ -211,7 +215,7 @@ class Workshop(NamedTuple):
 
 
 def _fit_python() -> str:
-    """aider asks for Python below 3.13."""
+    """A Python that all of them take: aider asks for one below 3.13."""
     for name in (sys.executable, "python3.12", "python3.11"):
         is_fit = "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))"
         with contextlib.suppress(OSError):

@@ -11,7 +11,7 @@ import pytest
 
 from detent.core.status import Status
 from detent.errors import EventRefused
-from tests.agents.coding.world import BAD, GOOD, PLAN, configured, git, listing, office, project, worker
+from tests.agents.coding.world import BAD, GOOD, PLAN, configured, copy_of, git, listing, office, project, worker
 
 
 async def test_a_job_goes_from_requirement_to_archive(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ Path("new/f").write_text("x"); os.chmod("check.py", 0o755)
         ("calc.write_text(GOOD + '#'); time.sleep(60)", {"limits": {"wall_s": 0.5}}, "timeout"),
         ("calc.write_text(GOOD + '#'); Path('check.py').write_text('')", {"protect": ["check.py"]}, "protected_path"),
         ("calc.write_text('#' * 9 + '\\n' + '#\\n' * 99 + GOOD)", {"budget": {"changed_lines": 50}}, "budget"),
-        ("calc.write_text(GOOD + '#' * attempt); Path('check.py').write_text('print(\"ok 1\")')", {}, "attempts"),
+        ("calc.write_text(GOOD + '#' * attempt); Path('check.py').write_text('print(\"ok 1\")')", {}, "review"),
     ],
 )
 async def test_the_breaker_opens(script: str, settings: dict[str, Any], reason: str, tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ else:
 """
     async with office(root) as job:
         await job.go(configured(worker(tmp_path, script)))
-        assert (root / "junk").exists()
+        assert (copy_of(root) / "junk").exists()
         (tmp_path / "second").touch()
         run = await job.say("RETRY_TASK")
     assert run.output["outcome"] == "archived"
@@ -350,7 +350,7 @@ while task == "T-002": time.sleep(0.01)
         assert (run.state, run.status) == ("EXECUTING", Status.WAITING)
         began.unlink()
         await job.host.release("job", by="kim")
-        await until((root / "T-002").exists)
+        await until((copy_of(root) / "T-002").exists)
         run = await job.say("FORCE_STOP", reason="enough")
         assert run.state == "BLOCKED"
         found = await job.job()

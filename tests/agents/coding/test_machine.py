@@ -75,7 +75,7 @@ def test_what_an_effect_concludes_is_guarded(row: object) -> None:
         ("CONFIRMING", {"confirm", "revise", "cancel"}),
         ("EXECUTING", {"pause", "progress", "stop"}),
         ("AUTO_FIX", {"errors", "stop"}),
-        ("BLOCKED", {"fix", "rollback", "skip", "retry", "extend", "answer", "revise"}),
+        ("BLOCKED", {"fix", "rollback", "skip", "retry", "extend", "answer", "revise", "approve", "abandon"}),
         ("ARCHIVING", set()),
     ],
 )

@@ -1,6 +1,7 @@
 """`active_context.md`: a view of the journal that people may write into."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -145,8 +146,9 @@ page.write_text(page.read_text().replace("- [ ] T-002", "- [x] T-002").replace("
 if task == "T-001": say(status="blocked", summary="wait")
 else: Path(task).write_text(sys.stdin.read())
 """
+    in_place: dict[str, Any] = {"sandbox": {"level": "off"}, "workspace": {"use": "in_place"}}
     async with office(root) as desk:
-        await desk.go(configured(worker(tmp_path, script), plan, sandbox={"level": "off"}))  # else it has no page
+        await desk.go(configured(worker(tmp_path, script), plan, **in_place))  # else it has no page
         text = page_of(str(root)).read_text()
         assert "- [ ] T-002 (P1) Two" in text
         assert "> detent:" not in text

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from detent.agents.coding import check, detection, evidence, parser, settings
 from detent.agents.coding.evidence import Checked, Evidence, Failing
 from detent.agents.coding.settings import CheckStep
+from detent.agents.coding.workplace import Workplace
 from detent.errors import DefinitionError
 
 PACKAGE = '{"scripts": {"test": "vitest", "lint": "eslint"}}'
@@ -141,9 +142,13 @@ def test_no_report_makes_a_parser_fall_over(how: str, report: str, output: str) 
         assert isinstance(parser.parse(how, one, output), parser.Results)
 
 
+def here(folder: Path) -> Workplace:
+    return Workplace(str(folder), str(folder))
+
+
 async def run(tmp_path: Path, code: str, **given: object) -> Checked:
     step = settings.settings({"verify": [{"name": "t", "run": [sys.executable, "-c", code], **given}]}, "t").verify[0]
-    return (await check.run_steps([step], str(tmp_path), tmp_path / "out", "key", deaf))[0]
+    return (await check.run_steps([step], here(tmp_path), tmp_path / "out", "key", deaf))[0].checked
 
 
 async def test_a_step_says_what_it_saw(tmp_path: Path) -> None:
@@ -153,7 +158,7 @@ async def test_a_step_says_what_it_saw(tmp_path: Path) -> None:
     assert done.timed_out
     done = await run(tmp_path, "print('No space left on device'); raise SystemExit(1)")
     assert done.environment == "No space left on device"
-    missing = (await check.run_steps([CheckStep("x", "no-such-tool")], str(tmp_path), tmp_path, "k", deaf))[0]
+    missing = (await check.run_steps([CheckStep("x", "no-such-tool")], here(tmp_path), tmp_path, "k", deaf))[0].checked
     assert "no-such-tool" in missing.environment
 
 
@@ -171,7 +176,7 @@ async def test_a_check_does_not_see_secrets(tmp_path: Path, monkeypatch: pytest.
 async def test_a_flaky_step_may_be_run_once_more(tmp_path: Path) -> None:
     code = "import os, sys; seen = os.path.exists('m'); open('m', 'w'); sys.exit(0 if seen else 1)"
     step = CheckStep("t", [sys.executable, "-c", code])
-    done = (await check.run_steps([step], str(tmp_path), tmp_path / "out", "k", deaf, rerun=True))[0]
+    done = (await check.run_steps([step], here(tmp_path), tmp_path / "out", "k", deaf, rerun=True))[0].checked
     assert (done.exit, done.reran, done.first_exit) == (0, True, 1)
 
 

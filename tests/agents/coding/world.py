@@ -94,6 +94,11 @@ def configured(command: list[str], plan: Path | None = None, **given: Any) -> Se
     return settings(value, "test")
 
 
+def copy_of(root: Path, run_id: str = "job") -> Path:
+    """Where the worker of a job works."""
+    return root / ".detent" / "code" / run_id / "tree"
+
+
 def listing(root: Path) -> dict[str, str]:
     """Every file, mode and link of a work tree, git's and our own folders left out."""
     found = {}

@@ -1,7 +1,7 @@
 """People for the tests of the server: tokens that are known, and clients that bring them."""
 
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ transitions:
   - {from: begin, to: pay}
   - {from: pay, to: done}
 """
+NOBODY: Mapping[str, tuple[str, ...]] = {}
 NO_USER = ServerSettings(login=Login(os_user=False))  # else the user of the tests is somebody on loopback
 
 
@@ -42,13 +43,14 @@ def hash_fast(token: str, salt: bytes) -> str:
     return f"scrypt:2:1:1:{salt.hex()}:{made.hex()}"
 
 
-def write_people(home: Path, **changed: Any) -> None:
+def write_people(home: Path, *, speaks_for: Mapping[str, tuple[str, ...]] = NOBODY, **changed: Any) -> None:
     """Ada, ann, bob, kim and opal; `ann=2` gives ann her second token, `ann=None` removes her."""
     persons = []
     for name, roles in ROLES.items():
         if (number := changed.get(name, 1)) is not None:
             token = hash_fast(token_of(name, number), name.encode().ljust(16, b"."))
-            persons.append(Person(name, roles, token=token, proxy=f"{name}@example.org"))
+            others = speaks_for.get(name, ())
+            persons.append(Person(name, roles, token=token, proxy=f"{name}@example.org", speaks_for=others))
     PeopleFile(home).write(People(tuple(persons)))
 
 

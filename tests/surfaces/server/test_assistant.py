@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from detent.agents.assistant.routes.chat import IMAGE_MAX
+from detent.agents.assistant.image import IMAGE_MAX
 from detent.define.document import read_document
 from detent.define.policy import compile_policy
 from detent.surfaces.server.setting import ServerLimits, ServerSettings
+from tests.agents.assistant.stage import asking_all
 from tests.effects.llm.scripted import DONE, Script, chunk, message, said, serving, streaming, text
 from tests.surfaces.server.stage import Stage, stage
 
@@ -123,10 +124,11 @@ async def test_a_tool_turn_in_the_order_clients_expect(tmp_path: Path, monkeypat
         id = told[4][1]["execution_id"]
         seen = await scene.get(f"/api/execution/{id}/snapshot")
         assert (seen["current_status"], seen["action_summary"]) == ("completed", "notes.read")
-        assert (await scene.get(f"/api/execution/{id}/snapshot?human=true"))["当前状态"] == "已完成"
+        assert (await scene.get(f"/api/execution/{id}/snapshot?human=true"))["状态"] == "已完成"
         line = await scene.get("/api/execution/s/timeline")
         assert [row["trigger"] for row in line["transitions"]] == ["start", "succeed"]
-        assert set(await scene.get("/api/execution/s/timeline?human=true")) == {"会话", "行动列表", "状态变化"}
+        people = await scene.get("/api/execution/s/timeline?human=true")
+        assert set(people) == {"行动列表", "总数", "已结束", "进行中", "含等待", "含不可逆操作"}
         law = await scene.get("/api/execution/topology")
         assert (len(law["nodes"]), len(law["edges"])) == (7, 9)
         await scene.get("/api/execution/nobody/timeline", 404)
@@ -475,3 +477,15 @@ async def test_what_is_not_a_request_is_refused(tmp_path: Path) -> None:
         await scene.post("/chat", {"message": "x", "session_id": "../x"}, 409)
         await scene.post("/chat/image", {"image": "no image"}, 400)
         await scene.post("/ecs/continue", {"session_id": "nobody"}, 409)
+
+
+async def test_calls_side_by_side_are_told_each_with_its_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asking_all(("notes.read", {}), ("notes.read", {"n": 2}))
+    async with talking(tmp_path, monkeypatch, asked, said("Here they are.")) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
+        tool = ["tool_result", STATES, STATES]
+        assert [name for name in names(told) if name != "emotion"] == ["status", *tool, *tool, "text", "done"]
+        moves = [(move["execution_id"][-3:], move["trigger"]) for name, move in told if name == STATES]
+        assert moves == [("001", "start"), ("001", "succeed"), ("002", "start"), ("002", "succeed")]

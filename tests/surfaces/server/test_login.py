@@ -1,6 +1,7 @@
 """People at the server: who somebody is comes from what they bring, and ends when that ends."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from detent.kit.people import PeopleFile
 from detent.surfaces.server.pace import Pace
 from detent.surfaces.server.session import Sessions
 from detent.surfaces.server.setting import Login, Proxy, ServerLimits, ServerSettings
+from detent.surfaces.server.wrong_token import WrongTokens
 from tests.surfaces.server.people import NO_USER, token_of, with_people, write_people
 from tests.surfaces.server.stage import stage
 
@@ -198,6 +200,34 @@ async def test_wrong_tokens_are_slowed_down_and_right_ones_are_not(tmp_path: Pat
         late = await at.client.post("/api/login", json={"token": "ann.wrong"})
         assert int(late.headers["retry-after"]) >= 1
         assert (await known.get("/api/runs")).status_code == 200
+
+
+async def test_a_wrong_token_is_in_the_audit_once_and_without_the_token(tmp_path: Path) -> None:
+    async with with_people(tmp_path) as (at, enter):
+        ada = await enter("ada")
+        for token in ("ann.guess-1", "ann.guess-2", "nobody.guess-3", "guess-4"):
+            refused = await at.client.get("/api/runs", headers={"Authorization": f"Bearer {token}"})
+            assert refused.status_code == 401
+        tried = [one for one in await log_of(ada, "detent_people") if one.get("name") == "ATTEMPTED"]
+        assert [one["data"]["why"].partition(",")[0] for one in tried] == [
+            "wrong token of `ann` from 127.0.0.1",
+            "wrong token from 127.0.0.1",
+        ]
+        assert {one.get("by", "") for one in tried} == {""}, "a guess does not speak for ann"
+        assert "guess" not in str(tried)
+        found = [json.loads(line) for line in (await ada.get("/api/audit")).text.splitlines()]
+        assert [one["outcome"] for one in found if one.get("decision") == "attempt"] == ["refused", "refused"]
+
+
+def test_guesses_are_counted_and_do_not_fill_the_journal() -> None:
+    now = 1_700_000_000.0
+    wrong = WrongTokens(lambda: now)
+    said = [wrong.describe("10.0.0.7", "ann") for _ in range(500)]
+    assert [bool(one) for one in said] == [True] + [False] * 499
+    now += 600
+    assert wrong.describe("10.0.0.7", "ann").startswith("wrong token of `ann` from 10.0.0.7, 500 until ")
+    everybody = [wrong.describe(f"10.0.{number // 250}.{number % 250}", "") for number in range(5_000)]
+    assert sum(map(bool, everybody)) <= 60
 
 
 async def test_one_person_cannot_do_too_much_at_once(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ async def test_a_plan_is_made_done_and_dropped(tmp_path: Path, monkeypatch: pyte
 
 
 async def state(scene: Stage, session: str = "s") -> str:
-    return str((await scene.get(f"/api/co/{session}"))["state"])
+    return str((await scene.get(f"/api/co/{session}"))["status"])
 
 
 async def test_a_conversation_is_a_cognitive_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,16 +80,29 @@ async def test_a_conversation_is_a_cognitive_object(tmp_path: Path, monkeypatch:
         await events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"})
         assert await state(scene) == "stable"
         told = await events(scene, "/chat", {"message": "I prefer mail", "session_id": "s"})
-        (seen,) = (await scene.get("/api/co?state=waiting"))["objects"]
-        assert (seen["id"], seen["title"], seen["turns"]) == ("s", "I prefer tea", 2)
-        refused = await scene.post("/api/co/s/archive", status=409)
-        assert seen["waiting"][0] in refused["error"]["message"], "what waits is not put away"
+        (seen,) = (await scene.get("/api/co?status=waiting"))["objects"]
+        assert (seen["co_id"], seen["title"], seen["turns"]) == ("s", "I prefer tea", 2)
+        assert set(seen) == {
+            "co_id", "title", "description", "semantic_type", "domain_tag", "intent_category", "status", "transitions",
+            "linked_execution_ids", "linked_memory_ids", "external_references", "related_co_ids", "created_at",
+            "updated_at", "turns", "waiting",
+        }  # fmt: skip
+        assert [move["trigger"] for move in seen["transitions"]] == ["clarify", "achieve", "reactivate", "wait"]
+        assert set(seen["transitions"][0]) == {"from", "to", "trigger", "timestamp", "actor", "reason"}
+        assert len(seen["linked_execution_ids"]) == 2
+        refused = await scene.post("/api/co/s/transition", {"trigger": "unblock"}, status=409)
+        assert "resume, block, achieve, archive" in refused["error"]["message"]
+        moved = await scene.post("/api/co/s/transition", {"trigger": "block", "reason": "no answer yet"})
+        assert moved["status"] == "blocked"
+        assert moved["transitions"][-1]["reason"] == "no answer yet"
+        assert len(moved["transitions"]) == 5, "what was refused leaves no record"
         form = dict(told)["ecs"]["payload"]
         await scene.post("/ecs/respond", {"request_id": form["id"], "session_id": "s", "action": "reject"})
         await events(scene, "/ecs/continue", {"session_id": "s"})
         assert await state(scene) == "stable"
-        assert (await scene.post("/api/co/s/archive"))["state"] == "archived"
-        assert (await scene.get("/api/co?state=stable"))["objects"] == []
+        assert (await scene.post("/api/co/s/archive"))["status"] == "archived"
+        assert (await scene.get("/api/co?status=stable"))["objects"] == []
+        assert (await scene.get("/api/co?active=true"))["objects"] == []
         await events(scene, "/chat", {"message": "I prefer tea again", "session_id": "s"})
         assert await state(scene) == "stable", "somebody spoke again"
 
@@ -109,7 +122,6 @@ async def test_a_turn_at_work_is_active_and_a_failed_one_blocks(
         turn = asyncio.create_task(events(scene, "/chat", {"message": "I prefer tea", "session_id": "s"}))
         await begun.wait()
         assert await state(scene) == "active"
-        await scene.post("/api/co/s/archive", status=409)
         go_on.set()
         await turn
         monkeypatch.delenv("DETENT_BASE_URL")
@@ -170,3 +182,38 @@ async def test_servers_and_their_logs_are_shown_without_starting_one(
         assert tail == {"name": "peer", "lines": ["two •••", "three"], "is_cut": True}
         await scene.get("/api/logs/nobody", 404)
         await scene.get("/api/logs/..%2F..%2Fjournal", 404)
+
+
+async def test_what_a_form_gave_is_told_as_saved_and_can_be_corrected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = {
+        "title": "Your drink", "fields": [{"name": "drink", "type": "text", "label": "Drink", "required": True}],
+        "context": {"intent": "collect_preference"},
+    }  # fmt: skip
+    asked = said(json.dumps({"response": "Which?", "ecs_request": form}))
+    intent = said("no JSON")  # of the filled-in form, which no rule knows
+    scripts = (asked, intent, said("Noted."), said("They spoke about drinks."), said("Tea."))
+    async with talking(tmp_path, monkeypatch, *scripts) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer something", "session_id": "s"})
+        request = dict(told)["ecs"]["payload"]
+        answer = {"request_id": request["id"], "session_id": "s", "action": "approve", "data": {"drink": "tea"}}
+        await scene.post("/ecs/respond", answer)
+        told = await events(scene, "/ecs/continue", {"session_id": "s"})
+        saved = dict(told)["memory_saved"]["payload"]
+        assert (saved["count"], saved["entries"][0]["category"], saved["entries"][0]["key"]) == (
+            1,
+            "preference",
+            "Drink",
+        )
+        number = saved["entries"][0]["id"]
+        assert (await scene.post(f"/api/memories/{number}", {"value": "white tea"}))["value"] == "white tea"
+        await scene.post("/api/memories/999", {"value": "nothing"}, 404)
+        await events(scene, "/api/conversations/s/compact", {})
+        (first, *_) = (await scene.get("/api/conversations/s/passages?text=something"))["passages"]
+        assert (first["role"], first["content"]) == ("user", "I prefer something")
+        await scene.post("/api/conversations/nobody/compact", {}, 404)
+        await events(scene, "/chat", {"message": "I prefer what?", "session_id": "s"})
+        said_before = [str(one["content"]) for one in scene.model.asked[-1].body["messages"]]
+        assert "They spoke about drinks." in said_before[1]
+        assert "I prefer something" not in said_before

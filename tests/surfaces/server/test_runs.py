@@ -279,7 +279,8 @@ async def test_a_prefix_and_last_name_a_run_and_health_is_open(tmp_path: Path) -
         assert (await at.get("/api/runs/last"))["run_id"] == run_id
         health = await at.get("/healthz")
         assert (health["ok"], health["is_holder"], health["cursor"]) == (True, True, 1)
-        page = await at.client.get("/runs/anything")
+        assert (await at.client.get("/runs/anything")).status_code == 404
+        page = await at.client.get("/")
         assert page.status_code == 200
         assert page.headers["content-type"].startswith("text/html")
 

@@ -2,7 +2,8 @@
 import { effect, html, useEffect, useMemo, useRef, useSignal } from "../lib.js";
 import { _ } from "../language.js";
 import { Diagram } from "../diagram.js";
-import { inbox, moved } from "../feed.js";
+import { moved } from "../feed.js";
+import { useItem } from "../item.js";
 import { age, ahead, iso, moment, money, now, short, span } from "../format.js";
 import { useKeys } from "../key.js";
 import { Question } from "../question.js";
@@ -54,13 +55,25 @@ function Waits({ run }) {
     ${run.wake_at && html`<div class="note plain">${_("A timer is due {when}", { when: ahead(run.wake_at) })}</div>`}`;
 }
 
+/** A question of the run: it stays, decided, until the person goes on. */
+function Asked({ runId, contractId, takesKeys, hide }) {
+  const { item, decided } = useItem(runId, contractId);
+  if (!item) return decided ? null : html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /></div>`;
+  return html`<${Question} item=${item} decided=${decided} takesKeys=${takesKeys} isBare=${true} onDecided=${hide} />`;
+}
+
 function Now({ store }) {
   const run = store.shown.value;
   const isPast = Boolean(store.past.value);
-  const items = run.waiting.map((question) => inbox.value?.find((item) => item.run_id === run.run_id && item.question.contract_id === question.contract_id)
-    || { run_id: run.run_id, machine: run.machine, state: run.state, question });
+  // What was asked while somebody looked on stays where it stands; only what they decide themselves goes away.
+  const asked = useRef([]);
+  const hidden = useRef(new Set());
+  const open = run.waiting.map((one) => one.contract_id);
+  for (const id of open) hidden.current.delete(id);
+  asked.current = [...asked.current, ...open.filter((id) => !asked.current.includes(id))].filter((id) => !hidden.current.has(id));
+  const hide = (id) => () => { hidden.current.add(id); asked.current = asked.current.filter((one) => one !== id); };
   return html`<div class="stack">
-    ${!isPast && items.map((item) => html`<${Question} key=${item.question.contract_id} item=${item} takesKeys=${items.length === 1} isBare=${true} />`)}
+    ${!isPast && asked.current.map((id) => html`<${Asked} key=${id} runId=${run.run_id} contractId=${id} takesKeys=${asked.current.length === 1} hide=${hide(id)} />`)}
     ${isPast && run.waiting.map((one) => html`<div class="note">${_("It was asking:")} <${Text} value=${one.question || one.action} /></div>`)}
     <${Waits} run=${run} />
     ${run.error && run.status !== "completed" && html`<div class="note harm" role="alert"><div><b><${Text} value=${run.error.type} /></b><br /><${Text} value=${run.error.message || ""} />${(run.error.data?.passed_over || []).map((row) => html`<br /><small>${_("Not taken: {row}, which has no condition and so is for success", { row })}</small>`)}</div></div>`}

@@ -22,6 +22,6 @@ export function viewsOf(run, store) {
   const agent = agentOf(run);
   const guest = guests.value[agent];
   if (agent && guest === undefined && !BUILT_IN.includes(agent)) queueMicrotask(() => agent in guests.peek() || load(agent));
-  const own = VIEWS.filter((view) => view.fits(run, store)).map((view) => [view.name, view.title(), view.View]);
+  const own = /** @type {any[]} */ (VIEWS).filter((view) => view.fits(run, store)).map((view) => [view.name, view.title(), view.View]);
   return guest ? [[agent, guest.title(), guest.View], ...own] : own;
 }

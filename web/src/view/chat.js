@@ -1,8 +1,9 @@
 // Chat: what was said, with the tools' contracts between the words; a question of a tool is answered where it stands.
 import { agentOf } from "../agent.js";
+import { readAnswer } from "../answer.js";
 import { html, useEffect } from "../lib.js";
 import { _ } from "../language.js";
-import { inbox } from "../feed.js";
+import { useItem } from "../item.js";
 import { Markdown } from "../markdown.js";
 import { Question } from "../question.js";
 import { Status, isOver } from "../status.js";
@@ -17,8 +18,9 @@ const INNER = /^(assistant\.(?!form$)|llm$|set$|log$|choose$|wait$|$)/;
 
 function Tool({ life, store, takesKeys }) {
   const { contract } = life;
-  const item = contract.status === "waiting" && !store.past.value && inbox.value?.find((one) => one.run_id === store.run.value.run_id && one.question.contract_id === contract.id);
-  if (item) return html`<${Question} item=${item} takesKeys=${takesKeys} isBare=${true} />`;
+  const isAsking = contract.status === "waiting" && !store.past.value;
+  const { item } = useItem(isAsking ? store.run.value.run_id : "", isAsking ? contract.id : "");
+  if (isAsking && item) return html`<${Question} item=${item} takesKeys=${takesKeys} isBare=${true} />`;
   if (contract.effect === "assistant.form") return null;
   return html`<div class="say tool"><details><summary class="contract row"><code><${Text} value=${contract.effect} /></code><span class="faint cut grow"><${Text} value=${brief(contract.input || {}, 80)} /></span><${Status} status=${contract.status} />${contract.kind === "irreversible" && html`<span class="tag harm">${_("cannot be taken back")}</span>`}</summary>
     <div class="contract"><${Value} value=${contract.input || {}} />${contract.result !== undefined && contract.result !== null && html`<div><h3>${_("Result")}</h3><${Value} value=${contract.result} /></div>`}${contract.error && html`<div class="wrong"><${Text} value=${`${contract.error.type} ${contract.error.message || ""}`} /></div>`}</div></details></div>`;
@@ -36,12 +38,13 @@ export function Turn({ store, takesKeys = true }) {
   const upto = store.past.value?.seq || Infinity;
   const own = (store.lives.value?.contracts || []).filter((life) => !INNER.test(life.contract.effect) && (life.moves[0]?.seq ?? 0) <= upto);
   // Only the thinking speaks to the person; what else asks a model does so for itself.
-  const streamed = [...store.voices.value].filter(([id]) => id.startsWith("reasoning/think/")).flatMap(([, said]) => said).map((one) => one.text ?? one.delta ?? "").join("");
+  const streamed = [...store.voices.value].filter(([id]) => id.startsWith("reasoning/think/")).map(([, said]) => readAnswer(said.map((one) => one.text ?? one.delta ?? "").join(""))).join("\n\n").trim();
   // Before a tool has done its work, the words are about what it is going to do.
   const isBefore = run.status === "waiting" || run.state === "tools";
   const reply = streamed || context.response;
   const words = reply && html`<${Saying} who="assistant" text=${reply} />`;
-  return html`${context.message && html`<${Saying} who="user" text=${context.message} />`}
+  const isSummary = context.message === "" && isOver(run.status);
+  return html`${isSummary && html`<p class="faint">${_("The conversation so far was summarised here.")}</p>`}${context.message && html`<${Saying} who="user" text=${context.message} />`}
     ${isBefore && words}${own.map((life) => html`<${Tool} key=${life.contract.id} life=${life} store=${store} takesKeys=${takesKeys} />`)}${!isBefore && words}
     ${run.status === "running" && !streamed && html`<p class="faint" role="status">${_("thinking…")}</p>`}
     ${isOver(run.status) && run.status !== "completed" && html`<div class="note harm" role="alert"><div><${Status} status=${run.status} /> <${Text} value=${run.error?.message || ""} /></div></div>`}`;

@@ -6,7 +6,7 @@ from detent.agents.assistant.machine import ASSISTANT
 from detent.agents.assistant.node import effects
 from detent.agents.assistant.turn import (
     check_session,
-    find_cancelled_call,
+    find_cancelled_calls,
     from_client,
     new_session,
     new_turn,
@@ -25,7 +25,7 @@ __all__ = [
     "turn_input",
     "offer_tools",
     "past",
-    "find_cancelled_call",
+    "find_cancelled_calls",
     "from_client",
     "new_session",
     "check_session",

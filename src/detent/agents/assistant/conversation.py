@@ -9,7 +9,7 @@ from detent.agents.assistant import (
     ASSISTANT,
     Ledger,
     effects,
-    find_cancelled_call,
+    find_cancelled_calls,
     new_turn,
     offer_tools,
     past,
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 WEBHOOK = "detent.webhook"  # the server's own, for its hooks
 TURNS_READ = 10  # of a session's past
+PLAN = (
+    "The user wants a plan first. Look at whatever you need, change nothing, and answer with the steps you would take, "
+    "numbered, with what could go wrong."
+)
+STOPPED = "[STOPPED] The user stopped your answer to the message above."
 
 
 def agent_effects(home: Path) -> dict[str, Effect]:
@@ -84,6 +89,12 @@ def check_model(wanted: str, *, is_here: bool) -> None:
         raise Refused(f"the model `{choice.spec}` cannot be used: {choice.problem}")
 
 
+def plan_only(tools: Sequence[dict[str, Any]], settings: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """What a turn has that only plans: the tools that change nothing, and settings that ask the model for a plan."""
+    said = "\n\n".join(filter(None, [str(settings.get("instructions") or ""), PLAN]))
+    return [tool for tool in tools if tool["kind"] == "pure"], {**settings, "instructions": said}
+
+
 def settings_of(home: Path, **given: Any) -> dict[str, Any]:
     """What holds for a new turn: the home's settings, and over them what its caller says."""
     return {**setting.list_set(setting.load(home)), **given}
@@ -97,27 +108,31 @@ class Past(NamedTuple):
     facts: list[dict[str, Any]]
 
 
-def history(reader: "Reader", session: str) -> Past:
-    """What a new turn must know of its session.
+def history(reader: "Reader", session: str, undone: int = 0) -> Past:
+    """What a new turn must know of its session; the last `undone` turns were taken back, and only their deeds count.
 
     The newest turn was told of everything before it, so of the older ones only those are read that moved after it
     began, or that were cancelled: a turn must not cost more the longer its session is.
     """
-    turns = reader.session(session, TURNS_READ)
+    known = reader.session(session, TURNS_READ + undone)
+    turns, taken_back = known[undone:], known[:undone]
+    deeds = [{"role": "system", "content": one["line"]} for turn in reversed(taken_back)
+             for one in reader.standing(turn.run_id).run.context.get("executions") or ()
+             if one["view"]["has_side_effects"]]  # fmt: skip
     if not turns:
-        return Past([], [], [])
+        return Past([], deeds, [])
     since = turns[0].started_at
     runs = [reader.standing(turn.run_id).run for turn in turns
             if turn is turns[0] or turn.updated_at > since or turn.status is Status.CANCELLED]  # fmt: skip
     facts, news = list[dict[str, Any]](), list[dict[str, str]]()
+    if runs[0].ended is Status.CANCELLED:
+        news.append({"role": "system", "content": STOPPED})
     for run in reversed(runs):
-        fact = find_cancelled_call(run, ledger_of(reader, run.id)) if run.ended is Status.CANCELLED else None
-        if fact is None:
-            continue
-        facts.append(fact)
+        found = find_cancelled_calls(run, ledger_of(reader, run.id)) if run.ended is Status.CANCELLED else []
+        facts += found
         if run.at >= since:  # else the newest turn was told
-            news.append({"role": "system", "content": fact["value"]})
-    return Past(past(runs), news, facts)
+            news += [{"role": "system", "content": fact["value"]} for fact in found]
+    return Past(past(runs), [*news, *deeds], facts)
 
 
 def ledger_of(reader: "Reader", run_id: str) -> Ledger:

@@ -4,13 +4,15 @@ A deed that is asked about first is one contract of the engine that waits before
 tool call and the confirmation it waits for. Both are seen here, made of the same moves; nothing is stored twice.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import msgspec
 
 from detent.agents.assistant.fact import ALREADY, UNKNOWN
-from detent.agents.assistant.reasoning import split_name
+from detent.agents.assistant.user_language import is_chinese
+from detent.agents.assistant.wanted_call import split_name
 from detent.core.contract import MOVES, Contract, Failure
 from detent.core.events import ContractMoved
 from detent.core.history import Consequence, Entry
@@ -54,6 +56,8 @@ class Execution(msgspec.Struct, frozen=True):
     allowed_by: str = ""  # who said yes to it
     doubt: bool = False  # it waited because nobody knew whether it had happened
     expires_at: float = 0.0
+    timeout_s: float = 0.0
+    language: str = ""  # in which its question is put: `zh`, else English
     already_done: bool = False  # refused because an earlier one did the same; `result` is what that one gave
 
     def move(self, trigger: str, actor: str, at: float, seq: int = 0, **known: Any) -> "Execution":
@@ -70,9 +74,14 @@ class Execution(msgspec.Struct, frozen=True):
     @property
     def summary(self) -> str:
         """What it does, in two words: `service.method`, or the title of a form."""
-        if self.type == "tool_call":
-            return f"{self.detail['service']}.{self.detail['method']}"
-        return str(self.detail.get("title") or self.detail.get("message") or "form")
+        detail = self.detail
+        if detail.get("service") and detail.get("method"):
+            return f"{detail['service']}.{detail['method']}"
+        if detail.get("title"):
+            return str(detail["title"])
+        if self.type != "ecs_request":
+            return self.type
+        return f"ecs:{detail['type']}" if detail.get("type") else self.type
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -89,7 +98,7 @@ class Ledger:
     """Takes a turn's entries one after the other and keeps its executions; a projection of the run."""
 
     name: ClassVar[str] = "executions"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reach: ClassVar[int] = 0
 
     def __init__(self, run_id: str) -> None:
@@ -174,7 +183,7 @@ class Ledger:
     def _create(self, entry: Entry, contract_id: str) -> None:
         contract = self._seen.get(contract_id)
         is_tool = contract_id.startswith("tools/")
-        call, form = entry.run.context.get("call") or {}, entry.run.context.get("form") or {}
+        call, form = _call_of(entry, contract_id), entry.run.context.get("form") or {}
         if is_tool:
             effect = contract.effect if contract else str(call.get("effect", ""))
             name = str(call.get("name") or effect)
@@ -194,6 +203,8 @@ class Ledger:
                 bool(contract.is_irreversible if contract else call.get("irreversible")),
                 contract.key if contract and is_tool else "",
                 self._own.get(contract.supersedes, "") if contract else "",
+                timeout_s=contract.timeout_s if contract else 0.0,
+                language=_language(entry),
             ),
             self._own,
         )
@@ -222,7 +233,8 @@ class Ledger:
         text = contract.question.text if contract.question else ""
         detail = {"type": "confirmation", "message": text, "title": text, "call": own.detail, "execution_id": own.id}
         guard = Execution(self._next_id(), "ecs_request", detail, contract_id, entry.event.at,
-                          question=contract.question, expires_at=contract.expires_at)  # fmt: skip
+                          question=contract.question, expires_at=contract.expires_at,
+                          language=_language(entry))  # fmt: skip
         self._add(contract_id, guard, self._guard)
         self._apply(guard.id, "start", ECS, entry)
         self._apply(guard.id, "suspend", ECS, entry)
@@ -283,6 +295,24 @@ class Ledger:
     def _keep(self, moved: Execution) -> None:
         self._put(moved)
         self._rows.append((moved.id, moved.moves[-1]))
+
+
+_PLACE = re.compile(r"tools/steps\.(\d+)\.calls\.(\d+)\.")
+
+
+def _call_of(entry: Entry, contract_id: str) -> dict[str, Any]:
+    """The tool call that a contract carries out: the only one, or one of several steps."""
+    context, place = entry.run.context, _PLACE.match(contract_id)
+    if place is None:
+        return context.get("call") or {}
+    steps = context.get("steps") or []
+    step, number = int(place[1]), int(place[2])
+    is_there = step < len(steps) and number < len(steps[step])
+    return steps[step][number] if is_there else {}
+
+
+def _language(entry: Entry) -> str:
+    return "zh" if is_chinese(entry.run.context.get("message")) else ""
 
 
 def _is_execution(contract_id: str) -> bool:

@@ -5,9 +5,10 @@ so that no tool can write a line of its own.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from detent.agents.assistant.image import take_images
 from detent.core.route import REJECTIONS
 from detent.core.value import digest
 
@@ -106,7 +107,7 @@ def make_fact(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Map
     is_theirs = said.get("call_hash", bound) == bound
     if isinstance(edited, dict) and is_theirs and status == "completed":
         arguments = edited
-    result = _bare(outcome) if status == "completed" else _strip_failure(outcome)
+    result, images = take_images(_bare(outcome) if status == "completed" else _strip_failure(outcome))
     view = consequence(
         f"{call['service']}.{call['method']}",
         status,
@@ -117,8 +118,38 @@ def make_fact(call: Mapping[str, Any], outcomes: Mapping[str, Any], answers: Map
     )
     came_by = how(str(said.get("by") or ""), is_doubtful=is_theirs and said.get("outcome") == "happened")
     is_already = _kind(outcome) == ALREADY
-    return {**{name: call[name] for name in ("id", "name", "service", "method")}, "arguments": arguments,
-            "type": "tool_call", "view": view, "line": line(view, came_by, is_already=is_already)}  # fmt: skip
+    kept = ("id", "name", "service", "method", "said", "round", "place", "asked")
+    made = {name: call[name] for name in kept if name in call}
+    shown = {"images": images} if images else {}
+    return {"said": "", **made, "arguments": arguments, "type": "tool_call", "view": view,
+            "line": line(view, came_by, is_already=is_already), **shown}  # fmt: skip
+
+
+def of_steps(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The facts of calls that were made in steps; one that was never reached is told as such."""
+    came = {one["no"]: one for one in _each_outcome(given.get("came"))}
+    error = given.get("error")
+    for call in (call for step in given.get("steps") or () for call in step):
+        found = came.get(call["no"])
+        if found is None:
+            why = f": {error['message']}" if isinstance(error, Mapping) and error.get("message") else ""
+            failure = {"type": "cancelled", "message": f"it was not made{why}"}
+            found = {"outcome": {"success": False, "error": failure}, "answer": None}
+        yield make_fact(call, {call["way"]: found["outcome"]}, {call["way"]: found["answer"]})
+
+
+def _each_outcome(came: Any) -> Iterator[Mapping[str, Any]]:
+    """What the branches kept, whatever shape those have that did not come to their end."""
+    for step in _items(came):
+        for one in _items(step):
+            kept = one.get("value") if isinstance(one, Mapping) else None
+            if isinstance(kept, Mapping) and "no" in kept:
+                yield kept
+
+
+def _items(value: Any) -> list[Any]:
+    found = value.get("items") if isinstance(value, Mapping) else None
+    return found if isinstance(found, list) else []
 
 
 def _kind(outcome: Any) -> str:

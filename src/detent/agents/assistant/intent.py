@@ -1,7 +1,7 @@
 """What a message is about: rules first, a model only where they do not decide.
 
 The rules are data (`intents.json`, Chinese and English): the one with the highest priority that fits wins. Names of
-offered services count as rules too.
+offered services count as rules too, and so do the words that settings give a service.
 """
 
 import functools
@@ -65,13 +65,18 @@ def make_intent(
 FALLBACK = make_intent("normal", "normal", 0.0, "fallback")
 
 
-def by_rules(text: str, tools: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any] | None:
-    """Layer 1: the intent the rules see, or None where they do not decide."""
+def by_rules(
+    text: str, tools: Iterable[Mapping[str, Any]] = (), keywords: Mapping[str, Iterable[str]] | None = None
+) -> dict[str, Any] | None:
+    """Layer 1: the intent the rules see, or None where they do not decide; `keywords` are those of each service."""
     text = text[:TEXT_MAX]
     if not text.strip():
         return dict(FALLBACK)
     services = dict.fromkeys(str(tool.get("name", "")).partition(".")[0] for tool in tools)
-    named = next((name for name in services if name and _is_named(name, text)), "")
+    words = keywords or {}
+    named = next((name for name in services if name and _is_named(name, text)), "") or next(
+        (name for name in services if any(word and word.lower() in text.lower() for word in words.get(name, ()))), ""
+    )
     for rule in rules():
         if named and rule.priority < SERVICE_PRIORITY:
             break

@@ -3,12 +3,18 @@
 One run is one turn of a conversation; the session's name ties the turns together. A tool whose deed cannot be taken
 back is asked about first, with the exact call. `call` in the context is the tool call that reasoning has decided on,
 and its `way` the action that carries it out: `use` (harmless), `call` (asked first), `keyed` (also with its own key).
+Where the model wants several at once, they are `steps` instead: lists of calls, one list after the other, in the order
+the model gave them. Harmless neighbours stand in one list and go side by side; an irreversible call has its own.
 """
 
-from detent.core.machine import Action, Limits, Machine, Retry, table
+from typing import Any
+
+from detent.core.machine import Action, Branch, Limits, Machine, Retry, table
 from detent.core.question import Question
 
 TURNS_MAX = 50  # transitions of one turn
+CALLS_MAX = 50  # that one answer of the model may ask for
+AT_ONCE_MAX = 8  # calls side by side
 RETRY = Retry(limit=2, on=("tool_failure", "timeout"), delay_s=0.5, delay_s_max=10.0)
 
 _FACTS = {
@@ -21,11 +27,33 @@ _FACTS = {
         "form": "{{ result.form }}",
     },
     "answers": "{{ approval }}",
+    "steps": "{{ context.steps or [] }}",
+    "came": "{{ result.steps or {} }}",
+    "error": "{{ error }}",
 }
-_TOOL = "{{ context.call.effect }}"
-_GIVEN = "{{ context.call.arguments }}"
-_ASK = Question("{{ context.call.question }}")
-_AGAIN = "{{ context.call.repeat or '' }}"
+
+
+def _ways(call: str, **more: Any) -> tuple[Action, ...]:
+    """The three actions that carry out the call at this place of the scope, each for its own way."""
+    tool, given, ask = f"{{{{ {call}.effect }}}}", f"{{{{ {call}.arguments }}}}", Question(f"{{{{ {call}.question }}}}")
+    again = f"{{{{ {call}.repeat or '' }}}}"
+    return (
+        Action("use", tool, given, on_repeat="refuse", when=f"{call}.way == 'use'", **more),
+        Action("call", tool, given, kind="irreversible", ask=ask, repeat=again, on_repeat="refuse",
+               when=f"{call}.way == 'call'", **more),
+        Action("keyed", tool, given, kind="irreversible", ask=ask, repeat=again, on_repeat="refuse",
+               key=f"{{{{ {call}.key }}}}", when=f"{call}.way == 'keyed'", **more),
+    )  # fmt: skip
+
+
+# What came of a call stands beside its number: where a state fails on the way, older results must not pass for it.
+_CAME = Action("came", "keep", {
+    "value": {"no": "{{ item.no }}", "outcome": "{{ result[item.way] }}", "answer": "{{ approval[item.way] }}"},
+})  # fmt: skip
+_CALLS = Action("calls", "branches", each="{{ item }}", at_once=AT_ONCE_MAX, tolerate=CALLS_MAX,
+                branches=(Branch("call", (*_ways("item", tolerate=1), _CAME)),))  # fmt: skip
+_STEPS = Action("steps", "branches", each="{{ context.steps }}", at_once=1, tolerate=CALLS_MAX,
+                branches=(Branch("step", (_CALLS,)),), when="context.steps")  # fmt: skip
 
 ASSISTANT = Machine(
     name="assistant",
@@ -34,6 +62,7 @@ ASSISTANT = Machine(
     transitions=table("""
         intent     -            emotion
         emotion    -            memory
+        memory     -            end        if not context.message
         memory     -            reasoning
         reasoning  TOOL         tools
         reasoning  ASK          ask
@@ -52,10 +81,18 @@ ASSISTANT = Machine(
                 "text": "{{ context.message }}",
                 "tools": "{{ context.tools }}",
                 "mode": "{{ context.settings.intent }}",
+                "keywords": "{{ context.settings.keywords or {} }}",
             }, retry=RETRY),
         ),
         "emotion": (Action("emotion", "assistant.emotion", {"text": "{{ context.message }}"}),),
         "memory": (
+            # A summary is a help: where the model cannot give one, the turn goes on with all that was said.
+            Action("compact", "assistant.compact", {
+                "history": "{{ context.history }}",
+                "message": "{{ context.message }}",
+                "session": "{{ run.session }}",
+                "settings": "{{ context.settings }}",
+            }, when="context.must_compact", retry=RETRY, tolerate=1),
             Action("recall", "assistant.recall", {
                 "text": "{{ context.message }}",
                 "intent": "{{ context.intent }}",
@@ -68,7 +105,7 @@ ASSISTANT = Machine(
                 **_FACTS,
                 "session": "{{ run.session }}",
                 "run_id": "{{ run.id }}",
-            }, when="context.call or context.form"),
+            }, when="context.call or context.steps or context.form"),
             Action("think", "assistant.think", {
                 **_FACTS,
                 "message": "{{ context.message }}",
@@ -78,6 +115,7 @@ ASSISTANT = Machine(
                 "emotion": "{{ context.emotion }}",
                 "memories": "{{ context.memories }}",
                 "working": "{{ context.working }}",
+                "passages": "{{ context.passages or [] }}",
                 "tools": "{{ context.tools }}",
                 "executions": "{{ context.executions }}",
                 "settings": "{{ context.settings }}",
@@ -89,13 +127,7 @@ ASSISTANT = Machine(
                 "session": "{{ run.session }}",
             }, when="context.to_store"),
         ),
-        "tools": (
-            Action("use", _TOOL, _GIVEN, on_repeat="refuse", when="context.call.way == 'use'"),
-            Action("call", _TOOL, _GIVEN, kind="irreversible", ask=_ASK, repeat=_AGAIN, on_repeat="refuse",
-                   when="context.call.way == 'call'"),
-            Action("keyed", _TOOL, _GIVEN, kind="irreversible", ask=_ASK, repeat=_AGAIN, on_repeat="refuse",
-                   key="{{ context.call.key }}", when="context.call.way == 'keyed'"),
-        ),
+        "tools": (*_ways("context.call"), _STEPS),
         "ask": (Action("form", "assistant.form", {
             "form": "{{ context.form }}",
             "message": "{{ context.message }}",

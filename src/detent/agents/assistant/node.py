@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.agents.assistant import emotion, fact, form, intent, reasoning, recall
-from detent.agents.assistant.store import Memory, Store
+from detent.agents.assistant import compaction, emotion, fact, form, intent, reasoning, recall
+from detent.agents.assistant.store import Memory, Passage, Store
+from detent.agents.assistant.turn import COMPACT_AT
 from detent.core.contract import Contract
 from detent.core.effect_type import Declared, Effect, EffectFailed, Outcome, Perform
 from detent.core.progress import speaking_for
@@ -20,6 +21,7 @@ NODES = {
     "intent": "What a message is about.",
     "emotion": "How a message feels.",
     "recall": "What is remembered that matters now.",
+    "compact": "Summarise the oldest part of a long conversation.",
     "store": "Keep what came of a contract.",
     "think": "Ask the model what to do next.",
     "keep": "Remember what the model found worth it.",
@@ -38,13 +40,14 @@ def effects(home: Path, model: Perform | None = None, **replaced: Perform) -> li
         "intent": _intent(ask),
         "emotion": _emotion,
         "recall": _recall(store),
+        "compact": _compact(ask, store),
         "store": _store(store),
         "think": _think(ask),
         "keep": _keep(store),
         "form": _form,
     }
     nodes |= replaced
-    limits = {"think": THINK_S, "intent": THINK_S}
+    limits = {"think": THINK_S, "intent": THINK_S, "compact": THINK_S}
     return [
         Effect(
             f"assistant.{name}", perform, Declared("idempotent", limits.get(name, 60.0), "run", 0.0), about=NODES[name]
@@ -76,7 +79,8 @@ def _intent(ask: Perform) -> Perform:
         text, mode = str(contract.input.get("text") or ""), contract.input.get("mode")
         if mode == "off":
             return Outcome({}, patch={"intent": {}})
-        found, usage = intent.by_rules(text, contract.input.get("tools") or ()), dict[str, float]()
+        words = contract.input.get("keywords") or {}
+        found, usage = intent.by_rules(text, contract.input.get("tools") or (), words), dict[str, float]()
         if found is None and mode == "rules":
             found = dict(intent.FALLBACK)
         if found is None:
@@ -107,22 +111,47 @@ async def _emotion(contract: Contract) -> Outcome:
 def _recall(store: Store) -> Perform:
     def look(
         text: str, topic: str, session: str, facts: Sequence[dict[str, Any]]
-    ) -> tuple[list[tuple[float, Memory]], dict[str, str]]:
+    ) -> tuple[list[tuple[float, Memory]], dict[str, str], list[Passage]]:
         if facts:
             store.keep(facts, session)  # of turns that were cancelled; each has its source, so it is there once
         best = recall.choose_memories(store.candidates(text), text, store.now(), topic)
         if best:
             store.touch([memory.id for _, memory in best])
-        return best, store.working(session)
+        return best, store.working(session), store.passages(session, text, compaction.PASSAGES_TOLD) if text else []
 
     async def perform(contract: Contract) -> Outcome:
         given = contract.input
         found = given.get("intent") or {}
         topic = str(found.get("intent_type", "")) if found.get("category") == "memory" else ""
         text, session = str(given.get("text") or ""), str(given.get("session") or "")
-        best, working = await asyncio.to_thread(look, text, topic, session, given.get("facts") or ())
+        best, working, found = await asyncio.to_thread(look, text, topic, session, given.get("facts") or ())
         memories = [recall.describe_memory(memory, value) for value, memory in best]
-        return Outcome({"retrieved": len(memories)}, patch={"memories": memories, "working": working})
+        patch: dict[str, Any] = {"memories": memories, "working": working}
+        if found:
+            patch["passages"] = [{"role": one.role, "content": one.content[: compaction.PASSAGE_MAX]} for one in found]
+        return Outcome({"retrieved": len(memories)}, patch=patch)
+
+    return perform
+
+
+def _compact(ask: Perform, store: Store) -> Perform:
+    async def perform(contract: Contract) -> Outcome:
+        given = contract.input
+        history, settings = list(given.get("history") or ()), given.get("settings") or {}
+        room = int(settings.get("compact_at") or COMPACT_AT) if given.get("message") else 0  # `/compact`: all of it
+        old, kept = compaction.split_history(history, room)
+        if not old:
+            return Outcome({"put_aside": 0}, patch={"must_compact": False})
+        # Kept before anything is asked: whatever becomes of the summary, no word is lost.
+        told = [one for one in old if not str(one.get("content", "")).startswith(compaction.LABEL)]
+        count = await asyncio.to_thread(store.put_aside, str(given.get("session") or ""), told, contract.key)
+        answer, usage = await _ask_model(ask, contract, compaction.request(old, str(settings.get("model") or "")))
+        text = str(answer.get("text") or "").strip()
+        if not text:
+            raise EffectFailed("the model gave no summary", "tool_failure.bad_answer", usage=usage)
+        patch = {"history": [compaction.render_summary(text, len(old)), *kept], "must_compact": False}
+        result = {"put_aside": count, "kept": len(kept), "summary": text[: compaction.SUMMARY_MAX]}
+        return Outcome(result, patch=patch, usage=usage)
 
     return perform
 
@@ -132,17 +161,20 @@ def _store(store: Store) -> Perform:
 
     async def perform(contract: Contract) -> Outcome:
         given = contract.input
-        keep = _keep_call if given.get("call") else _keep_form
+        keep = _keep_form if given.get("form") else _keep_calls
         kept = await asyncio.to_thread(keep, store, given, contract.key)
         return Outcome({"count": len(kept), "entries": kept})
 
     return perform
 
 
-def _keep_call(store: Store, given: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
-    told = fact.make_fact(given["call"], given.get("outcomes") or {}, given.get("answers") or {})
-    entry = {"category": "execution", "key": told["view"]["action_summary"], "value": told["line"], "source": source}
-    return store.keep([entry], str(given.get("session") or ""))
+def _keep_calls(store: Store, given: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
+    call, facts = given.get("call"), list(fact.of_steps(given))
+    if call:
+        facts.append(fact.make_fact(call, given.get("outcomes") or {}, given.get("answers") or {}))
+    entries = [{"category": "execution", "key": told["view"]["action_summary"], "value": told["line"],
+                "source": source if call else f"{source}#{number}"} for number, told in enumerate(facts)]  # fmt: skip
+    return store.keep(entries, str(given.get("session") or ""))
 
 
 def _keep_form(store: Store, given: Mapping[str, Any], _source: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from detent.agents.assistant.chinese_view import word_action
 from detent.agents.assistant.execution import Execution
 from detent.agents.assistant.form import DEFAULT_ACTIONS, FIELDS_MAX, misfits
 from detent.core.contract import ASKED
@@ -40,6 +41,15 @@ DOUBT_ACTIONS = (
 )
 
 
+CHINESE = {
+    "What became of it?": "结果如何？", "It happened": "已经发生", "It did not happen: do it now": "没有发生：现在执行",
+    "Give up; it stays in doubt": "放弃；结果仍不明确", "If it happened: what it gave": "如果已经发生：它给出了什么",
+    "It was done before. What now?": "以前已经执行过。现在怎么办？", "Do it again": "再执行一次",
+    "Use what it gave": "使用以前的结果", "Answer": "回答", "Stop": "停止", "Give up": "放弃", "OK": "确认",
+    "Edit": "修改", "Cancel": "取消",
+}  # fmt: skip
+
+
 def is_asked(execution: Execution) -> bool:
     """Whether it waits for a person, and not for a time or a signal."""
     question = execution.question
@@ -66,12 +76,31 @@ def form_of(execution: Execution) -> dict[str, Any]:
     return {
         "id": execution.id,
         "type": "form",
-        "title": execution.question.text if execution.question is not None else execution.summary,
+        "title": _title(execution, asked),
         "description": "",
         "fields": _fields(execution, asked),
-        "actions": [dict(action) for action in ACTIONS.get(asked, DEFAULT_ACTIONS)],
+        "actions": [_in_language(action, execution) for action in ACTIONS.get(asked, DEFAULT_ACTIONS)],
         "context": {"intent": asked, "extra": about},
     }
+
+
+def _title(execution: Execution, asked: str) -> str:
+    """The question; of a doubt the engine speaks English, and whoever is asked may not."""
+    if asked == DOUBT and execution.language == "zh":
+        return f"{word_action(execution.summary)}：可能已经发生。它发生了吗？"
+    return execution.question.text if execution.question is not None else execution.summary
+
+
+def _in_language(given: Any, execution: Execution) -> Any:
+    """A part of a form with its labels in the language of whoever is asked."""
+    if isinstance(given, list | tuple):
+        return [_in_language(one, execution) for one in given]
+    if not isinstance(given, Mapping):
+        return given
+    translated = {"label": CHINESE.get(given["label"], given["label"])} if "label" in given else {}
+    if execution.language != "zh":
+        translated = {}
+    return {**{name: _in_language(value, execution) for name, value in given.items()}, **translated}
 
 
 ACTIONS = {DOUBT: DOUBT_ACTIONS, REPEAT: REPEAT_ACTIONS}
@@ -90,7 +119,7 @@ def _explain_doubt(execution: Execution, asked: str) -> dict[str, Any]:
 
 def _fields(execution: Execution, asked: str) -> list[dict[str, Any]]:
     if asked in FIELDS:
-        return [dict(field) for field in FIELDS[asked]]
+        return [_in_language(field, execution) for field in FIELDS[asked]]
     schema = execution.question.schema if execution.question is not None else {}
     return list(islice(fields_of(schema), FIELDS_MAX)) if asked == TOOL_QUESTION else []
 

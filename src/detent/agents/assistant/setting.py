@@ -12,6 +12,7 @@ from msgspec import Meta
 from detent.errors import JournalError
 
 FILE = "assistant.json"
+Word = Annotated[str, Meta(min_length=1, max_length=100)]
 
 
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -21,6 +22,9 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     emotion_threshold: Annotated[float, Meta(ge=0, le=1)] = 0.5
     instructions: Annotated[str, Meta(max_length=20_000)] = ""  # told to the model after our own
     model: Annotated[str, Meta(max_length=200)] = ""  # another one than DETENT_MODEL
+    identical_calls_max: Annotated[int, Meta(ge=1, le=1000)] = 3  # one more of the same call in a row ends the turn
+    compact_at: Annotated[int, Meta(ge=1000, le=10_000_000)] = 60_000  # characters of history; then it is summarised
+    keywords: dict[str, list[Word]] = {}  # by service: what in a message means it
     form_ttl_seconds: Annotated[float, Meta(ge=0, le=1e9)] = 0.0  # of forms that say nothing; 0: they wait for ever
 
 
@@ -52,4 +56,4 @@ def save(home: Path, setting: Setting) -> Setting:
 
 def list_set(setting: Setting) -> dict[str, Any]:
     """The settings as a turn takes them: those that say something."""
-    return {name: value for name, value in msgspec.structs.asdict(setting).items() if value != ""}
+    return {name: value for name, value in msgspec.structs.asdict(setting).items() if value not in ("", {})}

@@ -4,12 +4,13 @@ One SQLite file beside the journal (`memory.db`), with full-text search. It is a
 in the journal. Chinese, Japanese and Korean are indexed letter by letter, since they put no blanks between words.
 """
 
+import contextlib
 import re
 import sqlite3
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,8 +34,20 @@ create table if not exists working (
     session text not null, name text not null, value text not null, at real not null, primary key (session, name)
 ) without rowid;
 create table if not exists archived (session text primary key, at real not null) without rowid;
+create table if not exists passages (
+    id integer primary key, session text not null, role text not null, content text not null, at real not null,
+    source text not null unique
+);
+create index if not exists passages_of on passages (session, id);
+create table if not exists concern_moves (
+    id integer primary key, session text not null, source text not null, target text not null, trigger text not null,
+    at real not null, actor text not null, reason text not null
+);
 """
-INDEX = "create virtual table if not exists memory_index using fts5(text)"
+INDEXES = (
+    "create virtual table if not exists memory_index using fts5(text)",
+    "create virtual table if not exists passage_index using fts5(text)",
+)
 KEEP = (
     "insert into memories (category, key, value, confidence, session, source, created_at, accessed_at)"
     " values (?, ?, ?, ?, ?, ?, ?, ?) on conflict (source) do update set value = excluded.value,"
@@ -63,6 +76,16 @@ class Memory(NamedTuple):
     def text(self) -> str:
         """Everything it says."""
         return f"{self.key} {self.value}"
+
+
+class Passage(NamedTuple):
+    """Something that was said in a conversation and is not told to the model word for word any more."""
+
+    id: int
+    session: str
+    role: str
+    content: str
+    at: float
 
 
 def fold_text(text: str) -> str:
@@ -116,7 +139,8 @@ class Store:
                 db.execute("pragma synchronous = normal")
                 db.executescript(SCHEMA)
                 try:
-                    db.execute(INDEX)
+                    for index in INDEXES:
+                        db.execute(index)
                 except sqlite3.OperationalError:
                     self.has_index = False  # this SQLite was built without full-text search: LIKE must do
             except sqlite3.Error as error:
@@ -196,6 +220,85 @@ class Store:
                 db.execute("delete from memory_index where rowid = ?", (number,))
             return db.execute("delete from memories where id = ?", (number,)).rowcount == 1
 
+    def correct(self, number: int, value: str, key: str = "") -> bool:
+        """Give a memory another value and, where one is given, another key."""
+        with self._guard:
+            db = self._open()
+            row = db.execute("select key from memories where id = ?", (number,)).fetchone()
+            if row is None:
+                return False
+            named, told = (key or row[0])[:500], value[:VALUE_MAX]
+            db.execute("begin immediate")
+            try:
+                db.execute("update memories set key = ?, value = ? where id = ?", (named, told, number))
+                if self.has_index:
+                    text = index_text(f"{named} {told}")
+                    db.execute("update memory_index set text = ? where rowid = ?", (text, number))
+                db.execute("commit")
+            except BaseException:
+                db.execute("rollback")
+                raise
+            return True
+
+    def put_aside(self, session: str, said: Sequence[Mapping[str, Any]], source: str) -> int:
+        """Keep what a conversation no longer tells the model word for word; the same `source` is kept once."""
+        with self._guard:
+            db, now, kept = self._open(), self.now(), 0
+            db.execute("begin immediate")
+            try:
+                for number, one in enumerate(said):
+                    given = (session, str(one.get("role")), str(one.get("content", "")), now, f"{source}#{number}")
+                    query = ("insert or ignore into passages (session, role, content, at, source)"
+                             " values (?, ?, ?, ?, ?) returning id")  # fmt: skip
+                    row = db.execute(query, given).fetchone()
+                    if row is not None and self.has_index:
+                        text = index_text(given[2])
+                        db.execute("insert into passage_index (rowid, text) values (?, ?)", (row[0], text))
+                    kept += row is not None
+                db.execute("commit")
+            except BaseException:
+                db.execute("rollback")
+                raise
+            return kept
+
+    def passages(self, session: str, text: str = "", limit: int = 20) -> list[Passage]:
+        """What was put aside of a conversation: what shares words with a text, best first; without one, the latest."""
+        wanted = terms(text)
+        query = "select id, session, role, content, at from passages where session = ?"
+        with self._guard:
+            db = self._open()
+            if not wanted:
+                rows = db.execute(f"{query} order by id desc limit ?", (session, limit)).fetchall()
+                return [Passage(*row) for row in rows]
+            rows = []
+            if self.has_index:
+                found = "select rowid from passage_index where passage_index match ?"
+                given = (session, " OR ".join(map(_phrase, wanted)), CANDIDATES)
+                with contextlib.suppress(sqlite3.OperationalError):  # a term the index cannot take
+                    rows = db.execute(f"{query} and id in ({found}) order by id desc limit ?", given).fetchall()
+            rows = rows or db.execute(f"{query} order by id desc limit ?", (session, SCANNED_MAX)).fetchall()
+        counted = [(_count_terms(passage.content, wanted), passage) for passage in (Passage(*row) for row in rows)]
+        best = sorted((pair for pair in counted if pair[0]), key=lambda pair: (-pair[0], -pair[1].id))
+        return [passage for _count, passage in best[:limit]]
+
+    def move_concern(self, session: str, move: Mapping[str, Any]) -> None:
+        """Keep that somebody moved a cognitive object."""
+        with self._guard:
+            given = (session, move["from"], move["to"], move["trigger"], self.now(), move["actor"], move["reason"])
+            self._open().execute("insert into concern_moves (session, source, target, trigger, at, actor, reason)"
+                                 " values (?, ?, ?, ?, ?, ?, ?)", given)  # fmt: skip
+
+    def concern_moves(self) -> dict[str, list[dict[str, Any]]]:
+        """What people did to cognitive objects, by session, oldest first."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        names = ("from", "to", "trigger", "timestamp", "actor", "reason")
+        with self._guard:
+            rows = self._open().execute("select session, source, target, trigger, at, actor, reason from concern_moves"
+                                        " order by id").fetchall()  # fmt: skip
+        for session, *move in rows:
+            found.setdefault(session, []).append(dict(zip(names, move, strict=True)))
+        return found
+
     def memory(self, number: int) -> Memory | None:
         """One memory."""
         with self._guard:
@@ -236,6 +339,11 @@ class Store:
         with self._guard:
             query = "select name, value from working where session = ? order by at, name"
             return dict(self._open().execute(query, (session,)).fetchall())
+
+
+def _count_terms(text: str, wanted: Sequence[str]) -> int:
+    folded = fold_text(text)
+    return sum(term in folded for term in wanted)
 
 
 def _by_like(db: sqlite3.Connection, wanted: Sequence[str]) -> list[Memory]:

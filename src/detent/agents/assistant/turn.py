@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from detent.agents.assistant import fact
+from detent.agents.assistant.compaction import measure
 from detent.agents.assistant.execution import Ledger
 from detent.agents.assistant.view import consequence, dialogue
 from detent.core.effect_type import Effect
@@ -14,7 +15,10 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import Refused
 
-HISTORY_MAX, HISTORY_TEXT_MAX, MESSAGE_MAX = 40, 100_000, 200_000
+HISTORY_MAX, HISTORY_TEXT_MAX = 40, 100_000  # of a history that a client sends, which nobody summarises
+MESSAGE_MAX = 200_000
+COMPACT_AT = 60_000  # characters of a session's own history; then the oldest part is summarised
+HISTORY_CHARACTERS_MAX = 1_000_000  # beyond that even a history without a summary is cut
 ROLES = ("user", "assistant")
 SETTINGS: dict[str, Any] = {"intent": "model", "emotion_threshold": 0.5}
 _SESSION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,59}\Z")
@@ -47,12 +51,18 @@ def turn_input(
     images: Sequence[Mapping[str, Any]] = (),
     facts: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The input of a turn's run; `facts` are of earlier turns that could not keep them, and are kept by this one."""
+    """The input of a turn's run; `facts` are of earlier turns that could not keep them, and are kept by this one.
+
+    Without a message the turn only summarises what was said so far.
+    """
     if len(message) > MESSAGE_MAX:
         raise Refused(f"the message has {len(message):,} characters; at most {MESSAGE_MAX:,} are taken")
+    told = bound_history(history, HISTORY_CHARACTERS_MAX)
+    is_long = measure(told) > int((settings or {}).get("compact_at") or COMPACT_AT)
     return {
         "message": message,
-        "history": bound_history(history),
+        "history": told,
+        **({"must_compact": True} if is_long or not message else {}),
         "tools": [dict(tool) for tool in tools],
         "settings": {**SETTINGS, **(settings or {})},
         "images": [dict(image) for image in images],
@@ -64,11 +74,11 @@ def turn_input(
     }
 
 
-def bound_history(history: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The latest of what was said, as much as a model is told again."""
+def bound_history(history: Sequence[Mapping[str, Any]], room: int) -> list[dict[str, str]]:
+    """The latest of what was said, as much as there is room for."""
     kept: list[dict[str, str]] = []
-    left = HISTORY_TEXT_MAX
-    for one in reversed(history[-HISTORY_MAX:]):
+    left = room
+    for one in reversed(history):
         content = str(one.get("content", ""))
         left -= len(content)
         if left < 0:
@@ -80,8 +90,9 @@ def bound_history(history: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 def from_client(history: Any) -> list[dict[str, str]]:
     """A history that somebody outside sends: people and the assistant speak in it, nobody else."""
     given = history if isinstance(history, list) else []
-    return [{"role": one["role"], "content": str(one.get("content", ""))} for one in given
-            if isinstance(one, dict) and one.get("role") in ROLES]  # fmt: skip
+    found = [{"role": one["role"], "content": str(one.get("content", ""))} for one in given
+             if isinstance(one, dict) and one.get("role") in ROLES]  # fmt: skip
+    return bound_history(found[-HISTORY_MAX:], HISTORY_TEXT_MAX)
 
 
 def past(runs: Sequence[Run]) -> list[dict[str, str]]:
@@ -95,17 +106,17 @@ def past(runs: Sequence[Run]) -> list[dict[str, str]]:
             facts = "\n".join(one["line"] for one in run.context.get("executions") or ())
             said += [{"role": "system", "content": facts}] if facts else []
             said.append({"role": "assistant", "content": run.context["response"]})
-    return bound_history(said)
+    return bound_history(said, HISTORY_CHARACTERS_MAX)
 
 
-def find_cancelled_call(run: Run, ledger: Ledger) -> dict[str, Any] | None:
-    """The fact of the call that a turn had under way when it was cancelled from outside: no node came after it."""
-    calls = [execution for execution in ledger.executions.values() if execution.type == "tool_call"]
-    if run.ended is not Status.CANCELLED or run.state != "tools" or not calls:
-        return None
-    last = calls[-1]
-    view = consequence(last, ledger)
-    return {"category": "execution", "key": view["action_summary"], "value": fact.line(view), "source": last.id}
+def find_cancelled_calls(run: Run, ledger: Ledger) -> list[dict[str, Any]]:
+    """The facts of the calls that a turn had under way when it was cancelled from outside: no node came after them."""
+    if run.ended is not Status.CANCELLED or run.state != "tools":
+        return []
+    calls = [one for one in ledger.executions.values() if one.type == "tool_call" and one.created_at >= run.entered_at]
+    views = [(one, consequence(one, ledger)) for one in calls]
+    return [{"category": "execution", "key": view["action_summary"], "value": fact.line(view), "source": one.id}
+            for one, view in views]  # fmt: skip
 
 
 def tool_of(effect: Effect, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:

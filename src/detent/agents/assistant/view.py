@@ -7,19 +7,13 @@ Three levels of what is kept, and who may see each: the *result* (everybody), th
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from detent.agents.assistant import fact
+from detent.agents.assistant import chinese_view, fact
 from detent.agents.assistant.execution import CATEGORIES, MOVES_KEPT, Execution, Ledger, Move, trace
 from detent.core.contract import CONTRACT
 from detent.core.run import Run
 from detent.core.status import Status
 
 Audience = Literal["person", "diagnosis", "system"]
-STATUS_WORDS = {
-    Status.PENDING: "待执行", Status.RUNNING: "执行中", Status.WAITING: "等待确认", Status.COMPLETED: "已完成",
-    Status.FAILED: "失败", Status.REJECTED: "已拒绝", Status.CANCELLED: "已取消",
-}  # fmt: skip
-TYPE_WORDS = {"tool_call": "工具调用", "ecs_request": "人工交互"}
-YES_NO = {True: "是", False: "否"}
 TURN = {Status.COMPLETED: "idle", Status.WAITING: "suspended", Status.FAILED: "error"}
 
 
@@ -46,21 +40,7 @@ def snapshot(execution: Execution, now: float, *, human: bool = False) -> dict[s
     """Where one execution stands."""
     moves, status = execution.moves, execution.status
     entered_at = moves[-1].at if moves else execution.created_at
-    total = round((entered_at - execution.created_at) * 1000) if status.is_terminal else None
-    has_side_effects = execution.irreversible and status is Status.COMPLETED
-    if human:
-        return {
-            "行动": execution.summary,
-            "类型": TYPE_WORDS[execution.type],
-            "当前状态": STATUS_WORDS[status],
-            "是否已结束": YES_NO[status.is_terminal],
-            "是否需要关注": YES_NO[status is Status.WAITING],
-            "是否不可逆": YES_NO[execution.irreversible],
-            "是否已产生影响": YES_NO[has_side_effects],
-            "结果": execution.result,
-            "错误信息": execution.error or None,
-        }
-    return {
+    shown = {
         "execution_id": execution.id,
         "action_type": execution.type,
         "action_summary": execution.summary,
@@ -68,30 +48,49 @@ def snapshot(execution: Execution, now: float, *, human: bool = False) -> dict[s
         "is_terminal": status.is_terminal,
         "is_stable": is_stable(status),
         "is_resumable": status is Status.WAITING,
-        "has_side_effects": has_side_effects,
+        "has_side_effects": has_side_effects(execution, status),
         "irreversible": execution.irreversible,
         "idempotency_key": execution.key or None,
+        "timeout_seconds": execution.timeout_s or None,
         "entered_at": entered_at,
         "duration_in_state_ms": round(max(0.0, now - entered_at) * 1000),
-        "total_duration_ms": total,
+        "total_duration_ms": total_duration_ms(execution),
         "transition_count": len(moves),
         "last_trigger": moves[-1].trigger if moves else None,
         "last_actor": moves[-1].actor if moves else None,
         "result": execution.result,
         "error_message": execution.error or None,
     }
+    return chinese_view.word_snapshot(shown) if human else shown
 
 
-def consequence(execution: Execution, ledger: Ledger) -> dict[str, Any]:
+def has_side_effects(execution: Execution, status: Status) -> bool:
+    """Whether the world has felt it for good."""
+    return execution.irreversible and status is Status.COMPLETED
+
+
+def total_duration_ms(execution: Execution) -> int | None:
+    """How long it took, once it has ended."""
+    if not execution.status.is_terminal or not execution.moves:
+        return None
+    return round((execution.moves[-1].at - execution.created_at) * 1000)
+
+
+def consequence(execution: Execution, ledger: Ledger, *, human: bool = False) -> dict[str, Any]:
     """What reasoning is told of an execution."""
-    return fact.consequence(
+    view = fact.consequence(
         execution.summary,
         execution.status.value,
         irreversible=execution.irreversible,
         was_suspended=was_suspended(execution, ledger),
         result=execution.result,
         error=execution.error,
-    )
+    ) | {
+        "execution_id": execution.id,
+        "action_type": execution.type,
+        "total_duration_ms": total_duration_ms(execution),
+    }
+    return chinese_view.word_consequence_view(view) if human else view
 
 
 def consequence_lines(ledger: Ledger) -> list[str]:
@@ -105,29 +104,31 @@ def consequence_lines(ledger: Ledger) -> list[str]:
     return fact.lines(found)
 
 
-def transition(execution: Execution, move: Move, *, human: bool = False) -> dict[str, Any]:
-    """One move as a record."""
-    if human:
-        return {
-            "行动": execution.summary,
-            "原状态": STATUS_WORDS[move.source],
-            "新状态": STATUS_WORDS[move.target],
-            "时间": move.at,
-        }
+def transition(execution: Execution, number: int) -> dict[str, Any]:
+    """One move as a record; `number` counts the moves of an execution from 0."""
+    move = execution.moves[number]
     return {
         "execution_id": execution.id,
+        "sequence_number": number,
         "from_status": move.source.value,
         "to_status": move.target.value,
         "trigger": move.trigger,
         "actor": move.actor,
         "actor_category": CATEGORIES.get(move.actor, "system"),
         "timestamp": move.at,
+        "is_terminal_transition": move.target.is_terminal,
     }
+
+
+def transitions(execution: Execution) -> list[dict[str, Any]]:
+    """The latest moves of an execution as records."""
+    first = max(0, len(execution.moves) - MOVES_KEPT)
+    return [transition(execution, number) for number in range(first, len(execution.moves))]
 
 
 def state_change(execution: Execution, move: Move) -> dict[str, Any]:
     """One move as it is told while it happens."""
-    ended, waits = move.target.is_terminal, move.target is Status.WAITING
+    is_felt = has_side_effects(execution, move.target)
     return {
         "execution_id": execution.id,
         "action_summary": execution.summary,
@@ -135,43 +136,69 @@ def state_change(execution: Execution, move: Move) -> dict[str, Any]:
         "to_status": move.target.value,
         "trigger": move.trigger,
         "actor_category": CATEGORIES.get(move.actor, "system"),
-        "is_terminal": ended,
-        "is_resumable": waits,
-        "has_side_effects": execution.irreversible and move.target is Status.COMPLETED,
+        "is_terminal": move.target.is_terminal,
+        "is_resumable": move.target is Status.WAITING,
+        "has_side_effects": is_felt,
         "timestamp": move.at,
-        "human": {
-            "行动": execution.summary,
-            "原状态": STATUS_WORDS[move.source],
-            "新状态": STATUS_WORDS[move.target],
-            "是否已结束": YES_NO[ended],
-            "是否需要关注": YES_NO[waits],
-            "是否不可逆": YES_NO[execution.irreversible],
-        },
+        "human": chinese_view.word_change(execution.summary, move.source, move.target, has_side_effects=is_felt),
     }
 
 
 def timeline(session: str, ledgers: Iterable[Ledger], now: float, *, human: bool = False) -> dict[str, Any]:
-    """Everything a session has done: contracts by when they came where they are, transitions by time."""
+    """Everything a session has done: contracts by when they last moved, transitions by time; nothing is zeros."""
     executions = [execution for ledger in ledgers for execution in ledger.executions.values()]
     executions.sort(key=lambda e: e.moves[-1].at if e.moves else e.created_at)
-    moves = [(move, e) for e in executions for move in e.moves[-MOVES_KEPT:]]
+    moves = [(e.moves[row["sequence_number"]], row) for e in executions for row in transitions(e)]
     moves.sort(key=lambda pair: (pair[0].at, pair[0].seq))
-    contracts = [snapshot(e, now, human=human) for e in executions]
-    transitions = [transition(e, move, human=human) for move, e in moves]
-    if human:
-        return {"会话": session, "行动列表": contracts, "状态变化": transitions}
-    return {"session_id": session, "contracts": contracts, "transitions": transitions}
+    ended = [e for e in executions if e.status.is_terminal]
+    is_over = bool(executions) and len(ended) == len(executions)
+    told = {
+        "session_id": session,
+        "contracts": [snapshot(e, now) for e in executions],
+        "transitions": [row for _move, row in moves],
+        "total_contracts": len(executions),
+        "terminal_contracts": len(ended),
+        "active_contracts": len(executions) - len(ended),
+        "has_suspended": any(e.status is Status.WAITING for e in executions),
+        "has_irreversible_completed": any(has_side_effects(e, e.status) for e in executions),
+        "started_at": min((e.created_at for e in executions), default=None),
+        "ended_at": max(e.moves[-1].at for e in ended) if is_over else None,
+    }
+    return chinese_view.word_timeline(told) if human else told
 
 
 def topology() -> dict[str, Any]:
-    """The law of every execution: seven nodes, nine edges."""
+    """The law of every execution: seven nodes, nine edges, and every other pair with the reason why it is forbidden."""
+    pairs = {(row.source, row.target) for row in CONTRACT.transitions}
     nodes = [
-        {"id": status.value, "label": STATUS_WORDS[status], "is_terminal": status.is_terminal,
-         "is_stable": is_stable(status), "is_initial": status is Status.PENDING}
+        {"status": status.value, "is_terminal": status.is_terminal, "is_initial": status is Status.PENDING,
+         "is_stable": is_stable(status), "is_resumable": status is Status.WAITING}
         for status in Status
     ]  # fmt: skip
-    edges = [{"from": row.source, "to": row.target, "trigger": row.on} for row in CONTRACT.transitions]
-    return {"nodes": nodes, "edges": edges}
+    edges = [{"from_status": row.source, "to_status": row.target, "trigger": row.on} for row in CONTRACT.transitions]
+    forbidden = [
+        {"from_status": source.value, "to_status": target.value, "reason": _explain_forbidden(source, target)}
+        for source in Status for target in Status
+        if source is not target and (source.value, target.value) not in pairs
+    ]  # fmt: skip
+    return {
+        "nodes": nodes,
+        "edges": edges,
+        "forbidden_transitions": forbidden,
+        "terminal_statuses": [status.value for status in Status if status.is_terminal],
+        "resumable_statuses": [Status.WAITING.value],
+        "initial_status": Status.PENDING.value,
+    }
+
+
+def _explain_forbidden(source: Status, target: Status) -> str:
+    if source.is_terminal:
+        return f"{source.value} is an end and is never left"
+    if target is Status.PENDING:
+        return "nothing goes back to its beginning"
+    if source is Status.PENDING:
+        return "it has to be started first"
+    return "what waits has to be resumed first"
 
 
 def view_for(execution: Execution, audience: Audience, now: float) -> dict[str, Any]:
@@ -181,8 +208,7 @@ def view_for(execution: Execution, audience: Audience, now: float) -> dict[str, 
                                              "has_side_effects", "result", "error_message")}  # fmt: skip
     if audience == "person":
         return result
-    kept = [transition(execution, move) for move in execution.moves[-MOVES_KEPT:]]
-    diagnosis = {**{k: v for k, v in shown.items() if k != "idempotency_key"}, "transitions": kept}
+    diagnosis = {**{k: v for k, v in shown.items() if k != "idempotency_key"}, "transitions": transitions(execution)}
     if audience == "diagnosis":
         return diagnosis
     request = {"action_detail": execution.detail, "idempotency_key": execution.key, "supersedes": execution.supersedes}
@@ -217,7 +243,8 @@ def graph_state(run: Run, ledger: Ledger) -> dict[str, Any]:
         "ecs_full_request": dict(form) or None,
         "last_human_input": context.get("message", ""),
         "observation": context.get("observation") or "",
-        "pending_tool_calls": [context["call"]] if context.get("call") else [],
+        "pending_tool_calls": [context["call"]] if context.get("call") else [
+            call for step in context.get("steps") or () for call in step],
         "response": context.get("response") or "",
         "detected_emotion": context.get("detected"),
         "memories_to_store": context.get("to_store") or [],
@@ -232,7 +259,8 @@ def dialogue(run: Run) -> list[dict[str, str]]:
     """What was said up to and in this turn; facts of what was done stand between as lines of ours."""
     context = run.context
     said = [{"role": one["role"], "content": one["content"]} for one in context.get("history") or ()]
-    said.append({"role": "user", "content": str(context.get("message", ""))})
+    if context.get("message"):
+        said.append({"role": "user", "content": str(context["message"])})
     facts = [one["line"] for one in context.get("executions") or ()]
     if facts:
         said.append({"role": "system", "content": "\n".join(facts)})

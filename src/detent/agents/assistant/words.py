@@ -30,9 +30,6 @@ CHINESE: dict[str, str] = {
     "tools: {names}": "工具：{names}",
     "no tools: --tools, --tool or detent.mcp.yaml": "没有工具：可用 --tools、--tool 或 detent.mcp.yaml 提供",
     "{tools}; /help, /exit": "{tools}；/help，/exit",
-    "Type a message. /tools lists the tools, /exit or Ctrl-D ends the chat.": (
-        "输入消息。/tools 列出工具，/exit 或 Ctrl-D 结束对话。"
-    ),
     "asks first": "先询问",
     "this": "这",
     "detent mcp speaks MCP on its standard input and output: an MCP client starts it.": (
@@ -40,7 +37,6 @@ CHINESE: dict[str, str] = {
     ),
     "Configure the client like this; Ctrl-C ends the waiting.": "请这样配置客户端；按 Ctrl-C 结束等待。",
     "go on with: {command}": "继续：{command}",
-    "Left open; the commands above answer it at any time.": "先不回答；随时可用上面的命令回答。",
     "[y]es, [n]o, [e]dit, [l]ater? ": "[y] 同意，[n] 拒绝，[e] 修改参数，[l] 以后再说？",
     "Why? ": "为什么？",
     "Arguments as JSON: ": "参数（JSON）：",
@@ -49,4 +45,83 @@ CHINESE: dict[str, str] = {
         "它发生了吗？[y] 发生了，[n] 没有（现在执行），[g] 放弃，[l] 以后再说？"
     ),
     "An empty line leaves a field out; ! rejects the form.": "空行表示不填；! 表示拒绝整个表单。",
+    "thinking": "思考中",
+    "the answer broke off; it is asked for again": "回答中断；正在重新请求",
+    "what can be typed here": "这里可以输入什么",
+    "the model, or another one: /model openai:NAME": "当前模型，或改用另一个：/model openai:NAME",
+    "the tools, and which of them ask first": "工具，以及哪些会先询问",
+    "tokens and cost of this conversation": "本次对话的 token 数和费用",
+    "earlier conversations": "以前的对话",
+    "go on with another conversation: /resume NAME": "继续另一个对话：/resume NAME",
+    "begin a new conversation": "开始新的对话",
+    "take the last message and its answer out of the conversation": "从对话中去掉最后一条消息及其回答",
+    "have the conversation so far summarised": "总结到目前为止的对话",
+    "look for words in what was summarised: /search WORDS": "在已总结的内容中查找：/search WORDS",
+    "what is remembered; /memory NUMBER TEXT corrects, /memory forget NUMBER forgets": (
+        "记住了什么；/memory NUMBER TEXT 更正，/memory forget NUMBER 忘记"
+    ),
+    "plan first: only tools that change nothing, until /plan is typed again": (
+        "先做计划：只用不改变任何东西的工具，直到再次输入 /plan"
+    ),
+    "write the conversation to a Markdown file: /export FILE": "把对话写入 Markdown 文件：/export FILE",
+    "show contract numbers, statuses and hashes, or hide them again": "显示或隐藏合约编号、状态和哈希",
+    "leave; so does Ctrl-D, and Ctrl-C twice": "离开；Ctrl-D 或按两次 Ctrl-C 也可以",
+    "planning: nothing is changed until /plan is typed again": "计划模式：再次输入 /plan 之前不会改变任何东西",
+    "there is no command `{word}`; /help lists them, and a blank in front says it to the model": (
+        "没有命令 `{word}`；/help 会列出全部命令，前面加一个空格则发给模型"
+    ),
+    "  Enter sends; Alt-Enter, Ctrl-J or \\ at the end of a line begin a new line. @FILE attaches a file.": (
+        "  Enter 发送；Alt-Enter、Ctrl-J 或行末的 \\ 换行。@FILE 附上文件或图片。"
+    ),
+    "  Esc stops an answer. Ctrl-R searches what was typed before. Tab completes.": (
+        "  Esc 停止回答。Ctrl-R 搜索以前输入的内容。Tab 补全。"
+    ),
+    "taken back: {message}": "已撤回：{message}",
+    "written to {path}": "已写入 {path}",
+    "{count} messages": "{count} 条消息",
+    "nothing was said here yet": "这里还没有说过什么",
+    "there is nothing to take back": "没有可以撤回的内容",
+    "it stays done, and the model knows: {deed}": "已做的事仍然有效，模型也知道：{deed}",
+    "nothing was found; only what was summarised is looked through": "没有找到；只查找已总结的内容",
+    "forgotten": "已忘记",
+    "nothing is remembered": "没有记住任何内容",
+    "no longer planning: all tools are offered again": "计划模式结束：重新提供全部工具",
+    "verbose": "详细",
+    "brief": "简洁",
+    "corrected": "已更正",
+    "stopping…": "正在停止…",
+    "Left open; this chat asks again when it is opened, and `detent list --waiting` shows it.": (
+        "先不回答；再次打开对话时会重新询问，`detent list --waiting` 也会显示。"
+    ),
+    " · Esc stops it": " · 按 Esc 停止",
+    "{tokens} tokens · {cost}": "{tokens} 个 token · {cost}",
+    "Go on with the latest conversation.": "继续最近的对话。",
+    "Only print the answer, for scripts; what is piped in goes with the message.": (
+        "只输出回答，供脚本使用；管道输入的内容附在消息后面。"
+    ),
+    "Show contract numbers, statuses and hashes.": "显示合约编号、状态和哈希。",
+    "Earlier you said: {message}": "您之前说：{message}",
+    "summarised: {before} characters are {after} now; /search finds the rest": (
+        "已总结：{before} 个字符变为 {after} 个；其余内容可用 /search 查找"
+    ),
+    "{cost} and {count} calls of unknown price": "{cost}，另有 {count} 次调用价格未知",
+    "price not known": "价格未知",
+    "A file or image that goes with MESSAGE.": "随 MESSAGE 一起发送的文件或图片。",
+    "Did you mean {name}?": "您是想输入 {name} 吗？",
+    "{share} % of the history": "历史已用 {share} %",
+    "planning": "计划模式",
+    "the conversation goes on; say it again to try again": "对话可以继续；再说一次即可重试",
+    "The answer so far: {text}": "目前的回答：{text}",
+    "The program ended before this was answered; it goes on now.": "程序在回答之前就结束了；现在继续。",
+    "It waits for your answer:": "它在等待您的回答：",
+    "there is nothing to summarise": "没有可以总结的内容",
+    "the model gave no summary; nothing has changed": "模型没有给出总结；一切照旧",
+    "stopped; what was said before stands": "已停止；之前说过的内容仍然有效",
+    "  with {name}": "  附上 {name}",
+    "  ? {name} was under way when the program ended": "  ? 程序结束时 {name} 正在执行",
+    "    … {count} more lines of the change": "    … 还有 {count} 行改动",
+    "{name} was done before and is not done again; it gave: {result}": (
+        "{name} 以前已经执行过，不再执行；当时的结果：{result}"
+    ),
+    "Ctrl-C again leaves; Ctrl-D does, too.": "再按一次 Ctrl-C 离开；Ctrl-D 也可以。",
 }

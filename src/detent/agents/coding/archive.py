@@ -104,7 +104,7 @@ def summary(run_id: str, job: Job) -> str:
         lines.append(f"- [{'x' if progress.status == 'DONE' else ' '}] {task.title}{word}".rstrip())
     found = job.final
     if found is not None:
-        lines += ["", "## Verified", "", f"Tree `{found.tree}`:", ""]
+        lines += ["", f"## {(found.word or 'verified').capitalize()}", "", f"Tree `{found.tree}`:", ""]
         for step in found.steps:
             counts = f", {step.passed} passed, {step.failed} failed, {step.skipped} skipped" if step.counted else ""
             lines.append(f"- `{step.command}`: exit {step.exit}{counts} ({step.seconds:g} s)")

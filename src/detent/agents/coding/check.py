@@ -10,20 +10,22 @@ import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from detent.agents.coding import parser
+from detent.agents.coding import parser, testimony
 from detent.agents.coding.evidence import FAILURES_MAX, IDS_MAX, Checked
 from detent.agents.coding.port import Hear
 from detent.agents.coding.settings import CheckStep
+from detent.agents.coding.workplace import Workplace
 from detent.core.effect_type import EffectFailed
 from detent.effects import containment, process, sandbox
 from detent.effects.containment import ANY, Space
-from detent.effects.sandbox import NO_WISH, SandboxWish
 
 TAIL_CHARS = 4000
+PYTEST_FAILED, PYTEST_EMPTY = 1, 5  # tests failed; nothing was collected
+CACHES = ("MYPY_CACHE_DIR", "RUFF_CACHE_DIR", "CARGO_TARGET_DIR", "GOCACHE")
 OWN_STEP = "task"  # the name of a task's own verify line
 SECRETS = ("*_API_KEY", "*_TOKEN", "*_SECRET", "*PASSWORD*", "*_CREDENTIALS", "DETENT_*")
 MISSING = re.compile(
@@ -31,93 +33,161 @@ MISSING = re.compile(
 )
 
 
-def environment(report: Path) -> dict[str, str]:
-    """What a check sees: our environment without what looks like a secret, and no bytecode left in the tree."""
+def environment(report: Path, own: Path) -> dict[str, str]:
+    """What a check sees: our environment without what looks like a secret, and no bytecode left in the tree.
+
+    The caches of tools are the step's own: only earlier runs of this very step have written them.
+    """
     kept = {k: v for k, v in os.environ.items() if not any(fnmatch.fnmatchcase(k.upper(), glob) for glob in SECRETS)}
+    kept |= {name: str(own / "cache") for name in CACHES}
     return kept | {"PYTHONDONTWRITEBYTECODE": "1", "CI": kept.get("CI", "1"), "DETENT_REPORT_FILE": str(report)}
+
+
+class Ran(NamedTuple):
+    """One step that was run: its result, and by name how each test ended, as far as anybody said."""
+
+    checked: Checked
+    outcomes: dict[str, str]
+
+    @property
+    def passed(self) -> list[str]:
+        """The tests that ran and passed."""
+        return sorted(test for test, outcome in self.outcomes.items() if outcome == "passed")
 
 
 async def run_steps(
     steps: Sequence[CheckStep],
-    root: str,
+    place: Workplace,
     folder: Path,
     key: str,
     hear: Hear,
     rerun: bool = False,
     space: Space = ANY,
-    wish: SandboxWish = NO_WISH,
-) -> tuple[Checked, ...]:
+) -> tuple[Ran, ...]:
     """Run every step in order; a red one does not keep the next from running, a missing tool does."""
-    folder.mkdir(parents=True, exist_ok=True)
-    done: list[Checked] = []
+    done: list[Ran] = []
     for step in steps:
-        checked = await _run(step, root, folder, key, hear, space, wish)
+        ran = await _run(step, place, folder, key, hear, space)
+        checked = ran.checked
         if rerun and not checked.is_green and not checked.environment and not checked.timed_out:
-            again = await _run(step, root, folder, key, hear, space, wish)
-            checked = msgspec.structs.replace(again, reran=True, first_exit=checked.exit)
-        done.append(checked)
-        if checked.environment:
+            again = await _run(step, place, folder, key, hear, space)
+            ran = Ran(msgspec.structs.replace(again.checked, reran=True, first_exit=checked.exit), again.outcomes)
+        done.append(ran)
+        if ran.checked.environment:
             break
     return tuple(done)
 
 
-async def _run(
-    step: CheckStep, root: str, folder: Path, key: str, hear: Hear, space: Space, wish: SandboxWish
-) -> Checked:
-    report = folder / f"{step.name.replace(' ', '-')}.report"
+async def _run(step: CheckStep, place: Workplace, folder: Path, key: str, hear: Hear, space: Space) -> Ran:
+    own = folder / step.name.replace(" ", "-")  # not that of another step: what is in it is believed
+    own.mkdir(parents=True, exist_ok=True)
+    report = own / "report"
     report.unlink(missing_ok=True)
-    argv = [argument.replace("{report}", str(report)) for argument in step.argv]
-    command = shlex.join(step.argv)
+    argv = [argument.replace("{report}", str(report)) for argument in place.locate(step.argv)]
     facts: dict[str, Any] = {
         "name": step.name,
-        "command": command[:1000],
+        "command": shlex.join(step.argv)[:1000],
         "is_required": step.required,
         "is_strict": step.baseline == "strict",
     }
     heard = _Heard(hear)
     begun = time.monotonic()
-    try:
-        async with asyncio.timeout(step.timeout or None) as limit:
-            ears = process.Ears(stdout=heard.take, stderr=heard.take)
-            box = await sandbox.enter(wish, root, (str(folder), root))
-            seen = environment(report) | {"PWD": root}
-            finished = await containment.run(argv, seen, root, None, key, ears, space, box)
-    except TimeoutError:
-        if not limit.expired():
-            raise
+    witnessed = testimony.attach(argv)
+    with testimony.open_channel() as channel:
+        seen = environment(report, own) | {"PWD": place.seen}
+        fds: tuple[int, ...] = ()
+        if witnessed is not None:
+            seen, fds = seen | channel.environment, (channel.fd,)
+        try:
+            async with asyncio.timeout(step.timeout or None) as limit:
+                ears = process.Ears(stdout=heard.take, stderr=heard.take)
+                box = await sandbox.enter(place.wish, place.seen, (str(own), place.seen))
+                finished = await containment.run(witnessed or argv, seen, place.seen, None, key, ears, space, box, fds)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            await asyncio.to_thread(process.kill_leftovers, key)
+            return Ran(Checked(**facts, exit=-9, seconds=_since(begun), timed_out=True, tail=heard.tail), {})
+        except EffectFailed as error:
+            return Ran(Checked(**facts, exit=127, seconds=_since(begun), environment=str(error)), {})
+        except process.NotStarted as error:
+            missing = _not_started(argv[0], error.__cause__)
+            return Ran(Checked(**facts, exit=127, seconds=_since(begun), environment=missing), {})
         await asyncio.to_thread(process.kill_leftovers, key)
-        return Checked(**facts, exit=-9, seconds=_since(begun), timed_out=True, tail=heard.tail)
-    except EffectFailed as error:
-        return Checked(**facts, exit=127, seconds=_since(begun), environment=str(error))
-    except process.NotStarted as error:
-        return Checked(**facts, exit=127, seconds=_since(begun), environment=_not_started(argv[0], error.__cause__))
-    await asyncio.to_thread(process.kill_leftovers, key)
-    if finished.disk:
-        return Checked(**facts, exit=-9, seconds=_since(begun), environment=f"it was stopped: {finished.disk}")
+        if finished.disk:
+            stopped = f"it was stopped: {finished.disk}"
+            return Ran(Checked(**facts, exit=-9, seconds=_since(begun), environment=stopped), {})
+        told = channel.read() if witnessed is not None else None
     output = f"{finished.stdout}\n{finished.stderr}" if finished.stderr else finished.stdout
-    return _judge_step(facts, step, finished.exit, _since(begun), output, _text(report), heard.tail)
+    facts |= {"seconds": _since(begun), "tail": heard.tail}
+    facts["output_digest"] = hashlib.sha256(output.encode("utf-8", "replace")).hexdigest()
+    if told is not None:
+        return _judge_report(facts, told, place)
+    return _judge_output(facts, step, finished.exit, output, _text(report))
 
 
-def _judge_step(
-    facts: dict[str, Any], step: CheckStep, code: int, seconds: float, output: str, report: str, tail: str
-) -> Checked:
+def _judge_report(facts: dict[str, Any], told: testimony.Testimony, place: Workplace) -> Ran:
+    """What our own plug-in said decides, not the exit code."""
+    is_red = bool(told.failures) or told.exit not in (0, PYTEST_FAILED, PYTEST_EMPTY)
+    skipped = sum(outcome in ("skipped", "xfailed") for outcome in told.outcomes.values())
+    checked = Checked(
+        **facts,
+        exit=(told.exit or 1) if is_red else 0,
+        passed=len(told.passed),
+        skipped=skipped,
+        counted=True,
+        failures=told.failures[:FAILURES_MAX],
+        failing_ids=tuple(item.test for item in told.failures)[:IDS_MAX],
+        environment=_find_foreign(told, place),
+        is_reported=True,
+        odd=told.odd or _find_stranger(told, place),
+        replaced=told.replaced,
+    )
+    return Ran(checked, told.outcomes)
+
+
+def _find_stranger(told: testimony.Testimony, place: Workplace) -> str:
+    """A module from somewhere a worker can write: neither of the project, nor of its interpreter and packages."""
+    if not place.is_mounted:
+        return ""
+    known = (place.seen, *place.wish.kept, str(Path(testimony.__file__).parent))
+    loose = [os.path.realpath(one) for one in (os.path.expanduser("~"), "/tmp", "/var/tmp", "/dev/shm")]  # noqa: S108
+    for file in told.files:
+        real = Path(os.path.realpath(file))
+        if any(real.is_relative_to(one) for one in loose) and not any(real.is_relative_to(one) for one in known):
+            return f"{real}, which is no part of the project, was imported"
+    return ""
+
+
+def _find_foreign(told: testimony.Testimony, place: Workplace) -> str:
+    """Modules that came from the user's own tree, though another one was to be tested."""
+    if place.is_mounted or not place.root or place.root == place.seen:
+        return ""
+    inside, own = place.root + os.sep, place.seen + os.sep
+    shared = ("site-packages", "dist-packages", "node_modules")
+    for file in told.files:
+        real = os.path.realpath(file)
+        if real.startswith(inside) and not real.startswith(own) and not any(name in real for name in shared):
+            return f"{real} was imported from your own tree instead of the copy under test (an editable install?)"
+    return ""
+
+
+def _judge_output(facts: dict[str, Any], step: CheckStep, code: int, output: str, report: str) -> Ran:
     found = parser.parse(step.parse, report, output)
     failures = found.failures if code != 0 or found.counted else ()
     missing = MISSING.search(output) if code != 0 and not (found.counted and (found.passed or failures)) else None
-    is_empty = step.parse == "junit" and "pytest" in facts["command"] and code == 5  # pytest: nothing was collected
-    return Checked(
+    is_empty = step.parse == "junit" and "pytest" in facts["command"] and code == PYTEST_EMPTY
+    checked = Checked(
         **facts,
         exit=1 if code == 0 and failures else (0 if is_empty else code),
-        seconds=seconds,
         passed=found.passed,
         skipped=found.skipped,
         counted=found.counted,
         failures=failures[:FAILURES_MAX],
         failing_ids=tuple(dict.fromkeys(item.test for item in failures))[:IDS_MAX],
-        output_digest=hashlib.sha256(output.encode("utf-8", "replace")).hexdigest(),
-        tail=tail,
         environment=missing.group(0) if missing else "",
     )
+    return Ran(checked, dict.fromkeys(found.names, "passed") | dict.fromkeys((f.test for f in failures), "failed"))
 
 
 def _text(path: Path) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,38 @@ def detect(root: Path) -> list[CheckStep]:
         name = step.name if step.name not in seen else f"{step.name}-{len(seen)}"
         seen[name] = msgspec.structs.replace(step, name=name)
     return list(seen.values())
+
+
+AGENTS = ("claude", "codex", "gemini", "opencode", "aider")
+
+
+def find_agent() -> str:
+    """A coding agent that is installed here; empty: none."""
+    return next((name for name in AGENTS if shutil.which(name)), "")
+
+
+def drop_missing(root: Path, steps: list[CheckStep]) -> tuple[list[CheckStep], list[str]]:
+    """The steps whose tool is there, and for each of the others what is missing."""
+    kept, missing = [], []
+    for step in steps:
+        program = step.argv[0]
+        place = shutil.which(program) or shutil.which(str(root / program))
+        module = step.argv[2] if step.argv[1:2] == ["-m"] and len(step.argv) > 2 else ""
+        if place is None:
+            missing.append(f"{step.name} (there is no `{program}`)")
+        elif module and not _has_module(root, place, module):
+            missing.append(f"{step.name} (`{program}` has no module `{module}`)")
+        else:
+            kept.append(step)
+    return kept, missing
+
+
+def _has_module(root: Path, python: str, module: str) -> bool:
+    asked = [python, "-c", f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"]
+    try:
+        return subprocess.run(asked, cwd=root, check=False, capture_output=True, timeout=20).returncode == 0  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _text(path: Path) -> str:

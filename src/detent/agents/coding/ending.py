@@ -2,13 +2,14 @@
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from detent.agents.coding import archive as archives
-from detent.agents.coding import projection, prompt
+from detent.agents.coding import delivery, projection, prompt
 from detent.agents.coding.job import FINAL, Blocked, Job, add_note
-from detent.agents.coding.stage import now, set_stage
+from detent.agents.coding.stage import Stage, now, set_stage
 from detent.agents.coding.workspace import GitFailed
 from detent.core.contract import Contract
 from detent.core.effect_type import Outcome, effect
@@ -21,6 +22,8 @@ MENU = (
     ("detent code answer \"…\"", "answer the worker's question"),
     ("detent code skip", "leave this task and what depends on it out (--keep keeps its changes)"),
     ("detent code extend --cost 5 --minutes 30 --lines 500", "let the job use more"),
+    ("detent code approve", "accept the changes to tests and check settings that `detent code approve --show` shows"),
+    ("detent code abandon --keep", "end the job and keep what was done so far, unverified"),
     ("detent code rollback", "put everything back to before the task and end the job (--run: before the job)"),
 )  # fmt: skip
 
@@ -72,6 +75,8 @@ async def undo(contract: Contract) -> Outcome:
         if not target:
             target = job.first_checkpoint if data.get("run") or task in ("", FINAL) else job.progress(task).checkpoint
         job = replace(job, asked=None)
+        if job.workspace:
+            return await _undo_copy(stage, job, target, data, contract.created_at)
         if not target and not job.first_checkpoint:
             return stage.conclude(replace(add_note(job, now(), "nothing was changed yet"), verdict="ROLLBACK"))
         try:
@@ -101,6 +106,40 @@ async def undo(contract: Contract) -> Outcome:
         return stage.conclude(job, result)
 
 
+async def _undo_copy(stage: Stage, job: Job, target: str, data: dict[str, Any], since: float) -> Outcome:
+    """Undo a job that works in a copy: what has landed is taken back, what has not is left in its checkpoints.
+
+    Tasks that were verified before the one under way land, unless the whole job is to be undone.
+    """
+    try:
+        kept = await stage.checkpoint("before the rollback")
+        result: dict[str, Any] = {"undo": kept.id, "changed": 0, "left": []}
+        job = replace(job, undo=kept.id)
+        if data.get("keep"):
+            job = await delivery.deliver(stage, replace(job, settings=replace(job.settings, commit="none")), since)
+            if job.landed is None:
+                return stage.conclude(replace(job, verdict="ROLLBACK_FAILED"))
+            job = add_note(job, now(), "kept what was done, although nothing vouches for it")
+        elif job.landed is not None:
+            job, told = await delivery.take_back(stage, job)
+            result |= told
+        elif target and target != job.first_checkpoint and not data.get("run"):
+            goal = await stage.users.resolve(target, None if data.get("to") else stage.run_id)
+            done = await stage.repository.rollback(goal)
+            base = next((one.base for one in job.tasks.values() if one.checkpoint == goal.id and one.base), job.base)
+            job = await delivery.deliver(stage, replace(job, base=base), since)
+            if job.landed is None:
+                return stage.conclude(replace(job, verdict="ROLLBACK_FAILED"))
+            result |= {"target": goal.id, "changed": len(done.changed), "left": list(done.left)[:50]}
+            job = replace(job, last_checkpoint=goal.id)
+    except (DetentError, GitFailed, OSError) as error:
+        return stage.conclude(replace(job, verdict="ROLLBACK_FAILED", blocked=Blocked("rollback", str(error))))
+    job = add_note(job, now(), f"rolled back; what there was is checkpoint {kept.id}")
+    job = replace(job, verdict="ROLLBACK")
+    projection.project(job, stage.run_id, "IDLE")
+    return stage.conclude(job, result)
+
+
 @effect("code.archive", kind="idempotent", timeout_s=0.0)
 async def archive(contract: Contract) -> Outcome:
     """Keep the record of a finished job; without evidence for the tree as it is there is nothing to archive."""
@@ -114,8 +153,11 @@ async def archive(contract: Contract) -> Outcome:
             problem = "there is no verification of the whole"
         try:
             if not problem:
+                job = await delivery.deliver(stage, job, contract.created_at, job.final.tree if job.final else "")
+                if job.workspace and job.landed is None:
+                    return stage.conclude(replace(job, verdict="ARCHIVE_FAILED"))
                 folder = await archives.write(stage, job)
-                await stage.repository.retain(spare={stage.run_id})
+                await stage.users.retain(spare={stage.run_id})
                 shown = str(Path(folder).relative_to(job.root))
                 job = add_note(replace(job, archive=shown, verdict="ARCHIVE_COMPLETE"), now(), f"archived in {shown}")
                 projection.project(job, stage.run_id, "IDLE")

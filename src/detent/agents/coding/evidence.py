@@ -45,6 +45,12 @@ class Checked(msgspec.Struct, frozen=True, omit_defaults=True):
     timed_out: bool = False
     reran: bool = False  # red at first, then run once more
     first_exit: int = 0
+    is_reported: bool = False  # by our own plug-in, test by test
+    odd: str = ""  # why the report is no evidence
+    replaced: tuple[str, ...] = ()  # functions of the test runner that the project, or a plug-in, has replaced
+    ids: str = ""  # digest of the names of the tests that passed
+    lost: tuple[Failing, ...] = ()  # passed before the job and did not run and pass now
+    mended: dict[str, str] = {}  # of what failed before the job: how it ended now
 
     @property
     def failed(self) -> int:
@@ -54,11 +60,29 @@ class Checked(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_green(self) -> bool:
         """Whether it came out clean."""
-        return self.exit == 0 and not self.environment and not self.timed_out
+        return self.exit == 0 and not self.environment and not self.timed_out and not self.odd
+
+
+class ReviewItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A change that a person has to look at: to a test, to what decides how tests run, or an odd one to the source."""
+
+    path: str
+    blob: str  # what it is now; an approval is for this and nothing else
+    why: str
+    kind: Literal["test", "config", "source"] = "source"
+
+    @property
+    def name(self) -> str:
+        """What an approval names."""
+        return f"{self.path}@{self.blob[:12]}"
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Every step's result for one tree; `moved` are files that changed while the checks ran."""
+    """Every step's result for one tree; `moved` are files that changed while the checks ran.
+
+    `steps` are the results of the new source with the tests and settings that were there before; `own_steps` those
+    with the worker's, where they differ.
+    """
 
     tree: str
     mode: Literal["baseline", "task", "final"] = "task"
@@ -66,6 +90,11 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     moved: tuple[str, ...] = ()
     at: float = 0.0
     seconds: float = 0.0
+    own_steps: tuple[Checked, ...] = ()
+    review: tuple[ReviewItem, ...] = ()
+    word: Literal["", "verified", "checked", "unverified"] = ""
+    notes: tuple[str, ...] = ()
+    around: dict[str, str] = {}  # of a baseline: digests of the settings files in the folders above the project
 
     @property
     def counted(self) -> str:
@@ -85,7 +114,8 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def environment(self) -> str:
         """What the machine lacks, if anything."""
-        return next((f"{step.name}: {step.environment}" for step in self.steps if step.environment), "")
+        steps = (*self.steps, *self.own_steps)
+        return next((f"{step.name}: {step.environment}" for step in steps if step.environment), "")
 
     def failing(self, step_name: str) -> frozenset[str]:
         """What was wrong in one step."""
@@ -108,13 +138,17 @@ def faults(
     """What is wrong now and was not wrong before, or was and `is_meant` to be mended (the empty name: whole steps)."""
     found: list[Fault] = []
     for step in evidence.steps:
+        if step.is_required and not step.environment:
+            found += [Fault(step.name, item.message, item.test) for item in step.lost]
         if step.is_green or not step.is_required or step.environment:
             continue
         before = baseline.failing(step.name) if baseline and not step.is_strict else frozenset[str]()
         before = frozenset(test for test in before if not is_meant(test))
         new = [item for item in step.failures if item.test not in before]
         hidden = set(step.failing_ids) - before - {item.test for item in step.failures}
-        if step.timed_out:
+        if step.odd:
+            found.append(Fault(step.name, f"this is no evidence: {step.odd}\n{step.tail}".strip()))
+        elif step.timed_out:
             found.append(Fault(step.name, f"`{step.command}` took too long\n{step.tail}".strip()))
         elif new or hidden:
             found += [Fault(step.name, item.message, item.test, item.file, item.line) for item in new]
@@ -141,7 +175,7 @@ def signature(found: Iterable[Fault]) -> str:
 
 def shrunk(evidence: Evidence, baseline: Evidence | None, allowed: int) -> str:
     """Why the count of tests is not good enough; empty: it is."""
-    if baseline is None:
+    if baseline is None or any(step.ids for step in baseline.steps):  # then each test is looked for by its name
         return ""
     if evidence.tests < baseline.tests - allowed:
         return f"{evidence.tests} tests ran; there were {baseline.tests} at the beginning"

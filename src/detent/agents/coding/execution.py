@@ -11,9 +11,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import check, lifecycle, mending, plan, projection, prompt
+from detent.agents.coding import check, judgement, lifecycle, mending, plan, projection, prompt
+from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
+from detent.agents.coding.delivery import discard_copies
 from detent.agents.coding.evidence import Evidence
 from detent.agents.coding.git_backup import Guard
 from detent.agents.coding.job import FINAL, Job, add_note, job_of, update_task
@@ -21,10 +23,12 @@ from detent.agents.coding.lifecycle import TreeFindings
 from detent.agents.coding.planning import digest_of, write_plan
 from detent.agents.coding.port import Assignment, WorkerReport, limits_of, usage_of
 from detent.agents.coding.settings import CheckStep
-from detent.agents.coding.stage import Stage, folder_of, now, set_stage
+from detent.agents.coding.stage import Stage, folder_of, now, open_copy, set_stage
+from detent.agents.coding.workplace import arrange, find_shared, include
+from detent.agents.coding.workspace import checkout, record
+from detent.agents.coding.workspace.landing import MadeTree
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, effect
-from detent.effects import process
 from detent.errors import Refused
 
 SUMMARY_MAX = 4000
@@ -34,18 +38,37 @@ SUMMARY_MAX = 4000
 async def baseline(contract: Contract) -> Outcome:
     """Keep the tree as it was before the job, and find out what was already wrong with it."""
     async with set_stage(contract) as stage:
-        job = lifecycle.confirm_plan(stage.job)
+        before = stage.job
+        job = lifecycle.confirm_plan(before)
         if not job.first_checkpoint:
-            first = await stage.checkpoint("before the job")
-            job = replace(job, first_checkpoint=first.id, first_tree=first.tree, last_checkpoint=first.id)
-        found = await _verify_tree(stage, job.settings.verify, "baseline", contract.key)
+            job = await _begin_work(stage, job)
+        found = await judgement.measure(stage.renew(job), contract.key, job.base or job.first_tree)
         if found.environment:
-            return stage.conclude(lifecycle.block(job, "environment", found.environment))
+            return stage.conclude(lifecycle.block(job, "environment", found.environment), since=before)
         wrong = sum(step.failed for step in found.steps)
         told = f"baseline: {found.counted}{_were_wrong(job, found)}"
-        return stage.outcome(
-            replace(add_note(job, now(), told), baseline=found), {"tests": found.tests, "failures": wrong}
-        )
+        after = replace(add_note(job, now(), told), baseline=found)
+        return stage.outcome(after, {"tests": found.tests, "failures": wrong}, since=before)
+
+
+async def _begin_work(stage: Stage, job: Job) -> Job:
+    """Keep the user's tree as it is, and make the copy of it that the worker works in."""
+    first = await stage.users.checkpoint(stage.run_id, "before the job")
+    job = replace(job, first_checkpoint=first.id, first_tree=first.tree, last_checkpoint=first.id, base=first.tree)
+    if job.settings.workspace.use == "in_place":
+        return job
+    await asyncio.to_thread(discard_copies, job.root, stage.run_id)
+    copy = open_copy(stage.users, stage.folder)
+    site = arrange(job.root, copy.root, job.settings)
+    facts = await record.facts(stage.users.place, first)
+    await checkout.make_copy(stage.users.place, copy.place, facts, is_linked=site.is_mounted)
+    await asyncio.to_thread(include, job.root, copy.root, job.settings)
+    if site.why_open:
+        job = add_note(job, now(), f"the worker runs without a sandbox, in {copy.root}: {site.why_open}")
+    shared = find_shared(job.root, copy.root, job.settings)
+    if shared:
+        job = add_note(job, now(), f"shown to the worker and the checks, read-only: {', '.join(shared[:5])}")
+    return replace(job, workspace=str(Path(copy.root).relative_to(job.root)))
 
 
 def _were_wrong(job: Job, found: Evidence) -> str:
@@ -65,21 +88,57 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-@effect("code.next", kind="idempotent", timeout_s=300.0)
+@effect("code.next", kind="idempotent", timeout_s=0.0)
 async def choose(contract: Contract) -> Outcome:
     """Take in what people said and edited, and choose the next step."""
     async with set_stage(contract) as stage:
+        before, asked = stage.job, stage.job.asked
         job = lifecycle.hear(stage.job, now())
+        if asked is not None and asked.name in ("HUMAN_INTERVENTION", "RETRY_TASK"):
+            job = await _read_settings_again(stage, job, contract.key)
+        if asked is not None and asked.name == "HUMAN_INTERVENTION" and job.workspace:
+            job = await _take_in_edits(stage, job, contract.key)
         hand = projection.project(stage.job, stage.run_id, stage.state)
         job = replace(job, scratchpad=hand.scratchpad)
-        job = _apply_edits(stage, job, projection.take_edits(stage.folder))
+        edits = projection.take_edits(stage.folder)
+        if edits and asked is not None and asked.name == "USER_CONFIRM":
+            told = "edits of the task queue from before your Go are not part of the plan that you confirmed"
+            job, edits = add_note(job, now(), told), ()
+        job = _apply_edits(stage, job, edits)
         job = await _commit_verified(stage, job)
         tree, changed = "", list[str]()
         if lifecycle.wants_tree(job):
             tree = await stage.repository.tree_id()
             since = job.progress(job.step.task).tree if job.step.task else ""
             changed = await stage.list_changed(since, tree) if since else []
-        return stage.conclude(lifecycle.choose(job, tree, changed))
+        return stage.conclude(lifecycle.choose(job, tree, changed), since=before)
+
+
+async def _read_settings_again(stage: Stage, job: Job, key: str) -> Job:
+    """A person who was asked for help may have helped in the settings; what is checked otherwise has a new baseline."""
+    found, names = configuration.read_again(Path(job.root), job.settings, job.read_worker)
+    if not names:
+        return job
+    job = add_note(replace(job, settings=found), now(), f"settings read again: {', '.join(names)}")
+    if "verify" in names and job.baseline is not None:
+        base = job.base or job.first_tree
+        job = replace(job, baseline=await judgement.measure(stage.renew(job), key, base))
+    return job
+
+
+async def _take_in_edits(stage: Stage, job: Job, key: str) -> Job:
+    """A person had a hand in it, in their own tree: what they changed comes into the copy, and wins where both did."""
+    theirs = await stage.users.checkpoint(stage.run_id, "what a person changed")
+    if theirs.tree == job.base:
+        return job
+    done = await stage.repository.land(stage.run_id, job.base, MadeTree(theirs.tree), wins=True)
+    paths = await stage.list_changed(job.base, theirs.tree)
+    job = replace(job, base=theirs.tree)
+    told = f"taken in from your tree: {_some(paths)}"
+    if done.conflicts:
+        told += f"; yours instead of the worker's: {_some(list(done.conflicts))}"
+    job = add_note(job, now(), told)
+    return replace(job, baseline=await judgement.measure(stage.renew(job), key, theirs.tree))
 
 
 async def _commit_verified(stage: Stage, job: Job) -> Job:
@@ -89,11 +148,13 @@ async def _commit_verified(stage: Stage, job: Job) -> Job:
         is_open = progress.status != "DONE" or progress.commit or not progress.tree or progress.evidence is None
         if policy == "none" or is_open or progress.evidence is None:
             continue
+        if policy == "in_place" and job.workspace:
+            continue  # when it has landed
         after, message = progress.evidence.tree, f"{task_id}: {job.title(task_id)}\n\n{progress.summary}"
         paths = await stage.list_changed(progress.tree, after)
         try:
             if policy == "branch":
-                done = await stage.repository.commit_on_branch(stage.run_id, progress.tree, after, message, paths)
+                done = await stage.users.commit_on_branch(stage.run_id, progress.tree, after, message, paths)
             else:
                 done = await stage.repository.commit_in_place(progress.checkpoint, after, message, paths)
             word = f"{done.id[:12] or 'nothing new'} on {done.ref.removeprefix('refs/heads/')}"
@@ -146,7 +207,7 @@ async def checkpoint(contract: Contract) -> Outcome:
         taken = await stage.checkpoint(f"before attempt {step.attempt} at {step.task}")
         word = await stage.fingerprint(job.first_tree, taken.tree)
         if not job.progress(step.task).checkpoint:
-            job = update_task(job, step.task, checkpoint=taken.id, tree=taken.tree)
+            job = update_task(job, step.task, checkpoint=taken.id, tree=taken.tree, base=job.base)
         job = replace(job, step=replace(step, checkpoint=taken.id, before=word), last_checkpoint=taken.id)
         return stage.outcome(job, {"checkpoint": taken.id})
 
@@ -159,6 +220,8 @@ async def restore(contract: Contract) -> Outcome:
         target = await stage.repository.resolve(job.restore, stage.run_id)
         done = await stage.repository.rollback(target)
         job = add_note(job, now(), f"restored {target.id}; undo: {done.undo.id}", job.step.task)
+        base = next((one.base for one in job.tasks.values() if one.checkpoint == job.restore and one.base), job.base)
+        job = replace(job, base=base)
         return stage.outcome(replace(job, restore="", undo=done.undo.id), {"restored": target.id, "undo": done.undo.id})
 
 
@@ -208,11 +271,13 @@ async def _run_worker(contract: Contract) -> Outcome:
         if job.settings.budget.cost_usd:
             left = max(0.01, job.settings.budget.cost_usd - job.spent.cost_usd)
         progress, task = job.progress(step.task), lifecycle.task_of(job, step.task)
+        site = arrange(job.root, stage.repository.root, job.settings, judgement.list_outside(stage.users.place))
         assignment = Assignment(
             run_id=stage.run_id,
             task_id=step.task,
             attempt=step.attempt,
-            root=job.root,
+            root=site.seen,
+            tree=site.folder,
             folder=str(_attempt_folder(contract, job)),
             prompt=prompt.for_worker(job, diff),
             failures=tuple(msgspec.to_builtins(fault) for fault in lifecycle.to_mend(job, task)),
@@ -222,9 +287,9 @@ async def _run_worker(contract: Contract) -> Outcome:
             checks=tuple(_steps(job)),
             protected=tuple(job.settings.all_protected),
             changeable=(*task.files, *progress.allow),
-            sandbox=job.settings.sandbox.wish,
+            sandbox=site.wish,
         )
-        guard = Guard(stage.repository.place)
+        guard = Guard(stage.users.place)
         await asyncio.to_thread(guard.keep)
         begun = now()
         report = await crew.hire(job.settings.worker).work(assignment, stage.hear)
@@ -291,30 +356,20 @@ async def verify(contract: Contract) -> Outcome:
         hopeless = lifecycle.find_stop(job)
         if hopeless is not None:
             return stage.conclude(lifecycle.block(job, *hopeless, step.task))
-        found = await _verify_tree(stage, _steps(job), step.mode, contract.key)
+        approved = job.progress(step.task).approved
+        found = await judgement.verify(stage, _steps(job), step.mode, contract.key, approved)
         spent = replace(job.spent, seconds=round(job.spent.seconds + found.seconds, 3))
         since = job.progress(step.task).tree
-        word, lines, changed = await asyncio.gather(
+        word, lines, changed, differing = await asyncio.gather(
             stage.fingerprint(job.first_tree, found.tree),
             stage.lines(job.first_tree, found.tree),
             stage.list_changed(since or found.tree, found.tree),
+            stage.list_changed(job.base or job.first_tree, found.tree),
         )
-        after = lifecycle.judge(replace(job, spent=spent), found, TreeFindings(word, tuple(changed), lines, now()))
+        theirs = tuple(set(changed).difference(differing)) if job.workspace else ()
+        after = lifecycle.judge(
+            replace(job, spent=spent), found, TreeFindings(word, tuple(changed), lines, now(), theirs)
+        )
         if after.verdict in ("FIX_SUCCESS", "TASK_VERIFIED"):
             projection.json_file(stage.folder / "evidence" / f"{step.task}.json", msgspec.to_builtins(found))
         return stage.conclude(after, {"verdict": after.verdict, "tree": found.tree, "tests": found.tests})
-
-
-async def _verify_tree(stage: Stage, steps: list[CheckStep], mode: Any, key: str) -> Evidence:
-    """Run the checks; the evidence is bound to the tree they were run on."""
-    await asyncio.to_thread(process.kill_leftovers, key)
-    begun = now()
-    before = await stage.repository.tree_id()
-    folder = stage.folder / "checks"
-    done = await check.run_steps(
-        steps, stage.job.root, folder, key, stage.hear, stage.job.settings.rerun_flaky and mode != "baseline",
-        limits_of(stage.job.settings.limits).space, stage.job.settings.sandbox.wish,
-    )  # fmt: skip
-    after = await stage.repository.tree_id() if steps else before
-    moved = await stage.list_changed(before, after)
-    return Evidence(after, mode, done, tuple(moved[:50]), now(), round(now() - begun, 3))

@@ -36,6 +36,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     finished_at: float = 0.0
     commit: str = ""  # what the commit policy made of it: a commit, or why there is none
+    base: str = ""  # the user's tree that the checkpoint stands on
+    approved: tuple[str, ...] = ()  # changes that a person has looked at, each as path@blob
 
 
 class Current(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -96,6 +98,16 @@ class HistoryNote(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str = ""
 
 
+class Landed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What of a job has come into the user's tree: the trees around it, and the files that it wrote."""
+
+    before: str = ""
+    after: str = ""
+    undo: str = ""
+    written: tuple[str, ...] = ()
+    theirs: tuple[str, ...] = ()  # what the user had changed meanwhile
+
+
 class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that a coding run knows."""
 
@@ -127,6 +139,10 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     wish: str = ""  # how the plan is to be changed
     started_at: float = 0.0
     by: str = ""
+    workspace: str = ""  # the folder with the copy that the worker works in; empty: in the user's own tree
+    base: str = ""  # the user's tree that the copy stands on
+    landed: Landed | None = None
+    read_worker: str = ""  # digest of the worker in the settings file when the job began
 
     def progress(self, task_id: str) -> Progress:
         """How far a task has come."""

@@ -27,6 +27,7 @@ class TreeFindings(msgspec.Struct, frozen=True):
     changed: tuple[str, ...]  # since the task's checkpoint, litter left out
     changed_lines: int  # since the job began
     at: float
+    theirs: tuple[str, ...] = ()  # of what changed: as it is in the user's own tree, so nobody else changed it
 
 
 def task_of(job: Job, task_id: str) -> Task:
@@ -80,7 +81,9 @@ def _restart_task(job: Job, task: str, asked: LastWord) -> Job:
     hints = (*progress.hints, said)[-HINTS_MAX:] if said else progress.hints
     allow = asked.data.get("allow")
     allowed = (*progress.allow, *(str(path) for path in allow)) if isinstance(allow, list) else progress.allow
-    job = update_task(job, task, status="IN_PROGRESS", question="", hints=hints, allow=allowed)
+    named = asked.data.get("approve")
+    approved = (*progress.approved, *(str(name) for name in named)) if isinstance(named, list) else progress.approved
+    job = update_task(job, task, status="IN_PROGRESS", question="", hints=hints, allow=allowed, approved=approved)
     if asked.name in ("HUMAN_INTERVENTION", "RETRY_TASK"):
         job = update_task(job, task, repairs=0, interruptions=0, seen=())
     if asked.name == "RETRY_TASK":
@@ -227,11 +230,16 @@ def judge(job: Job, found: Evidence, seen: TreeFindings) -> Job:
     protected = evidences.without(
         evidences.matching(seen.changed, job.settings.all_protected), (*task.files, *progress.allow)
     )
+    protected = [path for path in protected if path not in seen.theirs]
     if protected:
         return block(job, "protected_path", f"protected files were changed: {', '.join(protected[:10])}", task.id)
     if found.environment:
         return block(job, "environment", found.environment, task.id)
     faults = _faults(job, task, found)
+    own = _list_own_faults(job, task, found) if found.own_steps else faults
+    if found.review and not own and (faults or _is_changed(task, seen)):
+        return _ask_review(job, task.id, found)
+    faults = faults or own
     is_interrupted = step.report.get("ended") == "interrupted"
     if is_interrupted and (faults or not seen.changed):
         return _redo_interrupted(job)
@@ -243,6 +251,23 @@ def judge(job: Job, found: Evidence, seen: TreeFindings) -> Job:
     if hopeless is not None:
         return block(job, *hopeless, task.id)
     return _red(job, task.id, faults, seen.at)
+
+
+def _is_changed(task: Task, seen: TreeFindings) -> bool:
+    return bool(seen.changed) or task.no_change or task.id == FINAL
+
+
+def _list_own_faults(job: Job, task: Task, found: Evidence) -> tuple[Fault, ...]:
+    """What is wrong with the tree as it is, with the worker's own tests and settings."""
+    return _faults(job, task, replace(found, steps=found.own_steps, moved=()), is_own=True)
+
+
+def _ask_review(job: Job, task: str, found: Evidence) -> Job:
+    """Changes to what judges, or odd ones, are for a person: without them the checks fail, or nobody can tell."""
+    shown = "; ".join(f"{item.path} ({item.why})" for item in found.review[:5])
+    more = f" and {len(found.review) - 5} more" if len(found.review) > 5 else ""
+    job = update_task(job, task, evidence=found, faults=())
+    return block(job, "review", f"a person has to look at these changes first: {shown}{more}", task)
 
 
 def _bad_end(job: Job) -> str:
@@ -265,16 +290,34 @@ def _hopeless(job: Job, before: Sequence[tuple[str, str]], signed: tuple[str, st
     return ("budget", spent) if spent else None
 
 
-def _faults(job: Job, task: Task, found: Evidence) -> tuple[Fault, ...]:
+def _faults(job: Job, task: Task, found: Evidence, *, is_own: bool = False) -> tuple[Fault, ...]:
     """Every reason why the task is not done."""
     names = list_to_mend(job, task)
     faults = list(evidences.faults(found, job.baseline, lambda test: mending.is_meant(test, names)))
+    if is_own:
+        return tuple(faults)
+    faults += _list_unmended(job, task, found)
     shrunk = evidences.shrunk(found, job.baseline, job.settings.allow_fewer_tests + task.fewer_tests)
     if shrunk:
         faults.append(Fault("count", shrunk))
     if found.moved:
         faults.append(Fault("moved", f"the checks themselves changed files: {', '.join(found.moved[:10])}"))
     return tuple(faults)
+
+
+def _list_unmended(job: Job, task: Task, found: Evidence) -> list[Fault]:
+    """What failed before, is to be mended, and has not run and passed: gone, skipped or left out is not mended."""
+    names, baseline = list_to_mend(job, task), job.baseline
+    unmended = []
+    for step in found.steps:
+        was = next((one for one in baseline.steps if one.name == step.name), None) if baseline else None
+        if was is None or not step.mended or not names:
+            continue
+        for test in was.failing_ids:
+            outcome = step.mended.get(test, "gone")
+            if mending.is_meant(test, names) and outcome not in ("passed", "failed"):
+                unmended.append(Fault(step.name, f"it is to be mended and was {outcome}", test))
+    return unmended
 
 
 def _green(job: Job, task: Task, found: Evidence, seen: TreeFindings) -> Job:
@@ -288,9 +331,11 @@ def _green(job: Job, task: Task, found: Evidence, seen: TreeFindings) -> Job:
     job = add_note(
         job,
         seen.at,
-        f"{task.id} verified: {found.counted}tree {found.tree[:12]}",
+        f"{task.id} {found.word or 'verified'}: {found.counted}tree {found.tree[:12]}",
         task.id,
     )
+    for told in found.notes[:5]:
+        job = add_note(job, seen.at, f"{task.id}: {told}", task.id)
     if found.mode == "final":
         job = replace(job, final=found)
     is_end = task.id == FINAL and not job.step.is_repair

@@ -69,7 +69,7 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     CONFIRMING: ("confirm", "revise", "cancel"),
     EXECUTING: ("pause", "progress", "stop"),
     AUTO_FIX: ("errors", "stop"),
-    BLOCKED: ("fix", "rollback", "skip", "retry", "extend", "answer", "revise"),
+    BLOCKED: ("fix", "rollback", "skip", "retry", "extend", "answer", "revise", "approve", "abandon"),
     ARCHIVING: (),
 }
 

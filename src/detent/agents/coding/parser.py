@@ -24,6 +24,7 @@ class Results(NamedTuple):
     skipped: int = 0
     failures: tuple[Failing, ...] = ()
     counted: bool = True
+    names: tuple[str, ...] = ()  # of the tests that passed
 
 
 def junit(report: str, _output: str) -> Results | None:
@@ -36,6 +37,7 @@ def junit(report: str, _output: str) -> Results | None:
         return None
     passed = skipped = 0
     failures = []
+    names = []
     for case in root.iter("testcase"):
         bad = next((child for child in case if child.tag in ("failure", "error")), None)
         name = "::".join(part for part in (case.get("classname"), case.get("name")) if part) or "?"
@@ -51,13 +53,15 @@ def junit(report: str, _output: str) -> Results | None:
             skipped += 1
         else:
             passed += 1
-    return Results(passed, skipped, tuple(failures))
+            names.append(name)
+    return Results(passed, skipped, tuple(failures), names=tuple(names))
 
 
 def tap(report: str, output: str) -> Results | None:
     """The Test Anything Protocol, versions 12 to 14; subtests are counted, their summaries are not."""
     passed = skipped = 0
     failures: list[Failing] = []
+    names: list[str] = []
     lines = (report or output).split("\n")
     found = [(number, match) for number, line in enumerate(lines) if (match := _TAP.match(line))]
     if not found:
@@ -77,7 +81,8 @@ def tap(report: str, output: str) -> Results | None:
             )
         else:
             passed += 1
-    return Results(passed, skipped, tuple(failures))
+            names += [match["name"]] if match["name"] else []
+    return Results(passed, skipped, tuple(failures), names=tuple(names))
 
 
 def go_json(report: str, output: str) -> Results | None:
@@ -103,7 +108,8 @@ def go_json(report: str, output: str) -> Results | None:
         if how == "fail" and "::" not in n and not any(t.startswith(n + "::") for t in failing)
     }
     found = tuple(Failing(name, _message("", "".join(said.get(name, [])))) for name in sorted(failing))
-    return Results(sum(how == "pass" for how in tests.values()), sum(h == "skip" for h in tests.values()), found)
+    names = tuple(name for name, how in tests.items() if how == "pass")
+    return Results(len(names), sum(h == "skip" for h in tests.values()), found, names=names)
 
 
 def flutter_machine(report: str, output: str) -> Results | None:

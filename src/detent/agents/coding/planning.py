@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.agents.coding import mending, plan, projection, prompt, reading
+from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.job import Blocked, Job, Planned, add_note
@@ -35,13 +36,26 @@ async def brief(contract: Contract) -> Outcome:
         if asked is not None and asked.name == "USER_INPUT_REQUIREMENT":
             given = str(asked.data.get("requirement") or "").strip()
             job = replace(job, requirement=given[: plan.TEXT_MAX], wish="", answers=[], by=asked.by, started_at=now())
+            job = replace(job, read_worker=_digest_of_worker(job.root))
         elif asked is not None and asked.name == "USER_MODIFY":
+            found, names = configuration.read_again(Path(job.root), job.settings, job.read_worker)
+            if names and not job.is_confirmed:
+                job = add_note(replace(job, settings=found), now(), f"settings read again: {', '.join(names)}")
             job = replace(job, wish=str(asked.data.get("wish") or "").strip()[: plan.TEXT_MAX], answers=[])
         job = replace(job, asked=None, blocked=None, messages=[])
         if job.settings.planner.use == "model":
             text = prompt.for_planner(_brief(stage, job))
             job = replace(job, messages=[{"role": "user", "content": f"{text}\nFiles:\n{_files(job.root)}"}])
         return stage.outcome(job)
+
+
+def _digest_of_worker(root: str) -> str:
+    """Who works by the settings file: to see later whether somebody has changed that."""
+    try:
+        found = configuration.read(Path(root))
+    except DetentError:
+        return ""
+    return configuration.digest_of_worker(found) if found is not None else ""
 
 
 @effect("code.plan", kind="idempotent", timeout_s=0.0)

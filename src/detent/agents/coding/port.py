@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from detent.agents.coding.settings import Bounds, CheckStep
+from detent.agents.coding.workplace import Workplace
 from detent.effects.containment import Space
 from detent.effects.sandbox import SandboxWish
 
@@ -48,7 +49,7 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     run_id: str
     task_id: str
     attempt: int  # 1 is the first try, 2 the first repair
-    root: str  # the work tree, where the worker runs
+    root: str  # the work tree, as the worker sees it
     folder: str  # the attempt's own folder outside the work tree: prompt, failures, result, output, process
     prompt: str
     role: Literal["work", "plan"] = "work"
@@ -60,6 +61,12 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     protected: tuple[str, ...] = ()  # globs of files that a task must leave alone
     changeable: tuple[str, ...] = ()  # globs of files that this task may change all the same
     sandbox: SandboxWish = SandboxWish()  # what the worker runs in
+    tree: str = ""  # where the work tree is, if the sandbox shows it in another place
+
+    @property
+    def place(self) -> Workplace:
+        """Where its programs run."""
+        return Workplace(self.tree or self.root, self.root, self.sandbox)
 
 
 class WorkerReport(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from detent.agents.coding.job import Job, job_of
+from detent.agents.coding.stage import find_worked_on
 from detent.agents.coding.workspace import GitFailed, Repository
 from detent.errors import Refused, Unknown
 from detent.kit.agent import owner
@@ -43,7 +44,7 @@ async def diff(room: ServerContext, call: HttpCall) -> Patch:
         job = job_of(run.context)
         since, until = span(job, call.query.task)
         async with asyncio.timeout(PATIENCE_S):
-            repository = await Repository.open(job.root)
+            repository = find_worked_on(await Repository.open(job.root), job, run.id)
             text = await repository.diff(since, until or None)
     except (msgspec.ValidationError, GitFailed, OSError, TimeoutError) as error:
         raise Refused(f"the work tree of run {run.id} cannot be compared: {str(error) or 'it took too long'}") from None

@@ -12,6 +12,7 @@ import msgspec
 import yaml
 
 from detent.core.machine import did_you_mean
+from detent.core.value import digest
 from detent.define.document import read_document, read_file
 from detent.effects.sandbox import SandboxWish
 from detent.errors import DefinitionError
@@ -28,6 +29,7 @@ WORKER_LITTER = {
     "gemini": (".gemini/tmp/**",),
 }
 PROTECTED = (FILE, ".git/**", ".gitmodules")
+DEPENDENCIES = (".venv", "venv", "node_modules", ".tox", ".nox", ".yarn", ".dart_tool", "vendor", ".bundle")
 
 Positive = Annotated[float, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -111,6 +113,20 @@ class SandboxSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_un
         return SandboxWish(self.level, tuple(self.read), tuple(self.write), self.network)
 
 
+class WorkspaceSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where the worker works, what of the project's ignored files it is given, and how its work comes back."""
+
+    use: Literal["own", "in_place"] = "own"
+    include: list[str] = []  # globs of ignored files that are copied into it
+    share: list[str] = []  # further folders of dependencies, which it can read
+    land: Literal["tree", "branch"] = "tree"
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The names of folders of dependencies."""
+        return (*DEPENDENCIES, *self.share)
+
+
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The whole file."""
 
@@ -127,6 +143,9 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     rerun_flaky: bool = False
     commit: Literal["none", "branch", "in_place"] = "none"
     sandbox: SandboxSettings = SandboxSettings()
+    workspace: WorkspaceSettings = WorkspaceSettings()
+    mutants: Count = 3  # small wrong changes of new lines that the tests should notice; 0: none are tried
+    review: Literal["changes", "all", "none"] = "changes"  # of tests and check settings: what a person is asked about
 
     @property
     def all_litter(self) -> tuple[str, ...]:
@@ -146,6 +165,31 @@ def read(root: Path) -> Settings | None:
         return None
     document = read_document(read_file(path), FILE)
     return settings(document.value if document.value is not None else {}, FILE)
+
+
+AGAIN = ("verify", "protect", "litter", "fix", "limits", "sandbox", "review", "rerun_flaky", "allow_fewer_tests")
+
+
+def read_again(root: Path, frozen: Settings, worker: str) -> tuple[Settings, list[str]]:
+    """The settings of a blocked job with what a person has changed in the file since, and the names of that.
+
+    `worker` is the digest of the file's worker when the job began: one that was given on the command line stays.
+    """
+    try:
+        found = read(root)
+    except DefinitionError:
+        return frozen, []
+    if found is None:
+        return frozen, []
+    changed = {name: getattr(found, name) for name in AGAIN if getattr(found, name) != getattr(frozen, name)}
+    if worker and digest_of_worker(found) != worker:
+        changed["worker"] = found.worker
+    return msgspec.structs.replace(frozen, **changed), sorted(changed)
+
+
+def digest_of_worker(found: Settings) -> str:
+    """Who works, as one word."""
+    return digest(msgspec.to_builtins(found.worker))[:16]
 
 
 def settings(value: Any, where: str) -> Settings:
@@ -170,7 +214,7 @@ def settings(value: Any, where: str) -> Settings:
 def _explain(problem: str) -> str:
     if "unknown field" in problem:
         name = problem.split("`")[1]
-        fields = (Settings, CheckStep, WorkerSettings, PlannerSettings, Fix, Budget, Bounds)
+        fields = (Settings, CheckStep, WorkerSettings, PlannerSettings, Fix, Budget, Bounds, WorkspaceSettings)
         known = {field for kind in fields for field in kind.__struct_fields__}
         return problem + did_you_mean(name, known)
     return problem

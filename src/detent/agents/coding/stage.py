@@ -17,7 +17,7 @@ import msgspec
 from detent.agents.coding import projection
 from detent.agents.coding.evidence import without
 from detent.agents.coding.job import Job, job_of, patch
-from detent.agents.coding.workspace import Checkpoint, Repository, difference
+from detent.agents.coding.workspace import Checkpoint, Repository, checkout, difference, record
 from detent.core.contract import Contract
 from detent.core.effect_type import Outcome
 from detent.core.progress import say
@@ -32,11 +32,21 @@ _open: dict[str, Repository] = {}
 class Stage:
     """One effect at work."""
 
-    def __init__(self, contract: Contract, job: Job, repository: Repository) -> None:
-        self.contract, self.job, self.repository = contract, job, repository
+    def __init__(self, contract: Contract, job: Job, users: Repository) -> None:
+        self.contract, self.job, self.users = contract, job, users
         self.run_id = str(contract.input.get("run", ""))
         self.state = str(contract.input.get("state", ""))
         self.folder = folder_of(job.root, self.run_id)
+        self.repository = open_copy(users, self.folder) if job.workspace else users
+
+    async def prepare(self) -> None:
+        """Make the copy again if somebody has deleted it: every state of it that matters is a checkpoint."""
+        job = self.job
+        if job.workspace and job.last_checkpoint and not Path(self.repository.root).is_dir():
+            known = await self.users.resolve(job.last_checkpoint, self.run_id)
+            await checkout.make_copy(
+                self.users.place, self.repository.place, await record.facts(self.users.place, known), is_linked=False
+            )
 
     def hear(self, stream: str, line: str) -> None:
         """Pass a line of output on to whoever looks on."""
@@ -63,14 +73,33 @@ class Stage:
         kept = without(counted, self.job.settings.all_litter)
         return sum(sum(counted[path]) for path in kept)
 
-    def outcome(self, after: Job, result: Any = None, usage: dict[str, float] | None = None) -> Outcome:
-        """What changed of the job."""
-        return Outcome(result=result or {}, patch=patch(self.job, after), usage=usage or {})
+    def renew(self, job: Job) -> "Stage":
+        """The same stage for a job of which something has changed."""
+        return Stage(self.contract, job, self.users)
 
-    def conclude(self, after: Job, result: Any = None, usage: dict[str, float] | None = None) -> Outcome:
+    def outcome(
+        self, after: Job, result: Any = None, usage: dict[str, float] | None = None, since: Job | None = None
+    ) -> Outcome:
+        """What changed of the job, since the effect began."""
+        return Outcome(result=result or {}, patch=patch(since or self.job, after), usage=usage or {})
+
+    def conclude(
+        self, after: Job, result: Any = None, usage: dict[str, float] | None = None, since: Job | None = None
+    ) -> Outcome:
         """The same, and the event that the job's verdict names, if it has one."""
-        changed = {**patch(self.job, after), "verdict": after.verdict}
+        changed = {**patch(since or self.job, after), "verdict": after.verdict}
         return Outcome(result=result or {}, raises=after.verdict, patch=changed, usage=usage or {})
+
+
+def open_copy(users: Repository, folder: Path) -> Repository:
+    """The copy of a project that the worker of a job works in."""
+    return Repository(checkout.copy_of(users.place, folder / "tree", folder / "tree.view"), users.cap_bytes)
+
+
+def find_worked_on(users: Repository, job: Job, run_id: str) -> Repository:
+    """The tree that a job works on: its copy while there is one, else the user's own."""
+    copy = open_copy(users, folder_of(job.root, run_id))
+    return copy if job.workspace and Path(copy.root).is_dir() else users
 
 
 def folder_of(root: str, run_id: str) -> Path:
@@ -112,4 +141,5 @@ async def set_stage(contract: Contract, *, is_projected: bool = True) -> AsyncIt
             projection.write(ignore, b"*\n")  # neither `git status` nor a worker's `git add` sees our folder
         if is_projected:
             projection.project(job, stage.run_id, stage.state)
+        await stage.prepare()
         yield stage

@@ -174,7 +174,7 @@ class Toolbox:
 
     def __init__(self, assignment: Assignment, hear: Hear) -> None:
         self._assignment, self._hear = assignment, hear
-        self._tree = Tree(assignment.root, assignment.protected, assignment.changeable)
+        self._tree = Tree(assignment.tree or assignment.root, assignment.protected, assignment.changeable)
         self._checks = {step.name: step for step in assignment.checks}
         self._is_plan = assignment.role == "plan"
 
@@ -257,8 +257,8 @@ class Toolbox:
         folder = Path(self._assignment.folder) / "checks"
         steps = [self._checks[name]]
         given = self._assignment
-        (done,) = await check.run_steps(
-            steps, given.root, folder, given.key, self._hear, space=given.limits.space, wish=given.sandbox
+        ((done, _),) = await check.run_steps(
+            steps, given.place, folder, given.key, self._hear, space=given.limits.space
         )
         if done.environment:
             return f"it could not be run: {done.environment}"

@@ -107,6 +107,26 @@ CHINESE: dict[str, str] = {
     "begin the task again from its checkpoint": "从检查点重新开始此任务",
     "leave the task out": "跳过此任务",
     "answer the worker": "回答工作者",
+    "look at the changes that wait for you": "查看等待您过目的改动",
+    "accept them": "接受这些改动",
+    "left out of the checks: {name}": "未列入检查：{name}",
+    "found the agent `{name}`; it will plan and work": "找到代理 `{name}`；由它规划并执行",
+    "verified: the tests ran and passed, by name, where the worker could not reach": (
+        "已验证：在工作者够不到的地方，测试逐个运行并通过"
+    ),
+    "checked: the checks succeeded, but no test vouches for it by name": "已检查：检查成功结束，但没有逐个测试为它担保",
+    "unverified: there are no checks": "未验证：没有任何检查",
+    "end the job and keep what was done, unverified": "结束任务并保留已做的改动（未经验证）",
+    "Blocked: accept changes to tests and check settings, as they are now.": (
+        "已阻塞：接受对测试和检查设置的改动（以现在的内容为准）。"
+    ),
+    "Only show the changes that wait for you.": "只显示等待您过目的改动。",
+    "Blocked: end the job. --keep brings what was done so far into your files, unverified.": (
+        "已阻塞：结束任务。--keep 把已做的改动带入您的文件，未经验证。"
+    ),
+    "Keep what was done, although nothing vouches for it.": "保留已做的改动，尽管没有任何证据为它担保。",
+    "taken back: {count} files": "已撤回：{count} 个文件",
+    "  left, because you changed them since: {names}": "  保持原样，因为您后来改过：{names}",
     "let the job use more": "放宽预算",
     "put everything back and end the job": "全部还原并结束任务",
 }

@@ -121,7 +121,7 @@ async def _keep_process(
     finally:
         watch.end()
     if finished.disk:
-        newest = await asyncio.to_thread(_largest, assignment.root, begun)
+        newest = await asyncio.to_thread(_largest, assignment.tree or assignment.root, begun)
         return WorkerReport(ended="disk", swept=finished.swept, error=f"it was stopped: {finished.disk}{newest}")
     return WorkerReport(exit=finished.exit, swept=finished.swept, error=finished.problem)
 

@@ -8,8 +8,7 @@ from typing import Any
 from detent.define.document import Route
 from detent.define.grammar import Key, Shape
 from detent.define.page import Page, kind_of
-from detent.define.shape import Fields
-from detent.define.value_check import MISSING, check
+from detent.define.shape import Fields, fields
 
 MILLISECONDS_MAX = 2**31 - 1
 ON_ERROR = ("stop", "continue", "skip_rest")
@@ -18,6 +17,7 @@ DEEDS = ("run", "command", "pipeline", "workflow", "parallel", "for_each")
 FILE: Shape = {
     "name": Key("label", "What the workflow is called."),
     "description": Key("label", "What it is for."),
+    "triggers": Key("triggers", "What starts runs when nobody does, by name; armed with `detent trigger add`."),
     "version": Key("label", "The author's label; never interpreted."),
     "args": Key("one", "The arguments of a run, each with a `default` and a `description`."),
     "env": Key("one", "Environment variables of every step."),
@@ -104,22 +104,7 @@ SHAPES = {
 
 def read_fields(page: Page, path: Route, value: Any, shape: Shape, what: str) -> Fields | None:
     """The keys of a mapping that are what the table wants; None where it is no mapping at all."""
-    if not isinstance(value, dict):
-        page.say(path, f"{what} must be a mapping, not {kind_of(value)}", f"known keys: {', '.join(shape)}")
-        return None
-    good: dict[str, Any] = {}
-    for name, inner in value.items():
-        key = shape.get(name)
-        if key is None:
-            page.warn((*path, name), *page.unknown(f"key of {what}, which is ignored:", name, shape), at_key=True)
-            continue
-        checked = inner if inner is None else check(page, (*path, name), inner, key, name)
-        if checked is not MISSING and checked is not None:
-            good[name] = checked
-    for name, key in shape.items():
-        if key.is_needed and value.get(name) is None:
-            page.say(path, f"{what} needs `{name}`", key.hint)
-    return Fields(page, path, good, "", value.keys())
+    return fields(page, path, value, shape, what, is_foreign=True)
 
 
 def read_milliseconds(given: Fields, key: str, least: int = 1, default: float = 0.0) -> float:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from detent.define.grammar import Key
-from detent.define.schema import DRAFT, KINDS
+from detent.define.grammar import TRIGGER, Key
+from detent.define.schema import DRAFT, KINDS, shape_schema
 from detent.define.steps.key_table import MILLISECONDS_MAX, SHAPES
 
 _TIME = {"type": "integer", "minimum": 1, "maximum": MILLISECONDS_MAX}
@@ -39,6 +39,7 @@ def steps_schema() -> dict[str, Any]:
         }
         for name, shape in SHAPES.items()
     }
+    shapes["trigger"] = shape_schema("trigger", TRIGGER)
     whole = shapes.pop("file")
     return {"$schema": DRAFT, "title": "detent steps", **whole, "$defs": shapes}
 

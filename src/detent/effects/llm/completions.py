@@ -31,7 +31,7 @@ class Completions:
     def _body(self, request: Request, names: Names) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._name,
-            "messages": [_message(one, names) for one in request.messages],
+            "messages": _messages(request.messages, names),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
@@ -105,6 +105,23 @@ def _explain_refusal(error: Any) -> EffectFailed:
     body = error.body
     said = str(body.get("message") or body) if isinstance(body, dict) else str(body or error.message)
     return status_failure(error.status_code, said, str(error.code or ""), error.response.headers.get("retry-after", ""))
+
+
+def _messages(messages: tuple[Message, ...], names: Names) -> list[dict[str, Any]]:
+    """The conversation; a tool's images are told by the user, after all results of the same answer, as texts alone
+    may stand in a result."""
+    said: list[dict[str, Any]] = []
+    seen: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role != "tool" and seen:
+            said.append({"role": "user", "content": seen})
+            seen = []
+        said.append(_message(message, names))
+        images = [part for part in message.parts if part.type == "image"] if message.role == "tool" else []
+        if images:
+            seen.append({"type": "text", "text": f"Images of the tool result {message.tool_call_id}:"})
+            seen += [_part(part) for part in images]
+    return [*said, {"role": "user", "content": seen}] if seen else said
 
 
 def _message(message: Message, names: Names) -> dict[str, Any]:

@@ -5,6 +5,8 @@
     tools        [{name, description, schema}] that the model may ask for; asking is all it can do
     schema       a JSON Schema that the answer must fit
     max_tokens, temperature
+    malformed    what to do with a tool call whose arguments are no JSON object: `fail` (the call of the model has
+                 failed, and may be tried again), or `tell` (the tool call has a `problem`, for the model to mend)
 
 The result is `{success, text, tool_calls, json, model, finish, usage, cost_usd}`; `json` is there when a schema was
 given. The call and its result are the contract, so they are in the journal and a replay never asks the model again.
@@ -70,11 +72,12 @@ def _outcome(request: Request, choice: Choice, reply: Reply) -> Outcome:
     dollars = 0.0 if choice.is_builtin else cost(choice.name, reply, is_elsewhere=bool(choice.server))
     spent = {"cost_usd": dollars} if dollars is not None else {"unpriced_calls": 1.0}
     usage = {"tokens": float(tokens), **spent}
-    calls = msgspec.to_builtins(reply.tool_calls)
+    calls = [{name: value for name, value in call.items() if name != "problem" or value}
+             for call in msgspec.to_builtins(reply.tool_calls)]  # fmt: skip
     result: dict[str, Any] = {
         "success": reply.finish != "refusal",
         "text": text,
-        "tool_calls": hide_keys(list(calls), is_free=False),
+        "tool_calls": hide_keys(calls, is_free=False),
         "model": choice.spec,
         "finish": reply.finish,
         "usage": {"input_tokens": reply.input_tokens or 0, "output_tokens": reply.output_tokens or 0},

@@ -111,7 +111,9 @@ def _turns(messages: tuple[Message, ...], names: Names) -> list[dict[str, Any]]:
 
 def _blocks(message: Message, names: Names) -> list[dict[str, Any]]:
     if message.role == "tool":
-        return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.text}]
+        is_plain = all(part.type == "text" for part in message.parts)
+        told = message.text if is_plain else [_block(part) for part in message.parts]
+        return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": told}]
     blocks = [_block(part) for part in message.parts]
     return blocks + [
         {"type": "tool_use", "id": call.id, "name": names.wire(call.name), "input": call.arguments}

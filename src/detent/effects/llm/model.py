@@ -15,6 +15,7 @@ from detent.effects.arguments import invalid
 
 TEXT_MAX = 4 * 1024 * 1024  # of one answer; a server that never stops must not fill the memory
 MESSAGE_MAX = 500  # of what a server says went wrong
+PROBLEM_MAX = 1000  # of arguments that cannot be read, as they are told
 
 # All but a refusal (`validation_error`) may be tried again.
 RATE_LIMITED = "tool_failure.rate_limited"
@@ -34,11 +35,12 @@ class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the model asks for."""
+    """What the model asks for; `problem` says why its arguments cannot be read, where the request wants to be told."""
 
     id: str
     name: str
     arguments: dict[str, Any] = {}
+    problem: str = ""
 
 
 class MessagePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,6 +81,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: dict[str, Any] | None = None
     max_tokens: int | None = None
     temperature: float | None = None
+    malformed: Literal["fail", "tell"] = "fail"  # a tool call whose arguments are no JSON object: fail, or say so in it
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -157,6 +160,7 @@ class Names:
     def __init__(self, request: Request) -> None:
         self._wire: dict[str, str] = {}
         self._ours: dict[str, str] = {}
+        self._is_told = request.malformed == "tell"
         for tool in request.tools:
             if tool.name in self._wire:
                 raise invalid(f"`tools` of `llm` has `{tool.name}` twice")
@@ -179,10 +183,17 @@ class Names:
 
     def call(self, id: str, name: str, arguments: str, position: int) -> ToolCall:
         """A call as it came over the wire; arguments that are no JSON object are the model's mistake."""
+        given, cause = None, ""
         try:
             given = msgspec.json.decode(arguments or "{}")
-        except msgspec.DecodeError:
-            given = None
-        if not name or not isinstance(given, dict):
+        except (msgspec.DecodeError, RecursionError) as error:
+            cause = f" ({error})"
+        id = id or f"call_{position + 1}"
+        if name and isinstance(given, dict):
+            return ToolCall(id, self.ours(name), given)
+        if not self._is_told:
             raise make_failure(f"the model asked for `{name[:60]}` with arguments that are no JSON object", BAD_ANSWER)
-        return ToolCall(id or f"call_{position + 1}", self.ours(name), given)
+        if not name:
+            return ToolCall(id, "", {}, "the call names no tool")
+        problem = f"its arguments are not one JSON object{cause}: {arguments[:PROBLEM_MAX]}"
+        return ToolCall(id, self.ours(name), {}, problem)

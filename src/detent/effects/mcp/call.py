@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
-from detent.core.progress import voice
+from detent.core.progress import Say, voice
 from detent.effects.mcp import form
 from detent.effects.mcp.connection import Connection
 
@@ -91,6 +91,17 @@ class PendingCall:
             await asyncio.sleep(pause_s)  # "not yet": the protocol wants it asked again
             pause_s = min(pause_s * 2, BACKOFF_S_MAX)
         raise OutcomeUnknown(f"`{self.tool}` said {ROUNDS_MAX} times that it is not done yet")
+
+    async def relay(self, say: Say) -> dict[str, Any]:
+        """Send it for somebody else's client, and give back what came, as JSON, without anything that is secret."""
+        from mcp.types import CallToolResult  # noqa: PLC0415
+
+        self._say = say
+        result = await self._send(None, None)
+        if not isinstance(result, CallToolResult):
+            raise PartialFailure(f"`{self.tool}` asks its user something, which cannot be passed on")
+        told: dict[str, Any] = self._hide(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+        return told
 
     async def _send(self, responses: Any, state: str | None) -> "CallToolResult | InputRequiredResult":
         from mcp import MCPError  # noqa: PLC0415

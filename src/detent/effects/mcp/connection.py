@@ -14,6 +14,7 @@ from detent.core.effect_type import EffectFailed, Kind
 from detent.effects.http import tls
 from detent.effects.mcp.catalogue import Offer, keep, make_folder, offers
 from detent.effects.mcp.config import Resolver, ServerConfig
+from detent.effects.mcp.login import BrowserLogin, TokenFile, make_auth
 from detent.effects.orphan import marks
 
 if TYPE_CHECKING:
@@ -78,12 +79,14 @@ class _Reading:
 class Connection:
     """A server that answers, its tools, and the call that is at work on it."""
 
-    def __init__(self, server: ServerConfig, folder: Path) -> None:
-        self.server = server
+    def __init__(self, server: ServerConfig, folder: Path, login: BrowserLogin | None = None) -> None:
+        self.server, self._login = server, login
         self.resolver = Resolver(server.name)
         self.tools: dict[str, Offer] = {}
         self.laxest: dict[str, Kind] = {}  # by tool: the most harmless that it was ever taken for
         self.protocol = ""
+        self.limit_s = CONNECT_S
+        self._is_turned_away = False  # the server wants to know first who we are
         self.turn = asyncio.Lock()  # of a server whose questions do not say which call they belong to
         self.active: PendingCall | None = None
         self._folder = folder
@@ -104,6 +107,11 @@ class Connection:
         return session
 
     @property
+    def client(self) -> Any:
+        """The SDK's own client."""
+        return self._client
+
+    @property
     def is_modern(self) -> bool:
         """Whether a tool's question comes as a result, with everything needed to go on later."""
         return self.session.discover_result is not None
@@ -115,7 +123,7 @@ class Connection:
     async def keep_open(self) -> None:
         """Connect, stay, and leave when told to; what goes wrong on the way is told through `ready`."""
         try:
-            async with self._transport() as line, asyncio.timeout(CONNECT_S) as limit:
+            async with self._transport() as line, asyncio.timeout(self.limit_s) as limit:
                 self._line = line
                 async with self._make_client(line) as client:
                     self._client = client
@@ -150,8 +158,14 @@ class Connection:
 
             limits = httpx2.Timeout(None, connect=10.0)
             headers = self.resolver.texts(server.headers)
-            async with httpx2.AsyncClient(headers=headers, verify=tls(), timeout=limits) as client:
-                yield WatchedTransport(streamable_http_client(self.resolver.text(server.url), http_client=client))
+            url = self.resolver.text(server.url)
+            tokens = TokenFile(self._folder, server.name, self.resolver.know)
+            is_known = self._login is not None or tokens.is_there
+            auth = make_auth(url, tokens, self._login) if is_known else None
+            hooks: Any = {"response": [self._note_status]}
+            made = httpx2.AsyncClient(headers=headers, verify=tls(), timeout=limits, auth=auth, event_hooks=hooks)
+            async with made as client:
+                yield WatchedTransport(streamable_http_client(url, http_client=client))
             return
         from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
 
@@ -180,6 +194,9 @@ class Connection:
         self.laxest = keep(self._folder, self.server, tools)
         return tools
 
+    async def _note_status(self, response: Any) -> None:
+        self._is_turned_away = response.status_code == 401
+
     def _not_reached(self, error: BaseException) -> EffectFailed:
         """Why there is no connection: nothing was called, so nothing happened."""
         while isinstance(error, BaseExceptionGroup):
@@ -192,8 +209,11 @@ class Connection:
                 f"server `{name}`: there is no program `{self.server.command}`", "tool_failure.not_found"
             )
         if isinstance(error, TimeoutError):
-            return EffectFailed(f"server `{name}` did not answer within {CONNECT_S:g} s", "timeout.action")
+            return EffectFailed(f"server `{name}` did not answer within {self.limit_s:g} s", "timeout.action")
         said = self.resolver.hide(str(error) or type(error).__name__)
+        if self._is_turned_away:
+            wanted = f"server `{name}` wants to know who you are; log in with `detent mcp login {name}`"
+            return EffectFailed(wanted, "tool_failure.unavailable")
         log = "" if self.server.url else f"; what it said itself is in {self._folder / (name + '.log')}"
         return EffectFailed(f"server `{name}` cannot be reached: {said}{log}", "tool_failure.unavailable")
 

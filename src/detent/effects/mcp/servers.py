@@ -1,9 +1,9 @@
 """The servers of one host: their tools as effects, each server started once, all of them stopped together."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -18,11 +18,13 @@ from detent.core.effect_type import (
     OutcomeUnknown,
     PartialFailure,
 )
+from detent.core.progress import Say
 from detent.effects.mcp import form
 from detent.effects.mcp.call import PendingCall
 from detent.effects.mcp.catalogue import ORDER, Offer, advice, kind_of, load_tools
 from detent.effects.mcp.config import ServerConfig
 from detent.effects.mcp.connection import MARK, Connection
+from detent.effects.mcp.login import LOGIN_S, BrowserLogin, TokenFile
 from detent.effects.orphan import kill_orphans
 
 FOLDER = "mcp"  # in the home: logs of servers, and what they offer
@@ -92,6 +94,18 @@ class Servers:
                 self.problems[name] = str(error)
         return found
 
+    async def relay(self, name: str, tool: str, arguments: dict[str, Any], say: Say) -> dict[str, Any]:
+        """One call of a tool for somebody else's client; the protocol's result as it came, as JSON."""
+        connection = await self._connect(self._configs[name])
+        if tool not in connection.tools:
+            raise EffectFailed(f"the server `{name}` has no tool `{tool}` any more", "tool_failure.not_found")
+        contract = Contract("relay", "relay", f"{name}.{tool}", input=arguments)
+        return await PendingCall(connection, tool, contract).relay(say)
+
+    async def open_line(self, name: str) -> Connection:
+        """The line to a server, for what is read there: prompts and resources."""
+        return await self._connect(self._configs[name])
+
     async def standing(self, name: str) -> ServerStanding:
         """Start a server and say what it is."""
         server = self._configs[name]
@@ -102,6 +116,17 @@ class Servers:
         tools = tuple((offer, kind_of(server, offer)) for offer in connection.tools.values())
         undeclared = tuple(offer.name for offer, _ in tools if advice(server, offer))
         return ServerStanding(name, server.place, connection.protocol, tools, undeclared)
+
+    async def log_in(self, name: str, show: Callable[[str], None]) -> ServerStanding:
+        """Let a person log in to a server, in a browser; `show` is given the address to open."""
+        server = self._configs[name]
+        TokenFile(self._folder, name, lambda _: None).forget()
+        login = BrowserLogin(show)
+        async with login.listening():
+            connection = self._connections[name] = Connection(server, self._folder, login)
+            connection.limit_s = LOGIN_S
+            self._tasks.create_task(connection.keep_open())
+            return await self.standing(name)
 
     async def _tools(self, server: ServerConfig) -> tuple[Offer, ...]:
         known = load_tools(self._folder, server)

@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 from detent.core.run import Run
 from detent.errors import JournalError
-from detent.host.parts.fold import Plan
+from detent.host.parts.fold import FoldPlan
 from detent.host.parts.journal import Batch
 from detent.host.parts.loaded_run import LoadedRun
 
@@ -19,7 +19,7 @@ class WritingHost(Protocol):
         """A batch is on disk, or failed to get there."""
 
 
-class Aftermath(Plan):
+class Aftermath(FoldPlan):
     """What to do when a batch is on disk, and whom to tell."""
 
     __slots__ = ("done", "host", "machine", "run")

@@ -31,6 +31,7 @@ OWN = {
     HOME_MARKER,
     "sessions",  # who is logged in: what has ended since must not begin again
     "links",
+    "search.db",
 }  # made anew wherever a journal is opened
 LEFT_OUT = {"mcp", "store"}  # logs of MCP servers, snapshots of work trees: large, and no run needs them to go on
 FILE_MAX = 256 * 1024 * 1024

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
+from detent.core.answer import CALLER
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect, EffectFailed, PartialFailure, StillRunning
 from detent.core.events import EVIDENCE, ContractMoved, Signalled
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
 
 CRASHED = UnknownOutcome()
 _LATE_MARK, _PROBE_MARK = " late", " probe"
+
+
+def _awaits_caller(contract: Contract) -> bool:
+    asked = contract.question if contract.status is Status.WAITING else None
+    return asked is not None and asked.reason == "callback" and CALLER in asked.data
+
 
 Work = Callable[..., Coroutine[Any, Any, None]]
 
@@ -193,8 +200,14 @@ class DoubtRegister:
             self._attempts.tell(live, replace(found[0], at=at), [replace(moved, at=at) for moved in found[1:]])
 
     async def probe(self, live: LoadedRun, contract_id: str) -> bool:
-        """Ask the probe of an open doubt now; whether that settled it."""
+        """Ask the probe of an open doubt now; whether that settled it.
+
+        A call that waits for the program which makes it is offered once more: that program may be there now.
+        """
         contract = live.run.contract(contract_id)
+        if contract is not None and _awaits_caller(contract):
+            self._attempts.tell(live, ContractMoved(contract.id, "resume", actor=CALLER, at=self._host.clock.now()))
+            return True
         if contract is None or contract.question is None or contract.question.reason != "outcome_unknown":
             raise NotWaiting(f"contract `{contract_id}` of run {live.run.id} is not in doubt")
         effect, asked, clock = self._host.effect(live, contract.effect), contract.question.data, self._host.clock

@@ -5,6 +5,7 @@
 
 import asyncio
 import threading
+from abc import abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
@@ -248,6 +249,8 @@ class Drive(FoldRoom):
         """An event is on disk and acted upon: tell whoever is waiting for that."""
         if run.ended is not None and run.parent:
             self.attempts.hand_up(run)
+        if run.ended is not None and run.group and not self.is_closing:
+            self.own(self.pass_place_on(run))
         if live.waiters and not live.unwritten and live.run.status is not Status.RUNNING:
             for waiter in live.waiters:
                 if not waiter.done():
@@ -257,6 +260,10 @@ class Drive(FoldRoom):
             self._ended = drop_ended(self._live, self._ended, live)
         if len(self._live) > self._live_max:
             self._evict()
+
+    @abstractmethod
+    async def pass_place_on(self, run: Run) -> None:
+        """A run of a group has ended: let the next one go on."""
 
     def _stop(self, live: LoadedRun, error: JournalError) -> None:
         """The journal could not take an event of this run: forget what is only in memory; disk is the truth."""

@@ -7,7 +7,7 @@ from typing import Self
 from detent.core.events import Started
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.errors import JournalError
+from detent.errors import DetentError, JournalError
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.drive import Drive
 from detent.host.embedded.recovery import take_up
@@ -17,6 +17,7 @@ from detent.host.parts.journal import Batch, Nobody
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.verbs import Verbs
 from detent.host.reading import Summary
+from detent.host.run_group import reconcile
 
 
 class EmbeddedHost(Drive, Verbs):
@@ -95,6 +96,13 @@ class EmbeddedHost(Drive, Verbs):
         await self._on_disk(live)
         return is_settled
 
+    async def pass_place_on(self, run: Run) -> None:
+        """A run of a group has ended: the next one goes on. What is not written now is made up for by `recover`."""
+        try:
+            await self.leave_group(run)
+        except DetentError as error:
+            self.report(run.id, error)
+
     async def repair_claims(self) -> tuple[str, ...]:
         """Write the claims anew where they are not what the events say; what was wrong, as sentences."""
         await self.all_written()
@@ -107,6 +115,7 @@ class EmbeddedHost(Drive, Verbs):
 
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what the last process left, all of it or one run's family; the runs that had something under way."""
+        await reconcile(self, self.clock.now(), entering=self.entering)
         taken_up = take_up(self, run_id)
         self.timers.load()
         self.outbox.load()

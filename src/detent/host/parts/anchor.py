@@ -20,14 +20,13 @@ from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.errors import JournalError, ReplayError
+from detent.host.housekeeping import ANCHORED
 from detent.host.parts.claim_check import differences
 from detent.host.parts.journal import CLAIMS, AnyJournal, Record
 from detent.host.parts.loaded_run import load
 from detent.host.parts.replay import verify
 from detent.host.reading import AnchorLine, AnchorProof, JournalHead
 
-RECORD = "anchored"
-RECORDED = Machine(name=RECORD, initial="done", ends={"done": "completed"}, title="What the journal held")
 AT_ONCE = 2000  # runs listed in one record
 RUNS = "select run_id, seq, cast(head as blob), name from runs order by run_id"
 NEWEST = "select run_id from runs where name = 'anchored' order by no desc limit 1"
@@ -93,7 +92,7 @@ async def anchor(host: AnchoringHost, at: float, by: By) -> AnchorLine:
     checkpoint = _checkpoint(journal, before)
     for part in _list_changes(journal, before):
         given = {"runs": part, "before": before, "before_checkpoint": checkpoint}
-        before = (await host.start(RECORDED, given, by=by)).id
+        before = (await host.start(ANCHORED, given, by=by)).id
         checkpoint = _checkpoint(journal, before)
     found = read_head(journal, host.home)
     counts = {name: getattr(found, name) for name in ("journal", "epoch", "runs", "events", "claims", "people", "head")}
@@ -114,7 +113,7 @@ def _list_changes(journal: AnyJournal, before: str) -> list[list[Any]]:
     changed = [
         [run_id, seq, head.hex()]
         for run_id, seq, head, name in journal.rows(RUNS, ())
-        if known.get(run_id) != (seq, head.hex()) and name != RECORD
+        if known.get(run_id) != (seq, head.hex()) and name != ANCHORED.name
     ]
     return [changed[at : at + AT_ONCE] for at in range(0, len(changed), AT_ONCE)] or [[]]
 
@@ -138,7 +137,7 @@ def _records(journal: AnyJournal, run_id: str) -> Iterator[AnchorRecord]:
     """A record and those before it, newest first; ends where one is missing."""
     while run_id:
         record = journal.record(run_id)
-        if record is None or record.summary.name != RECORD:
+        if record is None or record.summary.name != ANCHORED.name:
             return
         found = _read_record(journal, record)
         yield found

@@ -106,7 +106,7 @@ def keep_signed(said: Mapping[str, Any]) -> dict[str, Any]:
     """A signed answer as it is journalled: what was signed, who said it, and nothing beside."""
     answer = answer_of(said)
     call_hash = "" if answer.signature is None else _read(answer.signature.payload).call_hash
-    kept: dict[str, Any] = msgspec.to_builtins(replace(answer, call_hash=call_hash))
+    kept: dict[str, Any] = msgspec.to_builtins(replace(answer, call_hash=call_hash, shown=""))
     return kept
 
 

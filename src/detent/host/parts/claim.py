@@ -21,7 +21,7 @@ from detent.host.parts.journal import AnyJournal, Batch, Claim, decode_event, en
 
 MENTIONS = (
     "select cast(body as blob) from events where run = (select no from runs where run_id = ?)"
-    " and instr(body, cast(? as blob)) order by seq desc"
+    " and instr(body, cast(? as blob)) > 0 order by seq desc"
 )
 OPEN, POSSIBLE, DONE = "open", "possible", Status.COMPLETED.value
 

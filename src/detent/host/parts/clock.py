@@ -86,12 +86,12 @@ class SystemClock:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = self._heap[0][0]
-        delay = min(max(0.0, self._timer_at - time.time()), DELAY_S_MAX)
+        delay = min(max(0.0, self._timer_at - self.now()), DELAY_S_MAX)
         self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
 
     def _ring(self) -> None:
         self._timer, self._timer_at = None, math.inf
-        now = time.time()
+        now = self.now()
         due: list[Callable[[], object]] = []
         while self._heap and (self._heap[0][0] <= now or self._heap[0][2].callback is None):
             alarm = heapq.heappop(self._heap)[2]
@@ -107,5 +107,5 @@ class SystemClock:
 
     async def sleep_until(self, at: float) -> None:
         """Return at that time, by the wall clock."""
-        while (left := at - time.time()) > 0:  # noqa: ASYNC110  # the wall clock may be set meanwhile
+        while (left := at - self.now()) > 0:  # noqa: ASYNC110  # the wall clock may be set meanwhile
             await asyncio.sleep(min(left, DELAY_S_MAX))

@@ -9,7 +9,8 @@ from detent.host.reading import Member
 
 # A child's `parent` is "RUN CONTRACT", and the sign after a blank is `!`: the range is all children of a run.
 KIN = (
-    "with recursive kin (run_id) as (values (?) union select child.run_id from kin join runs child"
+    "with recursive kin (run_id) as (select run_id from runs where run_id = ?"
+    " union select child.run_id from kin join runs child"
     " on child.parent > kin.run_id || ' ' and child.parent < kin.run_id || '!' and child.parent <> '')"
     " select runs.run_id, runs.parent, runs.status, runs.seq from kin join runs on runs.run_id = kin.run_id"
     " order by runs.no"

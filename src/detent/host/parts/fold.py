@@ -20,7 +20,7 @@ from detent.host.parts.outbox import Outbox
 from detent.host.parts.precaution import Precautions
 
 
-class Plan:
+class FoldPlan:
     """What to do when a batch of one run is on disk, and not before."""
 
     __slots__ = ("aborts", "batch", "entries", "live", "performs")
@@ -43,7 +43,7 @@ class FoldRoom(Precautions):
     def set_timer(self, run_id: str, at: float) -> None:
         """Wake that run at that time; 0: no more."""
 
-    def _fold_all(self, todo: deque[Event], deeds: Plan, is_followed: bool) -> None:
+    def _fold_all(self, todo: deque[Event], deeds: FoldPlan, is_followed: bool) -> None:
         """Fold these events one after the other, and what the journal itself has to say to them."""
         live, batch = deeds.live, deeds.batch
         has_notes = live.machine.chart.has_notes
@@ -68,7 +68,7 @@ class FoldRoom(Precautions):
             for command in commands:
                 self._plan(command, before, todo, deeds)
 
-    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: Plan) -> None:
+    def _plan(self, command: Command, before: Run, todo: deque[Event], deeds: FoldPlan) -> None:
         """Keep a command for when its event is on disk; what policy and keys say to it is still to be folded."""
         match command:
             case Perform():
@@ -86,7 +86,7 @@ class FoldRoom(Precautions):
             case _:
                 assert_never(command)
 
-    def _may_go_on(self, deeds: Plan, before: Run, contract_id: str, todo: deque[Event]) -> bool:
+    def _may_go_on(self, deeds: FoldPlan, before: Run, contract_id: str, todo: deque[Event]) -> bool:
         """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
         live, run = deeds.live, deeds.live.run
         ruling = self.rulings.on(before, run, live.machine, contract_id, partial(self.facts, live))

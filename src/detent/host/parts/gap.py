@@ -35,7 +35,7 @@ OPEN_RECORDS = "select run_id from runs where name = 'restored' and state <> 'cl
 LIVE = "select run_id from runs where status in ('running', 'pending', 'waiting') and name <> 'restored' order by no"
 MENTIONS = (
     "select cast(body as blob) from events where run = (select no from runs where run_id = ?)"
-    " and instr(body, cast(? as blob)) order by seq desc"
+    " and instr(body, cast(? as blob)) > 0 order by seq desc"
 )
 
 

@@ -111,8 +111,9 @@ def _conditions(wanted: Query) -> tuple[list[str], list[object]]:
     if wanted.is_top:
         where.append("parent = ''")
     if wanted.without:
-        where.append(f"name not in ({', '.join('?' * len(wanted.without))})")
-        values += wanted.without
+        marks = ", ".join("?" * len(wanted.without))
+        where.append(f"name not in ({marks}) and machine not in ({marks})")
+        values += (*wanted.without, *wanted.without)
     return where, values
 
 

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple, Protocol
 from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
+from detent.host.housekeeping import PRUNED
 from detent.host.parts.journal import AnyJournal
 
 AT_ONCE = 500  # runs that go in one transaction
-RECORD = "pruned"
 RECORDS = "('pruned', 'restored', 'anchored')"  # what was forgotten, restored and anchored is never forgotten
-PRUNED = Machine(name=RECORD, initial="done", ends={"done": "completed"}, title="Runs that were forgotten")
 ENDED = "('completed', 'failed', 'rejected', 'cancelled')"
 OLD = (
     f"select no, run_id, name, status, seq, head, parent, updated_at from runs"  # noqa: S608  # our own text

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ from detent.host.parts.retention import prune
 from detent.host.parts.run_reader import RunReader
 from detent.host.people import DOUBT, RECORD_ID
 from detent.host.policy_check import Rulings
+from detent.host.run_group import enter_again, enter_new, leave, mark_of
 from detent.host.run_id import check_run_id, new_run_id
 
 NAME_MAX = 200  # of a name that somebody who may not answer gives
@@ -59,6 +61,11 @@ class Verbs(ABC):
     effects: Mapping[str, Effect]
     home: Path
     rulings: Rulings
+
+    @cached_property
+    def entering(self) -> set[str]:
+        """Runs that have entered their group and are about to begin."""
+        return set()
 
     if TYPE_CHECKING:  # attributes of a host, which has its own kinds of them
 
@@ -156,21 +163,30 @@ class Verbs(ABC):
         if source:
             live.effects = self.find_effects_of(source)
         known_effects = ChainMap({"child": CHILD}, live.effects or {}, self.effects)  # type: ignore[arg-type]  # only read
-        event = Started(
-            machine=machine.digest,
-            input=given if fork is not None else machine.fill_input(given),
-            effects=declarations(machine, known_effects),
-            by=who.name,
-            known_by=_describe_voucher(who),
-            spoken_by=who.spoken_by,
-            session=session,
-            source=source,
-            parent=parent,
-            fork=fork,
-            rules=RULES if fork is None else fork["run"].get("rules", 1),
-            at=self.clock.now(),
-        )
-        return await self._begin(live, event)
+        filled = given if fork is not None else machine.fill_input(given)
+        group = machine.group if fork is None else None
+        async with enter_new(self, group, filled, run_id, parent) as place:
+            event = Started(
+                machine=machine.digest,
+                input=filled,
+                effects=declarations(machine, known_effects),
+                by=who.name,
+                known_by=_describe_voucher(who),
+                spoken_by=who.spoken_by,
+                session=session,
+                source=source,
+                parent=parent,
+                fork=fork,
+                rules=RULES if fork is None else fork["run"].get("rules", 1),
+                at=self.clock.now(),
+                **place,
+            )
+            return await self._begin(live, event)
+
+    async def leave_group(self, run: Run) -> None:
+        """A run of a group has ended: the next one has its place."""
+        if (await self.fetch(run.id)).run.ended is not None:  # nobody has tried it again meanwhile
+            await leave(self, run.group, run.id, f"{run.id} {run.seq}")
 
     async def signal(
         self, run_id: str, name: str, data: Mapping[str, Any] | None = None, *, id: str = "", by: By = ""
@@ -304,7 +320,10 @@ class Verbs(ABC):
     async def release(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Go on after `hold`."""
         who = self.admission.admit("release", by, run_id)
-        return await self._once(await self.fetch(run_id), self._make_signal(RELEASE, {}, who, id))
+        live = await self.fetch(run_id)
+        if live.run.group and live.run.held_by == mark_of(live.run.group) != who.name:
+            raise Refused(f"run {run_id} waits for a place in its group, and goes on by itself when it has one")
+        return await self._once(live, self._make_signal(RELEASE, {}, who, id))
 
     async def retry(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Let a failed run go on from what failed; what is done stays done, and a yes to the same call holds."""
@@ -313,7 +332,8 @@ class Verbs(ABC):
             above = live.run.parent.partition(" ")[0]
             raise Refused(f"run {run_id} was started by run {above}; try that one again")
         who = self.admission.admit("retry", by, run_id)
-        return await self._once(live, self._make_signal(RETRY, {}, who, id))
+        async with enter_again(self, live.machine.group, live.run):
+            return await self._once(live, self._make_signal(RETRY, {}, who, id))
 
     async def retry_child(self, run_id: str, id: str) -> bool:
         """Let a child run go on because its parent does; whether it goes on now."""

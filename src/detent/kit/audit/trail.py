@@ -16,8 +16,8 @@ from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.kit.audit.decision import AuditDecision, DecisionFold
 from detent.kit.audit.spill import SpillOrder, spilling
+from detent.kit.every_run import walk_runs
 
-PAGE = 500
 WAYS = "give a length of time like 30d, or a date like 2026-01-31 or 2026-01-31T12:00"
 
 _encode = msgspec.json.Encoder().encode
@@ -60,16 +60,7 @@ def list_runs(reader: Reader, since: float | None = None, run_id: str = "") -> I
     if run_id:
         yield reader.find(run_id)
         return
-    before, problems = 0, list[str]()
-    while reader.has_runs():
-        page = reader.list(Query(moved_since=since, before=before, limit=PAGE))
-        yield from page.runs
-        problems += page.damaged
-        before = page.next
-        if not before:
-            break
-    if problems:
-        raise JournalError(problems[0])
+    yield from walk_runs(reader, Query(moved_since=since))
 
 
 def read_decisions(reader: Reader, wanted: AuditFilter) -> Generator[AuditDecision, None, None]:

@@ -1,6 +1,11 @@
 """Of definitions: machines, files and effects that cannot be taken as they are."""
 
 CHINESE = {
+    "`{}` comes last: it has work, no transitions, and is no end": "`{0}` 是最后执行的：它要有工作、没有转移，也不是终点",
+    "this is no state machine: it needs `StartAt` and `States`": "这不是状态机：需要 `StartAt` 和 `States`",
+    "this machine is written in JSONata; only JSONPath can be carried over": "这台状态机用 JSONata 编写；只能转换 JSONPath",
+    "this is not JSON: {}": "这不是 JSON：{0}",
+    "only a workflow file can be a fragment": "只有工作流文件可以是片段",
     "the initial state `{}` appears nowhere else": "初始状态 `{0}` 在别处都没有出现",
     "`{}` leads to `{}`, which has no transition, no work and is not an end{}": "`{0}` 通向 `{1}`，后者没有转移、没有工作，也不是终点{2}",
     "a row is for a signal or for an error, not for both": "一行只能对应信号或错误，不能两者都有",
@@ -29,6 +34,8 @@ CHINESE = {
     "; did you mean `{}`?": "；是想写 `{0}` 吗？",
     "{} is a circle that needs no event and does no work": "{0} 是一个不需要事件、也不做工作的循环",
     "kind `{}` is not one of pure, idempotent, irreversible": "种类 `{0}` 不是 pure、idempotent、irreversible 之一",
+    "a machine has at most {} attributes": "一个状态机最多有 {0} 个属性",
+    "the attribute `{}` must be one word": "属性 `{0}` 必须是一个词",
     "machine `{}` has no state `{}`": "状态机 `{0}` 没有状态 `{1}`",
     "not a machine's parts: {}": "不是状态机的组成部分：{0}",
     "`{}` is not a row of `source EVENT target`": "`{0}` 不是 `source EVENT target` 的一行",

@@ -1,6 +1,8 @@
 """Of effects: why a call to the outside did not work."""
 
 CHINESE = {
+    "`{}` did not answer with JSON: {}": "`{0}` 的回答不是 JSON：{1}",
+    "`shell` takes `stdin` or `stdin_json`, not both": "`shell` 只接受 `stdin` 或 `stdin_json` 之一",
     "{}: {}; nothing was appended": "{0}：{1}；没有追加任何内容",
     "reading changes nothing": "读取不会改变任何东西",
     "{} was last changed before this was to be done": "{0} 上次改动早于要做这件事的时间",
@@ -21,5 +23,13 @@ CHINESE = {
     "`exec --json`: what it wrote is no JSON": "`exec --json`：它写出的不是 JSON",
     "`exec` ended with exit code {}: {}": "`exec` 以退出码 {0} 结束：{1}",
     "`{}` could not be started": "无法启动 `{0}`",
+    "{} names no call of a program": "{0} 并不是某个程序的调用",
+    "nobody logged in within {} s": "{0} 秒内没有人登录",
+    "the login was refused: {}": "登录被拒绝：{0}",
+    "the login has ended; log in again with `detent mcp login`": "登录已失效；请用 `detent mcp login` 重新登录",
+    "server `{}` wants to know who you are; log in with `detent mcp login {}`": "服务器 `{0}` 要知道你是谁；请用 `detent mcp login {1}` 登录",
+    "no program was told to make the call": "没有任何程序被告知去做这次调用",
+    "the program that called it is gone, and nothing was called": "发起调用的程序已经不在，什么都没有调用",
+    "`{}` asks its user something, which cannot be passed on": "`{0}` 要向用户提问，而这无法转交",
     "the model gave no answer": "模型没有给出回答",
 }

@@ -1,6 +1,36 @@
 """People, sandboxes, backups, moves and anchors."""
 
 CHINESE = {
+    "{} cannot be a home: {}": "{0} 不能作为主目录：{1}",
+    "{} does not hold the address of a database": "{0} 中没有数据库的地址",
+    "this is no address of a database; write postgresql://HOST/DATABASE": (
+        "这不是数据库的地址；请写成 postgresql://HOST/DATABASE"
+    ),
+    "an address with a password is seen in the list of processes; give the password in PGPASSWORD, in a password file"
+    " or in a service file": "带密码的地址会出现在进程列表中；请用 PGPASSWORD、密码文件或服务文件给出密码",
+    "{} keeps its journal in a file; give --home postgresql://HOST/DATABASE": (
+        "{0} 的日志保存在文件中；请给出 --home postgresql://HOST/DATABASE"
+    ),
+    "a journal in PostgreSQL needs {}: pip install 'detent[postgres]'": (
+        "PostgreSQL 中的日志需要 {0}：pip install 'detent[postgres]'"
+    ),
+    "this journal is in a database: back it up with pg_dump, and restore it with pg_restore": (
+        "此日志在数据库中：请用 pg_dump 备份，用 pg_restore 恢复"
+    ),
+    "{} is `{}`; it must be a number, and 0 leaves all effects to workers": (
+        "{0} 是 `{1}`；它必须是数字，0 表示所有调用都留给工作进程"
+    ),
+    "cannot open {}: {}": "无法打开 {0}：{1}",
+    "{} has no journal yet; `detent db init` makes one": "{0} 还没有日志；用 `detent db init` 创建",
+    "{} is of an older version (schema {}); `detent db migrate` updates it": (
+        "{0} 是旧版本（表结构 {1}）；用 `detent db migrate` 更新"
+    ),
+    "{}: this host is closed": "{0}：此主机已关闭",
+    "run {} is overtaken again and again; try later": "运行 {0} 一再被抢先；请稍后再试",
+    "nobody knows whether the last word was kept: {}": "无人知道最后一条是否已保存：{0}",
+    "run {} was begun by a newer detent; only a newer worker can go on with it": (
+        "运行 {0} 由更新版本的 detent 开始；只有更新的工作进程才能继续"
+    ),
     "`{}` could not be called: {}": "无法调用 `{0}`：{1}",
     "`{}` is a group and nobody's name; say who you are": "`{0}` 是一个组，不是任何人的名字；请说明您是谁",
     "a journal cannot be restored to a time that is still to come": "日志不能恢复到尚未到来的时间",
@@ -89,4 +119,11 @@ CHINESE = {
     "the home is not at {} any more, so no sandbox can keep programs from it; put it back": (
         "主目录已经不在 {0}，沙箱无法让程序远离它；请把它放回去"
     ),
+    "{} cannot be read: {}": "无法读取 {0}：{1}",
+    "{} cannot be written: {}": "无法写入 {0}：{1}",
+    "what was pasted is not JSON: {}": "粘贴的内容不是 JSON：{0}",
+    'paste a block such as {"mcpServers": {"git": {"command": "mcp-server-git"}}}': '请粘贴形如 {"mcpServers": {"git": {"command": "mcp-server-git"}}} 的内容',
+    "{} has no line `servers:`; put this under its servers:\n{}": "{0} 里没有 `servers:` 这一行；请把下面的内容放到它的服务器之下：\n{1}",
+    "{} is not JSON ({}); nothing was changed": "{0} 不是 JSON（{1}）；没有改动任何内容",
+    "{}: `{}` is no mapping of servers; nothing was changed": "{0}：`{1}` 不是服务器的映射；没有改动任何内容",
 }

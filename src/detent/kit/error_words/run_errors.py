@@ -1,6 +1,9 @@
 """Of runs: answers, signals, forks, migrations, retries, and why a run failed."""
 
 CHINESE = {
+    "run {} waits for a place in its group, and goes on by itself when it has one": "运行 {0} 在等待其组中的位置，有位置后会自行继续",
+    "its group `{}` is full: run {} has the place": "它的组 `{0}` 已满：位置由运行 {1} 占用",
+    "the key of its group cannot be computed: {}": "无法计算其组的键：{0}",
     "`{}` is not accepted in state `{}`; accepted now: {}": "状态 `{1}` 不接受 `{0}`；现在接受：{2}",
     "nothing: it has ended or is at work": "无（它已结束，或正在工作）",
     # answers
@@ -112,6 +115,8 @@ CHINESE = {
     "already done by {} of run {}": "运行 {1} 的 {0} 已经做过",
     "the same deed is {} in {} of run {}": "同一行为在运行 {2} 的 {1} 中处于 {0}",
     "the same deed is open in {}": "同一行为正在 {0} 中进行",
+    "the answer was given to another question than the one `{}` asks now; look again": "这个答复是给另一个问题的，不是 `{0}` 现在所问的；请再看一遍",
+    "{} cannot be used for searching ({}); remove it": "{0} 无法用于搜索（{1}）；请删除它",
     "the key {} was used for another call by {}": "键 {0} 已被 {1} 用于另一次调用",
     "the policy's rule `{}` denies `{}`{}": "策略的规则 `{0}` 禁止 `{1}`{2}",
     "{} (and its result could not be kept: {})": "{0}（而且它的结果无法保存：{1}）",

@@ -7,12 +7,12 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Optional
 
 import click
 
 from detent.errors import Refused
+from detent.host.address import find_home
 from detent.host.opening import find_twins, holder_of, open_host, open_reader
 from detent.kit.language import _
 from detent.kit.people import TOKEN_VARIABLE, PeopleFile
@@ -87,7 +87,7 @@ class Caller:
     current: ClassVar[Optional["Caller"]] = None  # whose command an interruption interrupts
 
     def __init__(self, home: str | None, is_json: bool, policy: str = "") -> None:
-        self.home = Path(home or os.environ.get(HOME_VARIABLE) or HOME)
+        self.home = find_home(home or os.environ.get(HOME_VARIABLE) or HOME)
         self.is_json = is_json
         self.interrupted = ""  # the run that Ctrl-C puts down
         self.go_on: tuple[str, ...] = ()  # the command that takes it up again, where it is not `resume RUN`

@@ -14,29 +14,33 @@ LABEL_WIDTH = 10
 
 
 def render_question(
-    caller: Caller, question: dict[str, Any], *, is_filled_in: bool = False
+    caller: Caller, question: dict[str, Any], *, is_filled_in: bool = False, is_brief: bool = False
 ) -> Iterator[tuple[str, str]]:
     """A question as lines with their colours.
 
-    `is_filled_in`: the fields of a form are asked for one by one, so its schema need not be read.
+    `is_filled_in`: the fields of a form are asked for one by one, so its schema need not be read. `is_brief`: it is
+    answered where it stands, so that neither numbers nor commands are of use.
     """
     yield "", ""
     for line in question["question"].split("\n"):
         yield f"  │ {visible(line)}", "yellow"
-    for name, value in _rows(caller, question, is_filled_in):
+    for name, value in _rows(caller, question, is_filled_in, is_brief):
         yield f"  {pad(name, LABEL_WIDTH)} {value}", ""
     yield "", ""
+    if is_brief:
+        return
     for command in _ways(caller, question):
         yield f"    {command}", "cyan"
 
 
-def _rows(caller: Caller, question: dict[str, Any], is_filled_in: bool) -> Rows:
-    yield _("contract"), f"{visible(question['contract_id'])}  ({when(question['since'])})"
+def _rows(caller: Caller, question: dict[str, Any], is_filled_in: bool, is_brief: bool) -> Rows:
+    if not is_brief:
+        yield _("contract"), f"{visible(question['contract_id'])}  ({when(question['since'])})"
     is_form_alone = is_filled_in and question["call"]["effect"] == "assistant.form"  # it does nothing but ask
     yield from lines_of(_("call"), [] if is_form_alone else call_lines(question["call"]))
     for text in look_alikes(question["call"]):
         yield _("CAREFUL"), text
-    if question.get("call_hash"):
+    if question.get("call_hash") and not is_brief:
         yield _("hash"), question["call_hash"][:16]
     yield from explain_doubt(question, caller.command)
     if question.get("approvers"):

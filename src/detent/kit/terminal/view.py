@@ -11,6 +11,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError
 from detent.host.reading import Note, OpenQuestion
+from detent.host.run_group import find_place
 from detent.host.standing import Standing
 from detent.kit.agent import agent_of, owner
 from detent.kit.error_translation import translate_error
@@ -99,7 +100,9 @@ class RunReport:
     def lines(self) -> Iterator[tuple[str, str]]:
         """The run for people, as lines with their colours."""
         run, command = self.run, self.caller.command
-        word = _("paused") if run.is_held and run.status is Status.WAITING else status_word(run.status)
+        word = (
+            _("paused") if run.is_held and not run.group and run.status is Status.WAITING else status_word(run.status)
+        )
         head = f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})"
         yield head, COLOURS.get(run.status, "")
         yield from render_alarms(self.caller, run.id, run.alarms)
@@ -119,7 +122,11 @@ class RunReport:
             yield f"  {_render_note(note)}", "" if note.delivered_at else "yellow"
         for question in self.questions:
             yield from render_question(self.caller, question)
-        if run.is_held and run.ended is None:
+        place = find_place(self.caller.reader, run)
+        if place is not None:
+            about = {"key": visible(place.key), "number": place.number, "run_id": place.behind}
+            yield _("  waiting for a place in `{key}`: number {number}, behind run {run_id}", **about), ""
+        elif run.is_held and run.ended is None:
             again = self._manner.resume or ("resume", run.id)
             yield _("  go on: {command}", command=command(*again)), ""
         elif run.status is Status.WAITING and not self.questions:

@@ -95,8 +95,8 @@ CHINESE: dict[str, str] = {
     "Colours of an SVG.": "SVG 的配色。",
     "written to {file}": "已写入 {file}",
     "Commands": "命令",
-    "The journal's folder; by default $DETENT_HOME, or .detent here.": (
-        "日志所在的文件夹；默认是 $DETENT_HOME，或当前目录的 .detent。"
+    "The journal's folder, or postgresql://…; by default $DETENT_HOME, or .detent here.": (
+        "日志所在的文件夹，或 postgresql://…；默认为 $DETENT_HOME，否则为此处的 .detent。"
     ),
     "Where the journal is.": "日志所在的文件夹。",
     "Answer in JSON.": "以 JSON 回答。",
@@ -119,6 +119,7 @@ CHINESE: dict[str, str] = {
     "Replay the run and check every hash.": "重放整个运行并核对每个哈希。",
     "Also replay every run and verify every hash.": "同时重放每个运行并核对每个哈希。",
     "Only those that wait.": "只列出等待中的。",
+    "Also those in which detent records its own work.": "也列出 detent 记录自身工作的运行。",
     "Only those; may be repeated.": "只列出这些；可以重复。",
     "The maximum number to show.": "最多显示多少个。",
     "Start after this event.": "从这个事件之后开始。",
@@ -235,6 +236,13 @@ CHINESE: dict[str, str] = {
     ),
     "not found; only coding runs need it": "没有找到；只有编码运行需要它",
     "a Jupyter kernel is installed": "已安装 Jupyter 内核",
+    "Only those for which this holds.": "只列出满足此条件的。",
+    "Only those with these words in them.": "只列出含有这些词的。",
+    "In the order of an attribute; -NAME turns it round.": "按某个属性排序；-NAME 表示倒序。",
+    "{count} more; --limit shows them": "还有 {count} 项；用 --limit 显示",
+    "older runs were not looked at": "更早的运行没有查看",
+    "needs {names}: pip install 'detent[{extra}]'": "需要 {names}：pip install 'detent[{extra}]'",
+    "there is no command `{name}`; did you mean {names}?": "没有命令 `{name}`；您是不是想用 {names}？",
     "{names} not installed; only notebook runs need it: pip install 'detent[notebook]'": (
         "{names} 没有安装；只有笔记本运行需要它：pip install 'detent[notebook]'"
     ),

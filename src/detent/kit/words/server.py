@@ -1,6 +1,21 @@
 """Chinese sentences of `detent serve`."""
 
 CHINESE: dict[str, str] = {
+    "Carry out the calls of runs in a database.": "执行数据库中各运行的调用。",
+    "Carry out calls until SIGINT or SIGTERM.": "执行调用，直到收到 SIGINT 或 SIGTERM。",
+    "Make, update or check the tables of a database.": "创建、更新或检查数据库中的表。",
+    "Make the tables of a database, bring them up to date, or look at them.": "创建数据库的表、更新它们或查看它们。",
+    "How many calls at once.": "同时执行多少个调用。",
+    "works on {name}, {slots} calls at once; runs taken up: {count}": (
+        "正在处理 {name}，同时 {slots} 个调用；接手的运行：{count}"
+    ),
+    "Stopping; another worker goes on with what is not finished in time.": "正在停止；未及时完成的由其他工作进程继续。",
+    "{name}: PostgreSQL {server}, schema {version}": "{name}：PostgreSQL {server}，表结构版本 {version}",
+    "{runs} runs, {at_work} calls at work, {queued} jobs waiting, {workers} workers": (
+        "{runs} 个运行，{at_work} 个调用在执行，{queued} 个任务在等待，{workers} 个工作进程"
+    ),
+    "the sweep had to put {count} things right; that should not be": "清扫不得不纠正 {count} 处；本不应如此",
+    "the tables are of version {version}, not {known}": "表的版本是 {version}，而不是 {known}",
     "Serve the web page and the API.": ("提供网页和 API。"),
     "The address to listen on; only this machine by default.": "监听的地址；默认只对本机开放。",
     "The port; 0 picks a free one.": "使用的端口；0 表示任选一个空闲端口。",

@@ -1,6 +1,19 @@
 """Sentences about testing, exporting and watching workflows, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
+    "Say which states and transitions no case goes through.": "说明哪些状态和转移没有任何用例经过。",
+    "`{name}`: {states} of {all_states} states entered, {rows} of {all_rows} transitions taken": (
+        "`{name}`：进入了 {all_states} 个状态中的 {states} 个，走过了 {all_rows} 条转移中的 {rows} 条"
+    ),
+    "  never entered: {state}": "  从未进入：{state}",
+    "  never taken: {source} → {target}": "  从未走过：{source} → {target}",
+    "  would leave out {name}: {problem}": "  会略去 {name}：{problem}",
+    "Translate a state machine of Amazon States Language into a workflow file.": (
+        "把 Amazon States Language 的状态机译成工作流文件。"
+    ),
+    "Where to write it; otherwise it is printed.": "写到哪个文件；不给出则打印。",
+    "{name}, as JSON": "{name}（JSON 格式）",
+    "Take a part of a workflow: it begins at its first state.": "把文件当作工作流的片段：从第一个状态开始。",
     "Repeat each case with a crash at every write and call; the end must be the same.": (
         "在每次写入和每次调用处各崩溃一次，重跑每个用例；结局必须相同。"
     ),

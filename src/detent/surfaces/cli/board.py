@@ -16,15 +16,17 @@ from typing import Any
 import msgspec
 
 from detent.core.history import Entry
-from detent.core.status import Status
 from detent.host.reading import Query, Summary
 from detent.kit.language import _
 from detent.kit.record import record_of
+from detent.kit.run_index import FoundRun
 from detent.kit.terminal.caller import Caller, emit, has_colour
 from detent.kit.terminal.story import Narrator
 from detent.kit.terminal.view import CODES, RunReport
 from detent.kit.text import brief, clock, columns, duration, status_word, visible, when, wide
 
+COLUMNS_MAX = 6  # attributes that are shown beside each other
+NAME_MIN = 8  # letters of a name that are always shown
 CLOCK_S = 0.1  # how often the times that a terminal shows are drawn anew
 Lines = Iterable[tuple[str, str]]  # a line and its colour
 
@@ -122,12 +124,12 @@ def _at_work(narrator: Narrator) -> Lines:
         yield f"  {visible(name)}: {visible(effect)} {duration(max(0.0, time.time() - at))}", "dim"
 
 
-async def watch_list(caller: Caller, wanted: Sequence[Status], limit: int) -> int:
+async def watch_list(caller: Caller, query: Query) -> int:
     """Keep the list of runs in view until somebody has seen enough."""
     seen: dict[str, Summary] | None = None
     with caller.reader.watching() as news, Board() as board:
         while True:
-            runs = find_runs(caller, wanted, limit)
+            runs = find_runs(caller, query)
             now = {summary.run_id: summary for summary in runs}
             if caller.is_json:
                 if now != seen:
@@ -135,7 +137,7 @@ async def watch_list(caller: Caller, wanted: Sequence[Status], limit: int) -> in
             elif board.is_live:
                 about = _("{count} runs, {clock}; Ctrl-C ends this", count=len(runs), clock=clock(time.time()))
                 width, height = board.size
-                board.draw([*_fitting(runs, width, height - 3), ("", ""), (about, "dim")], is_cut=True)
+                board.draw([*fit_list(runs, width, height - 3), ("", ""), (about, "dim")], is_cut=True)
             else:
                 _tell_changes(caller, seen or {}, now)
             seen = now
@@ -151,33 +153,61 @@ def _tell_changes(caller: Caller, seen: dict[str, Summary], now: dict[str, Summa
         caller.say(_("{clock}  {run_id} is no longer in this list", clock=clock(time.time()), run_id=run_id))
 
 
-def find_runs(caller: Caller, wanted: Sequence[Status], limit: int) -> list[Summary]:
+def find_runs(caller: Caller, query: Query) -> list[Summary]:
     """The runs to show, newest first."""
-    return caller.reader.list(Query(tuple(wanted), limit=limit)).runs if caller.has_journal() else []
+    return caller.reader.list(query).runs if caller.has_journal() else []
 
 
 def table(runs: Sequence[Summary]) -> list[tuple[str, str]]:
     """The list of runs as aligned lines with their colours."""
     if not runs:
         return [(_("no runs"), "")]
-    lines = columns([_head(), *(_row(summary) for summary in runs)])
-    return [(lines[0], ""), *zip(lines[1:], map(_colour, runs), strict=True)]
+    ordered = order_families(runs)
+    lines = columns([_head(), *(_row(summary, depth) for summary, depth in ordered)])
+    return [(lines[0], ""), *zip(lines[1:], (_colour(summary) for summary, _depth in ordered), strict=True)]
+
+
+def order_families(runs: Sequence[Summary]) -> list[tuple[Summary, int]]:
+    """The runs with how deep they stand: children beneath their parents, where the newest of the family would be."""
+    known = {summary.run_id: summary for summary in runs}
+    children: dict[str, list[Summary]] = {}
+    for summary in reversed(runs):
+        children.setdefault(summary.parent.partition(" ")[0], []).append(summary)
+    ordered: dict[str, tuple[Summary, int]] = {}
+
+    def place(summary: Summary, depth: int) -> None:
+        ordered[summary.run_id] = summary, depth
+        for child in children.get(summary.run_id, ()):
+            place(child, depth + 1)
+
+    for summary in runs:
+        top = summary
+        while (above := known.get(top.parent.partition(" ")[0])) is not None:
+            top = above
+        if top.run_id not in ordered:
+            place(top, 0)
+    return list(ordered.values())
 
 
 def _head() -> list[str]:
     return [_("run"), _("machine"), _("state"), _("status"), _("changed"), _("question or error")]
 
 
-def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
-    """The list for a terminal of this size: what is asked goes beneath its run when there is no room beside it."""
+def fit_list(runs: Sequence[Summary], width: int, height: int = 0) -> Lines:
+    """The list for a terminal of this size: what is asked goes beneath its run when there is no room beside it.
+
+    Where even that is too wide, names are cut. Without a height it is as long as it is.
+    """
+    runs = [summary for summary, _depth in order_families(runs)]
     lines = [line for line, _painted in table(runs)]
     groups = [[line] for line in lines[1:]]
-    if any(wide(line) > width for line in lines) and any(summary.waiting for summary in runs):
+    if any(wide(line) > width for line in lines):
         rows = [_row(summary) for summary in runs]
-        lines = columns([row[:-1] for row in (_head(), *rows)])
-        groups = [[line, f"  │ {row[-1]}"] if row[-1] else [line] for line, row in zip(lines[1:], rows, strict=True)]
+        lines = columns(_cut_names([row[:-1] for row in (_head(), *rows)], width))
+        under = [f"  │ {row[-1]}" if row[-1] else "" for row in rows]
+        groups = [[line, _cut(more, width)] if more else [line] for line, more in zip(lines[1:], under, strict=True)]
     yield lines[0], "" if len(lines) == 1 else "dim"
-    left = height - 1
+    left = height - 1 if height else 2 * len(groups) + 1
     for number, group in enumerate(groups):
         left -= len(group)
         if left < (number + 1 < len(groups)):
@@ -186,7 +216,38 @@ def _fitting(runs: Sequence[Summary], width: int, height: int) -> Lines:
         yield from ((line, _colour(runs[number])) for line in group)
 
 
-def _row(summary: Summary) -> list[str]:
+def list_found(found: Sequence[FoundRun], width: int) -> Lines:
+    """Runs with a column for each of their attributes; as wide as it is where there is no width."""
+    names = list(dict.fromkeys(name for one in found for name in one.attributes))[:COLUMNS_MAX]
+    rows = []
+    for one in found:
+        *known, asked = _row(one.summary)
+        rows.append([*known, *(brief(str(one.attributes.get(name, "")), 30) for name in names), asked])
+    *head, last = _head()
+    lines = columns([[*head, *map(visible, names), last], *rows]) if rows else [_("no runs")]
+    yield from ((_cut(line, width) if width else line, "") for line in lines)
+
+
+def _cut_names(rows: list[list[str]], width: int) -> list[list[str]]:
+    """Rows that fit, as far as the names of machines and states can give room."""
+    over = max(map(wide, columns(rows))) - width
+    if over <= 0:
+        return rows
+    room = sum(max(wide(row[place]) for row in rows) for place in (1, 2)) - over
+    most = max(NAME_MIN, room // 2)
+    return [[row[0], _cut(row[1], most), _cut(row[2], most), *row[3:]] for row in rows]
+
+
+def _cut(text: str, width: int) -> str:
+    """A text that takes at most so many columns; wide letters take two."""
+    if wide(text) <= width:
+        return text
+    while wide(text) >= width:
+        text = text[:-1]
+    return f"{text}…"
+
+
+def _row(summary: Summary, depth: int = 0) -> list[str]:
     first = summary.waiting[0].question if summary.waiting else ""
     asked = brief(first, 60)
     if summary.error is not None:
@@ -195,7 +256,11 @@ def _row(summary: Summary) -> list[str]:
         asked = _("{question} (and {count} more)", question=asked, count=len(summary.waiting) - 1)
     if summary.alarms:
         asked = _("ALARM: {problem}", problem=brief(summary.alarms[-1], 100))
-    names = [summary.run_id, visible(summary.name), visible(summary.state)]
+    names = [
+        f"{'  ' * (depth - 1)}└ {summary.run_id}" if depth else summary.run_id,
+        visible(summary.name),
+        visible(summary.state),
+    ]
     return [*names, status_word(summary.status), when(summary.updated_at), asked]
 
 

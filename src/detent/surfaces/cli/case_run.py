@@ -8,7 +8,7 @@ from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.exit_code import FAILED
 from detent.kit.terminal.option import verb
 from detent.kit.text import as_json, visible
-from detent.testing import Case, CaseVerdict, crash_case, read_cases, try_case
+from detent.testing import Case, CaseCoverage, CaseVerdict, crash_case, measure_coverage, read_cases, try_case
 
 NOTHING = "—"
 
@@ -18,7 +18,10 @@ NOTHING = "—"
 @click.option(
     "--crash", is_flag=True, help=_("Repeat each case with a crash at every write and call; the end must be the same.")
 )
-def test(caller: Caller, files: tuple[str, ...], crash: bool) -> int:
+@click.option(
+    "--coverage", "is_measured", is_flag=True, help=_("Say which states and transitions no case goes through.")
+)
+def test(caller: Caller, files: tuple[str, ...], crash: bool, is_measured: bool) -> int:
     """Play every case of every file; files that hold no cases come first."""
     verdicts = []
     for case in _read(files):
@@ -26,13 +29,58 @@ def test(caller: Caller, files: tuple[str, ...], crash: bool) -> int:
         _tell(caller, verdicts[-1])
     passed = sum(verdict.ok for verdict in verdicts)
     failed = len(verdicts) - passed
+    seen = _measure(verdicts) if is_measured else []
     if caller.is_json:
         told = [_describe_verdict(verdict) for verdict in verdicts]
-        emit({"ok": not failed, "passed": passed, "failed": failed, "cases": told})
+        shown = {"coverage": [_describe_coverage(one) for one in seen]} if is_measured else {}
+        emit({"ok": not failed, "passed": passed, "failed": failed, "cases": told, **shown})
     else:
         colour = "red" if failed else "green"
+        for one in seen:
+            _tell_coverage(caller, one)
         caller.say(_("{passed} passed, {failed} failed", passed=passed, failed=failed), colour)
     return FAILED if failed else 0
+
+
+def _measure(verdicts: list[CaseVerdict]) -> list[CaseCoverage]:
+    """What the cases have seen of each machine; a machine that a case has changed is another one."""
+    machines = {one.machine.digest: one.machine for one in verdicts if one.machine is not None}
+    return [
+        measure_coverage(
+            machine, [(one.path, one.ways) for one in verdicts if one.machine and one.machine.digest == digest]
+        )
+        for digest, machine in machines.items()
+    ]
+
+
+def _describe_coverage(seen: CaseCoverage) -> dict[str, object]:
+    rows = [
+        {
+            "from": row.source,
+            "to": row.target,
+            "on": row.on,
+            "error": row.error,
+            "condition": row.when,
+            "count": times,
+        }
+        for row, times in seen.rows
+    ]
+    return {"machine": seen.machine.name, "digest": seen.machine.digest, "states": seen.states, "transitions": rows}
+
+
+def _tell_coverage(caller: Caller, seen: CaseCoverage) -> None:
+    states, rows = len(seen.states), len(seen.rows)
+    about = {"name": visible(seen.machine.name), "states": states - len(seen.missed_states), "all_states": states}
+    about |= {"rows": rows - len(seen.missed_rows), "all_rows": rows}
+    is_whole = not seen.missed_states and not seen.missed_rows
+    told = _("`{name}`: {states} of {all_states} states entered, {rows} of {all_rows} transitions taken", **about)
+    caller.say(told, "green" if is_whole else "yellow")
+    for state in seen.missed_states:
+        caller.say(_("  never entered: {state}", state=visible(state)))
+    for row in seen.missed_rows:
+        why = visible(row.on or row.error or row.when)
+        caller.say(_("  never taken: {source} → {target}", source=visible(row.source), target=visible(row.target))
+                   + (f"  {why}" if why else ""))  # fmt: skip
 
 
 def _read(files: tuple[str, ...]) -> list[Case]:

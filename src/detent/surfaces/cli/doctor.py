@@ -35,6 +35,7 @@ from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
 from detent.kit.text import clock, process_name, silence, status_word, visible
 from detent.surfaces.cli.claim import difference
+from detent.surfaces.cli.extra import describe_missing
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024
@@ -69,6 +70,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
         _disk(caller.home),
     ]
     found += [
+        *(Finding(f"extra {name}", "note", text) for name, text in describe_missing()),
         *_plugins(),
         *_agents(),
         *_servers(),

@@ -35,7 +35,7 @@ def show_rehearsal(caller: Caller, definition: Definition, values: dict[str, Any
     return CODES[run.status]
 
 
-def _line(beat: Beat) -> str:
+def _line(beat: Beat) -> str:  # noqa: PLR0911  # one for each kind
     name = visible(beat.name)
     match beat.kind:
         case "state":
@@ -52,7 +52,10 @@ def _line(beat: Beat) -> str:
             return _("  would wait for a signal: {events}", events=visible(", ".join(beat.detail)))
         case "again":
             return _("  and so on: it would sleep here again")
-    return _("  would need an answer at {name}: {problem}", name=name, problem=visible(beat.detail))
+    problem = visible(beat.detail)
+    if beat.kind == "left":
+        return _("  would leave out {name}: {problem}", name=name, problem=problem)
+    return _("  would need an answer at {name}: {problem}", name=name, problem=problem)
 
 
 def _rule_line(name: str, said: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from itertools import chain
 from typing import Any
 
@@ -19,8 +20,10 @@ from detent.kit.terminal.summary import summaries
 
 COMMANDS = {
     "init": "beginning",
+    "import": "importing",
     "run": "start",
     "validate": "start",
+    "explain": "explaining",
     "test": "case_run",
     "graph": "drawing",
     "signal": "control",
@@ -40,9 +43,15 @@ COMMANDS = {
     "watch": "reading",
     "audit": "auditing",
     "policy": "policy",
+    "trigger": "triggering",
+    "next": "triggering",
     "serve": "serving",
+    "worker": "working",
+    "db": "working",
     "schema": "beginning",
     "mcp": "protocol",
+    "gateway": "gateway",
+    "hook": "coding_hook",
     "people": "people",
     "prune": "pruning",
     "backup": "backing_up",
@@ -69,6 +78,18 @@ class Program(click.Group):
             return _of_agent(cmd_name)
         found: dict[str, click.Command] = importlib.import_module(f"detent.surfaces.cli.{module}").COMMANDS
         return found[cmd_name]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which ones sound like it."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
+            near = get_close_matches(name, self.list_commands(ctx), n=3, cutoff=0.6)
+            names = ", ".join(f"`{one}`" for one in near)
+            if near:
+                ctx.fail(_("there is no command `{name}`; did you mean {names}?", name=name, names=names))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The list of commands, without importing any."""
@@ -107,7 +128,9 @@ def program() -> Program:
         ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version, help=_("Print the version.")
     )
     home = click.Option(
-        ["--home"], metavar="FOLDER", help=_("The journal's folder; by default $DETENT_HOME, or .detent here.")
+        ["--home"],
+        metavar="HOME",
+        help=_("The journal's folder, or postgresql://…; by default $DETENT_HOME, or .detent here."),
     )
     about = _("A durable state-machine runtime for AI agents: kill it at any byte, nothing is lost.")
     more = _("RUN is an id, the unambiguous beginning of one, or `last`. Every command takes --json.")

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from detent.errors import Unknown
+from detent.errors import Refused, Unknown
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
@@ -13,19 +13,31 @@ from detent.kit.tools import FILES, configured_servers, servers_here
 
 
 @verb("mcp")
-@click.argument("what", type=click.Choice(["serve", "list", "tools"]), default="serve", metavar="[serve|list|tools]")
-@click.argument("name", default="", metavar="[SERVER]")
+@click.argument(
+    "what",
+    type=click.Choice(["serve", "list", "tools", "add", "login", "logout"]),
+    default="serve",
+    metavar="[serve|list|tools|add|login|logout]",
+)
+@click.argument("name", default="", metavar="[SERVER|FILE]")
+@click.option("--yes", "is_sure", is_flag=True, help=_("Take the kinds that `add` proposes, without asking."))
 @click.option(
     "--mcp-may-approve-irreversible",
     "may_approve",
     is_flag=True,
     help=_("Let the MCP client's user approve irreversible calls as well."),
 )
-async def mcp(caller: Caller, what: str, name: str, may_approve: bool) -> int:
-    """Serve, list the servers, or list their tools."""
-    if what == "serve":
-        from detent.surfaces.mcp.stdio import serve
+async def mcp(caller: Caller, what: str, name: str, is_sure: bool, may_approve: bool) -> int:
+    """Serve, list the servers or their tools, or add a server."""
+    if what == "add":
+        from detent.surfaces.cli.server_adding import add_servers
 
+        return await add_servers(caller, name, is_sure)
+    if what == "serve":
+        try:
+            from detent.surfaces.mcp.stdio import serve
+        except ImportError as error:
+            raise Refused(f"`detent mcp` needs {error.name}: pip install 'detent[mcp]'") from None
         if sys.stdin.isatty():
             caller.note(_("detent mcp speaks MCP on its standard input and output: an MCP client starts it."))
             caller.note(_("Configure the client like this; Ctrl-C ends the waiting."))
@@ -36,6 +48,8 @@ async def mcp(caller: Caller, what: str, name: str, may_approve: bool) -> int:
     if name and name not in configs:
         known = ", ".join(configs) or "-"
         raise Unknown(_("there is no server `{name}`; known: {names}", name=name, names=known))
+    if what in ("login", "logout"):
+        return await _log_in(caller, name) if what == "login" else _log_out(caller, name)
     if what == "list":
         return _list_servers(caller)
     return await _tools(caller, [name] if name else list(configs))
@@ -52,6 +66,43 @@ def _list_servers(caller: Caller) -> int:
         trust = {True: _("trusted"), False: _("not trusted")}
         for line in columns([[visible(s.name), trust[s.trusted], visible(s.place)] for s in configs.values()]):
             caller.say(line)
+    return 0
+
+
+async def _log_in(caller: Caller, name: str) -> int:
+    """Send the person to the server's own page, and keep what it gives."""
+    if not name:
+        raise Unknown(_("say which server: {names}", names=", ".join(configured_servers()) or "-"))
+
+    def show(url: str) -> None:
+        sys.stderr.write(f"{_('Open this page to log in:')} {visible(url)}\n")
+        sys.stderr.flush()
+        if sys.stdin.isatty():
+            import webbrowser
+
+            webbrowser.open(url)
+
+    async with servers_here(caller.home) as servers:
+        assert servers is not None  # noqa: S101 - it has just been found among them
+        found = await servers.log_in(name, show)
+    if caller.is_json:
+        emit({"ok": not found.problem, "server": name, "tools": len(found.tools), "error": found.problem or None})
+    elif found.problem:
+        caller.say(visible(found.problem), "red")
+    else:
+        caller.say(f"{visible(name)}: {_('{count} tools', count=len(found.tools))}")
+    return 1 if found.problem else 0
+
+
+def _log_out(caller: Caller, name: str) -> int:
+    from detent.effects.mcp.login import TokenFile
+    from detent.effects.mcp.servers import FOLDER
+
+    TokenFile(caller.home / FOLDER, name, lambda _: None).forget()
+    if caller.is_json:
+        emit({"ok": True, "server": name, "error": None})
+    else:
+        caller.say(_("the login to {name} is forgotten", name=visible(name)))
     return 0
 
 

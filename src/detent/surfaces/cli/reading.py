@@ -1,5 +1,7 @@
 """Commands that only read: show, log, list, watch. They need nobody's leave and disturb nobody."""
 
+import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -7,16 +9,20 @@ import msgspec
 
 from detent.core.history import Entry
 from detent.core.status import Status
+from detent.errors import Refused
+from detent.host.housekeeping import HOUSEKEEPING
+from detent.host.reading import Query
+from detent.kit.every_run import walk_runs
 from detent.kit.language import _
 from detent.kit.record import record_of
+from detent.kit.run_index import FoundRuns, RunFilter, RunIndex
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.terminal.every_run import every
 from detent.kit.terminal.option import complete, run_argument, verb
 from detent.kit.terminal.story import consequences, headline
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import brief, clock, visible
 from detent.surfaces.cli.anchoring import prove, say_head
-from detent.surfaces.cli.board import find_runs, table, watch_list, watch_run
+from detent.surfaces.cli.board import find_runs, fit_list, list_found, table, watch_list, watch_run
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.copying import STDOUT, export
 from detent.surfaces.cli.signing import read_signers
@@ -73,7 +79,7 @@ def log(
         raise click.UsageError(_("--export and --verify do not go together"))
     if is_all and not file and not is_proof:
         raise click.UsageError(_("--all goes with --export or --verify"))
-    runs = (summary.run_id for summary in (every(caller) if is_all else iter([caller.find(run)])))
+    runs = (summary.run_id for summary in (walk_runs(caller.reader, Query()) if is_all else iter([caller.find(run)])))
     if file:
         return export(caller, runs, file)
     if is_proof:
@@ -136,18 +142,57 @@ def _stray(caller: Caller) -> int:
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help=_("The maximum number to show.")
 )
+@click.option("--system", is_flag=True, help=_("Also those in which detent records its own work."))
 @click.option("--watch", "is_live", is_flag=True, help=_("Keep running and show every change."))
-async def list_runs(caller: Caller, waiting: bool, status: tuple[str, ...], limit: int, is_live: bool) -> int:
+@click.option("--where", metavar="EXPRESSION", default="", help=_("Only those for which this holds."))
+@click.option(
+    "--text", metavar="WORDS", default="", help=_("Only those with these words in input, questions or output.")
+)
+@click.option("--sort", metavar="NAME", default="", help=_("In the order of an attribute; -NAME turns it round."))
+async def list_runs(
+    caller: Caller,
+    *,
+    waiting: bool,
+    status: tuple[str, ...],
+    limit: int,
+    system: bool,
+    is_live: bool,
+    **finding: str,
+) -> int:
     """List the runs, newest first."""
     wanted = [Status(name) for name in dict.fromkeys((*status, *(["waiting"] if waiting else [])))]
+    if any(finding.values()):
+        if is_live:
+            raise Refused("`--watch` shows all runs; `--where`, `--text` and `--sort` are asked once")
+        return _search(
+            caller, RunFilter(finding["text"], finding["where"], tuple(wanted), sort=finding["sort"], limit=limit)
+        )
+    query = Query(tuple(wanted), without=() if system else HOUSEKEEPING, limit=limit)
     if is_live:
-        return await watch_list(caller, wanted, limit)
-    runs = find_runs(caller, wanted, limit)
+        return await watch_list(caller, query)
+    runs = find_runs(caller, query)
     if caller.is_json:
         emit({"ok": True, "runs": msgspec.to_builtins(runs), "error": None})
         return 0
-    for line, colour in table(runs):
+    for line, colour in fit_list(runs, shutil.get_terminal_size().columns) if sys.stdout.isatty() else table(runs):
         caller.say(line, colour)
+    return 0
+
+
+def _search(caller: Caller, wanted: RunFilter) -> int:
+    """List the runs that fit, with their attributes."""
+    found = RunIndex(caller.reader, caller.home).search(wanted) if caller.has_journal() else FoundRuns([], 0, False)
+    if caller.is_json:
+        runs = [{**msgspec.to_builtins(one.summary), "attributes": one.attributes} for one in found.runs]
+        emit({"ok": True, "runs": runs, "total": found.total, "is_cut": found.is_cut, "error": None})
+        return 0
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    for line, colour in list_found(found.runs, width):
+        caller.say(line, colour)
+    if found.total > len(found.runs):
+        caller.say(_("{count} more; --limit shows them", count=found.total - len(found.runs)), "dim")
+    if found.is_cut:
+        caller.say(_("older runs were not looked at"), "dim")
     return 0
 
 

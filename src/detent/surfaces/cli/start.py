@@ -11,12 +11,14 @@ from detent.define import Definition, load
 from detent.define.problem import BrokenDefinition
 from detent.define.proof import MachineProof
 from detent.errors import DefinitionError, Refused, Unknown
+from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.people import PEOPLE_FILE, has_people
 from detent.kit.policy import POLICY_FILE
 from detent.kit.terminal import interrupt
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.driver import drive
+from detent.kit.terminal.missing_input import ask_missing, can_ask, list_missing
 from detent.kit.terminal.option import assign_pairs, by_option, parse_object, verb, work_begins
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import near, visible
@@ -24,6 +26,9 @@ from detent.surfaces.cli.envelope_option import envelope_option
 
 POLICIES = (".policy.yaml", ".policy.yml")
 PEOPLES = (".people.yaml", ".people.yml")
+fragment_option = click.option(
+    "--fragment", "is_fragment", is_flag=True, help=_("Take a part of a workflow: it begins at its first state.")
+)
 HOSTS_OWN = ("ask", "wait", "child", "*")
 
 
@@ -35,6 +40,7 @@ HOSTS_OWN = ("ask", "wait", "child", "*")
 @click.option("--dry-run", "is_dry", is_flag=True, help=_("Show what would be called and asked, without doing it."))
 @click.option("--answers", default="", metavar="FILE", help=_("With --dry-run: what the tools answer."))
 @click.option("--args-json", "arguments", default="", metavar="JSON", help=_("The same as --input."))
+@fragment_option
 @envelope_option
 @by_option
 def run(  # noqa: PLR0913, PLR0917  # one argument per option
@@ -46,6 +52,7 @@ def run(  # noqa: PLR0913, PLR0917  # one argument per option
     is_dry: bool,
     answers: str,
     arguments: str,
+    is_fragment: bool,
     envelope: str | None,
     by: str,
 ) -> int:
@@ -58,10 +65,12 @@ def run(  # noqa: PLR0913, PLR0917  # one argument per option
     base = parse_object(given, "--input")
     if answers and not is_dry:
         raise click.UsageError(_("--answers goes with --dry-run"))
-    definition = load(file, warn=False)
+    definition = load(file, warn=False, fragment=is_fragment)
     work_begins()  # tens of thousands of values, all of which stay
     wanted = definition.machine.input_schema.get("properties", {})
     values = assign_pairs(pairs, base, [name for name, schema in wanted.items() if schema.get("type") == "string"])
+    if not caller.is_json and list_missing(definition.machine.input_schema, values) and can_ask():
+        values = ask_missing(definition.machine.input_schema, values)
     _check_given(definition, values)
     if is_dry:
         from detent.surfaces.cli.dry_run import show_rehearsal
@@ -72,11 +81,7 @@ def run(  # noqa: PLR0913, PLR0917  # one argument per option
 
 def _check_given(definition: Definition, values: dict[str, Any]) -> None:
     """Say how to give what is missing, before anything begins; the rest is the machine's to judge."""
-    schema = definition.machine.input_schema
-    known = schema.get("properties", {})
-    missing = [
-        name for name in schema.get("required", ()) if name not in values and "default" not in known.get(name, {})
-    ]
+    missing = list_missing(definition.machine.input_schema, values)
     try:
         if missing:
             definition.machine.fill_input(values)
@@ -106,13 +111,14 @@ async def _run(caller: Caller, definition: Definition, values: dict[str, Any], r
 
 @verb("validate")
 @click.argument("file", metavar="FILE[:NAME]")
-def validate(caller: Caller, file: str) -> int:
+@fragment_option
+def validate(caller: Caller, file: str, is_fragment: bool) -> int:
     """Load a definition or a policy and say what is wrong with it."""
     if file.endswith(POLICIES) or Path(file).name == POLICY_FILE:
         return _validate_policy(caller, file)
     if file.endswith(PEOPLES) or Path(file).name == PEOPLE_FILE:
         return _validate_people(caller, file)
-    definition = _check(caller, file)
+    definition = _check(caller, file, is_fragment)
     machine = definition.machine
     claimed = _find_claims(caller, machine)
     missing = _missing(caller, definition)
@@ -135,9 +141,9 @@ def validate(caller: Caller, file: str) -> int:
         )
     else:
         for warning in definition.warnings:
-            caller.note(visible(near(str(warning))), "yellow")
+            caller.note(visible(near(translate_error(str(warning)))), "yellow")
         for advice in definition.advice:
-            caller.note(visible(near(advice)))
+            caller.note(visible(near(translate_error(advice))))
         for warning in claimed:
             caller.note(warning, "yellow")
         count = len(machine.states)
@@ -161,20 +167,20 @@ def _say_proof(caller: Caller, proof: MachineProof) -> None:
         caller.say(_("proved: no irreversible action follows an unhandled failure or a rejected approval"), "green")
 
 
-def _check(caller: Caller, file: str) -> Definition:
+def _check(caller: Caller, file: str, is_fragment: bool) -> Definition:
     """The definition, with every tool known; MCP servers are asked for theirs only when one is not."""
     from detent.effects import Known
     from detent.kit.tools import effects_here, server_file
 
     try:
-        return load(file, Known())
+        return load(file, Known(), fragment=is_fragment)
     except BrokenDefinition:
         if server_file() is None:
             raise
 
     async def with_servers() -> Definition:
         async with effects_here(caller.home, caller.warn) as effects:
-            return load(file, effects)
+            return load(file, effects, fragment=is_fragment)
 
     return interrupt.run(with_servers())
 

@@ -7,6 +7,7 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.status import Status
 from detent.errors import Refused, Unknown
+from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.port import Reader
 from detent.host.reading import OpenQuestion, Query
 from detent.kit.record import record_of
@@ -62,7 +63,7 @@ class ClientView:
             wanted = (Status(status),) if status else ()
         except ValueError:
             raise Refused(f"`{status}` is no status; one of {', '.join(one.value for one in Status)}") from None
-        found = self._reader.list(Query(wanted, limit=min(limit, LIST_MAX))).runs
+        found = self._reader.list(Query(wanted, without=HOUSEKEEPING, limit=min(limit, LIST_MAX))).runs
         return Lines(
             runs=[
                 Line(

@@ -39,12 +39,14 @@ class Frame(NamedTuple):
     body: bytes
 
 
-class Moved(msgspec.Struct, frozen=True):
+class Moved(msgspec.Struct, frozen=True, omit_defaults=True):
     """A message of the list: the runs that moved as they are now, and which events made them."""
 
     cursor: int
     runs: list[shape.RunLine]
     events: list[tuple[str, int]]
+    waiting: int | None = None  # open questions of all runs, where these have changed how many there are
+    titles: dict[str, str] = {}  # of the machines that ask, by digest
 
 
 class Feed:
@@ -174,7 +176,7 @@ class Feeds:
         while True:
             try:
                 async for steps in reader.follow_all(feed.place):
-                    feed.add(await self._room.ask(list_frame, reader, steps, feed.place))
+                    feed.add(await self._room.ask(list_frame, self._room, steps, feed.place))
                     feed.ring()
                     await asyncio.sleep(LIST_PAUSE_S + LIST_PAUSE_EACH_S * feed.lookers)
                 return
@@ -182,10 +184,13 @@ class Feeds:
                 await asyncio.sleep(TROUBLE_S)  # the file cannot be read now; the next look begins where this did
 
 
-def list_frame(reader: Reader, steps: Sequence[Step], after: int) -> Frame:
+def list_frame(room: "HttpServer", steps: Sequence[Step], after: int, *, is_missed: bool = False) -> Frame:
     """One message about all runs that moved in these steps."""
     shown = [step for step in steps if step.name != WEBHOOK.name]
-    runs = reader.summaries(dict.fromkeys(step.run_id for step in shown))
+    runs = room.reader.summaries(dict.fromkeys(step.run_id for step in shown))
     cursor = steps[-1].cursor
-    told = Moved(cursor, [view.line(one) for one in runs], [(step.run_id, step.seq) for step in shown])
+    titles = {digest: room.desk.title(digest) for digest in {one.machine for one in runs if one.waiting}}
+    events = [(step.run_id, step.seq) for step in shown]
+    waiting = room.desk.note(runs, is_missed=is_missed)
+    told = Moved(cursor, [view.line(one) for one in runs], events, waiting, titles)
     return Frame(cursor, after, message("runs", told, cursor))

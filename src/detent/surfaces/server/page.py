@@ -1,7 +1,7 @@
 """The page: files that were built from `web/`, packed beside this module or lying in the source tree.
 
-Every address that is not a file and not of the API is the page itself: it finds its way by the address. The views that
-agents of other packages bring stand under `/agents`.
+The page finds its way by what stands behind the `#` of its address, so every path that is not a file and not of the API
+is unknown. The views that agents of other packages bring stand under `/agents`.
 """
 
 import functools
@@ -22,7 +22,7 @@ PACKED = Path(__file__).parent / "page"
 BUILT = Path(__file__).parents[4] / "web" / "dist"
 VIEW = "/agents/{name}/view.js"
 SMALL = 1024  # bytes not worth packing
-ABSENT_FILE = "there is no such file"
+ABSENT_FILE = "there is nothing at this address; the page is at /"
 ABSENT = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>detent</title><h1>detent</h1>"
     "<p>The server works; its page was not built. In the source tree, <code>./run web</code> builds it.</p>"
@@ -49,10 +49,10 @@ def paths(_: HttpServer) -> list[BaseRoute]:
             raise HTTPException(405 if request.method == "HEAD" else 404)
         if here is None:
             return HTMLResponse(ABSENT)
-        found = _file(here, wanted)
-        if found is None and Path(wanted).suffix in TYPES:
+        found = _file(here, wanted or "index.html")
+        if found is None:
             return Response(ABSENT_FILE, 404, media_type="text/plain")
-        return _send_file(here / "index.html" if found is None else found, request)
+        return _send_file(found, request)
 
     return [Route(VIEW, _serve_view, methods=["GET"]), Route("/{path:path}", serve, methods=["GET"])]
 

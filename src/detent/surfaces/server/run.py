@@ -10,7 +10,7 @@ from detent.core.history import Entry
 from detent.core.schema import problems
 from detent.core.status import Status
 from detent.errors import Refused
-from detent.host.people import RECORD_ID
+from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.port import Reader
 from detent.host.reading import Query
 from detent.host.standing import Standing
@@ -19,7 +19,6 @@ from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.requester import viewer_of
 from detent.surfaces.server.server_context import HttpServer
-from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
 
 async def list_runs(room: HttpServer, call: HttpCall) -> shape.RunPage:
@@ -33,7 +32,7 @@ async def list_runs(room: HttpServer, call: HttpCall) -> shape.RunPage:
         since=query.since,
         until=query.until,
         is_top=query.top,
-        without=() if query.machine else (WEBHOOK.name, RECORD_ID),
+        without=() if query.machine or query.system else HOUSEKEEPING,
         before=query.before,
         limit=query.limit,
     )
@@ -102,7 +101,7 @@ def _standing(reader: Reader, run_id: str) -> tuple[Standing, tuple[Entry, ...]]
 
 async def machines(room: HttpServer, _: HttpCall) -> list[str]:
     """The names of machines that runs were started of, for a filter."""
-    return [name for name in await room.ask(room.reader.machine_names) if name != WEBHOOK.name]
+    return [name for name in await room.ask(room.reader.machine_names) if name not in HOUSEKEEPING]
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from detent.core.identity import Identity
 from detent.errors import DetentError, Unknown
 from detent.host.port import OpenHost
 from detent.host.reading import Summary
+from detent.surfaces.server.desk import QuestionDesk
 from detent.surfaces.server.feed import Feeds
 from detent.surfaces.server.progress_feed import Voices
 from detent.surfaces.server.setting import ServerSettings
@@ -35,6 +36,7 @@ class HttpServer:
         self.library = library
         self.settings = settings
         self.is_closing = False
+        self.desk = QuestionDesk(host.reader)
         self.feeds = Feeds(self, tasks)
         self.voices = Voices(host)
         self.streams = 0

@@ -24,6 +24,7 @@ from detent.surfaces.server.library import Library
 from detent.surfaces.server.mcp_mount import agents_welcome
 from detent.surfaces.server.server_context import HttpServer, open_room
 from detent.surfaces.server.setting import ServerSettings
+from detent.surfaces.server.trigger_routes import drive_triggers
 from detent.surfaces.server.upkeep import upkeep
 from detent.surfaces.server.visitor import COOKIE
 from detent.surfaces.server.webhook import Courier, sender
@@ -102,6 +103,7 @@ async def serving(
                 await host.recover()  # else the process that has the journal drives it
             async with asyncio.TaskGroup() as tasks:
                 caretakers = [tasks.create_task(Courier(room).run()), tasks.create_task(host.succeed())]
+                caretakers.append(tasks.create_task(drive_triggers(room)))
                 caretakers += [tasks.create_task(work) for work in upkeep(settings, plan.home)]
                 room.reception.cookie_name = f"{COOKIE}_{listener.getsockname()[1]}"  # cookies do not know ports
                 server = Server(room, plan, settings)

@@ -17,6 +17,7 @@ from detent.core.expression import compile_template
 from detent.define.document import Document, read_document, read_file
 from detent.define.problem import BrokenDefinition, Problem, refuse
 from detent.errors import DefinitionError, Refused
+from detent.surfaces.server.signature import Format
 
 NAME = "detent.serve.yaml"
 SECRET_MIN = 16
@@ -48,14 +49,19 @@ class ServerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Hook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A message from outside that becomes a signal; `run`, `signal`, `data` and `id` may hold `{{ body… }}`."""
+    """A message from outside: it becomes a signal to a run, or fires the triggers that wait for this hook.
+
+    `run`, `signal`, `data` and `id` may hold `{{ body… }}`; without `run` and `signal` it is for triggers.
+    """
 
     secret_env: Variable
-    run: str
-    signal: str
+    run: str = ""
+    signal: str = ""
     data: Any = "{{ body }}"
     id: str = ""  # empty: the signature, so that the same message sent again counts once
     window_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 300
+    format: Format = "detent"  # how it is signed
+    header: Header | Literal[""] = ""  # where the signature is, if not where the format has it
 
 
 class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -161,6 +167,9 @@ def _check(document: Document, settings: ServerSettings) -> None:
                 compile_template(getattr(hook, field))
             except DefinitionError as error:
                 problems.append(_at(document, ("hooks", name, field), str(error)))
+        if bool(hook.run) != bool(hook.signal):
+            said = "a hook has both `run` and `signal`, or neither: then it is for triggers"
+            problems.append(_at(document, ("hooks", name, "signal" if hook.signal else "run"), said))
         problems += _naming(document, ("hooks", name), name)
         problems += _secret(document, ("hooks", name, "secret_env"), hook.secret_env)
     for name, webhook in settings.webhooks.items():

@@ -264,6 +264,7 @@ class AnswerBody(Asked, frozen=True):
     comment: Note = ""
     by: Name = ""
     call_hash: Name = ""
+    shown: Name = ""  # of the item; refused if anything of what was shown has changed
     args: dict[str, Any] | None = None
     patch: dict[str, Any] = {}
     data: Any = None
@@ -316,6 +317,7 @@ class RunQuery(Asked, frozen=True):
     since: float | None = None
     until: float | None = None
     top: bool = False  # leave out runs that are children of others
+    system: bool = False  # with those in which detent records its own work
     before: Seq = 0
     limit: Count = 50
 

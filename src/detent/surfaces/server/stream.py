@@ -113,7 +113,7 @@ async def _list_chunks(room: HttpServer, after: int | None) -> AsyncIterator[byt
             bell = feed.bell
             ready = feed.since(place)
             if ready is None:
-                ready = await room.ask(_list_missed, room.reader, place, feed.place)
+                ready = await room.ask(_list_missed, room, place, feed.place)
             if ready:
                 place = ready[-1].place
                 yield b"".join(frame.body for frame in ready)
@@ -123,10 +123,10 @@ async def _list_chunks(room: HttpServer, after: int | None) -> AsyncIterator[byt
         room.feeds.close_list()
 
 
-def _list_missed(reader: Reader, place: int, upto: int) -> list[Frame]:
+def _list_missed(room: HttpServer, place: int, upto: int) -> list[Frame]:
     """What the list's feed no longer keeps, up to where it is: going further, its next message would say it again."""
-    steps = [step for step in reader.steps(place) if step.cursor <= upto]
-    return [list_frame(reader, steps, place)] if steps else []
+    steps = [step for step in room.reader.steps(place) if step.cursor <= upto]
+    return [list_frame(room, steps, place, is_missed=True)] if steps else []
 
 
 def _opening(room: HttpServer) -> bytes:

@@ -4,10 +4,41 @@ import re
 
 from detent.kit.agent import load_all
 from detent.kit.http.route import Route
-from detent.surfaces.server import audit, control, definition, history, hook, inbox, login, run, settling, stream
+from detent.surfaces.server import (
+    audit,
+    batch,
+    bulk,
+    control,
+    definition,
+    history,
+    hook,
+    inbox,
+    login,
+    run,
+    search,
+    settling,
+    stream,
+    trigger_routes,
+)
 from detent.surfaces.server import mcp_routes as workshop
 
-PARTS = (login, run, control, history, inbox, settling, audit, definition, stream, hook, workshop)
+PARTS = (
+    login,
+    run,
+    control,
+    bulk,
+    history,
+    batch,
+    inbox,
+    search,
+    settling,
+    audit,
+    definition,
+    stream,
+    hook,
+    trigger_routes,
+    workshop,
+)
 
 
 def routes() -> tuple[Route, ...]:

@@ -27,6 +27,7 @@ from detent.surfaces.server.peer import ends_of, find_uid, is_loopback
 from detent.surfaces.server.refusal import Turned, too_early
 from detent.surfaces.server.session import Sessions
 from detent.surfaces.server.setting import Proxy, ServerSettings, secret
+from detent.surfaces.server.wrong_token import WrongTokens
 
 COOKIE = "detent_session"
 SECURE = "__Host-"  # browsers take such a cookie over TLS only, and from this very host
@@ -66,6 +67,7 @@ class Reception:
         self._hashing, self._waiting = asyncio.Semaphore(HASHES_MAX), 0
         self._known: dict[tuple[str, bytes], str] = {}  # whose a right token is; not hashed again
         self._noted: set[str] = set()
+        self._wrong = WrongTokens()
         self._had_people = False
 
     def people(self) -> People | None:
@@ -173,6 +175,9 @@ class Reception:
                 raise too_early(wait, "too many wrong tokens; wait a moment")
         person = await self._hash(people, token)
         if person is None:
+            named = token.rpartition(".")[0]
+            if why := self._wrong.describe(address, named if named in people.by_name else ""):
+                await self._note(Identity("", "token"), why)
             raise _demand_login("this token is nobody's; an admin can give a new one: `detent people token NAME`")
         for sender in senders:
             self._attempts.give_back(sender)

@@ -21,6 +21,7 @@ from detent.core.identity import Identity
 from detent.core.machine import Action, Machine, Retry, table
 from detent.core.status import TERMINAL, Status
 from detent.errors import DetentError
+from detent.host.housekeeping import WEBHOOK_NAME
 from detent.host.reading import Step, Summary
 from detent.surfaces.server.setting import ServerSettings, Webhook, secret
 from detent.surfaces.server.signature import HEADER, sign
@@ -32,7 +33,7 @@ EFFECT = "detent.webhook"
 TIMEOUT_S = 20.0
 TROUBLE_S = 2.0
 MACHINE = Machine(
-    name="detent_webhook",
+    name=WEBHOOK_NAME,
     initial="sending",
     transitions=table("""
         sending - sent

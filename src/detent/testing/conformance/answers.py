@@ -10,6 +10,7 @@ from detent.core import (
     Status,
 )
 from detent.core.machine import Await, Wait
+from detent.core.signed_answer import shown_hash
 from detent.errors import EventRefused, NotWaiting, Refused
 from detent.testing.conformance.stage import (
     ASKING,
@@ -32,6 +33,23 @@ async def check_an_answer_is_bound_to_the_call(open_host: HostOpener, home: Path
         await host.answer(run.id, contract.id, {"approved": True, "call_hash": contract.call_hash})
         assert (await host.settled(run.id)).status is Status.COMPLETED
         assert [deed.input for deed in outside.deeds] == [{"amount": 7}]
+
+
+async def check_an_answer_is_bound_to_the_question_that_was_shown(open_host: HostOpener, home: Path) -> None:
+    """Two runs that ask the same, word for word, about the same call: what was shown of one answers only that one."""
+    outside = Outside()
+    asking = one(Action("deed", "do", {"amount": 7}, ask=Question("Pay?")))
+    async with open_host(home, [outside.effect(kind="idempotent")]) as host:
+        aimed, other = await host.start(asking), await host.start(asking)
+        (mine,), (theirs,) = aimed.waiting, other.waiting
+        assert (mine.id, mine.call_hash) == (theirs.id, theirs.call_hash)
+        said = {"approved": True, "by": "ann", "call_hash": mine.call_hash, "shown": shown_hash(aimed.id, mine)}
+        assert "another question" in await refusal(Refused, host.answer(other.id, theirs.id, said))
+        assert not outside.deeds
+        await host.answer(aimed.id, mine.id, said)
+        assert (await host.settled(aimed.id)).status is Status.COMPLETED
+        assert (await host.show(other.id)).status is Status.WAITING
+        assert len(outside.deeds) == 1
 
 
 async def check_the_first_answer_wins(open_host: HostOpener, home: Path) -> None:

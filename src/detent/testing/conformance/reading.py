@@ -8,7 +8,17 @@ from detent.core import Action, Status
 from detent.core.history import Entry
 from detent.errors import Unknown
 from detent.host.reading import Query
-from detent.testing.conformance.stage import ASKING, DOING, DOOR, HandClock, HostOpener, Outside, one
+from detent.testing.conformance.stage import (
+    ASKING,
+    DOING,
+    DOOR,
+    HandClock,
+    HostOpener,
+    Outside,
+    one,
+    parent_of,
+    until,
+)
 
 
 async def check_watch_tells_every_event_once(open_host: HostOpener, home: Path) -> None:
@@ -195,3 +205,34 @@ async def check_the_list_knows_which_runs_have_moved_since(open_host: HostOpener
         found = host.reader.list(Query(moved_since=since)).runs
         assert [one.run_id for one in found] == ["new", "moved"], "by their latest event, in the order of the list"
         assert host.reader.list(Query(moved_since=since + 1)).runs == []
+
+
+async def check_every_question_has_its_answer(open_host: HostOpener, home: Path) -> None:
+    outside = Outside()
+    async with open_host(home, [outside.effect()]) as host:
+        run = await host.start(parent_of(ASKING), {"amount": 3}, run_id="above", session="above")
+        run = await until(host, run.id, lambda run: run.status is Status.WAITING)
+        (child,) = host.reader.standing(run.id).children
+        await until(host, child, lambda run: bool(run.waiting))
+        reader = host.reader
+        for name in ("above", child):
+            assert reader.first_of(name) == "above"
+            assert [one.run_id for one in reader.family(name)] == ["above", child]
+            assert [one.run_id for one in reader.family_now(name).members] == ["above", child]
+        assert reader.find("abo").run_id == reader.find("last").run_id == "above"
+        assert {one.run_id for one in reader.find_all("above")} == {"above", child}
+        assert {one.run_id for one in reader.summaries(["above", child, "nobody"])} == {"above", child}
+        assert [asking for asking, _ in reader.questions("above")] == [child]
+        assert reader.waiting_count() == len(reader.waiting()) >= 1
+        assert {"story", "parent"} <= set(reader.machine_names())
+        answered = await host.answer(child, reader.standing(child).run.waiting[0].id, {"approved": True, "by": "ann"})
+        await until(host, "above", lambda run: run.ended is not None)
+        assert [deed.deed for deed in reader.deeds(answered.id)] == ["done"]
+        assert reader.seq_at("above", "1") == reader.at("above", 1).run.seq == 1
+        assert reader.why("above")[-1].run.ended is Status.COMPLETED
+        assert not reader.notes("above")
+        assert (list(reader.claim_differences()), list(reader.check().problems)) == ([], [])
+        assert (reader.head().runs, reader.head().claims, reader.identity()[1]) == (2, 1, 1)
+        assert len(list(reader.transcript(["above", child]))) > 2
+        assert reader.old_runs(0.0) == ([], 0)
+        assert reader.old_runs(1e12)[1] == 1, "the one that holds a key is kept"

@@ -1,23 +1,24 @@
-"""One turn of a conversation on a terminal: text as it comes, tool calls with their contracts, questions in place."""
+"""One turn of a conversation on a terminal: text as it comes, what was done, questions answered where they stand."""
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from itertools import groupby
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from detent.agents.assistant.execution import Execution, Ledger, Move
+from detent.agents.assistant.commands.deed_line import DeedLines
+from detent.agents.assistant.commands.file_change import render_change
+from detent.agents.assistant.commands.keys import Keyboard, PlainKeyboard
+from detent.agents.assistant.commands.screen import REDRAW_S, Screen
 from detent.agents.assistant.request import fields_of, unfold
 from detent.core.run import Run
 from detent.errors import Refused
 from detent.kit.language import _
-from detent.kit.terminal.caller import Caller
 from detent.kit.terminal.driver import on_every_ring
-from detent.kit.terminal.keyboard import choose, line
 from detent.kit.terminal.question import render_question
-from detent.kit.terminal.view import is_for_people
-from detent.kit.text import as_json, brief, status_word, visible
+from detent.kit.terminal.view import is_for_people, questions
+from detent.kit.text import as_json, brief, visible
 
 if TYPE_CHECKING:
     from detent.host.port import EntryStream, OpenHost
@@ -31,215 +32,186 @@ YES_OR_NO = {"y": True, "yes": True, "true": True, "1": True, "是": True,
              "n": False, "no": False, "false": False, "0": False, "否": False}  # fmt: skip
 
 
-class ModelWords:
-    """The model's words as they come; an answer that is one JSON object is for the program, not for the eye."""
+class Talk:
+    """One side of a conversation: the screen, the keyboard, and in whose name answers are given."""
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
-        self._held = ""
-        self._from = ""
-        self.shown = ""
+    def __init__(self, screen: Screen, keyboard: Keyboard | None, host: "OpenHost", by: str) -> None:
+        self.screen, self.keyboard, self.host, self.by = screen, keyboard or PlainKeyboard(), host, by
+        self.caller = screen.caller
+        self._stop = asyncio.Event()
 
-    def is_new(self, contract_id: str) -> bool:
-        """Whether these are the first words of another thought."""
-        return contract_id != self._from
+    async def settle(self, run_id: str, *, is_known: bool = False) -> Run:
+        """Stay with a turn until it has ended, asking whatever it asks; `later` leaves the question open.
 
-    def hear(self, contract_id: str, data: Mapping[str, Any]) -> None:
-        """A piece of text from the model."""
-        piece = data.get("text")
-        if self._caller.is_json or not isinstance(piece, str) or not contract_id.startswith("reasoning/think"):
-            return
-        if contract_id != self._from:
-            self.end_line()
-            self._from = contract_id
-        self._held += piece
-        start = self._held.lstrip()
-        if start and not start.startswith(("{", "`")):
-            sys.stdout.write(visible(self._held, keep="\n\t"))
-            sys.stdout.flush()
-            self.shown += self._held
-            self._held = ""
+        `is_known`: what it did so far was told already.
+        """
+        with self.host.reader.following(run_id) as place:
+            deeds = DeedLines(self.screen, run_id)
+            if is_known:
+                deeds.skip(place)
+            return await self._follow(place, deeds)
 
-    def end_line(self) -> None:
-        """What comes next is not part of the answer."""
-        if self.shown and not self.shown.endswith("\n"):
-            sys.stdout.write("\n")
-            self.shown += "\n"
+    async def _follow(self, place: "EntryStream", deeds: DeedLines) -> Run:
+        caller, screen = self.caller, self.screen
+        while True:
+            screen.begin()
+            async with self._showing(place, deeds):
+                run = await self._wait(place.run_id)
+            is_asked = run.ended is None and not caller.is_json and not screen.is_quiet and sys.stdin.isatty()
+            if not is_asked or not is_for_people(run):
+                break
+            screen.finish(str(run.context.get("response") or ""))
+            if not await self._put_questions(run):
+                return run
+        if caller.is_json:
+            return run
+        if run.ended is None:
+            screen.end_words()
+        else:
+            response = (run.output or {}).get("response") if isinstance(run.output, dict) else ""
+            screen.finish(str(response or ""))
+        return run
 
-    def finish(self, response: str) -> None:
-        """The whole answer, unless it was shown already."""
-        if not self.shown.rstrip().endswith(response.rstrip()) or not response.strip():
-            self._caller.say(response)
-        self.end_line()
-        self.shown = self._held = ""
+    async def _wait(self, run_id: str) -> Run:
+        """Until the turn has settled; Esc cancels it, and it settles all the same."""
+        self._stop.clear()
+        settled = asyncio.ensure_future(self.host.settled(run_id))
+        stopped = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait([settled, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if not settled.done():
+                self.screen.note(_("stopping…"))
+                with suppress(Refused):  # it has ended meanwhile
+                    await self.host.cancel(run_id, by=self.by, reason="stopped at the keyboard")
+            return await settled
+        finally:
+            stopped.cancel()
+            settled.cancel()
 
-
-class DeedLines:
-    """What a turn does, told line by line, each move once."""
-
-    def __init__(self, caller: Caller, run_id: str) -> None:
-        self._caller = caller
-        self._ledger, self._told = Ledger(run_id), 0
-
-    def tell(self, place: "EntryStream", spoken: ModelWords) -> None:
-        """What is new; the moves of one execution stand in one line."""
-        ledger = self._ledger
-        while entries := place.more():
-            ledger = self._ledger.read(entries)
-        rows = [(id, row) for id, row in ledger.rows[self._told :] if isinstance(row, Move)]
-        self._told = len(ledger.rows)
-        for id, group in groupby(rows, lambda one: one[0]):
-            spoken.end_line()
-            self._caller.note(_render_move(ledger.executions[id], [move for _id, move in group]), "dim")
-
-
-@asynccontextmanager
-async def showing(
-    caller: Caller, host: "OpenHost", place: "EntryStream", spoken: ModelWords, deeds: DeedLines
-) -> AsyncIterator[None]:
-    """Show what a turn does while the block is at work."""
-    if caller.is_json:
-        yield
-        return
-
-    def tell() -> None:
-        deeds.tell(place, spoken)
-
-    def hear(contract_id: str, data: Mapping[str, Any]) -> None:
-        if spoken.is_new(contract_id):
-            tell()  # whatever led to these words comes before them
-        spoken.hear(contract_id, data)
-
-    stop = host.overhear(place.run_id, hear)
-    try:
-        async with on_every_ring(tell, place.wait):
+    @asynccontextmanager
+    async def _showing(self, place: "EntryStream", deeds: DeedLines) -> AsyncIterator[None]:
+        """Show what a turn does while the block is at work."""
+        screen = self.screen
+        if self.caller.is_json:
             yield
-    finally:
-        stop()
+            return
 
+        def tell() -> None:
+            deeds.tell(place)
 
-def _render_move(execution: Execution, moves: Sequence[Move]) -> str:
-    """What became of an execution, in one line."""
-    call = execution.detail.get("call")
-    about = _("{name}, confirmation", name=f"{call['service']}.{call['method']}") if call else execution.summary
-    name = f"{visible(about)} [{execution.id.rpartition(':')[2]}]"
-    way = " → ".join(status_word(status) for status in (moves[0].source, *(move.target for move in moves)))
-    more = ""
-    if moves[0].trigger == "start" and execution.type == "tool_call":
-        more += f"  {brief(execution.detail.get('args'), 200)}"
-    if moves[-1].target.is_terminal and (execution.error or execution.result):
-        more += f"  {brief(execution.error or execution.result, 300)}"
-    return f"  {name}: {way}{more}"
+        def hear(contract_id: str, data: Mapping[str, Any]) -> None:
+            if screen.is_new(contract_id):
+                tell()  # whatever led to these words comes before them
+            screen.hear(contract_id, data)
 
+        async def turn_the_wheel() -> None:
+            while True:
+                screen.redraw()
+                await asyncio.sleep(REDRAW_S)
 
-async def settle(caller: Caller, host: "OpenHost", run_id: str, by: str) -> Run:
-    """Stay with a turn until it has ended, asking whatever it asks; `later` leaves the question open."""
-    with host.reader.following(run_id) as place:
-        return await _follow_turn(caller, host, place, by)
-
-
-async def _follow_turn(caller: Caller, host: "OpenHost", place: "EntryStream", by: str) -> Run:
-    spoken, deeds = ModelWords(caller), DeedLines(caller, place.run_id)
-    while True:
-        async with showing(caller, host, place, spoken, deeds):
-            run = await host.settled(place.run_id)
-        if run.ended is not None or caller.is_json or not sys.stdin.isatty() or not is_for_people(run):
-            break
-        spoken.end_line()
-        if run.context.get("response") and not spoken.shown:
-            caller.say(str(run.context["response"]))
-        if not await put_questions(caller, host, run, by):
-            break
-        spoken = ModelWords(caller)
-    if run.ended is not None:
-        spoken.finish(str((run.output or {}).get("response") or ""))
-    return run
-
-
-async def put_questions(caller: Caller, host: "OpenHost", run: Run, by: str) -> bool:
-    """Put every open question of a turn; whether something was answered."""
-    from detent.kit.terminal.view import questions
-
-    done = False
-    for question in questions(caller, caller.reader.standing(run.id)):
-        for row, style in render_question(caller, question, is_filled_in=True):
-            caller.say(row, style)
-        said = await _reply(caller, question)
-        if said is None:
-            caller.say(_("Left open; the commands above answer it at any time."))
-            continue
-        said |= {"by": by, "channel": "cli", "call_hash": question["call_hash"]}
+        overheard = self.host.overhear(place.run_id, hear)
+        wheel = asyncio.ensure_future(turn_the_wheel()) if screen.is_live else None
         try:
-            await host.answer(question["run_id"], question["contract_id"], said)
-            done = True
-        except Refused as error:
-            caller.note(visible(str(error)), "red")
-            done = True  # the question is put again
-    return done
+            with self.keyboard.listen(self._stop.set):
+                async with on_every_ring(tell, place.wait):
+                    yield
+        finally:
+            overheard()
+            if wheel is not None:
+                wheel.cancel()
+            screen.clear()
 
+    async def _put_questions(self, run: Run) -> bool:
+        """Put every open question of a turn; whether something was answered."""
+        caller, screen, done = self.caller, self.screen, False
+        for question in questions(caller, caller.reader.standing(run.id)):
+            for row, style in render_question(caller, question, is_filled_in=True, is_brief=not screen.is_verbose):
+                screen.say(row, style)
+            for row, style in render_change(question["call"]):
+                screen.say(row, style)
+            said = await self._reply(question)
+            if said is None:
+                screen.say(
+                    _("Left open; this chat asks again when it is opened, and `detent list --waiting` shows it.")
+                )
+                continue
+            said |= {"by": self.by, "channel": "cli", "call_hash": question["call_hash"]}
+            try:
+                await self.host.answer(question["run_id"], question["contract_id"], said)
+            except Refused as error:
+                screen.note(visible(str(error)), "red")
+            done = True  # one that was refused is put again
+        return done
 
-async def _reply(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] | None:
-    if question["reason"] == "form":
-        return await _form(caller, question)
-    if question["reason"] == "outcome_unknown":
-        return await _doubt()
-    prompt, words = _("[y]es, [n]o, [e]dit, [l]ater? "), ANSWERS
-    if question.get("earlier"):
-        prompt, words = _("Do it again? [y]es, [u]se that result, [n]o, [e]dit, [l]ater? "), ANSWERS | USES
-    match await choose(prompt, words):
-        case "use":
-            return {"outcome": "use"}
-        case "yes":
-            return {"approved": True}
-        case "no":
-            return {"approved": False, "comment": await line(_("Why? ")) or ""}
-        case "edit":
-            caller.say(as_json(question["call"]["input"]))
-            args = await _arguments(caller)
-            return None if args is None else {"approved": True, "args": args}
-    return None
+    async def _choose(self, prompt: str, words: Mapping[str, str]) -> str:
+        """What one of these words stands for; another word is asked about again, the end of input chooses nothing."""
+        while True:
+            text = await self.keyboard.read_line(prompt)
+            if text is None:
+                return ""
+            if text.strip().lower() in words:
+                return words[text.strip().lower()]
 
+    async def _reply(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
+        if question["reason"] == "form":
+            return await self._form(question)
+        if question["reason"] == "outcome_unknown":
+            return await self._doubt()
+        prompt, words = _("[y]es, [n]o, [e]dit, [l]ater? "), ANSWERS
+        if question.get("earlier"):
+            prompt, words = _("Do it again? [y]es, [u]se that result, [n]o, [e]dit, [l]ater? "), ANSWERS | USES
+        match await self._choose(prompt, words):
+            case "use":
+                return {"outcome": "use"}
+            case "yes":
+                return {"approved": True}
+            case "no":
+                return {"approved": False, "comment": await self.keyboard.read_line(_("Why? ")) or ""}
+            case "edit":
+                args = await self._arguments(question["call"]["input"])
+                return None if args is None else {"approved": True, "args": args}
+        return None
 
-async def _arguments(caller: Caller) -> dict[str, Any] | None:
-    """Arguments that somebody types; a mistake is told and asked about again, an empty line takes it back."""
-    while text := await line(_("Arguments as JSON: ")):
-        try:
-            args = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            problem = str(error) if isinstance(error, ValueError) else "nested too deeply"
-            caller.note(_("{name} is not JSON: {problem}", name=_("this"), problem=problem), "red")
-            continue
-        if isinstance(args, dict):
-            return args
-        example = '{"key": "value"}'
-        caller.note(_("{name} must be a JSON object, like {example}", name=_("this"), example=example), "red")
-    return None
+    async def _arguments(self, given: Any) -> dict[str, Any] | None:
+        """Arguments that somebody types; a mistake is told and asked about again, an empty line takes it back."""
+        self.screen.say(as_json(given))
+        while text := await self.keyboard.read_line(_("Arguments as JSON: "), as_json(given)):
+            try:
+                args = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                problem = str(error) if isinstance(error, ValueError) else "nested too deeply"
+                self.screen.note(_("{name} is not JSON: {problem}", name=_("this"), problem=problem), "red")
+                continue
+            if isinstance(args, dict):
+                return args
+            example = '{"key": "value"}'
+            told = _("{name} must be a JSON object, like {example}", name=_("this"), example=example)
+            self.screen.note(told, "red")
+        return None
 
+    async def _doubt(self) -> dict[str, Any] | None:
+        said = await self._choose(_("Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? "), OUTCOMES)
+        if said != "happened":
+            return {"outcome": said} if said else None
+        evidence = await self.keyboard.read_line(_("How do you know, or what did it give? "))
+        return {"outcome": said} | ({"result": evidence.strip()} if evidence and evidence.strip() else {})
 
-async def _doubt() -> dict[str, Any] | None:
-    said = await choose(_("Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? "), OUTCOMES)
-    if said != "happened":
-        return {"outcome": said} if said else None
-    evidence = await line(_("How do you know, or what did it give? "))
-    return {"outcome": said} | ({"result": evidence.strip()} if evidence and evidence.strip() else {})
-
-
-async def _form(caller: Caller, question: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Ask for a form's fields one after the other; an empty line leaves one out, `!` rejects the form."""
-    data: dict[str, Any] = {}
-    schema = question.get("schema") or {}
-    caller.say(_("An empty line leaves a field out; ! rejects the form."), "dim")
-    for field in _fields(question, schema):
-        text = await line(_prompt(field))
-        if text is None:
-            return None
-        if text.strip() == "!":
-            return {"approved": False}
-        if text.strip():
-            data[field["name"]] = _parse_typed(text.strip(), field)
-        elif field.get("default") is not None:
-            data[field["name"]] = field["default"]
-    return {"data": unfold(schema, data)}
+    async def _form(self, question: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Ask for a form's fields one after the other; an empty line leaves one out, `!` rejects the form."""
+        data: dict[str, Any] = {}
+        schema = question.get("schema") or {}
+        self.screen.say(_("An empty line leaves a field out; ! rejects the form."), "dim")
+        for field in _fields(question, schema):
+            text = await self.keyboard.read_line(_prompt(field))
+            if text is None:
+                return None
+            if text.strip() == "!":
+                return {"approved": False}
+            if text.strip():
+                data[field["name"]] = _parse_typed(text.strip(), field)
+            elif field.get("default") is not None:
+                data[field["name"]] = field["default"]
+        return {"data": unfold(schema, data)}
 
 
 def _fields(question: Mapping[str, Any], schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -1,7 +1,5 @@
 """Addresses of the assistant: a message in, Server-Sent Events out; forms and confirmations; what was executed."""
 
-import base64
-import binascii
 import os
 import time
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,8 +9,19 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from detent.agents.assistant import Execution, Ledger, check_session, from_client, new_session
-from detent.agents.assistant.conversation import begin, history, ledger_of, ledgers, own_effects, settings_of, tools_of
+from detent.agents.assistant.conversation import (
+    begin,
+    check_model,
+    history,
+    ledger_of,
+    ledgers,
+    own_effects,
+    plan_only,
+    settings_of,
+    tools_of,
+)
 from detent.agents.assistant.form import DISPLAY
+from detent.agents.assistant.image import IMAGE_MAX, read_image
 from detent.agents.assistant.request import answer_of, form_of, problems
 from detent.agents.assistant.routes.legacy_chat_stream import stream_turn
 from detent.agents.assistant.view import snapshot, timeline, topology
@@ -32,8 +41,6 @@ from detent.kit.http.sse import Stream
 from detent.kit.http.trouble import BadRequest
 
 TOOLS_FILE = "DETENT_TOOLS"  # a Python file whose effects are offered to the model
-IMAGE_MAX = 3_000_000  # as base64 it fits into the largest request that is taken
-KINDS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
 Session = Annotated[str, Meta(max_length=60)]
 
 
@@ -43,6 +50,10 @@ class ChatRequest(Asked, frozen=True):
     message: Annotated[str, Meta(min_length=1, max_length=200_000)]
     session_id: Session = ""
     history: list[dict[str, Any]] | None = None
+    images: Annotated[list[str], Meta(max_length=8)] | None = None  # in base64 or as data URLs
+    undo: Annotated[int, Meta(ge=0, le=100)] = 0  # so many turns at the end are taken back first
+    plan: bool = False  # only tools that change nothing, and a plan for an answer
+    model: Annotated[str, Meta(max_length=200)] = ""  # for this turn
 
 
 class ImageRequest(Asked, frozen=True):
@@ -107,37 +118,47 @@ class HumanQuery(Asked, frozen=True):
 async def chat(room: ServerContext, call: HttpCall) -> Response:
     """One turn."""
     given: ChatRequest = call.body
-    return await _turn(room, call, given.message, given.session_id, given.history)
+    return await _turn(room, call, given, images=[_image(one) for one in given.images or ()])
 
 
 async def image(room: ServerContext, call: HttpCall) -> Response:
     """One turn about an image."""
     given: ImageRequest = call.body
-    wanted = given.action or "Describe this image."
-    return await _turn(room, call, wanted, given.session_id, None, images=[_image(given.image)])
+    wanted = ChatRequest(given.action or "Describe this image.", given.session_id)
+    return await _turn(room, call, wanted, images=[_image(given.image)])
+
+
+async def compact(room: ServerContext, call: HttpCall) -> Response:
+    """Have a conversation summarised now: a turn without a message."""
+    session = call.path["session_id"]
+    if not await room.ask(room.reader.session, session, 1):
+        raise Unknown(f"there is no session `{session[:80]}`")
+    return await _turn(room, call, ChatRequest("", session))
 
 
 def _image(text: str) -> dict[str, str]:
-    data = text.partition(",")[2] if text.startswith("data:") else text
-    try:
-        raw = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
-        raise BadRequest("`image` must be base64 or a data URL") from None
-    kind = next((kind for start, kind in KINDS.items() if raw.startswith(start)), "")
-    if not kind or len(raw) > IMAGE_MAX or (kind == "image/webp" and raw[8:12] != b"WEBP"):
-        raise BadRequest(f"`image` must be PNG, JPEG, GIF or WebP of at most {IMAGE_MAX:,} bytes")
-    return {"media_type": kind, "data": data}
+    found = read_image(text)
+    if found is None:
+        raise BadRequest(
+            f"`image` must be PNG, JPEG, GIF or WebP of at most {IMAGE_MAX:,} bytes, in base64 or a data URL"
+        )
+    return found
 
 
-async def _turn(room: ServerContext, call: HttpCall, text: str, session: str, said: Any, **more: Any) -> Response:
-    session = check_session(session) if session else new_session()
+async def _turn(room: ServerContext, call: HttpCall, given: ChatRequest, **more: Any) -> Response:
+    session = check_session(given.session_id) if given.session_id else new_session()
+    settings = settings_of(room.home, **({"model": given.model} if given.model else {}))
+    if given.model:
+        check_model(given.model, is_here=room.host.is_holder)
     source = os.environ.get(TOOLS_FILE, "")
     own = _own(source) if source else {}
-    past = await room.ask(history, room.reader, session)
-    before = (from_client(said) if said is not None else past.said) + past.news
+    past = await room.ask(history, room.reader, session, given.undo)
+    before = (from_client(given.history) if given.history is not None else past.said) + past.news
     tools = tools_of(room.host.effects, own, ())
-    run = await begin(room.host, session, text, said=before, tools=tools, source=source, by=call.by,
-                      facts=past.facts, settings=settings_of(room.home), **more)  # fmt: skip
+    if given.plan:
+        tools, settings = plan_only(tools, settings)
+    run = await begin(room.host, session, given.message, said=before, tools=tools, source=source, by=call.by,
+                      facts=past.facts, settings=settings, **more)  # fmt: skip
     return Stream(room, stream_turn(room, run.id, session, "starting"))
 
 
@@ -280,6 +301,8 @@ ROUTES = (
           errors=(409,)),
     Route("POST", "/chat/image", image, "Ask the assistant about an image", takes=ImageRequest, kind="stream", tag=TAG,
           errors=(409,)),
+    Route("POST", "/api/conversations/{session_id}/compact", compact, "Have a conversation summarised", kind="stream",
+          tag=TAG, errors=(404, 409)),
     Route("POST", "/ecs/respond", respond, "Answer a form or a confirmation", RespondResult, takes=RespondRequest,
           tag=TAG, is_guarded=True),
     Route("POST", "/ecs/continue", go_on, "Follow a turn after an answer", takes=ContinueRequest, kind="stream",

@@ -6,6 +6,7 @@ about first: emotion, text, ecs, execution_state twice, done. A resumed one: exe
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
 
 from detent.agents.assistant import Execution, Ledger
 from detent.agents.assistant.execution import Created, Move
@@ -27,7 +28,7 @@ class TurnMessages:
         self.session, self._after = session, after
         self.ledger = Ledger(run_id)
         self._told = 0
-        self._late: list[bytes] = []  # states of a tool call, told after its result
+        self._late: dict[str, list[bytes]] = {}  # states of an execution, told after its result or its question
         self._thoughts = 0
 
     def more(self, found: Sequence[Entry]) -> Iterator[bytes]:
@@ -45,8 +46,8 @@ class TurnMessages:
         event, context = entry.event, entry.run.context
         if not isinstance(event, ContractMoved) or event.trigger != "succeed":
             return
-        if event.contract_id.startswith("reasoning/keep/") and isinstance(event.result, dict):
-            yield message("memory_saved", {"type": "memory_saved", "payload": event.result})
+        if event.contract_id.startswith(("reasoning/keep/", "reasoning/store/")):
+            yield _memory(event.result)
         if not event.contract_id.startswith("reasoning/think/"):
             return
         self._thoughts += 1
@@ -74,35 +75,42 @@ class TurnMessages:
             if row.trigger == "suspend":
                 yield from self._tell_question(execution, row)
             elif execution.type == "tool_call":
-                self._late.append(message("execution_state", state_change(execution, row)))
+                self._late.setdefault(id, []).append(message("execution_state", state_change(execution, row)))
                 if row.target.is_terminal:
                     result = execution.result if execution.error == "" else execution.error
                     yield message("tool_result", {"type": "tool_result", "payload": {"result": result}})
-                    yield from self._release()
+                    yield from self._late.pop(id, ())
             elif row.trigger == "start" and execution.detail.get("type") != DISPLAY:
-                self._late.append(message("execution_state", state_change(execution, row)))
+                self._late.setdefault(id, []).append(message("execution_state", state_change(execution, row)))
             else:
                 yield message("execution_state", state_change(execution, row))
 
     def _tell_question(self, execution: Execution, row: Move) -> Iterator[bytes]:
         if is_asked(execution):
             yield message("ecs", {"type": "ecs", "payload": form_of(execution), "session_id": self.session})
-        yield from self._release()
+        yield from self._late.pop(execution.id, ())
         yield message("execution_state", state_change(execution, row))
-
-    def _release(self) -> Iterator[bytes]:
-        held, self._late = self._late, []
-        yield from held
 
     def end(self, run: Run) -> Iterator[bytes]:
         """The last messages: what was held back, what went wrong, and that it is done."""
-        yield from self._release()
+        for held in self._late.values():
+            yield from held
+        self._late.clear()
         if run.ended not in (None, Status.COMPLETED):
             problem = (
                 run.error.message if run.error and run.error.message else str(run.ended.value if run.ended else "")
             )
             yield message("error", {"type": "error", "payload": {"message": problem}})
         yield message("done", {"type": "done"})
+
+
+def _memory(kept: Any) -> bytes:
+    """What was remembered, by the model's wish or from a form; facts of what was done are no news to anybody."""
+    entries = kept.get("entries") if isinstance(kept, dict) else None
+    told = [entry for entry in entries or () if entry.get("category") != "execution"]
+    if not told:
+        return b""
+    return message("memory_saved", {"type": "memory_saved", "payload": {"count": len(told), "entries": told}})
 
 
 def _text(content: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Addresses of what the assistant has in mind: memories, plans, conversations as cognitive objects, settings."""
+"""Addresses of what the assistant remembers: memories, plans, and its settings."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,21 +9,17 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from detent.agents.assistant import concern, recall, setting
+from detent.agents.assistant import recall, setting
 from detent.agents.assistant.conversation import check_model
 from detent.agents.assistant.node import MEMORY_FILE
 from detent.agents.assistant.store import Memory, Store
 from detent.effects.llm import choose_model
-from detent.errors import Refused, Unknown
-from detent.host.port import Reader
-from detent.host.reading import Query, Summary
+from detent.errors import Unknown
 from detent.kit.http.asked import Asked, Count
 from detent.kit.http.context import ServerContext
 from detent.kit.http.route import HttpCall, Route
 
 R = TypeVar("R")
-TURNS_MAX = 1000  # that are looked at for a list of conversations
-TITLE_MAX = 200
 Text = Annotated[str, Meta(min_length=1, max_length=20_000)]
 Short = Annotated[str, Meta(min_length=1, max_length=500)]
 Category = Annotated[str, Meta(pattern=r"^[a-z][a-z_]{0,49}$")]
@@ -70,6 +66,13 @@ class Remember(Asked, frozen=True):
     confidence: Annotated[float, Meta(ge=0, le=1)] = 1.0
 
 
+class Correction(Asked, frozen=True):
+    """What a memory shall say; without a key it keeps its own."""
+
+    value: Text
+    key: Annotated[str, Meta(max_length=500)] = ""
+
+
 class Forgotten(msgspec.Struct, frozen=True):
     """That something is not remembered any more."""
 
@@ -113,32 +116,6 @@ class PlanChange(Asked, frozen=True):
     status: PlanStatus
 
 
-class Concern(msgspec.Struct, frozen=True):
-    """A conversation as a cognitive object; `waiting` are the ids of the runs that wait for somebody."""
-
-    id: str
-    title: str
-    state: concern.State
-    turns: int
-    waiting: list[str]
-    created_at: float
-    updated_at: float
-    archived_at: float | None = None
-
-
-class Concerns(msgspec.Struct, frozen=True):
-    """Conversations, the latest first."""
-
-    objects: list[Concern]
-
-
-class ConcernQuery(Asked, frozen=True):
-    """Which conversations."""
-
-    state: concern.State | None = None
-    limit: Count = 50
-
-
 class SettingChange(Asked, frozen=True):
     """What is to be set; what is left out stays as it is."""
 
@@ -146,6 +123,9 @@ class SettingChange(Asked, frozen=True):
     emotion_threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
     instructions: Annotated[str, Meta(max_length=20_000)] | None = None
     model: Annotated[str, Meta(max_length=200)] | None = None
+    identical_calls_max: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    compact_at: Annotated[int, Meta(ge=1000, le=10_000_000)] | None = None
+    keywords: dict[str, list[setting.Word]] | None = None
     form_ttl_seconds: Annotated[float, Meta(ge=0, le=1e9)] | None = None
 
 
@@ -156,12 +136,15 @@ class SettingView(msgspec.Struct, frozen=True):
     emotion_threshold: float
     instructions: str
     model: str
+    identical_calls_max: int
+    compact_at: int
+    keywords: dict[str, list[str]]
     form_ttl_seconds: float
     model_in_use: str
     model_problem: str | None
 
 
-async def _ask_store(room: ServerContext, ask: Callable[[Store], R]) -> R:
+async def ask_store(room: ServerContext, ask: Callable[[Store], R]) -> R:
     """Ask the memory in a thread."""
 
     def work() -> R:
@@ -182,7 +165,7 @@ async def memories(room: ServerContext, call: HttpCall) -> MemoryPage:
         best = recall.choose_memories(found, query.text, store.now())[: query.limit]
         return [_view(memory, round(score, 4)) for score, memory in best]
 
-    return MemoryPage(await _ask_store(room, ask))
+    return MemoryPage(await ask_store(room, ask))
 
 
 def _view(memory: Memory, score: float | None = None) -> MemoryView:
@@ -202,13 +185,23 @@ async def remember(room: ServerContext, call: HttpCall) -> MemoryView:
     def ask(store: Store) -> Memory | None:
         return store.memory(store.keep([entry])[0]["id"])
 
-    return _view(_require(await _ask_store(room, ask), 0))
+    return _view(_require(await ask_store(room, ask), 0))
+
+
+async def correct(room: ServerContext, call: HttpCall) -> MemoryView:
+    """Give a memory another value."""
+    number, wanted = _number(call.path["memory_id"]), call.body
+
+    def ask(store: Store) -> Memory | None:
+        return store.memory(number) if store.correct(number, wanted.value, wanted.key) else None
+
+    return _view(_require(await ask_store(room, ask), number))
 
 
 async def forget(room: ServerContext, call: HttpCall) -> Forgotten:
     """Remove one memory."""
     number = _number(call.path["memory_id"])
-    if not await _ask_store(room, lambda store: store.forget(number)):
+    if not await ask_store(room, lambda store: store.forget(number)):
         raise Unknown(f"there is no memory {number}")
     return Forgotten(number)
 
@@ -226,7 +219,7 @@ async def plans(room: ServerContext, call: HttpCall) -> Plans:
     def ask(store: Store) -> list[Memory]:
         return [memory for category in wanted for memory in store.memories(call.query.limit, category)]
 
-    found = sorted(await _ask_store(room, ask), key=lambda memory: -memory.id)
+    found = sorted(await ask_store(room, ask), key=lambda memory: -memory.id)
     return Plans([_plan(memory) for memory in found[: call.query.limit]])
 
 
@@ -244,7 +237,7 @@ async def plan(room: ServerContext, call: HttpCall) -> Plan:
         store.file_under(number, FILED["open"])  # one of this title that was done is begun again
         return store.memory(number)
 
-    return _plan(_require(await _ask_store(room, ask), 0))
+    return _plan(_require(await ask_store(room, ask), 0))
 
 
 async def change_plan(room: ServerContext, call: HttpCall) -> Plan:
@@ -258,82 +251,10 @@ async def change_plan(room: ServerContext, call: HttpCall) -> Plan:
         store.file_under(number, category)
         return store.memory(number)
 
-    changed = await _ask_store(room, ask)
+    changed = await ask_store(room, ask)
     if changed is None:
         raise Unknown(f"there is no plan {number}")
     return _plan(changed)
-
-
-async def concerns(room: ServerContext, call: HttpCall) -> Concerns:
-    """The conversations."""
-    archived = await _ask_store(room, Store.list_archived)
-    query: ConcernQuery = call.query
-
-    def read(reader: Reader) -> list[Concern]:
-        sessions: dict[str, list[Summary]] = {}
-        for turn in _turns(reader):
-            sessions.setdefault(turn.session or turn.run_id, []).append(turn)
-        found: list[Concern] = []
-        for session, turns in sessions.items():
-            state = concern.state_of(turns, archived.get(session, 0.0))
-            if query.state in (None, state) and len(found) < query.limit:
-                found.append(_concern(reader, session, turns, archived))
-        return found
-
-    return Concerns(await room.ask(read, room.reader))
-
-
-def _turns(reader: Reader) -> list[Summary]:
-    found, query = list[Summary](), Query(agent="assistant", limit=TURNS_MAX)
-    while True:
-        page = reader.list(query)
-        found += page.runs
-        if not page.next or len(found) >= TURNS_MAX:
-            return found[:TURNS_MAX]
-        query = query._replace(before=page.next)
-
-
-def _concern(reader: Reader, session: str, turns: list[Summary], archived: dict[str, float]) -> Concern:
-    first = reader.standing(turns[-1].run_id).run
-    state = concern.state_of(turns, archived.get(session, 0.0))
-    return Concern(
-        session,
-        str(first.context.get("message") or "")[:TITLE_MAX],
-        state,
-        len(turns),
-        [turn.run_id for turn in turns if turn.waiting],
-        turns[-1].started_at,
-        max(turn.updated_at for turn in turns),
-        archived[session] if state == "archived" else None,
-    )
-
-
-async def one_concern(room: ServerContext, call: HttpCall) -> Concern:
-    """One conversation."""
-    session = call.path["session_id"]
-    archived = await _ask_store(room, Store.list_archived)
-
-    def read(reader: Reader) -> Concern:
-        turns = list(reader.session(session, TURNS_MAX))
-        if not turns:
-            raise Unknown(f"there is no session `{session[:80]}`")
-        return _concern(reader, session, turns, archived)
-
-    return await room.ask(read, room.reader)
-
-
-async def archive(room: ServerContext, call: HttpCall) -> Concern:
-    """Put a conversation away until somebody speaks again."""
-    now = await one_concern(room, call)
-    if now.state not in ("stable", "blocked", "archived") or now.waiting:
-        raise Refused(f"`{now.id}` is {now.state}: answer or cancel {', '.join(now.waiting) or 'its turn'} first")
-    await _ask_store(room, lambda store: store.archive(now.id))
-    return await one_concern(room, call)
-
-
-async def states(_room: ServerContext, _call: HttpCall) -> dict[str, Any]:
-    """The law of cognitive objects."""
-    return concern.topology()
 
 
 async def settings(room: ServerContext, _call: HttpCall) -> SettingView:
@@ -364,16 +285,13 @@ TAG = "assistant"
 ROUTES = (
     Route("GET", "/api/memories", memories, "What the assistant remembers", MemoryPage, query=MemoryQuery, tag=TAG),
     Route("POST", "/api/memories", remember, "Have something remembered", MemoryView, takes=Remember, tag=TAG),
+    Route("POST", "/api/memories/{memory_id}", correct, "Correct something", MemoryView, takes=Correction, tag=TAG,
+          errors=(404,)),
     Route("POST", "/api/memories/{memory_id}/forget", forget, "Forget something", Forgotten, tag=TAG, errors=(404,)),
     Route("GET", "/api/plans", plans, "What somebody means to do", Plans, query=PlanQuery, tag=TAG),
     Route("POST", "/api/plans", plan, "Make a plan", Plan, takes=NewPlan, tag=TAG),
     Route("POST", "/api/plans/{plan_id}", change_plan, "Say what became of a plan", Plan, takes=PlanChange, tag=TAG,
           errors=(404,)),
-    Route("GET", "/api/co", concerns, "Conversations as cognitive objects", Concerns, query=ConcernQuery, tag=TAG),
-    Route("GET", "/api/co/topology", states, "The six states of a cognitive object", dict[str, Any], tag=TAG),
-    Route("GET", "/api/co/{session_id}", one_concern, "One cognitive object", Concern, tag=TAG, errors=(404,)),
-    Route("POST", "/api/co/{session_id}/archive", archive, "Put a conversation away", Concern, tag=TAG,
-          errors=(404, 409)),
     Route("GET", "/api/settings", settings, "How the assistant behaves", SettingView, tag=TAG),
     Route("POST", "/api/settings", change_settings, "Change how the assistant behaves", SettingView,
           takes=SettingChange, tag=TAG, errors=(409,)),

@@ -1,5 +1,5 @@
 """All addresses of the assistant."""
 
-from detent.agents.assistant.routes import chat, memory
+from detent.agents.assistant.routes import chat, cognitive_object, memory
 
-ROUTES = (*chat.ROUTES, *memory.ROUTES)
+ROUTES = (*chat.ROUTES, *memory.ROUTES, *cognitive_object.ROUTES)

@@ -110,9 +110,7 @@ def _choose_settings(desk: Desk, plan_file: str, worker: str, planner: str | Non
     """The project's settings, detected and written where there are none, with what this call says instead."""
     found = configuration.read(desk.root)
     if found is None:
-        found = Settings(verify=detection.detect(desk.root))
-        if worker:
-            found = msgspec.structs.replace(found, worker=_worker(worker))
+        found = _detect_settings(desk, worker)
         path = desk.root / configuration.FILE
         projection.write(path, configuration.write_settings(found).encode())
         names = ", ".join(step.name for step in found.verify) or _("none")
@@ -129,6 +127,20 @@ def _choose_settings(desk: Desk, plan_file: str, worker: str, planner: str | Non
         chosen: Any = planner
         found = msgspec.structs.replace(found, planner=msgspec.structs.replace(found.planner, use=chosen))
     return found
+
+
+def _detect_settings(desk: Desk, worker: str) -> Settings:
+    """Settings for a project that has none: its checks as far as their tools are here, and an agent that is."""
+    steps, missing = detection.drop_missing(desk.root, detection.detect(desk.root))
+    for one in missing:
+        desk.caller.note(_("left out of the checks: {name}", name=one), "yellow")
+    if worker:
+        return Settings(verify=steps, worker=_worker(worker))
+    agent = detection.find_agent()
+    if not agent:
+        return Settings(verify=steps)
+    desk.caller.note(_("found the agent `{name}`; it will plan and work", name=agent))
+    return Settings(verify=steps, worker=WorkerSettings(agent), planner=PlannerSettings("worker"))
 
 
 def _check(chosen: WorkerSettings, desk: Desk) -> None:
@@ -162,7 +174,7 @@ async def _onward(desk: Desk, is_yes: bool) -> int:
         if word in GO:
             return desk.give(await desk.say("USER_CONFIRM", {"plan": shown_digest}))
         if word in CANCEL:
-            return desk.give(await desk.say("USER_CANCEL"), 0)
+            return desk.give(await desk.say("USER_CANCEL"))
         if said:
             standing = await desk.say("USER_MODIFY", {"wish": said.removeprefix("modify").strip()})
     return desk.give(standing)

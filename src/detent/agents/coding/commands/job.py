@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from detent.agents.coding import lease, planning, projection
+from detent.agents.coding import delivery, lease, planning, projection
 from detent.agents.coding.commands.story import CodeNarrator
 from detent.agents.coding.job import FINAL, Job, job_of
 from detent.agents.coding.machine import CODING, OPERATIONS
@@ -19,18 +19,27 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, Refused, Unknown
 from detent.host.opening import is_held, open_reader
+from detent.host.reading import Query
 from detent.kit.agent import of_agent
+from detent.kit.every_run import walk_runs
 from detent.kit.language import _
 from detent.kit.policy import HOME
 from detent.kit.terminal.caller import Caller, emit, show_line
 from detent.kit.terminal.driver import drive, telling
-from detent.kit.terminal.every_run import every
 from detent.kit.terminal.view import RunReport
 from detent.kit.text import visible
 
 SOURCE = of_agent("coding")
 OUTCOME_CODES = {"archived": 0, "rolled_back": 4, "cancelled": 4}
+UNVERIFIED = 6  # archived, and there was nothing to check it with
 COLOURS = {"DONE": "green", "BLOCKED": "red", "IN_PROGRESS": "yellow", "SKIPPED": "dim"}
+
+
+WORDS = {
+    "verified": _("verified: the tests ran and passed, by name, where the worker could not reach"),
+    "checked": _("checked: the checks succeeded, but no test vouches for it by name"),
+    "unverified": _("unverified: there are no checks"),
+}
 
 
 class Desk:
@@ -55,7 +64,7 @@ class Desk:
         if held is not None and Path(held.home) == self.caller.home.resolve() and self.caller.find_known(held.run_id):
             return held.run_id
         if self.caller.has_journal():
-            for summary in every(self.caller, CODING.name):
+            for summary in walk_runs(self.caller.reader, Query(name=CODING.name)):
                 return summary.run_id
         raise Unknown(f"there is no coding job here; begin one: {self.caller.command('code', 'start', 'REQUIREMENT')}")
 
@@ -115,6 +124,7 @@ class Desk:
             projection.project(job_of(run.context), run.id, run.state, is_paused=run.is_held)
             if run.ended is not None:
                 lease.drop(self.repository.place, run.id)
+                delivery.discard_copies(str(self.root))
         except OSError as error:
             self.caller.warn(str(error))
 
@@ -124,8 +134,10 @@ class Desk:
         run, job = standing.run, job_of(standing.run.context)
         if code is None:
             code = OUTCOME_CODES.get(job.outcome, standing.code) if run.ended else standing.code
+            if job.outcome == "archived" and job.final is not None and job.final.word == "unverified":
+                code = UNVERIFIED
         if self.caller.is_json:
-            emit({**standing.envelope(ok=code in (0, 3)), "job": facts(job, run)})
+            emit({**standing.envelope(ok=code in (0, 3, UNVERIFIED)), "job": facts(job, run)})
         else:
             tell(self.caller, job, run)
         return code
@@ -145,6 +157,8 @@ def facts(job: Job, run: Run) -> dict[str, Any]:
                 "repairs": progress.repairs,
                 "checkpoint": progress.checkpoint,
                 "tree": progress.evidence.tree if progress.evidence else "",
+                "word": progress.evidence.word if progress.evidence else "",
+                "review": msgspec.to_builtins(progress.evidence.review) if progress.evidence else [],
                 "faults": msgspec.to_builtins(progress.faults),
             }
         )
@@ -156,6 +170,9 @@ def facts(job: Job, run: Run) -> dict[str, Any]:
         "task": job.step.task,
         "blocked": msgspec.to_builtins(job.blocked) if job.blocked and run.state == "BLOCKED" else None,
         "outcome": job.outcome,
+        "word": job.final.word if job.final else "",
+        "workspace": str(Path(job.root) / job.workspace) if job.workspace else "",
+        "landed": msgspec.to_builtins(job.landed) if job.landed else None,
         "archive": job.archive,
         "undo": job.undo,
         "last_checkpoint": job.last_checkpoint,
@@ -192,14 +209,25 @@ def tell(caller: Caller, job: Job, run: Run) -> None:
         caller.say(_("  nobody is at work on it now; go on: {command}", command=command), "yellow")
     elif run.ended is not None and job.outcome:
         caller.say(_("  {outcome}", outcome=job.outcome), "green" if job.outcome == "archived" else "yellow")
-        still = [test for step in job.final.steps for test in step.failing_ids] if job.final else []
-        if still:
-            names = visible(", ".join(still[:5]) + (" …" if len(still) > 5 else ""))
-            caller.say(_("  still failing, as before the job: {names}", names=names), "yellow")
+        _tell_evidence(caller, job)
         if job.archive:
             caller.say(_("  record: {file}", file=str(Path(job.root) / job.archive / "summary.md")))
     if job.undo and job.outcome == "rolled_back":
         caller.say(_("  take it back: {command}", command=caller.command("code", "rollback", "--to", job.undo)))
+
+
+def _tell_evidence(caller: Caller, job: Job) -> None:
+    """How much a finished job is worth, and what is still wrong."""
+    if job.final is not None and job.final.word:
+        word = WORDS[job.final.word]
+        caller.say(f"  {word}", "yellow" if job.final.word == "unverified" else "green")
+    for note in job.log[-3:]:
+        if note.text.startswith("you changed these meanwhile"):
+            caller.say(f"  {visible(note.text)}", "yellow")
+    still = [test for step in job.final.steps for test in step.failing_ids] if job.final else []
+    if still:
+        names = visible(", ".join(still[:5]) + (" …" if len(still) > 5 else ""))
+        caller.say(_("  still failing, as before the job: {names}", names=names), "yellow")
 
 
 def _menu(job: Job) -> list[tuple[str, tuple[str, ...]]]:
@@ -210,6 +238,9 @@ def _menu(job: Job) -> list[tuple[str, tuple[str, ...]]]:
     ways: list[tuple[str, tuple[str, ...]]] = []
     if reason == "question":
         ways.append((_("answer the worker"), ("answer", "TEXT")))
+    if reason == "review":
+        ways.append((_("look at the changes that wait for you"), ("approve", "--show")))
+        ways.append((_("accept them"), ("approve",)))
     if reason == "budget":
         ways.append((_("let the job use more"), ("extend", "--minutes", "30")))
     return [
@@ -217,6 +248,7 @@ def _menu(job: Job) -> list[tuple[str, tuple[str, ...]]]:
         (_("I fixed it, or here is a hint"), ("fix", "HINT")),
         (_("begin the task again from its checkpoint"), ("retry",)),
         (_("leave the task out"), ("skip",)),
+        (_("end the job and keep what was done, unverified"), ("abandon", "--keep")),
         (_("put everything back and end the job"), ("rollback",)),
     ]
 

@@ -13,6 +13,9 @@ from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.commands.job import Desk
 from detent.agents.coding.job import job_of
+from detent.agents.coding.stage import find_worked_on
+from detent.agents.coding.workspace import Repository
+from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, Refused
 from detent.kit.language import _
@@ -38,7 +41,11 @@ async def status(caller: Caller) -> int:
                 where = " ".join(filter(None, (task_id, fault.step, visible(fault.test))))
                 caller.say(f"    {where}: {visible(first)}", "red")
         latest = job.final or job.progress(job.step.task).evidence
-        if latest is not None and standing.run.ended is None and await desk.repository.tree_id() != latest.tree:
+        if (
+            latest is not None
+            and standing.run.ended is None
+            and await _find_tree(desk, standing.run).tree_id() != latest.tree
+        ):
             caller.say(_("  the files have changed since they were last verified"), "yellow")
     return 0 if standing.run.ended is not None else code
 
@@ -63,18 +70,28 @@ async def checkpoints(caller: Caller, is_all: bool) -> int:
 async def diff(caller: Caller, task: str) -> int:
     """A patch from a checkpoint to the files as they are."""
     desk = await Desk.open(caller)
-    job = job_of(desk.standing().run.context)
+    run = desk.standing().run
+    job = job_of(run.context)
     since = job.progress(task).checkpoint if task in job.tasks else task or job.first_checkpoint
     if not since:
         raise Refused("nothing was begun yet, so there is nothing to compare with")
-    text = await desk.repository.diff(since)
+    text = await _find_tree(desk, run).diff(since)
     if caller.is_json:
         emit({"ok": True, "since": since, "diff": text, "error": None})
     else:
-        for line in text.splitlines():
-            colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-            caller.say(visible(line, keep="\t"), colour)
+        show_patch(caller, text)
     return 0
+
+
+def _find_tree(desk: Desk, run: Run) -> Repository:
+    return find_worked_on(desk.repository, job_of(run.context), run.id)
+
+
+def show_patch(caller: Caller, text: str) -> None:
+    """A patch for people."""
+    for line in text.splitlines():
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        caller.say(visible(line, keep="\t"), colour)
 
 
 @verb("list", _("List the finished jobs, newest first."))

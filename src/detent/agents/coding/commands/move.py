@@ -3,7 +3,8 @@
 import click
 
 from detent.agents.coding.commands.job import Desk
-from detent.agents.coding.job import job_of
+from detent.agents.coding.commands.look import show_patch
+from detent.agents.coding.job import Job, Landed, job_of
 from detent.agents.coding.machine import ADDED, CARRIED, CONCLUDED, SEED
 from detent.agents.coding.workspace import Rollback
 from detent.errors import Refused
@@ -11,6 +12,7 @@ from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
 from detent.kit.terminal.view import RunReport
+from detent.kit.text import visible
 
 
 @verb("cancel", _("Cancel a plan that has not been confirmed."))
@@ -19,7 +21,7 @@ async def cancel(caller: Caller, by: str) -> int:
     """Back to IDLE."""
     desk = await Desk.open(caller, by)
     desk.check("cancel")
-    return desk.give(await desk.say("USER_CANCEL"), 0)
+    return desk.give(await desk.say("USER_CANCEL"))
 
 
 @verb("pause", _("Pause: calls under way finish, nothing new starts."))
@@ -75,6 +77,47 @@ async def fix(caller: Caller, hint: str, allow: tuple[str, ...], by: str) -> int
     if job.blocked is not None and job.blocked.reason == "archive":
         return desk.give(await desk.say("RETRY_ARCHIVE"))
     return desk.give(await desk.say("HUMAN_INTERVENTION", {"hint": hint, "allow": list(allow)}))
+
+
+@verb("approve", _("Blocked: accept changes to tests and check settings, as they are now."))
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option("--show", "is_shown", is_flag=True, help=_("Only show the changes that wait for you."))
+@by_option
+async def approve(caller: Caller, paths: tuple[str, ...], is_shown: bool, by: str) -> int:
+    """A person has looked at what judges the work; the approval is for these contents and no others."""
+    desk = await Desk.open(caller, by)
+    standing = desk.check("approve")
+    job = job_of(standing.run.context)
+    task = (job.blocked.task if job.blocked else "") or job.step.task
+    found = job.progress(task).evidence
+    items = [item for item in found.review if not paths or item.path in paths] if found is not None else []
+    if not items:
+        raise Refused("no change waits for an approval here; `detent code status` says what is wrong")
+    text = await desk.repository.compare(
+        job.base or job.first_tree, found.tree if found else "", [i.path for i in items]
+    )
+    if is_shown and caller.is_json:
+        rows = [{"path": item.path, "why": item.why, "approve": item.name} for item in items]
+        emit({"ok": True, "review": rows, "diff": text, "error": None})
+        return 0
+    if not caller.is_json:
+        for item in items:
+            caller.say(f"{visible(item.path)}: {visible(item.why)}", "yellow")
+        show_patch(caller, text)
+    if is_shown:
+        return 0
+    return desk.give(await desk.say("HUMAN_INTERVENTION", {"approve": [item.name for item in items]}))
+
+
+@verb("abandon", _("Blocked: end the job. --keep brings what was done so far into your files, unverified."))
+@click.option("--keep", "is_kept", is_flag=True, help=_("Keep what was done, although nothing vouches for it."))
+@by_option
+async def abandon(caller: Caller, is_kept: bool, by: str) -> int:
+    """Out, without the work or with it."""
+    desk = await Desk.open(caller, by)
+    desk.check("abandon")
+    standing = await desk.say("ROLLBACK", {"run": True, "keep": is_kept})
+    return desk.give(standing, 0 if standing.run.ended is not None else 1)
 
 
 @verb("answer", _("Blocked: answer the worker's question."))
@@ -144,13 +187,32 @@ async def rollback(caller: Caller, is_run: bool, target: str, by: str) -> int:
         if not target and not is_run:
             raise Refused("no job is active: say where to, with --to CHECKPOINT; `detent code checkpoints` lists them")
         if not target and standing is not None:
-            target = job_of(standing.run.context).first_checkpoint
+            job = job_of(standing.run.context)
+            if job.landed is not None and job.landed.written:
+                return await _take_back(desk, standing.run.id, job, job.landed)
+            target = job.first_checkpoint
         return _show_rollback(desk, await desk.repository.rollback(target))
     desk.check("rollback")
     if target:
         await desk.repository.resolve(target)
     standing = await desk.say("ROLLBACK", {"run": is_run, "to": target})
     return desk.give(standing, 0 if standing.run.ended is not None else 1)
+
+
+async def _take_back(desk: Desk, run_id: str, job: Job, landed: Landed) -> int:
+    """Undo what a finished job has written, and nothing that was done since."""
+    done = await desk.repository.take_back(run_id, (landed.before, landed.after), landed.written, landed.undo)
+    undo = done.undo.id if done.undo else ""
+    if desk.caller.is_json:
+        body = {"target": job.first_checkpoint, "undo": undo, "changed": list(done.written)}
+        emit({"ok": True, **body, "left": list(done.left), "notes": [], "error": None})
+        return 0
+    desk.caller.say(_("taken back: {count} files", count=len(done.written)), "green")
+    if done.left:
+        names = visible(", ".join(done.left[:10]))
+        desk.caller.say(_("  left, because you changed them since: {names}", names=names), "yellow")
+    desk.caller.say(_("  take it back: {command}", command=desk.caller.command("code", "rollback", "--to", undo)))
+    return 0
 
 
 def _current(desk: Desk) -> RunReport | None:
@@ -189,6 +251,10 @@ async def update_state(caller: Caller, state: str, by: str) -> int:
         raise Refused(f"nothing leads from {run.state} to {state.upper()}")
     if not sayable:
         raise Refused(f"{run.state} is left for {state.upper()} only on evidence ({', '.join(said)})")
+    if sayable == ["ROLLBACK"]:
+        raise Refused(
+            "that would undo work: say it by its name, `detent code rollback` or `detent code abandon --keep`"
+        )
     if len(sayable) > 1:
         raise Refused(f"several things lead from {run.state} to {state.upper()}: {', '.join(sayable)}; say which")
     data: dict[str, object] = {}
@@ -220,5 +286,6 @@ async def update_progress(caller: Caller, task: str, status: str, summary: str, 
 
 
 COMMANDS = (
-    cancel, pause, resume, stop, fix, answer, retry, skip, extend, rollback, update_state, update_progress,
+    cancel, pause, resume, stop, fix, approve, answer, retry, skip, extend, abandon, rollback, update_state,
+    update_progress,
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """What differs between two trees: for people as a patch, for programs as a list."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from detent.agents.coding.workspace.command import split
@@ -64,7 +65,9 @@ async def line_counts(place: Worktree, before: str, after: str) -> dict[str, tup
     return counted
 
 
-async def patch(place: Worktree, before: str, after: str) -> str:
-    """The difference as text; bytes that are no UTF-8 are replaced."""
+async def patch(place: Worktree, before: str, after: str, paths: Collection[str] = ()) -> str:
+    """The difference as text, of these paths or of all; bytes that are no UTF-8 are replaced."""
     flags = ("-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-    return (await place.view("diff-tree", *flags, before, after)).decode("utf-8", "replace")
+    only = ("--", *paths) if paths else ()
+    literal = {"GIT_LITERAL_PATHSPECS": "1"}
+    return (await place.view("diff-tree", *flags, before, after, *only, env=literal)).decode("utf-8", "replace")

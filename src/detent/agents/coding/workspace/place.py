@@ -47,11 +47,17 @@ class Worktree:
     object_format: str
     has_git: bool
     excludes_file: str
+    own: Path | None = None  # of a copy of the work tree: our folder for it, outside of the user's git dir
 
     @property
     def home(self) -> Path:
         """Our own folder inside the git dir, one for each linked work tree."""
-        return self.git_dir / "detent"
+        return self.own or self.git_dir / "detent"
+
+    @property
+    def has_list(self) -> bool:
+        """Whether some files are kept although a rule ignores them: the user's index, or a copy's list, says which."""
+        return self.has_git or self.own is not None
 
     @property
     def name(self) -> str:
@@ -222,6 +228,8 @@ async def _without_git(start: str, stderr: bytes) -> Worktree:
 
 def make_store(place: Worktree) -> None:
     """The object store of a folder without git."""
+    if place.own is not None:
+        return  # a copy uses the store of what it is a copy of
     place.git_dir.parent.mkdir(mode=0o700, exist_ok=True)  # it may become a home
     make_git_dir(place.git_dir, place.object_format)
     (place.git_dir / "objects").mkdir(exist_ok=True)

@@ -4,15 +4,17 @@ import contextlib
 import os
 import time
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
-from detent.agents.coding.workspace import commit, difference, lock, place, record, rollback, snapshot
+from detent.agents.coding.workspace import commit, difference, landing, lock, place, record, rollback, snapshot
 from detent.agents.coding.workspace.commit import Committed
 from detent.agents.coding.workspace.difference import Change
+from detent.agents.coding.workspace.landing import Landing, MadeTree
 from detent.agents.coding.workspace.place import Worktree
 from detent.agents.coding.workspace.record import HEADS, PINS, RESCUES, Checkpoint
 from detent.agents.coding.workspace.ref import write as write_ref
 from detent.agents.coding.workspace.rollback import Rollback
-from detent.agents.coding.workspace.snapshot import CAP_BYTES
+from detent.agents.coding.workspace.snapshot import CAP_BYTES, Snapshot
 
 KEEP_RUNS = 3
 KEEP_DAYS = 14.0
@@ -57,12 +59,15 @@ class Repository:
 
     async def tree_id(self) -> str:
         """The tree that a checkpoint of this moment would hold: what evidence is bound to."""
-        with self._hold("looking at the work tree"):
-            return (await snapshot.take(self.place, self.cap_bytes)).tree
+        return (await self.look()).tree
 
     async def diff(self, before: Checkpoint | str, after: Checkpoint | str | None = None) -> str:
         """The difference between two checkpoints, or up to the present work tree, as a patch."""
         return await difference.patch(self.place, *await self._trees(before, after))
+
+    async def compare(self, before: str, after: str, paths: Collection[str] = ()) -> str:
+        """The difference of two trees as a patch, of these paths or of all."""
+        return await difference.patch(self.place, before, after, paths)
 
     async def changes(self, before: Checkpoint | str, after: Checkpoint | str | None = None) -> list[Change]:
         """The same difference as a list."""
@@ -73,6 +78,24 @@ class Repository:
         goal = await self._checkpoint(target)
         with self._hold(f"rollback to {goal.id}"):
             return await rollback.roll_back(self.place, await record.facts(self.place, goal), self.cap_bytes)
+
+    async def land(self, run: str, base: str, made: MadeTree, *, wins: bool = False) -> Landing:
+        """Bring what a job made of the tree `base` into this work tree, as one change or not at all."""
+        record.check_run(run)
+        with self._hold(f"landing of {run}"):
+            return await landing.land(self.place, run, base, made, self.cap_bytes, wins=wins)
+
+    async def take_back(self, run: str, trees: tuple[str, str], paths: Collection[str], undo: str = "") -> Landing:
+        """Undo a landing, file by file, where the file still is what it wrote; `undo` is the checkpoint before it."""
+        known = await record.facts(self.place, await self.resolve(undo)) if undo else None
+        was = MadeTree(trees[0], known.permissions if known else {})
+        with self._hold(f"taking back the landing of {run}"):
+            return await landing.take_back(self.place, run, was, trees[1], paths, self.cap_bytes)
+
+    async def look(self) -> Snapshot:
+        """The work tree at this moment."""
+        with self._hold("looking at the work tree"):
+            return await snapshot.take(self.place, self.cap_bytes)
 
     async def commit_on_branch(
         self, run: str, before: str, after: str, message: str, paths: Collection[str] | None = None
@@ -89,6 +112,16 @@ class Repository:
         facts = await record.facts(self.place, await self._checkpoint(before))
         with self._hold(f"a commit for {facts.checkpoint.run}"):
             return await commit.in_place(self.place, facts, after, message, paths)
+
+    async def commit_landed(
+        self, run: str, trees: tuple[str, str], message: str, paths: Collection[str] | None = None
+    ) -> Committed:
+        """Commit on the current branch, of what has landed, the difference of two trees, where nothing else differs."""
+        safe = await self.checkpoint(run, "before a commit")
+        facts = await record.facts(self.place, safe)
+        before = replace(facts, checkpoint=replace(safe, tree=trees[0]))
+        with self._hold(f"a commit for {run}"):
+            return await commit.in_place(self.place, before, trees[1], message, paths)
 
     async def retain(
         self, runs: int = KEEP_RUNS, days: float = KEEP_DAYS, now: float | None = None, spare: Collection[str] = ()

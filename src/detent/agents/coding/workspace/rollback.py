@@ -150,7 +150,7 @@ def _open_folders(place: Worktree, found: Snapshot, todo: RollbackPlan) -> None:
 async def _restore_heads(way: _Way) -> None:
     """HEAD, branch and index of the work tree and of each repository inside."""
     place, target = way.place, way.target
-    if place.has_git:
+    if place.has_git and (target.head.ref or target.head.commit):  # else it is of a copy, which has none of its own
         await _restore_one(way, place, target.head, target.raw_index, "this repository")
     for path, inner in target.nested.items():
         full, ground = os.path.join(place.root, path), Ground(place.root)

@@ -209,7 +209,7 @@ async def _store_users_index(look: _Look, entries: list[IndexEntry]) -> None:
 def _users_paths(look: _Look) -> set[str]:
     if look.users_paths is None:
         try:
-            saved = (look.place.view_dir / "users.paths").read_bytes() if look.place.has_git else b""
+            saved = (look.place.view_dir / "users.paths").read_bytes() if look.place.has_list else b""
         except FileNotFoundError:
             saved = b""
         look.users_paths = set(os.fsdecode(saved).split("\0")[:-1])
@@ -282,7 +282,7 @@ async def _remember(look: _Look, tree: str) -> None:
         look.bare = (look.bare | await _find_emptied(look, known - folders)) - folders
         seen.ignores = _ignores(paths)
         held = set(paths)
-        outside = _users_paths(look) - held if place.has_git else set()
+        outside = _users_paths(look) - held if place.has_list else set()
         seen.users.outside = sorted(outside)
         if not look.is_warm:
             _scan_permissions(look, [path for path in paths if path not in look.fresh])

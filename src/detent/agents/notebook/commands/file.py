@@ -14,10 +14,10 @@ from detent.agents.notebook.cell import Notebook
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.errors import Refused
-from detent.host.reading import Summary
+from detent.host.reading import Query, Summary
+from detent.kit.every_run import walk_runs
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller
-from detent.kit.terminal.every_run import every
 
 LISTED_MAX = 100
 FORMS = {".ipynb": "ipynb", ".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
@@ -33,7 +33,7 @@ def read_book(caller: Caller, run_id: str) -> NotebookState:
 
 def notebooks(caller: Caller) -> list[Summary]:
     """The newest notebook runs of this home."""
-    return list(islice(every(caller, NOTEBOOK.name), LISTED_MAX)) if caller.has_journal() else []
+    return list(islice(walk_runs(caller.reader, Query(name=NOTEBOOK.name)), LISTED_MAX)) if caller.has_journal() else []
 
 
 def render_notebook(notebook: Notebook, form: str, *, thinking: bool = True) -> str:

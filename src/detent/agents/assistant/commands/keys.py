@@ -1,0 +1,228 @@
+"""The keyboard of a conversation: messages of one or many lines, answers to questions, and keys while an answer comes.
+
+On a terminal this is prompt_toolkit: it knows pasted text from typed text, edits many lines, searches the history and
+completes, which readline does only in part. Where it is not installed, or the terminal is a dumb one, lines are read
+with the keys of readline.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from detent.kit.language import _
+from detent.kit.terminal.keyboard import line
+from detent.kit.text import visible
+
+if TYPE_CHECKING:
+    from prompt_toolkit.document import Document
+    from prompt_toolkit.key_binding import KeyBindings
+
+HISTORY_FILE = "chat_history"
+ESCAPE_S = 0.05  # a lone Esc is one after which nothing comes for so long
+FILES_MAX = 100
+
+
+class Left(Exception):
+    """Ctrl-C, twice: whoever was here leaves."""
+
+
+class Keyboard(Protocol):
+    """What a conversation needs of whoever types."""
+
+    async def read_message(self) -> str | None:
+        """The next message, None at the end of input."""
+
+    async def read_line(self, prompt: str, default: str = "") -> str | None:
+        """An answer on one line, None at the end of input."""
+
+    def listen(self, stop: Callable[[], None]) -> AbstractContextManager[None]:
+        """Hear Esc and Ctrl-C while the block is at work."""
+
+
+class PlainKeyboard:
+    """Lines, with the keys of readline."""
+
+    async def read_message(self) -> str | None:
+        """The next line."""
+        return await line("> ", is_kept=True)
+
+    async def read_line(self, prompt: str, default: str = "") -> str | None:  # noqa: ARG002  # readline has none
+        """An answer."""
+        return await line(prompt)
+
+    def listen(self, stop: Callable[[], None]) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Nothing: Ctrl-C is a signal here."""
+        return nullcontext()
+
+
+def open_keyboard(home: Path, is_live: bool, status: Callable[[], str], words: dict[str, str]) -> Keyboard:
+    """The best keyboard there is; `words` are what can be completed after a `/`, with what they do."""
+    if not is_live:
+        return PlainKeyboard()
+    try:
+        import prompt_toolkit as _known  # noqa: F401
+    except ImportError:
+        return PlainKeyboard()
+    return LiveKeyboard(home, status, words)
+
+
+class LiveKeyboard:
+    """prompt_toolkit."""
+
+    def __init__(self, home: Path, status: Callable[[], str], words: dict[str, str]) -> None:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+        from prompt_toolkit.completion import ThreadedCompleter
+
+        self.typed = ""  # while an answer came: the beginning of the next message
+        self._is_leaving, self._status = False, status
+        self._session: PromptSession[str] = PromptSession(
+            history=_open_history(home), multiline=True, key_bindings=self._bindings(), complete_while_typing=True,
+            completer=ThreadedCompleter(_make_completer(words)), auto_suggest=AutoSuggestFromHistory(),
+            bottom_toolbar=self._render_status, prompt_continuation=lambda width, _number, _is_soft: "… ".rjust(width),
+            reserve_space_for_menu=4,
+        )  # fmt: skip
+        self._asking: PromptSession[str] = PromptSession()
+
+        self._session.default_buffer.on_text_changed += self._stay
+
+    def _stay(self, _buffer: Any) -> None:
+        self._is_leaving = False
+
+    def _render_status(self) -> str:
+        return " " + _("Ctrl-C again leaves; Ctrl-D does, too.") if self._is_leaving else self._status()
+
+    def _bindings(self) -> "KeyBindings":
+        from prompt_toolkit.enums import DEFAULT_BUFFER
+        from prompt_toolkit.filters import completion_is_selected, has_focus
+        from prompt_toolkit.key_binding import KeyBindings
+
+        keys = KeyBindings()
+        is_writing = has_focus(DEFAULT_BUFFER)  # and not searching, where Enter and Ctrl-C end the search
+
+        @keys.add("enter", filter=is_writing & ~completion_is_selected)
+        def _send(event: Any) -> None:
+            buffer = event.current_buffer
+            if buffer.document.text_before_cursor.endswith("\\"):
+                buffer.delete_before_cursor()
+                buffer.insert_text("\n")
+            else:
+                buffer.validate_and_handle()
+
+        @keys.add("enter", filter=is_writing & completion_is_selected)
+        def _take(event: Any) -> None:
+            event.current_buffer.complete_state = None
+
+        @keys.add("c-c", filter=is_writing)
+        def _clear_or_leave(event: Any) -> None:
+            if self._is_leaving:
+                event.app.exit(exception=Left())
+                return
+            event.current_buffer.reset()
+            self._is_leaving = True
+            event.app.invalidate()
+
+        @keys.add("escape", "enter", filter=is_writing)
+        @keys.add("c-j", filter=is_writing)
+        def _break(event: Any) -> None:
+            event.current_buffer.insert_text("\n")
+
+        return keys
+
+    async def read_message(self) -> str | None:
+        """A message of one or many lines; the first Ctrl-C clears what was typed, the second leaves."""
+        typed, self.typed = self.typed, ""
+        try:
+            text = str(await self._session.prompt_async("> ", default=typed, handle_sigint=False))
+        except EOFError:
+            return None
+        self._is_leaving = False
+        return text
+
+    async def read_line(self, prompt: str, default: str = "") -> str | None:
+        """An answer; Ctrl-C and Ctrl-D leave the question open."""
+        with suppress(EOFError, KeyboardInterrupt):
+            return str(await self._asking.prompt_async(prompt, default=default, handle_sigint=False))
+        return None
+
+    @contextmanager
+    def listen(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Esc or Ctrl-C stop the answer; what else is typed begins the next message."""
+        from prompt_toolkit.input import create_input
+        from prompt_toolkit.keys import Keys
+
+        source, loop = create_input(), asyncio.get_running_loop()
+        flush: asyncio.TimerHandle | None = None
+
+        def take(pressed: Iterable[Any]) -> None:
+            for key in pressed:
+                if key.key is Keys.Escape:
+                    stop()
+                elif key.key is Keys.ControlC:
+                    self._is_leaving = True  # once more, and whoever is here leaves
+                    stop()
+                elif key.key is Keys.BracketedPaste or (len(key.data) == 1 and key.data.isprintable()):
+                    self.typed += key.data
+                elif key.key in (Keys.Backspace, Keys.ControlH):
+                    self.typed = self.typed[:-1]
+
+        def ready() -> None:
+            nonlocal flush
+            take(source.read_keys())
+            if flush is not None:
+                flush.cancel()
+            flush = loop.call_later(ESCAPE_S, lambda: take(source.flush_keys()))
+
+        with source.raw_mode(), source.attach(ready):
+            yield
+        if flush is not None:
+            flush.cancel()
+
+
+def _open_history(home: Path) -> Any:
+    """What was typed before, in a file that is nobody else's."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    path = home / HISTORY_FILE
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))
+
+
+def _make_completer(words: dict[str, str]) -> Any:
+    from prompt_toolkit.completion import Completer, Completion
+
+    class MessageCompleter(Completer):
+        """Commands after a `/` at the beginning, files after an `@`."""
+
+        def get_completions(self, document: "Document", complete_event: Any) -> Iterator[Any]:  # noqa: ARG002
+            before = document.text_before_cursor
+            if before.startswith("/") and " " not in before and "\n" not in before:
+                for word, about in words.items():
+                    if word.startswith(before):
+                        yield Completion(word, start_position=-len(before), display_meta=about)
+                return
+            last = before.rsplit(maxsplit=1)[-1] if before and not before[-1].isspace() else ""
+            if last.startswith("@"):
+                for name in _find_files(last[1:]):
+                    yield Completion(name, start_position=1 - len(last))
+
+    return MessageCompleter()
+
+
+def _find_files(begun: str) -> list[str]:
+    """Files and folders whose name begins like this."""
+    folder, _slash, start = begun.rpartition("/")
+    try:
+        with os.scandir(Path(folder or ("/" if _slash else ".")).expanduser()) as found:
+            names = [one.name + ("/" if one.is_dir() else "") for one in found
+                     if one.name.startswith(start) and (start or not one.name.startswith("."))]  # fmt: skip
+    except OSError:
+        return []
+    return [visible(f"{folder}/{name}" if _slash else name) for name in sorted(names)[:FILES_MAX]]

@@ -1,0 +1,25 @@
+"""The assistant's errors in Chinese, by their sentence."""
+
+CHINESE: dict[str, str] = {
+    "there are no effects in it; make some with `@effect`": "其中没有效果；请用 `@effect` 定义",
+    "there is no tool `{}`; known: {}": "没有工具 `{0}`；已知：{1}",
+    "the model `{}` cannot be used: {}": "模型 `{0}` 无法使用：{1}",
+    "`{}` may read executions, not move them; writers: {}": "`{0}` 只能读取执行，不能推进；可写者：{1}",
+    "two fields of the form have one name": "表单中有两个字段同名",
+    "a field of the form needs a name and one of the types {}": "表单字段需要名称，以及这些类型之一：{0}",
+    "a form's actions are {}": "表单的动作为 {0}",
+    "the field `{}` is a {} and has no options": "字段 `{0}` 的类型是 {1}，却没有选项",
+    "a display is one of {}": "显示方式为以下之一：{0}",
+    "nothing was answered in session `{}`": "会话 `{0}` 中还没有任何答复",
+    "there is no execution `{}`": "没有执行 `{0}`",
+    "the tools of this server cannot be used; {} names {}": "此服务器的工具无法使用；{0} 指定了 {1}",
+    "there is no session `{}`": "没有会话 `{0}`",
+    "there is no memory {}": "没有记忆 {0}",
+    "there is no memory {}; its name is a number": "没有记忆 {0}；它的名字是数字",
+    "there is no plan {}": "没有计划 {0}",
+    "`{}` is {}: answer or cancel {} first": "`{0}` 处于 {1}：请先答复或取消 {2}",
+    "{}: {}; mend it, or remove it to have the defaults": "{0}：{1}；请修正，或删除它以使用默认值",
+    "cannot open the memory {}: {}": "无法打开记忆 {0}：{1}",
+    "{} is not a session: letters, digits, `-` and `_`, at most 60": "{0} 不是会话名：只能用字母、数字、`-` 和 `_`，最多 60 个",
+    "the message has {} characters; at most {} are taken": "消息有 {0} 个字符；最多接受 {1} 个",
+}

@@ -1,0 +1,358 @@
+"""The effect of a function in somebody else's program: that program makes the call, the journal's holder asks it to.
+
+Each program listens on a socket in `callers` of the home. One JSON object per line each way, in two phases:
+
+    holder   {"protocol": 1, "call": RUN_ID, "contract": {…}}      or {"protocol": 1, "probe": RUN_ID, "contract": {…}}
+    program  {"ready": 1}                                          or {"absent": 1}: nobody here waits for that run
+    holder   {"go": 1}
+    program  {"result": …}, {"failed": …}, {"partial": …} or {"unknown": …}
+
+Before the go nothing has happened, whatever becomes of either side. After it only the answer says what did; a program
+that is gone by then leaves a doubt.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from detent.core import progress
+from detent.core.contract import Contract
+from detent.core.effect_type import (
+    Declared,
+    Effect,
+    EffectFailed,
+    Outcome,
+    OutcomeUnknown,
+    PartialFailure,
+    StillRunning,
+)
+from detent.core.question import Question
+from detent.errors import Refused
+
+PROTOCOL = 1
+CALLER_MARK = "caller:"
+FOLDER = "callers"
+LINE_MAX = 64 * 1024 * 1024
+GONE = "tool_failure.caller_gone"  # the error of a call that nobody was there to make
+
+Reply = dict[str, Any]
+
+
+class CallPlace(NamedTuple):
+    """Where a call is made: tool and run, the program that began it, and how long a request may be in flight."""
+
+    tool: str
+    run_id: str
+    program: str
+    settle_s: float
+
+    def encode(self) -> str:
+        """The source of its run."""
+        return f"{CALLER_MARK}{self.tool} {self.run_id} {self.program} {self.settle_s:g}"
+
+
+def parse_place(source: str) -> CallPlace:
+    """The place that a source names."""
+    try:
+        tool, run_id, program, settle_s = source.removeprefix(CALLER_MARK).split(" ")
+        place = CallPlace(tool, run_id, program, float(settle_s))
+    except ValueError:
+        raise Refused(f"{source!r} names no call of a program") from None
+    if not program.isalnum() or "/" in run_id:  # they become names of files
+        raise Refused(f"{source!r} names no call of a program")
+    return place
+
+
+class CallingProgram(Protocol):
+    """A program with guarded functions, as the holder of the journal sees it."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where it listens."""
+
+    def accept(self, run_id: str, contract: Contract) -> "asyncio.Future[Reply] | None":
+        """Take a call: what comes of it once `go` is said, None where nobody here waits for that run."""
+
+    def go(self, run_id: str, contract: Contract) -> None:
+        """Make the call that was taken."""
+
+    def recall(self, run_id: str, contract: Contract) -> "asyncio.Future[Reply] | None":
+        """What came of a call that was made here, or will; None where it was not made here."""
+
+
+PRESENT: dict[str, CallingProgram] = {}  # those of this very process, by name
+
+
+def make_caller_effect(home: Path, source: str) -> Effect:
+    """The effect of a guarded function, for the run of one call."""
+    place = parse_place(source)
+    door = _CallDoor(home / FOLDER, place)
+    # No time limit of its own: a program that dies is noticed at once, and how long a function takes only it knows.
+    declared = Declared("irreversible", 0.0, "global", place.settle_s)
+    return Effect(place.tool, door.perform, declared, door.reconcile)
+
+
+class _CallDoor:
+    """Finds the program that makes the call of one run, and asks it to."""
+
+    def __init__(self, folder: Path, place: CallPlace) -> None:
+        self._folder, self._place = folder, place
+
+    async def perform(self, contract: Contract) -> Outcome:
+        """Have the call made by a program that waits for it; one that people said yes to waits until there is one."""
+        about = progress.attempt.get()
+        run_id = self._place.run_id
+        if about is None or about.run_id == run_id:  # a fork is nobody's call
+            for program in self._list_programs():
+                try:
+                    exchange = await _begin(self._folder, program, "call", run_id, contract)
+                except _Absent:
+                    continue
+                outcome = await self._finish(exchange)
+                if outcome is not None:
+                    return outcome
+        if not contract.approved:
+            raise EffectFailed("the program that called it is gone, and nothing was called", GONE)
+        waits = f"`{contract.effect}` is approved, and is called when its program asks for it again"
+        return Outcome(question=Question(waits, "callback", data={"caller": self._place.program}))
+
+    async def _finish(self, exchange: "_Exchange") -> Outcome | None:
+        """What came of the call; None where whoever waited for it has left in the last moment."""
+        reply = asyncio.ensure_future(exchange.reply())
+        try:
+            said = await asyncio.shield(reply)
+            return None if "absent" in said else _take_reply(said)
+        except asyncio.CancelledError:
+            raise StillRunning(f"`{self._place.tool}` goes on in its program", _LateReply(reply)) from None
+
+    async def reconcile(self, contract: Contract) -> Outcome | None:
+        """What the programs that may have made the call know of it; one that is gone can say nothing."""
+        is_sure = True
+        for program in self._list_programs():
+            try:
+                exchange = await _begin(self._folder, program, "probe", self._place.run_id, contract)
+                return _take_reply(await exchange.reply())
+            except _Absent as absent:
+                is_sure = is_sure and absent.is_alive
+            except OutcomeUnknown:
+                return None
+        if is_sure:  # every one of them is there, and none was told to go
+            raise EffectFailed("no program was told to make the call")
+        return None
+
+    def _list_programs(self) -> Iterator[str]:
+        """The programs that wait, or once waited, for this run: whoever began it, then those that asked again."""
+        yield self._place.program
+        mark = f"{self._place.run_id}~"
+        with contextlib.suppress(FileNotFoundError):
+            for name in sorted(os.listdir(self._folder)):
+                if name.startswith(mark) and name.removeprefix(mark) != self._place.program:
+                    yield name.removeprefix(mark)
+
+
+class _Absent(Exception):
+    """That program does not wait for this run; `is_alive`: it says so itself."""
+
+    def __init__(self, is_alive: bool) -> None:
+        super().__init__()
+        self.is_alive = is_alive
+
+
+class _Exchange(Protocol):
+    async def reply(self) -> Reply: ...
+
+
+class _LateReply:
+    """What comes in the end of a call that was given up."""
+
+    def __init__(self, reply: "asyncio.Future[Reply]") -> None:
+        self._reply = reply
+
+    def __await__(self) -> Generator[Any, None, Outcome]:
+        return _take_reply((yield from self._reply.__await__()))
+
+
+class _LocalExchange:
+    """A call made by this very process."""
+
+    def __init__(self, outcome: "asyncio.Future[Reply]") -> None:
+        self._outcome = outcome
+
+    async def reply(self) -> Reply:
+        return await asyncio.shield(self._outcome)
+
+
+class _SocketExchange:
+    """A call made by another process, on an open connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def reply(self) -> Reply:
+        try:
+            line = await self._reader.readline()
+            return _decode(line)
+        except (OSError, ValueError):
+            return {"unknown": "the program that made the call is gone"}
+        finally:
+            self._writer.close()
+
+
+async def _begin(folder: Path, program: str, verb: str, run_id: str, contract: Contract) -> _Exchange:
+    """Reach a program and tell it to go; `_Absent` where it is not there, or does not wait for this run."""
+    here = PRESENT.get(program)
+    if here is not None and here.loop is asyncio.get_running_loop():
+        outcome = here.accept(run_id, contract) if verb == "call" else here.recall(run_id, contract)
+        if outcome is None:
+            raise _Absent(is_alive=True)
+        if verb == "call":
+            here.go(run_id, contract)
+        return _LocalExchange(outcome)
+    try:
+        with _socket_path(folder, program) as path:
+            reader, writer = await asyncio.open_unix_connection(path, limit=LINE_MAX)
+    except OSError:
+        raise _Absent(is_alive=False) from None
+    is_ready = False
+    try:
+        said = {"protocol": PROTOCOL, verb: run_id, "contract": msgspec.to_builtins(contract)}
+        writer.write(msgspec.json.encode(said) + b"\n")
+        reply = _decode(await reader.readline())
+        if "ready" not in reply:
+            raise _Absent(is_alive="absent" in reply)
+        is_ready = True
+        writer.write(b'{"go": 1}\n')  # from here on only its answer tells
+        return _SocketExchange(reader, writer)
+    except (OSError, ValueError):
+        raise _Absent(is_alive=False) from None
+    finally:
+        if not is_ready:
+            writer.close()
+
+
+def _decode(line: bytes) -> Reply:
+    return msgspec.json.decode(line, type=dict[str, Any])
+
+
+def _take_reply(reply: Reply) -> Outcome:
+    """What a program says came of a call, as an effect says it."""
+    if "result" in reply:
+        return Outcome(reply["result"])
+    for name, kind in (("failed", EffectFailed), ("partial", PartialFailure)):
+        if name in reply:
+            said = reply[name]
+            raise kind(str(said.get("message", "")), str(said.get("type", "tool_failure")), said.get("result"))
+    raise OutcomeUnknown(str(reply.get("unknown", "it said nothing that could be understood")))
+
+
+@contextlib.contextmanager
+def _socket_path(folder: Path, name: str) -> Iterator[str]:
+    """The address of a program's socket: through the folder, since the real path may be too long for one."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        through = f"/proc/self/fd/{fd}/{name}"
+        yield through if Path(f"/proc/self/fd/{fd}").exists() else str(folder / name)
+    finally:
+        os.close(fd)
+
+
+class CallerSocket:
+    """Lets the holder of the journal reach a program's functions, also from another process."""
+
+    def __init__(self, home: Path, name: str, program: CallingProgram) -> None:
+        self._folder, self.name, self._program = home / FOLDER, name, program
+        self._server: asyncio.AbstractServer | None = None
+        self._talking: set[asyncio.Task[Any]] = set()
+
+    async def open(self) -> None:
+        """Begin to listen."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        await self._sweep()
+        before = os.umask(0o177)
+        try:
+            with _socket_path(self._folder, self.name) as path:
+                self._server = await asyncio.start_unix_server(self._serve, path, limit=LINE_MAX)
+        finally:
+            os.umask(before)
+        PRESENT[self.name] = self._program
+
+    async def _sweep(self) -> None:
+        """Take away the sockets of programs that are gone; marks of runs stay: they say who may have made a call."""
+        for entry in os.scandir(self._folder):
+            if "~" in entry.name:
+                continue
+            try:
+                with _socket_path(self._folder, entry.name) as path:
+                    _, writer = await asyncio.open_unix_connection(path)
+                writer.close()
+            except OSError:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(entry.path)
+
+    def drop_marks(self, is_over: Callable[[str], bool]) -> None:
+        """Take away what programs that died have left about runs that are over."""
+        for name in os.listdir(self._folder):
+            run_id, _, program = name.rpartition("~")
+            if run_id and program != self.name and is_over(run_id):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._folder / name)
+
+    def mark(self, run_id: str) -> None:
+        """Say that this program, too, waits for a run that another one began."""
+        with contextlib.suppress(FileExistsError):
+            os.symlink(self.name, self._folder / f"{run_id}~{self.name}")
+
+    def unmark(self, run_id: str) -> None:
+        """This program has not made that run's call, and does not wait for it any more; or all is over."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._folder / f"{run_id}~{self.name}")
+
+    async def close(self) -> None:
+        """Stop listening."""
+        PRESENT.pop(self.name, None)
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for task in self._talking:
+            task.cancel()
+        if self._talking:
+            await asyncio.wait(self._talking)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._folder / self.name)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task: Any = asyncio.current_task()
+        self._talking.add(task)
+        try:
+            line = await reader.readline()
+            if line:
+                await self._attend(_decode(line), reader, writer)
+        except (OSError, ValueError, KeyError, TypeError, asyncio.CancelledError):
+            return  # whoever talks nonsense or goes away loses its connection, nothing else
+        finally:
+            self._talking.discard(task)
+            writer.close()
+
+    async def _attend(self, said: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        contract = msgspec.convert(said["contract"], Contract)
+        is_call = "call" in said
+        run_id = str(said["call"] if is_call else said["probe"])
+        is_known = said.get("protocol") == PROTOCOL
+        accept = self._program.accept if is_call else self._program.recall
+        outcome = accept(run_id, contract) if is_known else None
+        await _say(writer, {"ready": PROTOCOL} if outcome is not None else {"absent": PROTOCOL})
+        if outcome is None or "go" not in _decode(await reader.readline()):
+            return
+        if is_call:
+            self._program.go(run_id, contract)
+        await _say(writer, await asyncio.shield(outcome))
+
+
+async def _say(writer: asyncio.StreamWriter, said: Reply) -> None:
+    writer.write(msgspec.json.encode(said) + b"\n")
+    await writer.drain()

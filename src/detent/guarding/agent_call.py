@@ -1,0 +1,90 @@
+"""A guarded function called by an agent's framework: arguments as JSON, and an answer that a model can read."""
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from detent.errors import CallNotDone, Refused, Waiting
+from detent.guarding.function_schema import to_json
+from detent.guarding.guarded_function import CallOptions, GuardedFunction
+
+_NAME_MAX = 64
+
+
+class AgentTool:
+    """A guarded function as every framework sees it."""
+
+    def __init__(self, tool: GuardedFunction, session: str, approve_by: str) -> None:
+        self.tool, self._session, self._approve_by = tool, session, approve_by
+        self.name = re.sub(r"[^A-Za-z0-9_-]", "_", tool.name)[:_NAME_MAX]
+        self.about, self.schema = tool.about, tool.schema
+
+    async def call(self, args: Mapping[str, Any], call_id: str, session: str = "") -> Any:
+        """What the call gave, as JSON, or what stands in its place; `Waiting` where a person is asked."""
+        options = CallOptions("raise", session or self._session, call_id)
+        try:
+            given = self.tool.parameters.accept(args)
+            if self.tool.is_async:
+                return to_json(await self.tool.call_async(options, (), given))
+            return to_json(await asyncio.to_thread(self.tool.call, options, (), given))
+        except Waiting:
+            raise
+        except CallNotDone as error:
+            return describe_end(error)
+        except (Refused, TypeError, ValueError) as error:
+            return {"status": "failed", "message": str(error)}
+
+    def call_in_thread(self, args: Mapping[str, Any], call_id: str, session: str = "") -> Any:
+        """The same for a caller that is not async."""
+        return asyncio.run(self.call(args, call_id, session))
+
+    async def pass_on(self, asked: Waiting, answer: Any) -> bool:
+        """Give the journal an answer that a person gave to the framework; whether it was one.
+
+        Only a mapping with `approved`, or a plain yes where the program says in whose name it counts.
+        """
+        if isinstance(answer, Mapping) and "approved" in answer:
+            said = dict(answer)
+        elif isinstance(answer, bool) and self._approve_by:
+            said = {"approved": answer}
+        else:
+            return False
+        by = str(said.pop("by", "") or self._approve_by)
+        await asyncio.to_thread(self.tool.guard.answer, asked, said, by=by)
+        return True
+
+
+def read_arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arguments as a model writes them; what is no object of JSON is refused later, with a sentence it can mend."""
+    if isinstance(arguments, Mapping):
+        return arguments
+    try:
+        args = json.loads(arguments or "{}")
+    except ValueError:
+        return {"arguments": arguments}
+    return args if isinstance(args, dict) else {"arguments": args}
+
+
+def write_reply(value: Any) -> str:
+    """What a model is told, as text."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def describe_question(asked: Waiting) -> dict[str, Any]:
+    """What a framework shows whoever must answer."""
+    return {
+        "question": asked.question,
+        "call": asked.call,
+        "run_id": asked.run_id,
+        "contract_id": asked.contract_id,
+        "answer": asked.command,
+    }
+
+
+def describe_end(error: CallNotDone) -> dict[str, Any]:
+    """What a model is told of a call that has no result."""
+    said = {"status": error.type if error.type != "approval_rejected" else "rejected", "message": str(error)}
+    result = getattr(error, "result", None)
+    return {**said, "result": to_json(result)} if result is not None else said

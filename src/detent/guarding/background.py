@@ -1,0 +1,292 @@
+"""The journal's side of guarded functions: a thread with a host, which begins calls and stays with them.
+
+One process of a home holds the journal, this one or another; functions are called here all the same. When the holder
+dies while a function is at work, this process takes over or finds the next one, which asks here what came of it.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from detent.core.contract import Contract
+from detent.core.machine import Machine
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.core.value import digest
+from detent.effects.caller_process import CALLER_MARK, GONE, CallerSocket, CallPlace, Reply
+from detent.errors import DetentError, JournalError, Refused
+from detent.guarding.mailbox import CallBroken, CallMailbox, CallSettled, settle_reply
+from detent.home import open as open_home
+from detent.host.embedded.shared import SharedHost
+from detent.host.reading import Query
+from detent.host.run_id import new_run_id
+
+REMEMBERED = 10_000  # calls whose outcome is kept for a holder that asks later
+OFFERS_MAX = 3  # how often an approved call is offered to this process before it is told that it cannot be reached
+T = TypeVar("T")
+log = logging.getLogger("detent.guard")
+
+
+class CallOrder(NamedTuple):
+    """A call to be made: of which tool, with what, and who asks for it."""
+
+    machine: Machine
+    input: dict[str, Any]
+    settle_s: float
+    session: str
+    call_id: str
+    by: str
+    is_deed: bool
+    is_blocking: bool
+    run_id: str = ""  # of a call that was begun before
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool."""
+        return self.machine.title
+
+
+class LocalProgram:
+    """This process, as the holder of the journal sees it: the calls that wait here, and what came of those made."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._waiting: dict[str, list[CallMailbox]] = {}
+        self._accepted: dict[tuple[str, str], asyncio.Future[Reply]] = {}
+        self._made: OrderedDict[tuple[str, str], asyncio.Future[Reply]] = OrderedDict()
+
+    def attend(self, run_id: str, pending: CallMailbox) -> None:
+        """Somebody here waits for a run."""
+        self._waiting.setdefault(run_id, []).append(pending)
+
+    def leave(self, run_id: str, pending: CallMailbox) -> None:
+        """And does so no more."""
+        left = [one for one in self._waiting.get(run_id, ()) if one is not pending]
+        self._waiting[run_id] = left
+        if not left:
+            del self._waiting[run_id]
+        pending.leave()
+
+    def accept(self, run_id: str, contract: Contract) -> "asyncio.Future[Reply] | None":
+        """Take a call, if somebody here waits for it."""
+        if not any(not one.is_left for one in self._waiting.get(run_id, ())):
+            return None
+        outcome = self._accepted[run_id, contract.id] = self.loop.create_future()
+        return outcome
+
+    def go(self, run_id: str, contract: Contract) -> None:
+        """Make a call that was taken."""
+        mark = run_id, contract.id
+        outcome = self._accepted.pop(mark)
+        waiting = next((one for one in self._waiting.get(run_id, ()) if not one.is_left), None)
+        if waiting is None:
+            settle_reply(outcome, {"absent": 1})
+            return
+        self._made[mark] = outcome
+        while len(self._made) > REMEMBERED:
+            self._made.popitem(last=False)
+        waiting.offer(contract, partial(self._settle_soon, mark, outcome))
+
+    def _settle_soon(self, mark: tuple[str, str], outcome: "asyncio.Future[Reply]", reply: Reply) -> None:
+        self.loop.call_soon_threadsafe(self._settle, mark, outcome, reply)
+
+    def _settle(self, mark: tuple[str, str], outcome: "asyncio.Future[Reply]", reply: Reply) -> None:
+        if "absent" in reply and self._made.get(mark) is outcome:
+            del self._made[mark]
+        settle_reply(outcome, reply)
+
+    def recall(self, run_id: str, contract: Contract) -> "asyncio.Future[Reply] | None":
+        """What came of a call that was made here, or will."""
+        return self._made.get((run_id, contract.id))
+
+    def has_made(self, run_id: str) -> bool:
+        """Whether a call of that run was made here."""
+        return any(mark[0] == run_id for mark in self._made)
+
+
+class Background:
+    """A thread with a host and an event loop, for all guarded functions of one home in this process."""
+
+    def __init__(self, home: Path, policy: Any) -> None:
+        self._home = home
+        self._open: Callable[[], Any] = partial(open_home, home, policy=policy)
+        self._opened: Future[None] = Future()
+        self._stop: asyncio.Event | None = None
+        self.pid = os.getpid()
+        self._thread = threading.Thread(target=self._work, name="detent.guard", daemon=True)
+        self._thread.start()
+        self._opened.result()
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # it is told to whoever opened it
+            if self._opened.done():
+                log.exception("the journal's side of the guard has ended")
+            else:
+                self._opened.set_exception(error)
+
+    async def _serve(self) -> None:
+        self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self.program = LocalProgram(self.loop)
+        async with self._open() as host:
+            self.host: SharedHost = host
+            self.socket = CallerSocket(self._home, secrets.token_hex(8), self.program)
+            await self.socket.open()
+            try:
+                if host.is_holder:
+                    await self._take_up_own()
+                self._opened.set_result(None)
+                await self._stop.wait()
+            finally:
+                await self.socket.close()
+
+    async def _take_up_own(self) -> None:
+        """What a program that died has left at work: people are asked about it now, and not when it is wanted next."""
+        if not self.host.reader.has_runs():
+            return
+        self.socket.drop_marks(self._is_over)
+        for summary in self.host.reader.list(Query(status=(Status.RUNNING,), limit=1000)).runs:
+            if summary.source.startswith(CALLER_MARK):
+                with contextlib.suppress(DetentError):
+                    await self.host.recover(summary.run_id)
+
+    def _is_over(self, run_id: str) -> bool:
+        summary = self.host.reader.summary(run_id)
+        return summary is not None and summary.status.is_terminal
+
+    def close(self, grace_s: float | None = None) -> None:
+        """Let go of the journal; calls that are under way finish first, or have so many seconds for it."""
+        if self._stop is not None and self._thread.is_alive():
+            self.host.grace_s = grace_s
+            with contextlib.suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Have something done in the thread of the journal."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def begin(self, order: CallOrder, pending: CallMailbox) -> "Future[None]":
+        """Begin a call, or join the one that is under way; what follows is posted to its caller."""
+        return self.submit(self._stay(order, pending))
+
+    async def _stay(self, order: CallOrder, pending: CallMailbox) -> None:
+        try:
+            run_id = order.run_id or self._find_run_id(order)
+            self.program.attend(run_id, pending)
+            try:
+                run = await self._drive(run_id, order)
+            finally:
+                self.program.leave(run_id, pending)
+                if not self.program.has_made(run_id):
+                    self.socket.unmark(run_id)
+            if run.ended is not None:
+                self.socket.unmark(run_id)
+            pending.post(CallSettled(run))
+        except BaseException as error:
+            pending.post(CallBroken(error))
+            if not isinstance(error, Exception):
+                raise
+
+    def _find_run_id(self, order: CallOrder) -> str:
+        """The run of a call: the one that has it under way in this session, else a new one."""
+        slug = re.sub(r"[^A-Za-z0-9_.]", "-", order.tool)[:40]
+        if order.call_id:
+            return f"{slug}-{digest([order.session, order.tool, order.call_id])[:16]}"
+        if not order.is_deed:
+            return new_run_id()
+        stem = f"{slug}-{digest([order.session, order.tool, order.input['args']])[:16]}-"
+        found = self.host.reader.find_all(stem) if self.host.reader.has_runs() else ()
+        numbers = [int(one.run_id.removeprefix(stem)) for one in found if one.run_id.removeprefix(stem).isdigit()]
+        if not numbers:
+            return f"{stem}1"
+        last = max(numbers)
+        summary = self.host.reader.summary(f"{stem}{last}")
+        is_over = summary is not None and summary.status.is_terminal
+        return f"{stem}{last + 1}" if is_over else f"{stem}{last}"
+
+    async def _drive(self, run_id: str, order: CallOrder) -> Run:
+        """Begin or join a run and stay with it until it has ended, or waits and the caller does not want to."""
+        host = self.host
+        is_fresh = not (order.run_id or order.call_id or order.is_deed)  # nobody else can have that id
+        known = None if is_fresh or not host.reader.has_runs() else host.reader.summary(run_id)
+        if known is None and order.run_id:
+            raise Refused(f"there is no call {order.run_id} to go on with")
+        if known is None:
+            place = CallPlace(order.tool, run_id, self.socket.name, order.settle_s)
+            run = await host.start(order.machine, order.input, run_id=run_id, by=order.by, session=order.session,
+                                   source=place.encode())  # fmt: skip
+        else:
+            self.socket.mark(run_id)
+            run = await self._join(run_id)
+        if not order.run_id and run.context.get("args") != order.input["args"]:
+            raise Refused(f"call `{order.call_id}` of `{order.tool}` was made with other arguments before")
+        return await self._await_end(run_id, order.is_blocking)
+
+    async def _join(self, run_id: str) -> Run:
+        run = await self.host.show(run_id)
+        if run.ended is Status.FAILED and run.error is not None and run.error.type == GONE:
+            return await self.host.retry(run_id, id=f"again {run.seq}")
+        if run.ended is None:
+            await self.host.recover(run_id)
+        return run
+
+    async def _await_end(self, run_id: str, is_blocking: bool) -> Run:
+        host, offers = self.host, 0
+        while True:
+            run = await host.settled(run_id)
+            if run.ended is not None:
+                return run
+            if waiting := _find_awaiting(run):
+                offers += 1
+                if offers > OFFERS_MAX:
+                    raise JournalError(f"the process that holds the journal cannot reach this one; see run {run_id}")
+                await host.probe(run_id, waiting)
+            elif await self._clear_doubt(run):
+                continue
+            elif not is_blocking:
+                return run
+            else:
+                _announce(run)
+                await self._await_move(run)
+
+    async def _clear_doubt(self, run: Run) -> bool:
+        """Whether the call in doubt was made here, and what came of it could be told."""
+        for contract in run.waiting:
+            outcome = self.program.recall(run.id, contract)
+            if outcome is not None and contract.question is not None and contract.question.reason == "outcome_unknown":
+                reply = await asyncio.shield(outcome)
+                if "unknown" not in reply and await self.host.probe(run.id, contract.id):
+                    return True
+        return False
+
+    async def _await_move(self, run: Run) -> None:
+        async for entry in self.host.watch(run.id, run.seq):
+            if entry.seq > run.seq:
+                return
+
+
+def _find_awaiting(run: Run) -> str:
+    """The contract that is approved and waits for a program to make its call."""
+    for contract in run.contracts:
+        asked = contract.question if contract.status is Status.WAITING else None
+        if asked is not None and asked.reason == "callback" and "caller" in asked.data:
+            return contract.id
+    return ""
+
+
+def _announce(run: Run) -> None:
+    for contract in run.waiting:
+        text = contract.question.text if contract.question is not None else ""
+        log.warning("waiting for an answer: %s (detent show %s)", text, run.id)

@@ -1,0 +1,1 @@
+"""Guarded functions as tools of agent frameworks; each module imports its framework when it is used."""

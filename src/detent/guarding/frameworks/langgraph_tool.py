@@ -1,0 +1,70 @@
+"""A guarded function as a tool of LangGraph: a question interrupts the graph, and resuming it goes on from there.
+
+The thread is the session, and the id of the model's tool call the call's own: a node that runs again after an
+interrupt or a crash makes the same call, and gets the same result.
+"""
+
+import asyncio
+from contextvars import ContextVar
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig  # type: ignore[import-not-found]
+from langchain_core.tools import StructuredTool  # type: ignore[import-not-found]
+from langgraph.types import interrupt  # type: ignore[import-not-found]
+
+from detent.errors import Waiting
+from detent.guarding.agent_call import AgentTool, describe_question
+
+_call: ContextVar[tuple[str, str]] = ContextVar("call", default=("", ""))
+
+
+class LangGraphTool(StructuredTool):  # type: ignore[misc]  # the package is not here when types are checked
+    """A structured tool that knows which call of which thread it carries out."""
+
+    def run(
+        self, *args: Any, tool_call_id: str | None = None, config: RunnableConfig | None = None, **named: Any
+    ) -> Any:
+        """Carry out a call."""
+        token = _call.set((tool_call_id or "", _find_thread(config)))
+        try:
+            return super().run(*args, tool_call_id=tool_call_id, config=config, **named)
+        finally:
+            _call.reset(token)
+
+    async def arun(
+        self, *args: Any, tool_call_id: str | None = None, config: RunnableConfig | None = None, **named: Any
+    ) -> Any:
+        """Carry out a call."""
+        token = _call.set((tool_call_id or "", _find_thread(config)))
+        try:
+            return await super().arun(*args, tool_call_id=tool_call_id, config=config, **named)
+        finally:
+            _call.reset(token)
+
+
+def _find_thread(config: RunnableConfig | None) -> str:
+    return str((config or {}).get("configurable", {}).get("thread_id", ""))
+
+
+def make_langgraph_tool(tool: AgentTool) -> LangGraphTool:
+    """A guarded function as a tool for `ToolNode` and agents."""
+
+    async def call_async(**args: Any) -> Any:
+        call_id, thread = _call.get()
+        while True:
+            try:
+                return await tool.call(args, call_id, thread)
+            except Waiting as asked:
+                await tool.pass_on(asked, interrupt(describe_question(asked)))
+
+    def call(**args: Any) -> Any:
+        call_id, thread = _call.get()
+        while True:
+            try:
+                return tool.call_in_thread(args, call_id, thread)
+            except Waiting as asked:
+                asyncio.run(tool.pass_on(asked, interrupt(describe_question(asked))))
+
+    return LangGraphTool(
+        name=tool.name, description=tool.about or tool.name, args_schema=tool.schema, func=call, coroutine=call_async
+    )

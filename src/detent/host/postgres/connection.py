@@ -1,0 +1,113 @@
+"""A PostgreSQL database as a home: its address, and connections to it from any thread.
+
+A password belongs into the environment (`PGPASSWORD`), a password file or a service file; `host.address` refuses one in
+an address. No message of ours repeats an address as given.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from detent.errors import JournalError, Refused
+
+SCHEMA_NAME = "detent"
+CONNECTIONS_MAX = 8
+CONNECT_S = 5.0  # how long a connection may take
+ACQUIRE_S = 10.0
+
+Q = ParamSpec("Q")
+R = TypeVar("R")
+
+# The connection is gone, or cannot be had: what was asked may be asked again.
+GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
+
+
+def read_address(address: str) -> dict[str, Any]:
+    """The parts of an address; Refused where it is none."""
+    try:
+        return dict(conninfo_to_dict(address))
+    except psycopg.Error:
+        raise Refused("this is no address of a database; write postgresql://HOST/DATABASE") from None
+
+
+def describe_address(known: dict[str, Any]) -> str:
+    """A database in a few words, without what nobody else should know."""
+    place = known.get("host") or known.get("hostaddr") or known.get("service") or "localhost"
+    port = f":{known['port']}" if known.get("port") else ""
+    return f"postgresql://{place}{port}/{known.get('dbname') or ''}"
+
+
+class Database:
+    """Connections to one database, each used by one thread at a time."""
+
+    def __init__(self, address: str, *, connections_max: int = CONNECTIONS_MAX) -> None:
+        known = read_address(address)
+        self.name = describe_address(known)
+        options = f"{known.pop('options', None) or ''} -c search_path={SCHEMA_NAME}".strip()
+        known.setdefault("connect_timeout", int(CONNECT_S))
+        self.conninfo = make_conninfo("", **known, options=options)
+        self._pool = ConnectionPool(
+            self.conninfo,
+            min_size=1,
+            max_size=connections_max,
+            kwargs={"autocommit": True},
+            open=False,
+            timeout=ACQUIRE_S,
+            reconnect_timeout=0.0,
+            num_workers=1,
+            name="detent",
+        )
+        self._threads = ThreadPoolExecutor(connections_max, thread_name_prefix="detent-postgres")
+        self._is_open = False
+
+    def open(self) -> None:
+        """Begin; raises where the database does not answer."""
+        if self._is_open:
+            return
+        try:
+            with psycopg.connect(self.conninfo, autocommit=True):
+                pass  # the pool would only say that it waited in vain
+        except psycopg.Error as error:
+            raise JournalError(f"cannot open {self.name}: {explain(error)}") from None
+        self._pool.open()
+        self._is_open = True
+
+    def close(self) -> None:
+        """Let go."""
+        self._is_open = False
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._pool.close(timeout=1.0)
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection]:
+        """A connection of one's own while the block goes on; what is not committed then never was."""
+        self.open()
+        try:
+            with self._pool.connection() as connection:
+                yield connection
+        except PoolClosed:
+            raise JournalError(f"{self.name}: this host is closed") from None
+
+    async def aside(self, do: Callable[Q, R], *args: Q.args, **given: Q.kwargs) -> R:
+        """Do something with the database in a thread, so that nobody else waits for it."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: do(*args, **given))
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether an error only says that the database could not be asked just then."""
+    return isinstance(error, GONE) or isinstance(error.__cause__, GONE)
+
+
+def explain(error: BaseException) -> str:
+    """What the database says, in one line and without the address it was asked at."""
+    if isinstance(error, PoolTimeout):
+        return "the database does not answer"
+    diag = getattr(error, "diag", None)
+    text = (diag.message_primary if diag is not None else "") or str(error)
+    return " ".join(text.split())[:300]

@@ -1,0 +1,285 @@
+"""One transaction: lock the run, fold, and write what it led to: events, claims, work and the jobs that point at it."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import psycopg
+
+from detent.core.contract import Contract, Failure
+from detent.core.effect_type import Effect
+from detent.core.events import ContractMoved, Event
+from detent.core.machine import Machine
+from detent.core.run import Run
+from detent.core.status import Status
+from detent.errors import Unknown
+from detent.host.parts.child import child_id
+from detent.host.parts.claim import Claims
+from detent.host.parts.clock import Clock
+from detent.host.parts.fold import FoldPlan, FoldRoom
+from detent.host.parts.gap import open_gap
+from detent.host.parts.journal import Batch
+from detent.host.parts.loaded_run import LoadedRun, Point, load, replay
+from detent.host.parts.outbox import Outbox
+from detent.host.policy_check import Rulings
+from detent.host.postgres.connection import GONE
+from detent.host.postgres.job_queue import QueuedJob
+from detent.host.postgres.journal import PostgresJournal, take_claims, write_batch
+
+LOCK = (
+    "select no, seq, head, extract(epoch from clock_timestamp())::float8,"
+    " exists (select 1 from runs where name = 'restored' and state <> 'closed')"
+    " from runs where run_id = %s for update"
+)
+FIRST = (
+    "select nextval(pg_get_serial_sequence('runs', 'no')), extract(epoch from clock_timestamp())::float8,"
+    " exists (select 1 from runs where name = 'restored' and state <> 'closed')"
+)
+PUT_WORK = (
+    "insert into work (run, contract_id, turn) values (%s, %s, %s)"
+    " on conflict (run, contract_id) do update set turn = excluded.turn, worker = null, begun_at = 0"
+)
+END_WORK = "delete from work where run = %s and contract_id = any(%s)"
+WITHDRAW_WORK = "delete from work where run = %s and contract_id = %s and worker is null returning 1"
+ENDED = tuple(status.value for status in (Status.COMPLETED, Status.FAILED, Status.REJECTED, Status.CANCELLED))
+
+
+class CommitCut(Exception):
+    """The connection was lost in the moment of the commit: whether it was made, only the journal can say."""
+
+    def __init__(self, folded: "Folded") -> None:
+        super().__init__("the commit was cut off")
+        self.folded = folded
+        self.no, self.seq, _id, _body, self.head = folded.plan.batch.events[-1]
+
+
+class Moment(NamedTuple):
+    """A run as it stands while its row is locked."""
+
+    live: LoadedRun
+    connection: psycopg.Connection
+    journal: PostgresJournal
+    claims: Claims
+
+
+Make = Callable[[Moment], Sequence[Event]]  # what is to be folded, decided while the run is locked
+Put = Callable[[psycopg.Connection, Sequence[QueuedJob]], None]
+
+
+class Folded(NamedTuple):
+    """A run after a fold that is committed, and what is to be done now."""
+
+    live: LoadedRun
+    plan: FoldPlan
+    now: float
+    wake_at: float | None = None
+
+
+class FoldingHost(Protocol):
+    """What a transaction needs of its host."""
+
+    clock: Clock
+    outbox: Outbox
+    rulings: Rulings
+    is_own_time: bool  # whether a test moves the clock: then nothing can be due by the database's
+
+    def effect(self, live: LoadedRun, name: str) -> Effect | None:
+        """The effect of that name."""
+
+
+class FoldTransaction(FoldRoom):
+    """The fold of one run; made anew for every transaction."""
+
+    def __init__(self, host: FoldingHost, connection: psycopg.Connection, journal: PostgresJournal) -> None:
+        self._host, self._connection, self._journal = host, connection, journal
+        self.claims, self.clock = Claims(lambda: journal), host.clock
+        self.outbox, self.rulings = host.outbox, host.rulings
+        self._wake_at: float | None = None
+        self.now = 0.0
+
+    def effect(self, live: LoadedRun, name: str) -> Effect | None:
+        """The effect of that name."""
+        return self._host.effect(live, name)
+
+    def set_timer(self, run_id: str, at: float) -> None:  # noqa: ARG002  # there is only one run here
+        """Wake the run at that time; 0: no more."""
+        self._wake_at = at
+
+    def lock(self, run_id: str, cached: LoadedRun | None) -> LoadedRun:
+        """The run as it stands, which nobody else moves until this transaction ends."""
+        row = self._connection.execute(LOCK, (run_id,)).fetchone()
+        if row is None:
+            raise Unknown(f"there is no run {run_id}")
+        no, seq, head, self.now, is_restored = row
+        if is_restored:
+            self.claims.gap = open_gap(self._journal)
+        return bring_up(self._journal, run_id, no, seq, bytes(head), cached)
+
+    def lock_new(self, live: LoadedRun) -> None:
+        """Give a new run its number."""
+        row = self._connection.execute(FIRST).fetchone()
+        if row is None:
+            raise AssertionError
+        live.no, self.now, is_restored = row
+        if is_restored:
+            self.claims.gap = open_gap(self._journal)
+
+    def fold(self, live: LoadedRun, make: Make, put: Put, machine: Machine | None) -> Folded:
+        """Fold what is to be folded and write it; the caller commits."""
+        before = live.run
+        events = make(Moment(live, self._connection, self._journal, self.claims))
+        batch = Batch(live)
+        batch.machine = machine
+        plan = FoldPlan(live, batch)
+        if not events:
+            return Folded(live, plan, self.now)
+        self._fold_all(deque(events), plan, False)
+        self._withdraw(live, plan)
+        if batch.events:
+            live.seal(batch)
+            take_claims(self._connection, batch)
+            write_batch(self._connection, batch, self._journal.places)
+            self._keep_work(before, plan)
+            put(self._connection, self._list_jobs(before, plan))
+        return Folded(live, plan, self.now, self._wake_at)
+
+    def _withdraw(self, live: LoadedRun, plan: FoldPlan) -> None:
+        """A contract that is stopped before any worker has begun it never left: that is known, nothing is in doubt."""
+        done = 0
+        while done < len(plan.aborts):
+            contract = plan.aborts[done]
+            done += 1
+            now = live.run.contract(contract.id)
+            if now is None or now.status is not Status.RUNNING:
+                continue
+            is_fresh = contract.id in plan.performs
+            if is_fresh or self._connection.execute(WITHDRAW_WORK, (live.no, contract.id)).fetchone() is not None:
+                plan.performs = tuple(one for one in plan.performs if one != contract.id)
+                error = Failure("cancelled", "stopped before it began")
+                at = self.clock.now()
+                self._fold_all(
+                    deque([ContractMoved(contract.id, "cancel", error=error, deed="none", at=at)]), plan, False
+                )
+
+    def _keep_work(self, before: Run, plan: FoldPlan) -> None:
+        run, no = plan.live.run, plan.live.no
+        at_work = {contract.id for contract in run.contracts if contract.status is Status.RUNNING}
+        plan.performs = tuple(one for one in dict.fromkeys(plan.performs) if one in at_work)
+        over = [c.id for c in before.contracts if c.status is Status.RUNNING and c.id not in at_work]
+        if over:
+            self._connection.execute(END_WORK, (no, over))
+        for contract_id in plan.performs:
+            self._connection.execute(PUT_WORK, (no, contract_id, run.seq))
+
+    def _list_jobs(self, before: Run, plan: FoldPlan) -> list[QueuedJob]:
+        """The jobs that point at what this fold has led to."""
+        run = plan.live.run
+        jobs = [
+            QueuedJob("perform", {"run_id": run.id, "contract_id": contract_id, "turn": run.seq}, 0.0)
+            for contract_id in plan.performs
+        ]
+        if self._wake_at and not self._host.is_own_time:
+            jobs.append(QueuedJob("wake", {"run_id": run.id}, self._wake_at))
+        if run.ended is not None and before.ended is None and run.parent:
+            jobs.append(QueuedJob("hand_up", {"run_id": run.id}))
+        if run.ended is not None and before.ended is None and run.group:
+            jobs.append(QueuedJob("pass_place_on", {"run_id": run.id}))
+        for contract in plan.aborts:
+            if contract.effect == "child":
+                children = filter(None, (child_id(run.id, contract.id), contract.reopens))
+                jobs += [QueuedJob("end_child", {"run_id": child}) for child in children]
+        return [*jobs, *(QueuedJob("hand_up", {"run_id": child}) for child in self._find_early(before, run))]
+
+    def _find_early(self, before: Run, run: Run) -> list[str]:
+        """Children that ended before their parent began to wait: they have called in vain.
+
+        One that ends just now waits for the lock on this run, and finds it waiting.
+        """
+        waiting = [c for c in run.contracts if _find_awaited(c) and not _find_awaited(before.contract(c.id))]
+        found = []
+        for contract in waiting:
+            child = _find_awaited(contract)
+            row = self._connection.execute("select status from runs where run_id = %s", (child,)).fetchone()
+            if row is not None and row[0] in ENDED:
+                found.append(child)
+        return found
+
+
+def _find_awaited(contract: Contract | None) -> str:
+    """The run that a contract waits for."""
+    if contract is None or contract.question is None or contract.question.reason != "callback":
+        return ""
+    return str(contract.question.data.get("run_id", ""))
+
+
+def bring_up(
+    journal: PostgresJournal, run_id: str, no: int, seq: int, head: bytes, cached: LoadedRun | None
+) -> LoadedRun:
+    """A run as it is at an event, from what this process has of it and what others have written since."""
+    if cached is None or cached.run.seq > seq or cached.no != no:
+        return load(journal, run_id)
+    if (cached.run.seq, cached.head) == (seq, head):
+        return copy_run(cached)
+    known = point = Point(cached.run.seq, cached.run, cached.head, cached.machine)
+    for point in replay(journal, no, known, seq):  # noqa: B007  # the last one is what is wanted
+        pass
+    if (point.seq, point.head) != (seq, head) or point.machine is None:
+        return load(journal, run_id)
+    live = LoadedRun(no, point.machine, point.run, point.head, cached.since + seq - cached.run.seq)
+    live.since_bytes, live.snapshot_bytes = cached.since_bytes, cached.snapshot_bytes
+    return live
+
+
+def copy_run(live: LoadedRun) -> LoadedRun:
+    """The same run, to be moved while the other stays as it is."""
+    copied = LoadedRun(live.no, live.machine, live.run, live.head, live.since)
+    copied.since_bytes, copied.snapshot_bytes, copied.listed = live.since_bytes, live.snapshot_bytes, live.listed
+    return copied
+
+
+def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
+    host: FoldingHost,
+    connection: psycopg.Connection,
+    journal: PostgresJournal,
+    run_id: str,
+    make: Make,
+    put: Put,
+    *,
+    cached: LoadedRun | None,
+    first: LoadedRun | None = None,
+    machine: Machine | None = None,
+) -> Folded:
+    """Fold a run in one transaction and commit it; raises `CommitCut` where nobody knows whether that was done."""
+    room = FoldTransaction(host, connection, journal.inside(connection))
+    folded: Folded | None = None
+    try:
+        with connection.pipeline():  # what is written goes to the database in one message, with the commit
+            connection.execute("begin")
+            if first is not None:
+                room.lock_new(first)
+                live = first
+            else:
+                live = room.lock(run_id, cached)
+            found = room.fold(live, make, put, machine)
+            if found.plan.batch.events:
+                folded = found
+                connection.execute("commit")
+            else:
+                connection.execute("rollback")
+    except GONE as error:
+        _roll_back(connection)
+        if folded is not None and connection.closed:
+            raise CommitCut(folded) from error
+        raise
+    except BaseException:
+        _roll_back(connection)
+        raise
+    return found
+
+
+def _roll_back(connection: psycopg.Connection) -> None:
+    try:
+        if not connection.closed:
+            connection.execute("rollback")
+    except psycopg.Error:
+        connection.close()  # the pool makes another

@@ -1,0 +1,91 @@
+"""Reading a journal in PostgreSQL, and hearing that there is more: LISTEN is a hint, and whoever hears it looks."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+from detent.core.machine import Machine
+from detent.host.parts.run_reader import RunReader
+from detent.host.postgres.connection import Database
+from detent.host.postgres.journal import PostgresJournal
+from detent.host.postgres.schema import VERSION, check_version
+from detent.host.reading import StoreCheck
+
+MOVED = "detent_moved"  # the channel on which whoever writes says which runs have moved
+LOOK_S = 1.0  # a hint may be lost, so that one looks so often all the same
+TROUBLE_S = 0.5
+
+
+class PostgresReader(RunReader):
+    """The reading half of the port, for a journal in PostgreSQL."""
+
+    def __init__(self, database: Database, home: Path, *, is_owner: bool = False) -> None:
+        super().__init__(home)
+        self.database, self._is_owner = database, is_owner
+        self._listing = PostgresJournal.on(database, OrderedDict[str, Machine](), 0)
+        self._is_checked = False
+
+    def close(self) -> None:
+        """Let go; whoever follows comes to an end."""
+        super().close()
+        if self._is_owner:
+            self.database.close()
+
+    @property
+    def shared(self) -> PostgresJournal:
+        """The journal on the connections of the pool."""
+        return self._listing
+
+    @contextmanager
+    def journal(self) -> Iterator[PostgresJournal]:
+        """The journal; every question takes a connection for itself."""
+        if not self._is_checked:
+            check_version(self.database)
+            rows = self._listing.rows("select value from meta where name = 'places'", ())
+            self._listing.places = int(rows[0][0]) if rows else 0
+            self._is_checked = True
+        yield self._listing
+
+    def has_runs(self) -> bool:
+        """Whether there is a journal here; one that was made may still be empty."""
+        with self.journal():
+            return True
+
+    def check(self) -> StoreCheck:
+        """Whether the database answers, and how much of it the journal takes."""
+        with self.journal() as journal:
+            problems = journal.check()
+            size = 0
+            if not problems:
+                query = (
+                    "select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_class c"
+                    " join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'detent' and c.relkind = 'r'"
+                )
+                size = int(journal.rows(query, ())[0][0])
+            return StoreCheck(tuple(problems), VERSION, size)
+
+    async def _poll(self) -> None:
+        while self.tail.followers and not self._is_closed:
+            try:
+                connection = await psycopg.AsyncConnection.connect(self.database.conninfo, autocommit=True)
+                async with connection:
+                    await connection.execute(f"listen {MOVED}")
+                    await self._listen(connection)
+            except (psycopg.Error, OSError):
+                self.tail.ring_all()  # whoever looks is told what is wrong
+                await asyncio.sleep(TROUBLE_S)
+
+    async def _listen(self, connection: psycopg.AsyncConnection) -> None:
+        self.tail.ring_all()  # what came before anybody listened
+        while self.tail.followers and not self._is_closed:
+            is_heard = False
+            async for heard in connection.notifies(timeout=LOOK_S, stop_after=1):
+                is_heard = True
+                for run_id in heard.payload.split():
+                    self.tail.wrote(run_id, ())
+            if not is_heard:
+                self.tail.ring_all()

@@ -1,0 +1,341 @@
+"""The engine room: fold in a transaction, and when that is committed, tell whoever waits and stop what is to stop."""
+
+import asyncio
+import threading
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import msgspec
+import psycopg
+
+from detent.core.effect_type import Effect
+from detent.core.machine import Machine
+from detent.core.progress import Ground
+from detent.core.run import Run
+from detent.errors import JournalError, Refused, Unknown
+from detent.host.parts.admission import Admission
+from detent.host.parts.clock import Clock
+from detent.host.parts.journal import Batch, genesis
+from detent.host.parts.loaded_run import LoadedRun
+from detent.host.parts.onlooker import Onlookers
+from detent.host.parts.outbox import Outbox
+from detent.host.parts.precaution import Precautions
+from detent.host.policy_check import Rulings
+from detent.host.port import FindEffects
+from detent.host.postgres.connection import GONE, Database, explain, is_gone
+from detent.host.postgres.database_clock import DatabaseClock
+from detent.host.postgres.fold_transaction import CommitCut, Folded, Make, bring_up, copy_run, fold_run
+from detent.host.postgres.job_queue import JobQueue
+from detent.host.postgres.journal import Overtaken, PostgresJournal, take_claims, write_batch
+from detent.host.postgres.postgres_reader import MOVED, PostgresReader
+from detent.redaction import ambient_redactor
+
+CACHE_MAX = 2000  # runs kept in memory
+PATIENCE_S = 15.0  # how long a verb waits for a database that does not answer
+TRIES_MAX = 50  # of a fold that somebody else overtakes
+PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
+ABORTED = "detent_abort"  # the channel on which contracts are named whose effects are to stop
+NOTIFY_S = 0.003  # hints that come close together are sent as one
+LOCKS_MAX = 10_000
+HINT_MAX = 7000  # bytes of one notification
+
+Q = ParamSpec("Q")
+R = TypeVar("R")
+
+
+class PostgresRoom(Precautions):
+    """What moves runs in one process; others do the same beside it."""
+
+    admission: Admission
+    clock: Clock
+    database: Database
+    effects: Mapping[str, Effect]
+    ground: Ground
+    home: Path
+    is_own_time: bool
+    is_working: bool
+    journal: PostgresJournal
+    outbox: Outbox
+    queue: JobQueue
+    reader: PostgresReader
+    rulings: Rulings
+
+    def __init__(self, find_effects: FindEffects | None) -> None:
+        self._find_effects = find_effects
+        self.onlookers = Onlookers(self.report)
+        self.problems: dict[str, str] = {}
+        self._cache: OrderedDict[str, LoadedRun] = OrderedDict()
+        self._cache_lock = threading.Lock()
+        self._turns: OrderedDict[str, asyncio.Lock] = OrderedDict()
+        self._sources: dict[str, dict[str, Effect]] = {}
+        self._news: set[str] = set()
+        self._stops: set[tuple[str, str]] = set()
+        self._telling: asyncio.TimerHandle | None = None
+        self.is_closing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    def stop_effect(self, run_id: str, contract_id: str) -> None:
+        """Stop a contract's effect, if it is under way here."""
+
+    @abstractmethod
+    def act(self, folded: Folded) -> None:
+        """A fold is committed: do what only this process can do about it."""
+
+    # runs
+
+    def load(self, run_id: str) -> LoadedRun:
+        """The run as it stands now."""
+        with self._cache_lock:
+            cached = self._cache.get(run_id)
+        rows = self.journal.rows("select no, seq, head from runs where run_id = ?", (run_id,))
+        if not rows:
+            raise Unknown(f"there is no run {run_id}")
+        no, seq, head = rows[0]
+        live = bring_up(self.journal, run_id, no, seq, bytes(head), cached)
+        self._keep(copy_run(live))
+        return live
+
+    async def look(self, run_id: str) -> LoadedRun:
+        """The run as it stands now."""
+        return await self.database.aside(self.load, run_id)
+
+    async def surely(self, ask: Callable[[], Awaitable[R]]) -> R:
+        """Ask until the database answers, however long it is away; for what must not be lost and may be asked twice."""
+        pause_s = PAUSE_S
+        while True:
+            try:
+                return await ask()
+            except (*GONE, JournalError) as error:
+                if self.is_closing or not is_gone(error):
+                    raise
+            await asyncio.sleep(pause_s)
+            pause_s = min(PAUSE_S_MAX, 2 * pause_s)
+
+    async def fetch(self, run_id: str) -> LoadedRun:
+        """The run as it stands when everybody has had his turn who came before."""
+        async with self.take_turn(run_id):
+            return await self.look(run_id)
+
+    def _keep(self, live: LoadedRun) -> None:
+        with self._cache_lock:
+            known = self._cache.get(live.run.id)
+            if known is None or known.run.seq <= live.run.seq:
+                self._cache[live.run.id] = live
+                self._cache.move_to_end(live.run.id)
+            while len(self._cache) > CACHE_MAX:
+                self._cache.popitem(last=False)
+
+    def drop(self, run_id: str) -> None:
+        """Keep nothing of a run."""
+        with self._cache_lock:
+            self._cache.pop(run_id, None)
+
+    # effects
+
+    def find_effects_of(self, source: str) -> dict[str, Effect] | None:
+        """The effects that a definition's source brings; looked for once."""
+        if self._find_effects is None:
+            return None
+        if source not in self._sources:
+            self._sources[source] = dict(self._find_effects(source))
+        return self._sources[source]
+
+    def effect(self, live: LoadedRun, name: str) -> Effect | None:
+        """The effect of that name: the run's own file first, then the host's."""
+        own: Mapping[str, Effect] = {}
+        if live.run.source:
+            try:
+                own = self.find_effects_of(live.run.source) or {}
+            except Exception:  # noqa: BLE001  # it is only stopped, or looked at; told when it is called for
+                own = {}
+        return own.get(name) or self.effects.get(name)
+
+    def check_agent(self, live: LoadedRun) -> None:
+        """Refuse to move a run whose agent is not here: it is left as it is."""
+        try:
+            self.find_effects_of(live.run.source)
+        except Refused:
+            raise
+        except Exception:  # noqa: BLE001  # told when one of these effects is called for
+            return
+
+    # the fold
+
+    @asynccontextmanager
+    async def take_turn(self, run_id: str) -> AsyncIterator[None]:
+        """Whoever comes first in this process goes first."""
+        turn = self._turns.get(run_id)
+        if turn is None:
+            turn = self._turns[run_id] = asyncio.Lock()
+        async with turn:
+            yield
+        if len(self._turns) > LOCKS_MAX:
+            for one, unused in tuple(self._turns.items())[: LOCKS_MAX // 2]:
+                if not unused.locked():
+                    del self._turns[one]
+
+    async def fold(
+        self, live: LoadedRun, make: Make, *, machine: Machine | None = None, patience_s: float = PATIENCE_S
+    ) -> Run:
+        """Fold what `make` says while the run is locked; `live` is the run as it is then."""
+        async with self.take_turn(live.run.id):
+            folded = await self._fold(live.run.id, make, None, machine, patience_s)
+        now = folded.live
+        live.run, live.head, live.machine, live.no = now.run, now.head, now.machine, now.no
+        return now.run
+
+    async def _fold(
+        self,
+        run_id: str,
+        make: Make,
+        first: LoadedRun | None = None,
+        machine: Machine | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> Folded:
+        """Fold until it is committed: anew where somebody was quicker, and when the database is back."""
+        if self.is_closing:
+            raise JournalError("this host is closing")
+        loop = asyncio.get_running_loop()
+        until, tries, pause_s = loop.time() + patience_s, 0, PAUSE_S
+        while True:
+            try:
+                folded = await self.database.aside(self._fold_once, run_id, make, first, machine)
+                break
+            except (Overtaken, psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
+                tries += 1
+                if tries > TRIES_MAX:
+                    raise JournalError(f"run {run_id} is overtaken again and again; try later") from None
+            except CommitCut as cut:
+                if await self._was_committed(cut, until):
+                    folded = cut.folded
+                    break
+            except (*GONE, JournalError) as error:
+                if not is_gone(error):
+                    raise
+                if loop.time() > until or self.is_closing:
+                    raise JournalError(f"{self.database.name}: {explain(error.__cause__ or error)}") from None
+            await asyncio.sleep(pause_s)
+            pause_s = min(PAUSE_S_MAX, 2 * pause_s)
+        self._after(folded)
+        return folded
+
+    def _fold_once(self, run_id: str, make: Make, first: LoadedRun | None, machine: Machine | None) -> Folded:
+        with self._cache_lock:
+            cached = self._cache.get(run_id)
+        if first is not None:
+            first = LoadedRun(0, first.machine, Run(id=run_id), genesis(run_id), is_new=True)
+        with self.database.connection() as connection:
+            return fold_run(
+                self, connection, self.journal, run_id, make, self.queue.put,
+                cached=cached, first=first, machine=machine,
+            )  # fmt: skip
+
+    async def _was_committed(self, cut: CommitCut, until: float) -> bool:
+        """Look up the last event of a commit that was cut off, before anything else is done about it."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                return await self.database.aside(self.journal.hash_at, cut.no, cut.seq) == cut.head
+            except JournalError as error:
+                if loop.time() > until or self.is_closing:
+                    raise JournalError(f"nobody knows whether the last word was kept: {error}") from None
+                await asyncio.sleep(PAUSE_S_MAX)
+
+    def _after(self, folded: Folded) -> None:
+        """A fold is committed: remember it, tell whoever follows, and act."""
+        self.set_clock(folded.now)
+        live, plan = folded.live, folded.plan
+        if not plan.batch.events:
+            return
+        self._keep(copy_run(live))
+        self.reader.tail.wrote(live.run.id, ())
+        self._news.add(live.run.id)
+        for contract in plan.aborts:
+            self._stops.add((live.run.id, contract.id))
+        self.act(folded)
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(NOTIFY_S, self._tell_others)
+
+    def set_clock(self, now: float) -> None:
+        """What time it is at the database."""
+        if isinstance(self.clock, DatabaseClock) and now:
+            self.clock.set(now)
+
+    # hints for other processes
+
+    def _tell_others(self) -> None:
+        self._telling = None
+        news, self._news = self._news, set()
+        stops, self._stops = self._stops, set()
+        if (news or stops) and not self.is_closing:
+            self.own(self._notify(sorted(news), sorted(stops)))
+
+    async def _notify(self, news: Sequence[str], stops: Sequence[tuple[str, str]]) -> None:
+        try:
+            await self.ask(send_hints, news, stops)
+        except (*GONE, JournalError):
+            return  # only a hint: whoever follows looks by himself after a while
+
+    async def hear_aborts(self) -> None:
+        """Stop effects that others say are to stop, for as long as this host is open."""
+        while not self.is_closing:
+            try:
+                connection = await psycopg.AsyncConnection.connect(self.database.conninfo, autocommit=True)
+                async with connection:
+                    await connection.execute(f"listen {ABORTED}")
+                    async for heard in connection.notifies():
+                        for run_id, contract_id in msgspec.json.decode(heard.payload):
+                            self.stop_effect(run_id, contract_id)
+            except (psycopg.Error, OSError, ValueError):
+                await asyncio.sleep(PAUSE_S_MAX)
+
+    # what parts need
+
+    async def ask(self, do: Callable[Concatenate[psycopg.Connection, Q], R], /, *args: Q.args, **given: Q.kwargs) -> R:
+        """Do something on a connection of one's own, in a thread."""
+
+        def with_connection() -> R:
+            with self.database.connection() as connection:
+                return do(connection, *args, **given)
+
+        return await self.database.aside(with_connection)
+
+    def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Give a coroutine an owner."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._disown)
+        return task
+
+    def _disown(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and isinstance(error, Exception):
+            self.report("", error)
+
+    def report(self, run_id: str, error: Exception) -> None:
+        """Something went wrong with one run while nobody was asking; the others go on."""
+        self.problems[run_id] = ambient_redactor().hide_free(str(error))
+
+
+def send_hints(connection: psycopg.Connection, news: Sequence[str], stops: Sequence[tuple[str, str]]) -> None:
+    """Say which runs have moved, and which effects are to stop."""
+    line = ""
+    for run_id in [*news, ""]:
+        if line and (not run_id or len(line) + len(run_id) > HINT_MAX):
+            connection.execute("select pg_notify(%s, %s)", (MOVED, line))
+            line = ""
+        line = f"{line} {run_id}"
+    for stop in stops:
+        connection.execute("select pg_notify(%s, %s)", (ABORTED, msgspec.json.encode([stop]).decode()))
+
+
+def write_alone(connection: psycopg.Connection, batch: Batch, places: int) -> None:
+    """Write a batch that is about no run's events, in a transaction of its own."""
+    with connection.transaction():
+        take_claims(connection, batch)
+        write_batch(connection, batch, places)

@@ -1,0 +1,327 @@
+"""The gateway: every tool of the folder's MCP servers, offered again behind contracts to any MCP client.
+
+A harmless call goes through, and is in the journal. One that cannot be taken back is answered at once with the question
+and where to answer it; made again after the decision, it gives the result. The client itself decides nothing, unless
+the operator has said `mcp_may_approve_irreversible`, and never what is for certain people or must be signed.
+"""
+
+import contextlib
+import json
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from mcp import types
+from mcp.server.lowlevel import Server
+
+from detent.core.effect_type import EffectFailed, PartialFailure
+from detent.core.identity import Identity
+from detent.core.value import digest
+from detent.effects.mcp import Offer, ServerConfig, Servers, kind_of
+from detent.errors import AlreadyDone, CallNotDone, DetentError, Waiting
+from detent.guarding import FunctionGuard
+from detent.kit.text import call_lines, visible
+from detent.surfaces.mcp.tool_pin import Pins, ToolPin, pin_of
+
+NAME_MAX = 64
+INSTRUCTIONS = (
+    "Tools of several servers, behind contracts. A call that cannot be taken back is answered with a question for a "
+    "person and where it is answered: tell your user, and make exactly the same call again after the decision. "
+    "Do not change the arguments to get around a question."
+)
+DECISION = {
+    "type": "object",
+    "properties": {"approve": {"type": "boolean", "title": "Do it?", "description": "Yes: exactly as shown."}},
+    "required": ["approve"],
+}
+_say: ContextVar[Callable[[Any], None]] = ContextVar("say", default=lambda _: None)
+
+
+class ToolReported(PartialFailure):
+    """The tool ran and reported an error; `reply` is what it said, for the client."""
+
+    def __init__(self, message: str, reply: types.CallToolResult) -> None:
+        super().__init__(message)
+        self.reply = reply
+
+
+class OfferedTool(NamedTuple):
+    """A tool as the gateway offers it."""
+
+    name: str  # for clients
+    effect: str  # for policies and the journal
+    server: ServerConfig
+    offer: Offer
+    pin: ToolPin
+    call: Callable[..., Awaitable[Any]]
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether its server says something else of it than what is believed."""
+        return self.pin.mark != pin_of(self.offer).mark
+
+
+def name_tools(effects: list[tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    """A name for each tool of each server that every client takes; two never share one."""
+    plain = {pair: re.sub(r"[^A-Za-z0-9_-]", "_", f"{pair[0]}__{pair[1]}") for pair in effects}
+    count = Counter(plain.values())
+    named = {}
+    for pair, name in plain.items():
+        is_alone = count[name] == 1 and len(name) <= NAME_MAX
+        named[name if is_alone else f"{name[: NAME_MAX - 9]}_{digest(list(pair))[:8]}"] = pair
+    return named
+
+
+class Gateway:
+    """One MCP server in front of all the others."""
+
+    def __init__(
+        self,
+        guard: FunctionGuard,
+        servers: Servers,
+        configs: dict[str, ServerConfig],
+        pins: Pins,
+        *,
+        page: str = "",
+        may_approve: bool = False,
+    ) -> None:
+        self._guard, self._servers, self._configs, self._pins = guard, servers, configs, pins
+        self._page, self._may_approve = page, may_approve
+        self._tools: dict[str, OfferedTool] = {}
+        self.problems: dict[str, str] = {}  # servers that could not be asked, and why
+        self._accept = self._guard_pins()
+        self._places: dict[str, str] = {}  # by the address of a resource: its server
+        self.server: Server[Any] = Server(
+            "detent-gateway",
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+        )
+
+    async def open(self) -> None:
+        """Find out what there is to offer."""
+        offers: dict[tuple[str, str], Offer] = {}
+        for server in self._configs:
+            try:  # asked now, and not remembered: what it says today is what is compared with the pins
+                line = await self._servers.open_line(server)
+            except EffectFailed as error:
+                self.problems[server] = str(error)
+                continue
+            offers |= {(server, offer.name): offer for offer in line.tools.values()}
+        for name, (server, tool) in name_tools(list(offers)).items():
+            self._tools[name] = self._offer(name, self._configs[server], offers[server, tool])
+
+    def _offer(self, name: str, server: ServerConfig, offer: Offer) -> OfferedTool:
+        effect, said, kind = f"{server.name}.{offer.name}", server.tool(offer.name), kind_of(server, offer)
+
+        async def call(**arguments: Any) -> Any:
+            reply = await self._servers.relay(server.name, offer.name, arguments, _say.get())
+            if reply.get("isError"):
+                failed = types.CallToolResult.model_validate(reply)
+                raise ToolReported(_text(failed) or f"`{effect}` reported an error", failed)
+            return reply
+
+        call.__doc__ = offer.description
+        key = (lambda **given: [given.get(one) for one in said.key]) if said.key else None
+        decorate = self._guard.tool(effect, effect=kind, key=key, scope=said.scope,
+                                    timeout_s=said.timeout_s or server.timeout_s, settle_s=0.0)  # fmt: skip
+        return OfferedTool(name, effect, server, offer, self._pins.find(effect, offer), decorate(call))
+
+    def _guard_pins(self) -> Callable[..., Awaitable[Any]]:
+        """Believing a server's new words about a tool is itself a call that a person is asked about."""
+
+        def write(tool: str, now: str, before: str) -> str:
+            return (
+                f"The server of `{tool}` describes it otherwise than before, and models obey descriptions.\n"
+                f"before: {before}\nnow: {now}\nBelieve the new one?"
+            )
+
+        @self._guard.tool("mcp.pin", effect="idempotent", ask=write)
+        async def accept(tool: str, now: str, before: str) -> str:  # noqa: ARG001
+            offered = next(one for one in self._tools.values() if one.effect == tool)
+            self._pins.put(tool, pin_of(offered.offer))
+            return now
+
+        return accept
+
+    # tools
+
+    async def _list_tools(self, _: Any, __: Any) -> types.ListToolsResult:
+        shown = []
+        for tool in self._tools.values():
+            hints = tool.offer.hints
+            notes = types.ToolAnnotations(
+                read_only_hint=hints.read_only, destructive_hint=hints.destructive, idempotent_hint=hints.idempotent
+            )
+            about, schema = tool.pin.description, tool.pin.schema or {"type": "object"}
+            shown.append(types.Tool(name=tool.name, description=about, input_schema=schema, annotations=notes))
+        return types.ListToolsResult(tools=shown)
+
+    async def _call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            return _fail(f"there is no tool `{visible(params.name)}` here")
+        given, session = dict(params.arguments or {}), _name_session(ctx)
+        token = _say.set(_pass_progress(ctx))
+        try:
+            return await self._call(ctx, tool, given, session)
+        except (EffectFailed, DetentError, TypeError) as error:
+            return _fail(visible(str(error), keep="\n"))
+        finally:
+            _say.reset(token)
+
+    async def _call(self, ctx: Any, tool: OfferedTool, given: dict[str, Any], session: str) -> types.CallToolResult:
+        asked = None
+        for _ in range(2):
+            try:
+                if tool.is_changed:
+                    tool = await self._ask_about_change(tool)
+                call = self._guard.options(tool.call, waiting="raise", session=session, by=session)
+                return types.CallToolResult.model_validate(await call(**given))
+            except Waiting as waiting:
+                if asked is not None or not await self._ask_user(ctx, waiting):
+                    return self._describe_waiting(waiting)
+                asked = waiting  # decided just now: the same call again
+            except AlreadyDone as done:
+                return _describe_done(done)
+            except ToolReported as failed:
+                return failed.reply
+            except CallNotDone as error:
+                return _fail(f"{error} (run {error.run_id})")
+        return _fail("it could not be decided")
+
+    async def _ask_about_change(self, tool: OfferedTool) -> OfferedTool:
+        accept = self._guard.options(self._accept, waiting="raise", call_id=f"{tool.effect} {pin_of(tool.offer).mark}")
+        await accept(tool=tool.effect, now=tool.offer.description, before=tool.pin.description)
+        self._tools[tool.name] = believed = tool._replace(pin=self._pins.find(tool.effect, tool.offer))
+        return believed
+
+    def _describe_waiting(self, asked: Waiting) -> types.CallToolResult:
+        """The question, the exact call, and where a person answers; no failure of the tool."""
+        lines = ["This call waits for a person. Nothing was done.", visible(asked.question, keep="\n")]
+        lines += call_lines(asked.call)
+        lines.append(f"A person answers it with: {asked.command}")
+        lines += [f"or on the page: {self._page}/#/runs/{asked.run_id}"] if self._page else []
+        lines.append("Then make exactly the same call again.")
+        told = {"status": "waiting", "run_id": asked.run_id, "contract_id": asked.contract_id}
+        text = types.TextContent(type="text", text="\n".join(lines))
+        return types.CallToolResult(content=[text], is_error=True, _meta={"detent": told})
+
+    async def _ask_user(self, ctx: Any, asked: Waiting) -> bool:
+        """Have the client ask its user, where the operator allows that; whether somebody has decided."""
+        if not self._may_approve or not _can_elicit(ctx):
+            return False
+        host = self._guard.background.host
+        question = next(
+            (q for run_id, q in host.reader.questions(asked.run_id) if q.contract_id == asked.contract_id), None
+        )
+        if question is None or question.reason != "approval":
+            return False
+        if question.approvers or question.quorum > 1 or question.require_signature:
+            return False  # what an MCP client says carries no credential
+        words = "\n".join([visible(asked.question, keep="\n"), *call_lines(asked.call)])
+        reply = await ctx.session.elicit_form(words, DECISION, related_request_id=ctx.request_id)
+        if reply.action == "cancel" or (reply.action == "accept" and not reply.content):
+            return False
+        is_yes = reply.action == "accept" and bool((reply.content or {}).get("approve"))
+        said = {"approved": is_yes, "channel": "mcp", "call_hash": question.call_hash}
+        who = Identity(_name_session(ctx), "mcp")
+        await self._guard.answer_async(asked, said, by=who)
+        return True
+
+    # what is only read
+
+    async def _list_resources(self, _: Any, __: Any) -> types.ListResourcesResult:
+        found: list[types.Resource] = []
+        for name in self._configs:
+            with contextlib.suppress(EffectFailed):
+                line = await self._servers.open_line(name)
+                if line.client.server_capabilities.resources is not None:
+                    page = await line.client.list_resources()
+                    found += page.resources
+                    self._places |= {str(one.uri): name for one in page.resources}
+        return types.ListResourcesResult(resources=found)
+
+    async def _read_resource(self, ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        if str(params.uri) not in self._places:
+            await self._list_resources(ctx, None)
+        name = self._places.get(str(params.uri))
+        if name is None:
+            raise ValueError(f"no server here has the resource {params.uri}")
+        line = await self._servers.open_line(name)
+        result: types.ReadResourceResult = await line.client.read_resource(str(params.uri))
+        return result
+
+    async def _list_prompts(self, _: Any, __: Any) -> types.ListPromptsResult:
+        found = []
+        for name in self._configs:
+            with contextlib.suppress(EffectFailed):
+                line = await self._servers.open_line(name)
+                if line.client.server_capabilities.prompts is not None:
+                    page = await line.client.list_prompts()
+                    found += [one.model_copy(update={"name": f"{name}__{one.name}"}) for one in page.prompts]
+        return types.ListPromptsResult(prompts=found)
+
+    async def _get_prompt(self, _: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        for name in self._configs:
+            if params.name.startswith(f"{name}__"):
+                line = await self._servers.open_line(name)
+                prompt: types.GetPromptResult = await line.client.get_prompt(
+                    params.name.removeprefix(f"{name}__"), params.arguments
+                )
+                return prompt
+        raise ValueError(f"there is no prompt `{params.name}` here")
+
+
+def _name_session(ctx: Any) -> str:
+    """Whose calls these are: the client's own name, which nobody has checked, and its session over HTTP."""
+    info = getattr(getattr(ctx.session, "client_params", None), "client_info", None)
+    name = "".join(ch for ch in getattr(info, "name", "") if ch.isalnum() or ch in "-_.")[:60] or "unknown"
+    headers = getattr(ctx.request, "headers", None)
+    number = headers.get("mcp-session-id", "") if headers is not None else ""
+    return f"mcp:{name}" + (f":{number[:32]}" if number else "")
+
+
+def _can_elicit(ctx: Any) -> bool:
+    able = getattr(ctx.session, "client_capabilities", None)
+    return bool(able is not None and able.elicitation is not None and ctx.session.can_send_request)
+
+
+def _pass_progress(ctx: Any) -> Callable[[Any], None]:
+    import asyncio
+
+    tasks: set[asyncio.Task[None]] = set()
+
+    def say(told: Any) -> None:
+        work = ctx.session.report_progress(float(told.get("progress") or 0), told.get("total"), told.get("text"))
+        task = asyncio.ensure_future(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    return say
+
+
+def _text(reply: types.CallToolResult) -> str:
+    return "\n".join(one.text for one in reply.content if isinstance(one, types.TextContent))[:2000]
+
+
+def _fail(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+def _describe_done(done: AlreadyDone) -> types.CallToolResult:
+    head = f"This very call was made before, by run {done.run_id}, and is not made again. Its result was:"
+    blocks: list[Any] = [types.TextContent(type="text", text=head)]
+    told = {"detent": {"status": "already_done", "run_id": done.run_id}}
+    if isinstance(done.result, dict) and "content" in done.result:
+        kept = types.CallToolResult.model_validate(done.result)
+        content = [*blocks, *kept.content]
+        return types.CallToolResult(content=content, structured_content=kept.structured_content, _meta=told)
+    blocks.append(types.TextContent(type="text", text=json.dumps(done.result, ensure_ascii=False)))
+    return types.CallToolResult(content=blocks, _meta=told)

@@ -1,0 +1,161 @@
+"""A worker works in a copy; what was verified lands in the user's tree; what the user does meanwhile stays theirs."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from detent.agents.coding.workspace import Repository
+from detent.effects.sandbox import find_problem
+from tests.agents.coding.world import BAD, GOOD, configured, copy_of, git, listing, office, project, worker
+
+needs_sandbox = pytest.mark.skipif(bool(find_problem("folder")), reason=find_problem("folder"))
+
+
+async def test_what_the_user_edits_meanwhile_stays_theirs_and_is_merged(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / "notes.txt").write_text("one\n")
+    plan = tmp_path / "plan.md"
+    plan.write_text("# P\n\n## Tasks\n- [ ] T-001 (P0) One\n- [ ] T-002 (P1) Two\n")
+    script = """
+if task == "T-001": calc.write_text(GOOD + "# first\\n")
+elif "green light" in sys.stdin.read(): Path("second").write_text("x")
+else: say(status="question", question="?")
+"""
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, script), plan))
+        assert (root / "calc.py").read_text() == GOOD  # nothing lands before all is done
+        (root / "notes.txt").write_text("one\nmine\n")
+        (root / "calc.py").write_text('"""Mine."""\n' + GOOD)
+        run = await job.say("ANSWER", answer="green light")
+        found = await job.job()
+    assert run.output["outcome"] == "archived", found.blocked
+    assert (root / "notes.txt").read_text() == "one\nmine\n"
+    assert (root / "calc.py").read_text() == '"""Mine."""\n' + GOOD + "# first\n"
+    assert (root / "second").exists()
+    assert found.landed is not None
+    assert set(found.landed.theirs) == {"calc.py", "notes.txt"}
+    assert any("without them: calc.py, notes.txt" in note.text for note in found.log)
+
+
+async def test_a_conflict_writes_nothing_and_a_person_resolves_it(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    plan = tmp_path / "plan.md"
+    plan.write_text("# P\n\n## Tasks\n- [ ] T-001 (P0) One\n- [ ] T-002 (P1) Two\n")
+    script = """
+if task == "T-001": calc.write_text(GOOD.replace("a + b", "b + a")); Path("new").write_text("x")
+elif "green light" in sys.stdin.read(): Path("second").write_text("x")
+else: say(status="question", question="?")
+"""
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, script), plan))
+        mine = GOOD.replace("a + b", "sum((a, b))")
+        (root / "calc.py").write_text(mine)
+        before = listing(root)
+        run = await job.say("ANSWER", answer="green light")
+        blocked = (await job.job()).blocked
+        assert run.state == "BLOCKED"
+        assert blocked is not None
+        assert blocked.reason == "conflict"
+        assert "calc.py" in blocked.detail
+        assert listing(root) == before
+        assert "b + a" in (copy_of(root) / "calc.py").read_text()
+        run = await job.say("HUMAN_INTERVENTION", hint="")
+        assert run.output["outcome"] == "archived", (await job.job()).blocked
+    assert (root / "calc.py").read_text() == mine
+    assert (root / "new").exists()
+
+
+async def test_a_landing_is_taken_back_where_nobody_has_changed_it_since(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / "old.txt").write_text("old")
+    script = (
+        "calc.write_text(GOOD + '#\\n'); Path('a').write_text('a'); Path('b').write_text('b'); os.unlink('old.txt')"
+    )
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, script)))
+        found = await job.job()
+    assert found.landed is not None
+    (root / "b").write_text("mine by now")
+    (root / "c").write_text("mine")
+    git(root, "add", "c")
+    git(root, "commit", "-qm", "mine")
+    repository = await Repository.open(root)
+    done = await repository.take_back("job", (found.landed.before, found.landed.after), found.landed.written)
+    assert done.left == ("b",)
+    assert (root / "calc.py").read_text() == GOOD
+    assert (root / "old.txt").read_text() == "old"
+    assert not (root / "a").exists()
+    assert ((root / "b").read_text(), (root / "c").read_text()) == ("mine by now", "mine")
+    assert git(root, "log", "-1", "--format=%s").strip() == "mine"
+
+
+async def test_a_file_that_is_tracked_although_it_is_ignored_survives(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / "kept.log").write_text("tracked")
+    git(root, "add", "-f", "kept.log")
+    git(root, "commit", "-qm", "kept")
+    (root / "other.log").write_text("ignored")
+    async with office(root) as job:
+        run = await job.go(
+            configured(worker(tmp_path, "Path('.gitignore').write_text(''); calc.write_text(GOOD + '#')"))
+        )
+        assert run.output["outcome"] == "archived"
+    assert (root / "kept.log").read_text() == "tracked"
+    assert (root / "other.log").read_text() == "ignored"
+
+
+@needs_sandbox
+async def test_the_copy_is_seen_at_the_projects_own_path(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / "node_modules").mkdir()
+    (root / "node_modules" / "dep.js").write_text("dep")
+    (root / ".gitignore").write_text("node_modules/\n*.log\n__pycache__/\n")
+    file = root / "calc.py"
+    step = {"name": "there", "run": [sys.executable, "-c", f"assert '# new' in open({str(file)!r}).read()"]}
+    script = f"""
+Path({str(file)!r}).write_text(GOOD + "# new\\n")
+assert Path("node_modules/dep.js").read_text() == "dep"
+try:
+    Path("node_modules/dep.js").write_text("x")
+except OSError:
+    say(status="done", summary="read-only")
+"""
+    async with office(root) as job:
+        run = await job.go(configured(worker(tmp_path, script), verify=[step]))
+        found = await job.job()
+    assert run.output["outcome"] == "archived", found.blocked
+    assert found.progress("T-001").summary == "read-only"
+    assert (root / "node_modules" / "dep.js").read_text() == "dep"
+    assert file.read_text().endswith("# new\n")
+
+
+async def test_a_changed_check_waits_for_a_person_whose_approval_is_for_these_contents(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    script = (
+        "calc.write_text(GOOD + '#'); Path('check.py').write_text(Path('check.py').read_text() + f'# {attempt}\\n')"
+    )
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, script)))
+        found = await job.job()
+        assert found.blocked is not None
+        assert found.blocked.reason == "review"
+        evidence = found.progress("T-001").evidence
+        assert evidence is not None
+        (item,) = evidence.review
+        assert (item.path, item.kind) == ("check.py", "config")
+        run = await job.say("HUMAN_INTERVENTION", approve=["check.py@000000000000"])
+        assert run.state == "BLOCKED"
+        run = await job.say("HUMAN_INTERVENTION", approve=[item.name])
+        assert run.output["outcome"] == "archived", (await job.job()).blocked
+    assert (root / "check.py").read_text().endswith("# 1\n")
+
+
+async def test_what_was_done_can_be_kept_when_a_job_is_given_up(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, "calc.write_text(BAD); say(status='blocked', summary='stuck')")))
+        assert (root / "calc.py").read_text() == GOOD
+        run = await job.say("ROLLBACK", run=True, keep=True)
+        assert run.output["outcome"] == "rolled_back"
+    assert (root / "calc.py").read_text() == BAD

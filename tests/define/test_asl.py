@@ -1,0 +1,92 @@
+"""State machines of Amazon States Language become workflows that do the same, and what they cannot say is told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from detent.define.asl import translate_asl
+from detent.define.workflow import read_workflow
+from detent.errors import DefinitionError
+from tests.surfaces.command import Detent
+
+ORDER: dict[str, Any] = json.loads((Path(__file__).parent / "files" / "order.asl.json").read_text())
+CASES = """
+- id: small
+  workflow: order.yaml
+  input: {order: 7, day: mon}
+  tools: {find_order: [{output: {total: 3, country: DE, lines: [{sku: a}, {sku: b}]}}], pack: [{output: {ok: 1}}]}
+  script: [{advance: 5}]
+  expect: {status: completed, state: Fine, calls: {find_order: 1, pack: 2}}
+- id: big
+  workflow: order.yaml
+  input: {order: 7, day: mon}
+  tools: {find_order: [{output: {total: 300, country: DE, lines: []}}]}
+  expect: {status: completed, state: Fine, calls: {mail: 1}}
+- id: broken
+  workflow: order.yaml
+  input: {order: 7, day: mon}
+  tools: {find_order: [{raise: no}]}
+  expect: {status: failed, state: Broken}
+"""
+
+
+def machine(**states: dict[str, Any]) -> dict[str, Any]:
+    return {"StartAt": next(iter(states)), "States": states}
+
+
+def test_an_imported_file_is_kept_tried_and_never_overwritten(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "order.asl.json").write_text(json.dumps(ORDER))
+    said = detent("import", "order.asl.json", "--output", "order.yaml")
+    assert "provide the tool `pack`" in said.err
+    (tmp_path / "order.test.yaml").write_text(CASES)
+    assert "3 passed" in detent("test", "order.test.yaml").out
+    assert "not overwritten" in detent("import", "order.asl.json", "--output", "order.yaml", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ({"Type": "Task", "Resource": "x", "End": True, "OutputPath": "$.a"}, "cut down"),
+        ({"Type": "Task", "Resource": "x", "End": True, "HeartbeatSeconds": 3}, "heartbeat"),
+        ({"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken", "End": True}, "token"),
+        ({"Type": "Wait", "Timestamp": "2026-01-01T00:00:00Z", "End": True}, "calendar"),
+        ({"Type": "Task", "Resource": "x", "End": True, "Parameters": {"a.$": "$..b"}}, "more than one value"),
+        ({"Type": "Task", "Resource": "x", "End": True, "Parameters": {"a.$": "States.UUID()"}}, "no counterpart"),
+        ({"Type": "Task", "Resource": "x", "Next": "nowhere"}, "no state `nowhere`"),
+        ({"Type": "Dance", "End": True}, "`Dance`"),
+        (
+            {"Type": "Task", "Resource": "x", "End": True, "Retry": [{"ErrorEquals": ["A"]}, {"ErrorEquals": ["B"]}]},
+            "first",
+        ),
+    ],
+)
+def test_what_cannot_be_carried_over_is_told_with_its_place(state: dict[str, Any], told: str) -> None:
+    made = translate_asl(machine(one=state), "m")
+    assert any(told in note.message and note.place.startswith("$.States.one") for note in made.notes), made.notes
+
+
+def test_a_document_that_is_replaced_is_kept_apart() -> None:
+    made = translate_asl(
+        machine(
+            a={"Type": "Task", "Resource": "arn:aws:lambda:x:1:function:f", "Next": "b"},
+            b={"Type": "Choice", "Choices": [{"Variable": "$.n", "NumericEquals": 1, "Next": "z"}], "Default": "y"},
+            y={"Type": "Fail"},
+            z={"Type": "Succeed"},
+        ),
+        "m",
+    )
+    rows = made.workflow["transitions"]
+    assert {"from": "b", "to": "z", "condition": "{{ context.doc.n == 1 }}"} in rows
+    read_workflow(yaml.safe_dump(made.workflow), "m")
+
+
+@pytest.mark.parametrize(
+    "document", [[], {}, {"States": {}}, {"StartAt": "a", "States": {}, "QueryLanguage": "JSONata"}]
+)
+def test_what_is_no_state_machine_is_refused(document: Any) -> None:
+    with pytest.raises(DefinitionError):
+        translate_asl(document, "m")

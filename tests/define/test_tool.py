@@ -1,0 +1,118 @@
+"""Tools of a file: names for programs, functions, requests and MCP tools, resolved when the file is loaded."""
+
+from pathlib import Path
+
+import pytest
+
+from detent.define.workflow import load_workflow, read_workflow
+from detent.errors import DefinitionError
+
+FLOW = """
+tools:
+  check:
+    shell: [./check, "{{ params.data }}", "n={{ params.n }}"]
+    effect: pure
+    timeout: 20s
+    input: {data: string, n: {type: integer, default: 3}}
+  pay: {http: {method: POST, url: "https://pay/{{ params.order }}"}, effect: irreversible, key: "{{ context.order }}"}
+  score: {python: "scoring:score", sandbox: strict}
+  find: {mcp: docs.search}
+states:
+  a: {type: initial, actions: [CALLS]}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+"""
+
+
+def calls(text: str) -> list[tuple[str, object]]:
+    actions = read_workflow(FLOW.replace("CALLS", text)).machine.work["a"]
+    return [(action.effect, action.input) for action in actions]
+
+
+def test_a_name_is_the_call_it_stands_for() -> None:
+    made = calls(
+        '{id: c, tool: check, params: {data: "{{ context.x }}"}},'
+        '{id: p, tool: pay, params: {order: "{{ context.order }}", sum: 7}},'
+        "{id: s, tool: score, params: {n: 1}},"
+        "{id: f, tool: find, params: {q: x}}"
+    )
+    assert made == [
+        (
+            "shell",
+            {
+                "argv": ["./check", "{{ context.x }}", "n=3"],
+                "is_json": True,
+                "stdin_json": {"data": "{{ context.x }}", "n": 3},
+            },
+        ),
+        (
+            "http",
+            {
+                "json": {"order": "{{ context.order }}", "sum": 7},
+                "method": "POST",
+                "url": "https://pay/{{ context.order }}",
+            },
+        ),
+        ("python", {"args": {"n": 1}, "function": "scoring:score", "sandbox": "strict"}),
+        ("docs.search", {"q": "x"}),
+    ]
+
+
+def test_the_care_of_a_tool_holds_unless_the_action_says_otherwise() -> None:
+    text = FLOW.replace(
+        "CALLS", "{id: c, tool: check, params: {data: x}}, {id: d, tool: check, timeout: 5s, params: {data: x}}"
+    )
+    first, second = read_workflow(text).machine.work["a"]
+    assert (first.kind, first.timeout_s, second.timeout_s) == ("pure", 20.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{id: c, tool: check}", "needs `data`"),
+        ("{id: c, tool: check, params: {data: 7}}", "params.data must be string"),
+        ('{id: c, tool: check, params: "{{ context.x }}"}', "must be a mapping"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_refused(text: str, said: str) -> None:
+    with pytest.raises(DefinitionError, match=said):
+        calls(text)
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("{effect: pure}", "exactly one of"),
+        ("{shell: echo}", "list"),
+        ("{shell: [a], http: {url: x}}", "exactly one of"),
+        ("{http: {method: GET}}", "`url`"),
+        ("{python: 'a:b', ok_exit: 1}", "is for `shell`"),
+        ("{shell: [a], effekt: pure}", "did you mean `effect`?"),
+        ("{shell: ['{{ params.n + 1 }}']}", "stands alone"),
+    ],
+)
+def test_a_tool_that_is_none_is_refused(tool: str, said: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        read_workflow(
+            f"tools: {{t: {tool}}}\n"
+            "states: {a: {type: initial, actions: [{id: x, tool: t}]}, z: {type: final}}\n"
+            "transitions: [{from: a, to: z}]"
+        )
+    assert said in str(caught.value)
+
+
+def test_tools_of_the_folder_are_shared_and_the_files_own_come_first(tmp_path: Path) -> None:
+    (tmp_path / "detent.tools.yaml").write_text("one: {shell: [shared]}\ntwo: {shell: [shared]}\n")
+    flow = tmp_path / "flow.yaml"
+    flow.write_text(
+        "tools: {two: {shell: [own]}}\n"
+        "states: {a: {type: initial, actions: [{id: x, tool: one}, {id: y, tool: two}]}, z: {type: final}}\n"
+        "transitions: [{from: a, to: z}]\n"
+    )
+    actions = load_workflow(flow, known_effects=["shell"]).machine.work["a"]
+    assert [action.input["argv"] for action in actions] == [["shared"], ["own"]]
+    stubbed = load_workflow(flow, stubs=["one"]).machine.work["a"]
+    assert [action.effect for action in stubbed] == ["one", "shell"]
+    (tmp_path / "detent.tools.yaml").write_text("one: {shell: 7}\n")
+    with pytest.raises(DefinitionError, match=r"detent.tools.yaml:1:14"):
+        load_workflow(flow)

@@ -1,0 +1,83 @@
+"""OAuth 2.1 with a real authorization server: discovery, registration, a browser, tokens that are kept and renewed."""
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.effort import PATIENCE_S
+from tests.surfaces import command
+
+AUTHORITY = Path(__file__).with_name("authority.py")
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with subprocess.Popen([sys.executable, str(AUTHORITY), str(port)]) as server:
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            try:
+                httpx2.get(f"http://127.0.0.1:{port}/.well-known/oauth-authorization-server")
+                break
+            except httpx2.TransportError:
+                assert server.poll() is None
+        yield f"http://127.0.0.1:{port}/mcp"
+        server.kill()
+
+
+def detent(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    given = [command.SCRIPT, *words]
+    return subprocess.run(given, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+
+
+def test_a_person_logs_in_once_and_runs_call_the_tools(url: str, tmp_path: Path) -> None:
+    tmp_path.joinpath("detent.mcp.yaml").write_text(json.dumps({"servers": {"shop": {"url": url, "trusted": True}}}))
+    before = detent(tmp_path, "mcp", "tools", "shop")
+    assert before.returncode == 1
+    assert "detent mcp login shop" in before.stdout
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [command.SCRIPT, "mcp", "login", "shop"], cwd=tmp_path, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    ) as login:
+        assert login.stderr is not None
+        shown = re.search(r"http://\S+", login.stderr.readline())
+        assert shown is not None
+        page = httpx2.get(shown[0], follow_redirects=True)  # the person says yes, and their browser comes back
+        assert "close this page" in page.text
+        said, _ = login.communicate(timeout=PATIENCE_S)
+    assert (login.returncode, said) == (0, "shop: 2 tools\n")
+    kept = tmp_path / ".detent" / "mcp" / "oauth" / "shop.json"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    tokens = json.loads(kept.read_text())["tokens"]
+    flow = {
+        "name": "ask",
+        "states": {
+            "look": {"type": "initial", "actions": [{"id": "leak", "tool": "shop.leak", "params": {}},
+                                                    {"id": "count", "tool": "shop.renewals", "params": {}}]},
+            "done": {"type": "final"},
+        },
+        "transitions": [{"from": "look", "to": "done"}],
+        "output": {"leak": "{{ result.leak.text }}", "count": "{{ result.count.text }}"},
+    }  # fmt: skip
+    tmp_path.joinpath("ask.yaml").write_text(json.dumps(flow))
+    until = time.monotonic() + PATIENCE_S
+    count = 0
+    while not count and time.monotonic() < until:  # its first token lives for a second
+        run = json.loads(detent(tmp_path, "run", "ask.yaml", "--json").stdout)
+        assert run["status"] == "completed", run
+        assert tokens["access_token"] not in json.dumps(run)
+        assert json.loads(kept.read_text())["tokens"]["access_token"] not in json.dumps(run)
+        count = int(run["output"]["count"])
+    assert count, "a token that is over is renewed without anybody"
+    assert detent(tmp_path, "mcp", "logout", "shop").returncode == 0
+    assert not kept.exists()

@@ -1,0 +1,65 @@
+"""Guarded functions under real frameworks, each in its own environment: one payment, or a question, whatever dies."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import doctext
+from tests.agents.coding import fetch
+from tests.agents.coding.test_external import agent
+from tests.effort import PATIENCE_S
+
+ROOT = Path(__file__).parents[2]
+FRAMEWORKS = ("langgraph", "openai-agents", "pydantic-ai")
+TRIES = os.environ.get("DETENT_EXAMPLES", "1")
+MAY_ASK = {"killed_before": 0, "killed_inside": 1}  # nobody can know: what was made of them, with a question
+
+
+langgraph, openai_agents, pydantic_ai = map(agent, FRAMEWORKS)
+
+
+@pytest.fixture(params=FRAMEWORKS)
+def framework(request: pytest.FixtureRequest) -> str:
+    request.getfixturevalue(str(request.param))  # it is there, or the test is skipped and says why
+    return str(request.param)
+
+
+def run(framework: str, *command: str, cwd: Path) -> str:
+    python = fetch.found(framework)
+    assert python is not None
+    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [python, *command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S * int(TRIES),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.limit(3000)
+def test_a_payment_is_made_once_or_somebody_is_asked(framework: str, tmp_path: Path) -> None:
+    driver = str(Path(__file__).with_name("driver.py"))
+    said = run(framework, driver, framework, str(tmp_path / "tries"), TRIES, "guarded", cwd=tmp_path)
+    found = {line["scenario"]: line["tries"] for line in map(json.loads, said.splitlines())}
+    assert len(found) == 6
+    for scenario, tries in found.items():
+        wanted = [[MAY_ASK[scenario], True]] if scenario in MAY_ASK else [[1, False]]
+        assert tries == wanted * int(TRIES), scenario
+
+
+def test_the_readme_shows_what_works(framework: str, tmp_path: Path) -> None:
+    blocks = list(doctext.blocks((ROOT / "README.md").read_text(encoding="utf-8")))
+    (mail,) = [block for block in blocks if block.file == "mail.py"]
+    shown = [block for block in blocks if block.skip.endswith(f"the environment of {framework}")]
+    if not shown:
+        pytest.skip(f"README shows nothing of {framework}")
+    tmp_path.joinpath("mail.py").write_text(mail.text)
+    run(framework, "-c", shown[0].text, cwd=tmp_path)

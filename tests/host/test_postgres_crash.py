@@ -1,0 +1,191 @@
+"""Workers that die, stop for a while or lose the database: nothing is done twice, and nothing is lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from detent.core import Action, Contract, Effect, Outcome, Status, effect
+from detent.host.postgres import PostgresHost
+from detent.host.postgres.connection import Database
+from detent.host.postgres.job_queue import STALLED_S
+from detent.host.postgres.schema import init
+from detent.testing.conformance import DOING, DOOR, Outside, one
+from tests.host.test_postgres import Databases, databases, server  # noqa: F401  # fixtures
+from tests.postgres import running, why_not
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+OLD = "update procrastinate_workers set last_heartbeat = now() - make_interval(secs => %s)"
+
+
+@asynccontextmanager
+async def opened(address: str, home: Path, *effects: Effect, **given: Any) -> AsyncIterator[PostgresHost]:
+    home.mkdir(exist_ok=True)
+    async with PostgresHost(Database(address), home, effects, grace_s=0.0, **given) as host:
+        yield host
+
+
+class Slow(Outside):
+    """An effect that goes on when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+
+    def waiting(self, **declared: Any) -> Effect:
+        async def perform(contract: Contract) -> Outcome:
+            self.deeds.append(contract)
+            self.begun.release()
+            await self.go.wait()
+            return Outcome({"count": len(self.deeds)})
+
+        return effect("do", kind="irreversible", settle_s=0.0, **declared)(perform)
+
+
+def stop_heartbeat(address: str) -> None:
+    """What a worker looks like to the others when its machine has stopped."""
+    with psycopg.connect(address, options="-c search_path=detent", autocommit=True) as connection:
+        connection.execute(OLD, (2 * STALLED_S,))
+
+
+async def test_a_worker_that_comes_back_answers_the_doubt_about_its_call(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address, slow = databases.address(tmp_path), Slow()
+    async with opened(address, tmp_path / "a", slow.waiting()) as first:
+        run = await first.start(DOING, {"amount": 1})
+        await slow.begun.acquire()
+        stop_heartbeat(address)
+        async with opened(address, tmp_path / "b", slow.waiting()) as second:
+            assert await second.recover() == (run.id,)
+            run = await second.settled(run.id)
+            assert run.waiting[0].question is not None
+            assert run.waiting[0].question.reason == "outcome_unknown"
+            slow.go.set()  # the first one goes on, and hands in what came of its call
+            run = await asyncio.wait_for(first_end(second, run.id), 30)
+            assert run.status is Status.COMPLETED
+    assert len(slow.deeds) == 1
+
+
+async def test_a_second_deed_is_told(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address, slow, quick = databases.address(tmp_path), Slow(), Outside()
+    async with opened(address, tmp_path / "a", slow.waiting()) as first:
+        run = await first.start(DOING, {"amount": 1})
+        await slow.begun.acquire()
+        stop_heartbeat(address)
+        async with opened(address, tmp_path / "b", quick.effect(settle_s=0.0)) as second:
+            await second.recover()
+            run = await second.settled(run.id)
+            await second.answer(run.id, run.waiting[0].id, {"outcome": "not_happened", "by": "ann"})
+            slow.go.set()
+            run = await asyncio.wait_for(first_end(second, run.id), 30)
+            while not run.alarms:
+                run = (await second.look(run.id)).run
+                await asyncio.sleep(0.01)
+            assert len(slow.deeds) + len(quick.deeds) == 2
+            assert run.alarms
+
+
+async def first_end(host: PostgresHost, run_id: str) -> Any:
+    async for entry in host.watch(run_id):
+        if entry.run.ended is not None:
+            return entry.run
+    raise AssertionError
+
+
+class DyingConnection(psycopg.Connection[Any]):
+    """A connection that is cut at its n-th statement of a transaction."""
+
+    left = -1
+    is_commit_cut = False  # the next commit is made, and nobody hears of it
+
+    def execute(self, query: Any, *args: Any, **given: Any) -> Any:
+        kind = DyingConnection
+        if kind.left == 0:
+            kind.left = -1
+            self.pgconn.finish()
+            raise psycopg.OperationalError("the connection was cut")
+        if kind.left > 0:
+            kind.left -= 1
+        if kind.is_commit_cut and query == "commit":
+            kind.is_commit_cut = False
+            super().execute(query)
+            if self._pipeline is not None:
+                self._pipeline.sync()
+            self.pgconn.finish()
+            raise psycopg.OperationalError("the answer to the commit was lost")
+        return super().execute(query, *args, **given)
+
+
+async def test_a_connection_may_be_cut_at_any_statement(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    outside = Outside()
+    database = Database(databases.address(tmp_path))
+    database._pool.connection_class = DyingConnection
+    async with PostgresHost(database, tmp_path, [outside.effect()], grace_s=0.0) as host:
+        door = await host.start(DOOR)
+        await host.settled((await host.start(DOING, {"amount": 0})).id)
+        for number in range(14):
+            DyingConnection.left = number
+            seq = (await host.signal(door.id, "OPEN" if door.state == "closed" else "CLOSE", id=f"s{number}")).seq
+            DyingConnection.left = -1
+            door = await host.show(door.id)
+            assert door.seq == seq == number + 2, "said once, kept once"
+        DyingConnection.is_commit_cut = True
+        assert (await host.signal(door.id, "OPEN", by="ann")).seq == door.seq + 1, "looked up, not said again"
+        DyingConnection.is_commit_cut = True
+        run = await host.start(DOING, {"amount": 100})
+        assert (await asyncio.wait_for(first_end(host, run.id), 30)).status is Status.COMPLETED
+        for number in range(1, 30, 2):
+            DyingConnection.left = number
+            run = await host.start(DOING, {"amount": number}, run_id=f"r{number}")
+            run = await asyncio.wait_for(first_end(host, run.id), 30)
+            DyingConnection.left = -1
+            assert run.status is Status.COMPLETED
+            assert not host.reader.verify(run.id).problem
+        assert sorted(deed.input["amount"] for deed in outside.deeds) == [0, *range(1, 30, 2), 100]
+        assert not list(host.reader.claim_differences())
+
+
+async def test_two_processes_move_one_run(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address = databases.address(tmp_path)
+    async with opened(address, tmp_path / "a") as first, opened(address, tmp_path / "b") as second:
+        run = await first.start(DOOR)
+        said = [host.signal(run.id, "OPEN", id="same") for host in (first, second) for _ in range(5)]
+        assert {(await one).seq for one in said} == {2}
+        for number in range(10):
+            await (first, second)[number % 2].signal(run.id, ("CLOSE", "OPEN")[number % 2])
+        assert first.reader.verify(run.id).events == 12
+
+
+async def test_a_key_is_taken_once_however_many_want_it(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address, outside = databases.address(tmp_path), Outside()
+    refusing = one(Action("deed", "do", {"amount": 1}, on_repeat="refuse"))
+    async with (
+        opened(address, tmp_path / "a", outside.effect()) as first,
+        opened(address, tmp_path / "b", outside.effect()) as second,
+    ):
+        runs = await asyncio.gather(*(host.start(refusing) for host in (first, second) for _ in range(10)))
+        ended = [await asyncio.wait_for(first_end(first, run.id), 30) for run in runs]
+        assert [run.status for run in ended].count(Status.COMPLETED) == 1
+        assert len(outside.deeds) == 1
+
+
+async def test_the_database_goes_away_and_comes_back(tmp_path: Path) -> None:
+    slow = Slow()
+    with running() as apart:  # a server of its own, for it is killed
+        apart.stop()
+        apart.start(is_durable=True)
+        database = Database(apart.address(apart.create()))
+        init(database)
+        async with PostgresHost(database, tmp_path, [slow.waiting()], grace_s=0.0) as host:
+            steps = one(*(Action(f"s{n}", "do", {"n": n}) for n in range(3)))
+            run = await host.start(steps)
+            await slow.begun.acquire()
+            await asyncio.to_thread(apart.stop, "immediate")
+            slow.go.set()  # it is done while nobody can write that down
+            await asyncio.to_thread(apart.start, is_durable=True)
+            run = await asyncio.wait_for(first_end(host, run.id), 50)
+            assert (run.status, len(slow.deeds)) == (Status.COMPLETED, 3)
+            assert not host.reader.verify(run.id).problem

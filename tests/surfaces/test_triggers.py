@@ -1,0 +1,89 @@
+"""Triggers through the real command: arming, firing, catching up, and what is said when nobody drives."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.surfaces.command import Detent
+
+FLOW = """
+name: flow
+triggers:
+  day: {schedule: "30 2 * * *", timezone: Europe/Berlin}
+  asked: {signal: wanted, schema: {who: string}, input: {who: "{{ event.data.who }}"}}
+  came: {file: "in/*.txt", settle: 0s, existing: true, input: {who: "{{ event.name }}"}}
+input: {who: {type: string, default: nobody}}
+states:
+  a:
+    type: initial
+    actions:
+      - {id: w, tool: files.append, key: "{{ run.id }}", params: {path: out, text: "{{ context.who }} "}}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+"""
+
+
+@pytest.fixture
+def detent(tmp_path: Path) -> Detent:
+    return Detent(tmp_path)
+
+
+def test_a_file_is_armed_and_its_runs_begin_once(detent: Detent) -> None:
+    folder = detent.folder
+    (folder / "flow.yaml").write_text(FLOW)
+    assert "Nothing drives them now" in detent("trigger", "add", "flow.yaml").out
+    detent("trigger", "send", "wanted", "--data", '{"who": "ann"}', "--id", "1")
+    assert "Nothing new" in detent("trigger", "send", "wanted", "--data", '{"who": "bob"}', "--id", "1").out
+    (folder / "in").mkdir()
+    (folder / "in" / "x.txt").write_text("x")
+    for _ in range(2):
+        detent("trigger", "run-due")
+    assert (folder / "out").read_text() == "ann x.txt "
+    first = json.loads(detent("trigger", "backfill", "day", "--from", "2026-03-28", "--to", "2026-03-30", "--json").out)
+    assert first["started"] == ["flow-day-20260328T013000Z", "flow-day-20260329T010000Z"]
+    again = json.loads(detent("trigger", "backfill", "day", "--from", "2026-03-28", "--to", "2026-03-30", "--json").out)
+    assert (again["started"], again["known"]) == ([], first["started"])
+    listed = json.loads(detent("list", "--json").out)["runs"]
+    assert {run["name"] for run in listed} == {"flow"}, "the triggers themselves are not among the runs"
+
+
+def test_what_is_wrong_with_a_signal_is_said_and_starts_nothing(detent: Detent) -> None:
+    (detent.folder / "flow.yaml").write_text(FLOW)
+    detent("trigger", "add", "flow.yaml")
+    said = json.loads(detent("trigger", "send", "wanted", "--data", '{"who": 7}', "--json").out)
+    assert said["started"] == []
+    assert "who must be string" in said["skipped"][0]
+    assert "no armed trigger" in detent("trigger", "send", "other", code=2).err
+
+
+def test_a_changed_file_counts_when_it_is_armed_again(detent: Detent) -> None:
+    path: Path = detent.folder / "flow.yaml"
+    path.write_text(FLOW)
+    detent("trigger", "add", "flow.yaml")
+    path.write_text(FLOW.replace("default: nobody", "default: somebody"))
+    assert "has changed since" in detent("trigger", "list").out
+    detent("trigger", "fire", "day")
+    assert (detent.folder / "out").read_text() == "nobody "
+    detent("trigger", "add", "flow.yaml")
+    assert "has changed" not in detent("trigger", "list").out
+    detent("trigger", "fire", "day")
+    assert (detent.folder / "out").read_text() == "nobody somebody "
+    path.write_text(FLOW.replace("  asked: {signal", "  other: {signal"))
+    detent("trigger", "add", "flow.yaml")
+    names = {one["name"] for one in json.loads(detent("trigger", "list", "--json").out)["triggers"]}
+    assert names == {"flow.day", "flow.came", "flow.other"}
+    detent("trigger", "remove", "flow.yaml")
+    assert "No trigger is armed" in detent("trigger", "list").out
+    assert "no trigger `day`" in detent("trigger", "fire", "day", code=2).err
+
+
+def test_next_says_when_and_what_a_clock_change_does(detent: Detent) -> None:
+    (detent.folder / "flow.yaml").write_text(FLOW)
+    assert "Nothing is planned" in detent("next").out
+    detent("trigger", "add", "flow.yaml")
+    planned = json.loads(detent("next", "--count", "400", "--json").out)["next"]
+    assert len(planned) == 400
+    assert {one.get("clock_change") for one in planned} == {None, "moved", "once"}
+    detent("trigger", "pause", "day")
+    assert "Nothing is planned" in detent("next").out

@@ -1,0 +1,57 @@
+"""A small MCP server for tests of the gateway: `upstream.py NOTES DESCRIPTION`."""
+
+import base64
+import sys
+from pathlib import Path
+
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+
+notes, about = Path(sys.argv[1]), sys.argv[2]
+server = MCPServer("upstream")
+READ = ToolAnnotations(read_only_hint=True)
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)
+
+
+@server.tool(annotations=READ)
+async def look(word: str, ctx: Context) -> str:
+    """Look at a word."""
+    await ctx.report_progress(1, 2, "half")
+    return f"seen {word}"
+
+
+@server.tool(annotations=READ)
+def draw() -> Image:
+    """Draw a pixel."""
+    return Image(data=PIXEL, format="png")
+
+
+@server.tool(annotations=READ)
+def fail() -> str:
+    """Report an error."""
+    raise ToolError("not today")
+
+
+@server.tool(description=about)
+def pay(amount: int) -> str:
+    with notes.open("a", encoding="utf-8") as out:
+        out.write(f"paid {amount}\n")
+    return f"paid {amount}"
+
+
+@server.resource("note://one", mime_type="text/plain")
+def one() -> str:
+    """A note."""
+    return "the note"
+
+
+@server.prompt()
+def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Say hello to {name}."
+
+
+server.run()

@@ -1,0 +1,163 @@
+"""The desk in a real browser: a click reaches what it was aimed at or nothing, and any number of questions is shown."""
+
+import json
+import random
+import threading
+import time
+from contextlib import suppress
+
+from playwright.sync_api import Page, Request, expect
+
+from tests.effort import examples
+from tests.web.conftest import Look
+from tests.web.kit import Stage, gone, shown, told, until
+
+POINTS = """() => [...document.querySelectorAll(".answering .main")].map((one) => {
+  const box = one.getBoundingClientRect();
+  return [box.x + box.width / 2, box.y + box.height / 2]; })"""
+
+
+def aimed(page: Page) -> str:
+    """The run whose question is on the page."""
+    return str(page.evaluate("location.hash.split('/')[2] || ''"))
+
+
+def meddle(stage: Stage, chance: random.Random, run_id: str) -> None:
+    """Somebody else decides this question or another one, or a new one comes; at any moment."""
+    time.sleep(chance.random() * 0.12)  # no synchronisation: the moment is what is tried
+    with suppress(AssertionError):  # it was decided already, by the click
+        if chance.random() < 0.75:
+            stage.ask(f"/api/runs/{run_id}/contracts/large/sign/1/answer", {"approved": chance.random() < 0.5})
+        else:
+            begin(stage, chance.randrange(10**9))
+
+
+def begin(stage: Stage, number: int) -> str:
+    body = {"definition": "expense.yaml", "input": {"what": f"thing {number}", "amount": 500 + number % 500}}
+    return str(stage.ask("/api/runs", body)["run_id"])
+
+
+def test_a_click_reaches_the_question_it_was_aimed_at_or_none(stage: Stage, look: Look) -> None:
+    """`DETENT_EXAMPLES=40 ./run test tests/web/test_desk.py -k aimed` makes a thousand clicks of it."""
+    stage.clear()
+    chance = random.Random(19)
+    looker = look()
+    looker.may_be_refused = True  # a click that comes second is told so
+    sent: list[str] = []
+
+    def hear(request: Request) -> None:
+        if request.method == "POST" and request.url.endswith("/answer"):
+            sent.append(request.url.split("/api/runs/")[1].split("/")[0])
+            assert json.loads(request.post_data or "{}")["shown"]
+
+    looker.page.on("request", hear)
+    for number in range(6):
+        begin(stage, number)
+    page = looker.go("#/inbox")
+    reached = 0
+    for number in range(examples(25)):
+        begin(stage, number)
+        shown(page.locator(".answering:not(.dead) .main"))
+        run_id = aimed(page)
+        ((x, y),) = page.evaluate(POINTS)
+        page.mouse.move(x, y)
+        if chance.random() < 0.3:
+            page.locator(".answering .main").focus()
+        other = threading.Thread(target=meddle, args=(stage, chance, run_id))
+        other.start()
+        for _ in range(chance.choice((1, 1, 2, 3))):  # also the second click of somebody who is impatient
+            page.wait_for_timeout(chance.random() * 120)
+            if chance.random() < 0.2:
+                page.keyboard.press("Enter")
+            else:
+                page.mouse.click(x, y)
+        other.join()
+        page.wait_for_timeout(50)
+        assert set(sent) <= {run_id}, f"click {number} was aimed at {run_id} and reached {sent}"
+        reached += bool(sent)
+        sent.clear()
+        if page.locator(".deciding.decided").count():
+            page.keyboard.press("n")
+            page.wait_for_function("(was) => location.hash.split('/')[2] !== was", arg=run_id)
+    assert reached, "no click reached anything: nothing was tried"
+
+
+def test_any_number_of_questions_is_listed_and_a_new_one_costs_no_request(stage: Stage, look: Look) -> None:
+    stage.clear()
+    runs = [begin(stage, number) for number in range(230)]
+    until(lambda: stage.ask("/api/inbox/lines?limit=0")["total"] == 230)
+    looker = look()
+    page = looker.go("#/inbox")
+    shown(page.get_by_text("230 waiting for a decision"))
+    assert page.locator(".roll li").count() < 60
+    page.locator(".roll").evaluate("(box) => box.scrollTo(0, box.scrollHeight)")
+    last = page.locator(f'.roll a[href*="{runs[-1]}"]')
+    shown(last).click()
+    expect(shown(page.get_by_role("article"))).to_contain_text("Spend 729 on thing 229?")
+    asked = len(looker.requests)
+    latest = begin(stage, 230)
+    expect(page.get_by_role("link", name="Inbox")).to_contain_text("231")
+    shown(page.locator(f'.roll a[href*="{latest}"]'))
+    assert looker.requests[asked:] == []
+    # In groups, and back into one of them; the filter is in the address, so a link shows what its sender saw.
+    page.get_by_label("Group by").select_option("effect")
+    shown(page.get_by_role("link", name="ask 231")).click()
+    expect(page).to_have_url(f"{stage.address}/#/inbox?effect=ask")
+    page.get_by_label("Search the questions").fill("thing 17")
+    shown(page.get_by_text("11 of 231 waiting for a decision"))
+    again = look().go(page.url.partition("/#")[2] and f"#{page.url.partition('/#')[2]}")
+    shown(again.get_by_text("11 of 231 waiting for a decision"))
+
+
+def test_many_are_approved_side_by_side(stage: Stage, look: Look) -> None:
+    stage.clear()
+    for version in ("7.1.0", "7.2.0", "7.3.0"):
+        stage.start("flows.py:RELEASE", {"version": version, "notes": "the usual"})
+    page = look().go("#/inbox")
+    shown(page.get_by_role("link", name="Approve many: 3 ask the same")).click()
+    table = shown(page.locator("table.many"))
+    expect(table.locator("thead")).to_contain_text("version")
+    expect(table).not_to_contain_text("the usual")  # what is the same in all stands above, once
+    expect(page.locator(".facts")).to_contain_text("the usual")
+    page.get_by_role("button", name="Choose all 3").click()
+    page.get_by_role("checkbox").nth(1).uncheck()
+    page.get_by_role("button", name="Approve 2").click()
+    told(page, "2 of 2 approved.")
+    expect(table.locator(".taken")).to_have_count(2)
+    until(lambda: stage.ask("/api/inbox/lines?limit=0")["total"] == 1)
+    expect(page.get_by_role("link", name="Inbox")).to_contain_text("1")
+    sent = (stage.folder / "outbox.txt").read_text()
+    assert ("7.1.0" in sent, "7.2.0" in sent, "7.3.0" in sent) == (True, False, True)
+    gone(page.get_by_role("button", name="Approve 2"))
+
+
+NOTICE = """\
+name: notice
+input: {number: integer}
+states:
+  post:
+    type: initial
+    actions:
+      - id: post
+        tool: files.write
+        params: {path: notice.txt, text: closed on Friday}
+        approval: {question: "Put up notice {{ context.number }}?"}
+  done: {type: final}
+transitions: [{from: post, to: done}]
+"""
+
+
+def test_after_the_same_answer_again_and_again_a_rule_is_offered(stage: Stage, look: Look) -> None:
+    stage.clear()
+    (stage.folder / "notice.yaml").write_text(NOTICE)
+    for number in range(7):
+        stage.start("notice.yaml", {"number": number})
+    page = look().go("#/inbox")
+    for number in range(5):
+        card = shown(page.get_by_role("article", name=f"Put up notice {number}?"))
+        expect(card).to_contain_text("There is no undo")
+        card.get_by_role("button", name="Approve").click()
+    shown(page.get_by_role("article", name="Put up notice 5?"))
+    offer = shown(page.get_by_role("region", name="A rule that people's answers suggest"))
+    expect(offer).to_contain_text("decision: allow")
+    expect(offer).to_contain_text("questions it would have spared")

@@ -1,0 +1,24 @@
+"""The page's code without a browser: its unit tests with node's own runner, and its types."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+WEB = Path(__file__).parents[2] / "web"
+NODE = shutil.which("node")
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node on the PATH")
+def test_what_needs_no_browser() -> None:
+    files = [str(path) for path in sorted((WEB / "test").glob("*.mjs"))]
+    done = subprocess.run([str(NODE), "--test", *files], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not (WEB / "node_modules" / ".bin" / "tsc").exists(), reason="the page was built elsewhere")
+def test_the_types_of_the_page_fit() -> None:
+    tsc = WEB / "node_modules" / ".bin" / "tsc"
+    done = subprocess.run([str(tsc), "-p", str(WEB)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,46 @@
+// One thing for many runs: chosen by the filter of the list, looked at first, then done with an entry for each.
+import { html, useEffect, useState } from "./lib.js";
+import { _ } from "./language.js";
+import { Dialog, Ends } from "./dialog.js";
+import { useGuard } from "./guard.js";
+import { Status } from "./status.js";
+import { Text } from "./text.js";
+import { say } from "./toast.js";
+import { call } from "./wire.js";
+
+const VERBS = () => ({ cancel: _("Stop"), retry: _("Try again"), signal: _("Signal"), pause: _("Pause"), resume: _("Resume") });
+const newKey = () => `${Date.now()}-${Math.round(Math.random() * 1e9)}`;
+
+export function Bulk({ selection, close }) {
+  const [verb, setVerb] = useState("cancel");
+  const [word, setWord] = useState(""); // the reason of a stop, or the name of a signal
+  const [seen, setSeen] = useState(null);
+  const [key] = useState(newKey);
+  const [isBusy, setBusy] = useState(false);
+  const [isDead, guard] = useGuard(`${verb} ${seen ? seen.runs.length : ""} ${seen?.is_preview}`);
+  const body = { verb, ...selection, key, ...(verb === "cancel" ? { reason: word } : verb === "signal" ? { signal: word } : {}) };
+  const isReady = verb !== "signal" || Boolean(word.trim());
+  useEffect(() => {
+    if (!isReady) { setSeen(null); return undefined; }
+    const wait = setTimeout(() => call("/api/bulk", { ...body, preview: true }).then(setSeen).catch((error) => say(error.message, "harm")), 250);
+    return () => clearTimeout(wait);
+  }, [verb, verb === "signal" ? word : ""]);
+  const able = (seen?.runs || []).filter((one) => !one.problem);
+  const send = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      // Exactly those that were looked at: what has begun to fit since is not touched.
+      const report = await call("/api/bulk", { ...body, text: "", where: "", status: [], machine: "", runs: able.map((one) => one.run_id) });
+      setSeen(report);
+      say(_("{done} of {count} done.", { done: report.done, count: report.runs.length }));
+    } catch (error) { say(error.message, "harm"); }
+    setBusy(false);
+  };
+  return html`<${Dialog} title=${_("Act on many runs")} close=${close}><form class="stack" onSubmit=${send} ...${guard}>
+    <div class="field"><label for="bulk-verb">${_("What to do")}</label><select id="bulk-verb" value=${verb} onChange=${(event) => { setVerb(event.target.value); setWord(""); }}>${Object.entries(VERBS()).map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select></div>
+    ${(verb === "cancel" || verb === "signal") && html`<div class="field"><label for="bulk-word">${verb === "cancel" ? _("Reason") : _("Name of the signal")}</label><input id="bulk-word" value=${word} onInput=${(event) => setWord(event.target.value)} /></div>`}
+    <p role="status">${seen && (seen.is_preview ? _("{able} of {count} runs that fit; the others stay as they are.", { able: able.length, count: seen.matching }) : _("{done} of {count} done.", { done: seen.done, count: seen.runs.length }))}</p>
+    <ul class="bulk" tabIndex="0" aria-label=${_("Runs")}>${(seen?.runs || []).map((one) => html`<li key=${one.run_id}><span class="mono">${one.run_id}</span><span class="grow cut"><${Text} value=${`${one.machine} · ${one.state}`} /></span>${one.problem ? html`<small class="faint"><${Text} value=${one.problem} /></small>` : one.is_done ? html`<span class="tag good">${_("done")}</span>` : html`<${Status} status=${one.status} />`}</li>`)}</ul>
+    <${Ends} close=${close}>${seen?.is_preview !== false && html`<button class=${verb === "cancel" ? "harm" : "main"} disabled=${isDead || isBusy || !able.length}>${_("{verb}: {count} runs", { verb: VERBS()[verb], count: able.length })}</button>`}</${Ends}></form></${Dialog}>`;
+}

@@ -1,0 +1,28 @@
+// Unit tests of what needs no browser, with node's own runner: `node --test web/test/*.mjs`.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { differences, leaves } from "../src/desk/difference.js";
+import { ageOf, takes } from "../src/desk/filter.js";
+
+const line = { run_id: "r1", contract_id: "pay/pay/1", machine: "refund", title: "Refunds", digest: "d", action: "pay", effect: "bank.pay", reason: "approval", question: "Refund 12 EUR?", call_hash: "h", since: 1000, by: "ann" };
+
+test("a value is taken apart down to its leaves", () => {
+  assert.deepEqual([...leaves({ a: 1, b: { c: [true, null], d: {} } })], [["a", "1"], ["b.c.0", "true"], ["b.c.1", "null"], ["b.d", "{}"]]);
+  assert.deepEqual([...leaves("x")], [["", '"x"']]);
+});
+
+test("only what differs is set apart, and what one has and another lacks differs", () => {
+  const { differing, common } = differences([{ to: "kim", amount: 1, note: "x" }, { to: "kim", amount: 2 }]);
+  assert.deepEqual(differing, ["amount", "note"]);
+  assert.deepEqual(common, [["to", '"kim"']]);
+  assert.deepEqual(differences([{ a: 1 }, { a: "1" }]).differing, ["a"], "a number is no text");
+});
+
+test("every filter must fit", () => {
+  for (const filter of [{}, { machine: "refund" }, { effect: "bank.pay", by: "ann" }, { text: "refund 12" }, { text: "R1" }, { age: "hour" }]) assert.ok(takes(filter, line, 1001));
+  for (const filter of [{ machine: "other" }, { by: "bob" }, { text: "13" }, { age: "day" }, { machine: "refund", effect: "x" }]) assert.ok(!takes(filter, line, 1001));
+});
+
+test("an age is in exactly one group", () => {
+  assert.deepEqual([0, 3599, 3600, 86399, 86400, 604799, 604800, 1e9].map((gone) => ageOf(line, 1000 + gone)), ["hour", "hour", "day", "day", "week", "week", "older", "older"]);
+});
