@@ -38,10 +38,10 @@ NAMED_BY_A_PROTOCOL = {"detent.surfaces.mcp.result:Question", "detent.surfaces.m
 TOLD_APART_BY_FOLDER = words(
     """
     action answer attempt call case_run cell chat check child claim command connection control doubt drawing dry_run
-    error_words evidence execution fact form gateway history host job journal listing lock login machine manner
-    model page parser part people place plan planner planning policy port program progress projection question
-    reading record recovery registry route run schema service serving setting settings settling shape source stage
-    store story stream table template text trouble verbs view words
+    error_words evidence execution fact form gateway history host job journal listing lock machine manner model page
+    parser part people place plan planner planning policy port program progress projection question reading record
+    recovery registry route run schema service serving setting settings settling shape source stage store story
+    stream table template text trouble verbs view words
     """
 )
 
