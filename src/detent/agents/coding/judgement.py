@@ -136,8 +136,8 @@ async def verify(
     if word == "verified" and is_good and sum(one.seconds for one in found) <= MUTANTS_S_MAX:
         # With the worker's new tests, too: a new feature has no others.
         new = {path: step for path, step in changed.items() if path not in judging}
-        unnoticed, told = await _try_mutants(court, tree if own else source, steps, new)
-        notes += told
+        unnoticed, said = await _try_mutants(court, tree if own else source, steps, new)
+        notes += said
         word = "checked" if unnoticed else word
     evidence = Evidence(
         tree,

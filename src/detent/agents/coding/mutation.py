@@ -52,7 +52,7 @@ def _list_variants(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.BoolOp):
         other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
         yield f"({ast.unparse(ast.BoolOp(other, node.values))})"
-    elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+    elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
         yield repr(node.value + 1)
 
 
