@@ -14,6 +14,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import ElicitResult, ImageContent, TextContent, TextResourceContents
 
 import detent
+from detent import ContractMoved
 from detent.define.policy import load_policy
 from detent.kit.client_config import ServerEntry, client_files, install, uninstall
 from detent.surfaces.mcp.gateway import name_tools
@@ -134,7 +135,7 @@ async def test_the_client_decides_only_where_the_operator_says_so(folder: Path) 
     async with detent.open(folder / ".detent") as host:
         (run,) = [one for one in await host.list() if one.status == "completed"]
         entries = [entry.event for entry in host.reader.entries(run.run_id)]
-    (said,) = [one.result for one in entries if getattr(one, "trigger", "") == "resume"]  # type: ignore[union-attr]
+    (said,) = [one.result for one in entries if isinstance(one, ContractMoved) and one.actor == "human"]
     assert said["by"].startswith("mcp:")
     assert said["known_by"] == "mcp"
 
