@@ -30,4 +30,5 @@ CHINESE: dict[str, str] = {
     "at most {} characters can be piped in": "管道输入最多 {0} 个字符",
     "the model gave no summary": "模型没有给出摘要",
     "{} is there already; name another file": "{0} 已经存在；请换一个文件名",
+    "there is no file `{}` to attach": "没有可附上的文件 `{0}`",
 }

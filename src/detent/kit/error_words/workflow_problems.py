@@ -92,6 +92,7 @@ CHINESE: dict[str, str] = {
     "no state is `type: initial`": "没有 `type: initial` 的状态",
     "say where a run begins, or load it as a fragment (`--fragment`)": "请说明运行从哪里开始，或把它作为片段加载（`--fragment`）",
     "the action id `{}` is taken: the state's own result is kept under it": "动作 id `{0}` 已被占用：状态自己的结果以此命名",
+    "the parallel state `{}` needs `branches`": "并行状态 `{0}` 需要 `branches`",
     "a `log` needs `message`": "`log` 需要 `message`",
     "`{}` needs `variable`": "`{0}` 需要 `variable`",
     "the name of what it changes": "它所改变的东西的名称",
