@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from bench.engine import folder
 from bench.figure import Figure
@@ -30,7 +31,8 @@ server.run()
 
 def gateway_call() -> Iterator[Figure]:
     """A read through the gateway, durable, against the server itself."""
-    with folder() as home:
+    with folder() as made:
+        home = made.resolve()
         (home / "server.py").write_text(SERVER)
         one = {"command": sys.executable, "args": [str(home / "server.py")], "trusted": True}
         (home / "detent.mcp.yaml").write_text(json.dumps({"servers": {"s": one}}))
@@ -55,10 +57,11 @@ async def _measure(home: Path) -> tuple[list[float], list[float]]:
     return [direct for direct, _ in turns], [through for _, through in turns]
 
 
-async def _call(client: object, tool: str) -> float:
+async def _call(client: Any, tool: str) -> float:
     begun = time.perf_counter()
     for number in range(CALLS):
-        await client.call_tool(tool, {"word": str(number)})  # type: ignore[attr-defined]
+        result = await client.call_tool(tool, {"word": str(number)})
+        assert not result.is_error, result
     return (time.perf_counter() - begun) / CALLS
 
 
