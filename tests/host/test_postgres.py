@@ -84,29 +84,7 @@ def opener(databases: Databases) -> Any:
     return open_host
 
 
-NOT_YET = {  # groups of runs, which came after this host
-    "a_failed_run_needs_a_place_to_be_tried_again",
-    "a_group_lets_as_many_go_on_as_its_limit",
-    "a_new_run_can_take_the_place_of_the_previous",
-    "a_place_is_kept_and_passed_on_through_a_crash",
-    "a_run_in_doubt_keeps_its_place",
-    "a_run_that_does_not_wait_is_refused",
-    "its_time_begins_when_a_run_has_its_place",
-    "many_runs_take_turns_through_kills",
-    "runs_of_a_group_take_turns_in_order",
-    "who_waits_for_a_place_can_be_cancelled",
-}
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(name, marks=pytest.mark.skip("groups of runs are not kept on PostgreSQL yet"))
-        if name in NOT_YET
-        else name
-        for name in CHECKS
-    ],
-)
+@pytest.mark.parametrize("check", CHECKS)
 async def test_the_postgres_host_conforms(check: str, databases: Databases, tmp_path: Path) -> None:
     async with asyncio.timeout(60):  # a run that is stuck shall say which
         await CHECKS[check](opener(databases), tmp_path / "home")

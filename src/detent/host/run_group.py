@@ -144,17 +144,18 @@ def mark_of(group: str) -> str:
     return f"group:{group}"
 
 
-async def enter(host: GroupHost, group: Group, id: str, key: str, run_id: str, mark: str) -> bool:
-    """Let a run into its group; whether it has a place. One that cannot wait is refused."""
+async def enter(host: GroupHost, group: Group, id: str, key: str, run_id: str, *, is_again: bool = False) -> bool:
+    """Let a run into its group; whether it has a place. One that cannot wait is refused, and may try again."""
     await host.start(MACHINE, run_id=id, by=HOST)
-    data = {"run_id": run_id, "limit": group.limit, "key": key[:KEY_MAX]}
-    await host.signal(id, ENTER, data, id=f"enter {mark}", by=HOST)
+    if run_id not in host.reader.project(id, GroupQueue).members:
+        data = {"run_id": run_id, "limit": group.limit, "key": key[:KEY_MAX]}
+        await host.signal(id, ENTER, data, by=HOST)
     queue = host.reader.project(id, GroupQueue)
     if run_id in queue.holders:
         return True
     before = [one for one in queue.members if one != run_id]
-    if group.when_full == "drop" or mark != run_id:
-        await leave(host, id, run_id, f"dropped {mark}")
+    if group.when_full == "drop" or is_again:
+        await leave(host, id, run_id, f"dropped {new_run_id()}")
         raise GroupFull(f"its group `{key[:KEY_MAX]}` is full: run {before[0]} has the place")
     if group.when_full == "cancel_previous":
         for other in before:
@@ -180,7 +181,7 @@ async def enter_new(
         return
     host.entering.add(run_id)
     try:
-        has_place = await enter(host, group, id, key, run_id, run_id)
+        has_place = await enter(host, group, id, key, run_id)
         yield {"group": id} | ({} if has_place else {"held_by": mark_of(id)})
     finally:
         host.entering.discard(run_id)
@@ -194,12 +195,11 @@ async def enter_again(host: GroupHost, group: Group | None, run: Run) -> AsyncIt
         return
     mark = f"{run.id} {run.seq}"
     await leave(host, run.group, run.id, mark)  # its end may not have been told yet
-    mark = f"{mark} {new_run_id()}"  # it may be tried again and again until there is a place
-    await enter(host, group, run.group, host.reader.project(run.group, GroupQueue).key, run.id, mark)
+    await enter(host, group, run.group, host.reader.project(run.group, GroupQueue).key, run.id, is_again=True)
     try:
         yield
     except Refused:
-        await leave(host, run.group, run.id, f"refused {mark}")
+        await leave(host, run.group, run.id, f"refused {mark} {new_run_id()}")
         raise
 
 

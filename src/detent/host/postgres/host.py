@@ -144,8 +144,6 @@ class PostgresHost(PostgresRoom, Verbs):
 
     async def _begin(self, live: LoadedRun, event: Started) -> Run:
         run_id = live.run.id
-        if live.machine.group is not None:
-            raise Refused("runs that take turns in a group are not kept in a database yet; use a home in a folder")
         async with self.take_turn(run_id):
             try:
                 folded = await self._fold(run_id, lambda _: (event,), live, live.machine)

@@ -1,9 +1,6 @@
 """People, sandboxes, backups, moves and anchors."""
 
 CHINESE = {
-    "runs that take turns in a group are not kept in a database yet; use a home in a folder": (
-        "数据库中尚不支持按组轮流的运行；请使用文件夹中的主目录"
-    ),
     "{} cannot be a home: {}": "{0} 不能作为主目录：{1}",
     "{} does not hold the address of a database": "{0} 中没有数据库的地址",
     "this is no address of a database; write postgresql://HOST/DATABASE": (
