@@ -103,7 +103,7 @@ def test_any_number_of_questions_is_listed_and_a_new_one_costs_no_request(stage:
     # In groups, and back into one of them; the filter is in the address, so a link shows what its sender saw.
     page.get_by_label("Group by").select_option("effect")
     shown(page.get_by_role("link", name="ask 231")).click()
-    expect(page).to_have_url(re.compile(r"#/inbox(/.*)?\?effect=ask$"))  # the first of them is opened, where there is room
+    expect(page).to_have_url(re.compile(r"#/inbox(/.*)?\?effect=ask$"))  # with the first one opened
     page.get_by_label("Search the questions").fill("thing 17")
     shown(page.get_by_text("11 of 231 waiting for a decision"))
     again = look().go(page.url.partition("/#")[2] and f"#{page.url.partition('/#')[2]}")
