@@ -16,14 +16,13 @@ from detent.core.contract import Contract, Failure
 from detent.core.effect_type import Effect, EffectFailed, Outcome, StillRunning
 from detent.core.events import HOLD, ContractMoved, Signalled
 from detent.core.identity import Identity
-from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.embedded.doubt import DoubtRegister, guard_work
 from detent.host.embedded.task_pool import TaskPool
 from detent.host.parts.call import call_effect
-from detent.host.parts.child import awaiting, child_id, child_machine
+from detent.host.parts.child import awaiting, child_id, child_machine, describe_end, wait_for
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outcome import (
     UnknownOutcome,
@@ -233,7 +232,7 @@ class Attempts:
         """Start (or find again) the run this contract stands for, and wait for it to call back."""
         machine = child_machine(self._host.journal, live.machine, contract)
         if contract.reopens and await self._goes_on(contract):
-            return _waiting_for(contract.reopens)
+            return wait_for(contract.reopens)
         run_id = child_id(live.run.id, contract.id)
         given = contract.input.get("input")
         try:
@@ -249,7 +248,7 @@ class Attempts:
             source=live.run.source,
             parent=f"{live.run.id} {contract.id}",
         )
-        return _waiting_for(run_id)
+        return wait_for(run_id)
 
     async def _goes_on(self, contract: Contract) -> bool:
         """Whether the child that failed goes on from what failed, instead of a new one from the beginning."""
@@ -277,16 +276,7 @@ class Attempts:
         contract = awaiting(live.run, run.id, contract_id)
         if contract is None or contract.status is not Status.WAITING:
             return
-        error = None
-        if run.ended is not Status.COMPLETED:
-            kind = {Status.REJECTED: "approval_rejected", Status.CANCELLED: "cancelled"}.get(
-                run.ended or Status.FAILED, "tool_failure"
-            )
-            cause = run.error.message if run.error else ""
-            error = Failure(
-                kind, f"run {run.id} ended as {run.ended.value if run.ended else '?'}: {cause}", {"run_id": run.id}
-            )
-        result = {"run_id": run.id, "output": run.output, "state": run.state}
+        result, error = describe_end(run)
         try:
             self.tell(
                 live,
@@ -325,7 +315,3 @@ class Attempts:
             return  # not a run of ours: somebody else will call back
         if child.run.ended is not None and not child.unwritten:
             self.hand_up(child.run)
-
-
-def _waiting_for(run_id: str) -> Outcome:
-    return Outcome(question=Question(f"waits for run {run_id}", "callback", data={"run_id": run_id}))

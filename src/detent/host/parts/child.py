@@ -5,14 +5,16 @@ A child's id is computed from its contract, so beginning it twice gives the same
 
 import hashlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from detent.core.contract import Contract
+from detent.core.contract import Contract, Failure
 from detent.core.effect_type import Declared, Effect, EffectFailed, Outcome
 from detent.core.machine import Machine
+from detent.core.question import Question
 from detent.core.run import Run
+from detent.core.status import Status
 from detent.errors import Unknown
 
 if TYPE_CHECKING:
@@ -64,3 +66,19 @@ def declarations(machine: Machine, known: Mapping[str, Effect]) -> dict[str, Dec
     if missing:
         raise Unknown(f"there is no effect `{missing[0]}`; known: {', '.join(sorted(known)) or 'none'}")
     return {name: known[name].declared for name in names if name in known}
+
+
+def describe_end(run: Run) -> tuple[dict[str, Any], Failure | None]:
+    """What a child run gives its parent: its output, or why it has none."""
+    error = None
+    if run.ended is not None and run.ended is not Status.COMPLETED:
+        kinds = {Status.REJECTED: "approval_rejected", Status.CANCELLED: "cancelled"}
+        cause = run.error.message if run.error else ""
+        text = f"run {run.id} ended as {run.ended.value}: {cause}"
+        error = Failure(kinds.get(run.ended, "tool_failure"), text, {"run_id": run.id})
+    return {"run_id": run.id, "output": run.output, "state": run.state}, error
+
+
+def wait_for(run_id: str) -> Outcome:
+    """A contract that waits until the run it stands for calls back."""
+    return Outcome(question=Question(f"waits for run {run_id}", "callback", data={"run_id": run_id}))

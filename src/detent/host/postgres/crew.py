@@ -17,12 +17,10 @@ from detent.core.contract import Contract, Failure
 from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
 from detent.core.events import EVIDENCE, RULES, ContractMoved, Event, Signalled
 from detent.core.identity import Identity
-from detent.core.question import Question
-from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.parts.call import ask_probe, call_effect
-from detent.host.parts.child import child_id, child_machine
+from detent.host.parts.child import child_id, child_machine, wait_for
 from detent.host.parts.claim import was_redone
 from detent.host.parts.gap import ask_about, find_clearance, note_cleared, open_gap
 from detent.host.parts.loaded_run import LoadedRun
@@ -411,7 +409,7 @@ class Crew:
         host = self._host
         machine = await host.database.aside(child_machine, host.journal, live.machine, contract)
         if contract.reopens and await self._goes_on(contract):
-            return _waiting_for(contract.reopens)
+            return wait_for(contract.reopens)
         run_id = child_id(live.run.id, contract.id)
         given = contract.input.get("input")
         try:
@@ -427,7 +425,7 @@ class Crew:
             source=live.run.source,
             parent=f"{live.run.id} {contract.id}",
         )
-        return _waiting_for(run_id)
+        return wait_for(run_id)
 
     async def _goes_on(self, contract: Contract) -> bool:
         try:
@@ -442,20 +440,5 @@ def take_over(connection: psycopg.Connection, wanted: Delivery, no: int, dead: i
     return connection.execute(TAKE_OVER, given).fetchone() is not None
 
 
-def describe_end(run: Run) -> tuple[dict[str, Any], Failure | None]:
-    """What a child run gives its parent: its output, or why it has none."""
-    error = None
-    if run.ended is not None and run.ended is not Status.COMPLETED:
-        kinds = {Status.REJECTED: "approval_rejected", Status.CANCELLED: "cancelled"}
-        cause = run.error.message if run.error else ""
-        text = f"run {run.id} ended as {run.ended.value}: {cause}"
-        error = Failure(kinds.get(run.ended, "tool_failure"), text, {"run_id": run.id})
-    return {"run_id": run.id, "output": run.output, "state": run.state}, error
-
-
 def _is_possible(contract: Contract) -> bool:
     return contract.is_irreversible and contract.effect_state == "possible"
-
-
-def _waiting_for(run_id: str) -> Outcome:
-    return Outcome(question=Question(f"waits for run {run_id}", "callback", data={"run_id": run_id}))

@@ -23,7 +23,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, NotWaiting, Refused, Unknown
 from detent.host.parts.admission import Admission
-from detent.host.parts.child import awaiting
+from detent.host.parts.child import awaiting, describe_end
 from detent.host.parts.claim_check import differences, repair, right_holders
 from detent.host.parts.clock import Clock
 from detent.host.parts.gap import Gap
@@ -36,7 +36,7 @@ from detent.host.people import PeopleSource
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
 from detent.host.postgres.connection import Database
-from detent.host.postgres.crew import Crew, describe_end
+from detent.host.postgres.crew import Crew
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import Folded, Moment
 from detent.host.postgres.job_queue import Handle, JobQueue
