@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, TimeoutError, expect
 
 from detent.surfaces.server.gate import is_guarded
 from tests.effort import PATIENCE_S
@@ -223,6 +223,13 @@ def told(page: Page, text: str) -> str:
     """What the page has said for a moment, once it has; whole."""
     page.wait_for_function("(text) => window.heard.some((one) => one.includes(text))", arg=text)
     return next(str(one) for one in page.evaluate("window.heard") if text in one)
+
+
+def press(button: Locator) -> None:
+    """Press until it is taken: what has just come, changed or moved takes no decision for a moment."""
+    while button.count():
+        with suppress(TimeoutError):
+            button.click(timeout=1000)
 
 
 def gone(place: Locator) -> None:

@@ -7,7 +7,7 @@ from playwright.sync_api import Route, expect
 
 from tests.surfaces.disguises import FALSE, MASKED, PLAIN
 from tests.web.conftest import Look
-from tests.web.kit import Stage, gone, shown, told, until
+from tests.web.kit import Stage, gone, press, shown, told, until
 
 
 def test_an_approval_shows_the_exact_call_and_what_follows(stage: Stage, look: Look) -> None:
@@ -299,7 +299,7 @@ def test_a_deed_that_failed_on_its_way_is_stopped_or_done_again(stage: Stage, lo
         expect(card).to_contain_text(text)
     card.get_by_role("button", name="Stop…").click()
     page.get_by_label("Why not?").fill("clean up first")
-    page.get_by_role("button", name="Stop", exact=True).click()
+    press(page.get_by_role("button", name="Stop", exact=True))
     told(page, "Stopped.")
     until(lambda: stage.status(stopped) == "rejected")
     again = stage.start("flows.py:DEPLOY", {"site": "broken"})

@@ -7,7 +7,7 @@ import pytest
 
 from bench import walk
 from detent.core import engine
-from detent.host.embedded import drive
+from detent.host.parts import fold
 from detent.host.parts import loaded_run as live
 from tests.surfaces.server.stage import Stage, stage
 
@@ -21,7 +21,7 @@ def folds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(run.id)
         return engine.advance(machine, run, event)
 
-    for module in (drive, live):
+    for module in (fold, live):
         monkeypatch.setattr(module, "advance", counted)
     return seen
 

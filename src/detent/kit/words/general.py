@@ -237,7 +237,7 @@ CHINESE: dict[str, str] = {
     "not found; only coding runs need it": "没有找到；只有编码运行需要它",
     "a Jupyter kernel is installed": "已安装 Jupyter 内核",
     "Only those for which this holds.": "只列出满足此条件的。",
-    "Only those with these words in them.": "只列出含有这些词的。",
+    "Only those with these words in input, questions or output.": "只列出输入、问题或输出中有这些词的。",
     "In the order of an attribute; -NAME turns it round.": "按某个属性排序；-NAME 表示倒序。",
     "{count} more; --limit shows them": "还有 {count} 项；用 --limit 显示",
     "older runs were not looked at": "更早的运行没有查看",

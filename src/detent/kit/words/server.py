@@ -2,9 +2,7 @@
 
 CHINESE: dict[str, str] = {
     "Carry out the calls of runs in a database.": "执行数据库中各运行的调用。",
-    "Carry out calls until SIGINT or SIGTERM.": "执行调用，直到收到 SIGINT 或 SIGTERM。",
     "Make, update or check the tables of a database.": "创建、更新或检查数据库中的表。",
-    "Make the tables of a database, bring them up to date, or look at them.": "创建数据库的表、更新它们或查看它们。",
     "How many calls at once.": "同时执行多少个调用。",
     "works on {name}, {slots} calls at once; runs taken up: {count}": (
         "正在处理 {name}，同时 {slots} 个调用；接手的运行：{count}"
