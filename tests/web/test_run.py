@@ -21,7 +21,7 @@ JOB = """\
 worker: {use: shell, command: ["sed", "-i", "s/[*]/+/", "sum.py"]}
 planner: {use: single}
 verify:
-  - {name: adds, run: "grep -q 'a + b' sum.py", baseline: strict}
+  - {name: adds, run: "grep -rq 'a + b' --include='*.py' .", baseline: strict}
 """
 TRIP = ("PICKED_UP", "SCANNED", "ARRIVED", "LOADED")
 
