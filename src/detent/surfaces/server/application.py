@@ -160,7 +160,7 @@ def _query(route: Route, given: QueryParams) -> Any:
 
 
 def _is_list(kind: Any) -> bool:
-    return get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is list
+    return get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) in (list, tuple)
 
 
 def plain_numbers(query: Any) -> Any:

@@ -24,7 +24,7 @@ class SearchQuery(Asked, frozen=True):
 
     text: Annotated[str, Meta(max_length=200)] = ""
     where: Annotated[str, Meta(max_length=2000)] = ""
-    status: Annotated[list[shape.StatusName], Meta(max_length=7)] = []
+    status: Annotated[tuple[shape.StatusName, ...], Meta(max_length=7)] = ()
     machine: shape.Name = ""
     sort: shape.Name = ""
     offset: shape.Seq = 0
