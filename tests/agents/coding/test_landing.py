@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from detent.agents.coding.workplace import Workplace
 from detent.agents.coding.workspace import Repository
 from detent.effects.sandbox import find_problem
 from tests.agents.coding.world import BAD, GOOD, configured, copy_of, git, listing, office, project, worker
@@ -159,3 +160,16 @@ async def test_what_was_done_can_be_kept_when_a_job_is_given_up(tmp_path: Path) 
         run = await job.say("ROLLBACK", run=True, keep=True)
         assert run.output["outcome"] == "rolled_back"
     assert (root / "calc.py").read_text() == BAD
+
+
+def test_what_the_settings_mean_from_the_project_is_found_where_the_copy_cannot_be_mounted(tmp_path: Path) -> None:
+    project, copy = tmp_path / "project", tmp_path / "elsewhere" / "copy"
+    for folder in (project / ".venv", copy):
+        folder.mkdir(parents=True)
+    (copy / "tool").touch()
+    open_site = Workplace(str(copy), str(copy), root=str(project))
+    beside = str(tmp_path / "worker.py")
+    assert open_site.locate([".venv/python", "../worker.py", "a"]) == [str(project / ".venv/python"), beside, "a"]
+    assert open_site.locate(["./tool", "sub/../b"]) == ["./tool", "sub/../b"]
+    mounted = Workplace(str(copy), str(project), root=str(project))
+    assert mounted.locate([".venv/python", "../worker.py"]) == [".venv/python", "../worker.py"]

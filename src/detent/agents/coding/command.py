@@ -68,7 +68,7 @@ class CommandWorker:
         """Do one attempt; when this returns, or is cancelled, no process of it is left."""
         given = leash.prepare(assignment)
         filled = {place: given[name] for place, name in PLACES.items()} | {"{root}": assignment.root}
-        argv = [_fill(argument, filled) for argument in self._argv]
+        argv = [_fill(argument, filled) for argument in assignment.place.locate(self._argv)]
         report = await leash.hold(argv, leash.environment(given), assignment, hear, assignment.prompt)
         return leash.result_of(assignment.folder, report)
 

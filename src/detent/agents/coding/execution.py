@@ -278,6 +278,7 @@ async def _run_worker(contract: Contract) -> Outcome:
             attempt=step.attempt,
             root=site.seen,
             tree=site.folder,
+            project=job.root,
             folder=str(_attempt_folder(contract, job)),
             prompt=prompt.for_worker(job, diff),
             failures=tuple(msgspec.to_builtins(fault) for fault in lifecycle.to_mend(job, task)),

@@ -62,11 +62,12 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     changeable: tuple[str, ...] = ()  # globs of files that this task may change all the same
     sandbox: SandboxWish = SandboxWish()  # what the worker runs in
     tree: str = ""  # where the work tree is, if the sandbox shows it in another place
+    project: str = ""  # the user's project, which the work tree may be a copy of
 
     @property
     def place(self) -> Workplace:
         """Where its programs run."""
-        return Workplace(self.tree or self.root, self.root, self.sandbox)
+        return Workplace(self.tree or self.root, self.root, self.sandbox, root=self.project)
 
 
 class WorkerReport(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -45,12 +45,18 @@ class Workplace(msgspec.Struct, frozen=True):
         return self.folder != self.seen
 
     def locate(self, argv: list[str]) -> list[str]:
-        """The command; a program of the project's dependencies is found there also where they cannot be mounted."""
-        program = argv[0]
-        if "/" not in program or os.path.isabs(program) or self.is_mounted or not self.root:
+        """The command; where the copy cannot be mounted, paths that the settings mean from the project are found there.
+
+        That is a program of the project's dependencies, and whatever lies beside the project.
+        """
+        if self.is_mounted or not self.root or self.root == self.folder:
             return argv
-        is_here = os.path.exists(os.path.join(self.folder, program))
-        return argv if is_here else [os.path.join(self.root, program), *argv[1:]]
+        program, *rest = argv
+        is_path = "/" in program and not os.path.isabs(program)
+        if is_path and not os.path.exists(os.path.join(self.folder, program)):
+            program = os.path.normpath(os.path.join(self.root, program))
+        beside = os.pardir + os.sep
+        return [program, *(os.path.normpath(os.path.join(self.root, a)) if a.startswith(beside) else a for a in rest)]
 
 
 def arrange(
