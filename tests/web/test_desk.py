@@ -18,6 +18,9 @@ POINTS = """() => [...document.querySelectorAll(".answering .main")].map((one) =
   return [box.x + box.width / 2, box.y + box.height / 2]; })"""
 
 
+HEARD = "(was) => location.hash.split('/')[2] !== was || document.querySelector('.deciding.decided')"
+
+
 def aimed(page: Page) -> str:
     """The run whose question is on the page."""
     return str(page.evaluate("location.hash.split('/')[2] || ''"))
@@ -74,6 +77,8 @@ def test_a_click_reaches_the_question_it_was_aimed_at_or_none(stage: Stage, look
                 page.mouse.click(x, y)
         other.join()
         page.wait_for_timeout(50)
+        if stage.status(run_id) != "waiting":  # decided: the page hears of it, sooner or later
+            page.wait_for_function(HEARD, arg=run_id)
         assert set(sent) <= {run_id}, f"click {number} was aimed at {run_id} and reached {sent}"
         reached += bool(sent)
         sent.clear()
