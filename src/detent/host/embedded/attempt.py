@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from detent.core import progress
 from detent.core.contract import Contract, Failure
-from detent.core.effect_type import Effect, EffectFailed, Outcome, StillRunning
+from detent.core.effect_type import Effect, Outcome, StillRunning
 from detent.core.events import HOLD, ContractMoved, Signalled
 from detent.core.identity import Identity
 from detent.core.run import Run
@@ -22,7 +22,7 @@ from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.embedded.doubt import DoubtRegister, guard_work
 from detent.host.embedded.task_pool import TaskPool
 from detent.host.parts.call import call_effect
-from detent.host.parts.child import awaiting, child_id, child_machine, describe_end, wait_for
+from detent.host.parts.child import awaiting, begin_child, child_id, child_machine, describe_end
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outcome import (
     UnknownOutcome,
@@ -229,33 +229,8 @@ class Attempts:
             self.doubts.linger(live, contract, secrets, error)
 
     async def _child(self, live: LoadedRun, contract: Contract) -> Outcome:
-        """Start (or find again) the run this contract stands for, and wait for it to call back."""
         machine = child_machine(self._host.journal, live.machine, contract)
-        if contract.reopens and await self._goes_on(contract):
-            return wait_for(contract.reopens)
-        run_id = child_id(live.run.id, contract.id)
-        given = contract.input.get("input")
-        try:
-            machine.fill_input(given if isinstance(given, dict) else {})
-        except Refused as error:
-            raise EffectFailed(str(error), "validation_error") from None
-        await self._host.start(
-            machine,
-            given if isinstance(given, dict) else {},
-            run_id=run_id,
-            by=Identity(live.run.by, "detent", live.run.spoken_by),
-            session=live.run.session,
-            source=live.run.source,
-            parent=f"{live.run.id} {contract.id}",
-        )
-        return wait_for(run_id)
-
-    async def _goes_on(self, contract: Contract) -> bool:
-        """Whether the child that failed goes on from what failed, instead of a new one from the beginning."""
-        try:
-            return await self._host.retry_child(contract.reopens, f"retry {contract.id}")
-        except DetentError:
-            return False  # it is not there any more, or cannot be read
+        return await begin_child(self._host, machine, live.run, contract)
 
     @guard_work
     async def _cancel_child(self, live: LoadedRun, mark: str, run_id: str) -> None:

@@ -5,17 +5,19 @@ A child's id is computed from its contract, so beginning it twice gives the same
 
 import hashlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from detent.core.contract import Contract, Failure
 from detent.core.effect_type import Declared, Effect, EffectFailed, Outcome
+from detent.core.identity import By, Identity
 from detent.core.machine import Machine
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.errors import Unknown
+from detent.errors import DetentError, Refused, Unknown
 
 if TYPE_CHECKING:
     from detent.host.parts.journal import AnyJournal
@@ -82,3 +84,50 @@ def describe_end(run: Run) -> tuple[dict[str, Any], Failure | None]:
 def wait_for(run_id: str) -> Outcome:
     """A contract that waits until the run it stands for calls back."""
     return Outcome(question=Question(f"waits for run {run_id}", "callback", data={"run_id": run_id}))
+
+
+class ChildStarter(Protocol):
+    """What beginning a child needs of a host."""
+
+    async def start(
+        self,
+        machine: Machine,
+        input: Any = None,
+        *,
+        run_id: str = "",
+        by: By = "",
+        session: str = "",
+        source: str = "",
+        parent: str = "",
+    ) -> Run:
+        """Begin a run."""
+
+    async def retry_child(self, run_id: str, mark: str) -> bool:
+        """Whether a child that failed goes on from what failed."""
+
+
+async def begin_child(host: ChildStarter, machine: Machine, parent: Run, contract: Contract) -> Outcome:
+    """Start (or find again) the run a contract stands for, and wait for it to call back.
+
+    A child that failed goes on from what failed, instead of a new one from the beginning.
+    """
+    if contract.reopens:
+        with suppress(DetentError):  # it is not there any more, or cannot be read
+            if await host.retry_child(contract.reopens, f"retry {contract.id}"):
+                return wait_for(contract.reopens)
+    run_id, asked = child_id(parent.id, contract.id), contract.input.get("input")
+    given = asked if isinstance(asked, dict) else {}
+    try:
+        machine.fill_input(given)
+    except Refused as error:
+        raise EffectFailed(str(error), "validation_error") from None
+    await host.start(
+        machine,
+        given,
+        run_id=run_id,
+        by=Identity(parent.by, "detent", parent.spoken_by),
+        session=parent.session,
+        source=parent.source,
+        parent=f"{parent.id} {contract.id}",
+    )
+    return wait_for(run_id)

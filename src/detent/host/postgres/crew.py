@@ -16,11 +16,10 @@ from detent.core import progress
 from detent.core.contract import Contract, Failure
 from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
 from detent.core.events import EVIDENCE, RULES, ContractMoved, Event, Signalled
-from detent.core.identity import Identity
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.parts.call import ask_probe, call_effect
-from detent.host.parts.child import child_id, child_machine, wait_for
+from detent.host.parts.child import begin_child, child_machine
 from detent.host.parts.claim import was_redone
 from detent.host.parts.gap import ask_about, find_clearance, note_cleared, open_gap
 from detent.host.parts.loaded_run import LoadedRun
@@ -56,6 +55,7 @@ MINE = "select worker, turn from work where run = %s and contract_id = %s"
 TAKE_OVER = (
     "update work set worker = %s where run = %s and contract_id = %s and turn = %s and worker in (%s, %s) returning 1"
 )
+GIVE_BACK = "update work set worker = null where run = %s and contract_id = %s and turn = %s and worker = %s"
 CRASHED = UnknownOutcome()
 
 
@@ -90,6 +90,7 @@ class Crew:
 
     def __init__(self, host: PostgresPerformer) -> None:
         self._host = host
+        self._in_hand: set[Delivery] = set()
         self._under_way: dict[tuple[str, str], asyncio.Task[Any]] = {}
         self._aborted: set[tuple[str, str]] = set()
         self._lingering: set[tuple[str, str]] = set()
@@ -112,10 +113,17 @@ class Crew:
 
     async def perform(self, run_id: str, contract_id: str, turn: int) -> None:
         """A job says that a contract is to be carried out."""
-        host = self._host
-        wanted = Delivery(run_id, contract_id, turn, host.queue.worker_id)
-        if wanted.mark in self._under_way:
-            return  # handed out a second time while it goes on here
+        wanted = Delivery(run_id, contract_id, turn, self._host.queue.worker_id)
+        if wanted in self._in_hand:
+            return  # handed out a second time while it goes on here, or what came of it is being told
+        self._in_hand.add(wanted)
+        try:
+            await self._perform(wanted)
+        finally:
+            self._in_hand.discard(wanted)
+
+    async def _perform(self, wanted: Delivery) -> None:
+        host, (run_id, contract_id, *_) = self._host, wanted
         tries = 0
 
         async def try_to_begin() -> tuple[bool, int]:
@@ -133,6 +141,8 @@ class Crew:
         if contract is None or contract.status is not Status.RUNNING:
             return
         if live.run.rules > RULES:
+            if is_ours:  # nothing has left: a newer worker begins it, and finds no crash
+                await host.surely(lambda: host.ask(give_back, wanted, live.no))
             raise Refused(f"run {run_id} was begun by a newer detent; only a newer worker can go on with it")
         try:
             if dead:
@@ -405,39 +415,20 @@ class Crew:
             self._host.report(live.run.id, problem)
 
     async def _child(self, live: LoadedRun, contract: Contract) -> Outcome:
-        """Start (or find again) the run this contract stands for, and wait for it to call back."""
         host = self._host
         machine = await host.database.aside(child_machine, host.journal, live.machine, contract)
-        if contract.reopens and await self._goes_on(contract):
-            return wait_for(contract.reopens)
-        run_id = child_id(live.run.id, contract.id)
-        given = contract.input.get("input")
-        try:
-            machine.fill_input(given if isinstance(given, dict) else {})
-        except Refused as error:
-            raise EffectFailed(str(error), "validation_error") from None
-        await host.start(
-            machine,
-            given if isinstance(given, dict) else {},
-            run_id=run_id,
-            by=Identity(live.run.by, "detent", live.run.spoken_by),
-            session=live.run.session,
-            source=live.run.source,
-            parent=f"{live.run.id} {contract.id}",
-        )
-        return wait_for(run_id)
-
-    async def _goes_on(self, contract: Contract) -> bool:
-        try:
-            return await self._host.retry_child(contract.reopens, f"retry {contract.id}")
-        except DetentError:
-            return False  # it is not there any more, or cannot be read
+        return await begin_child(host, machine, live.run, contract)
 
 
 def take_over(connection: psycopg.Connection, wanted: Delivery, no: int, dead: int) -> bool:
     """Take a contract out of a dead worker's hands; whether nobody was quicker."""
     given = (wanted.worker, no, wanted.contract_id, wanted.turn, dead, wanted.worker)
     return connection.execute(TAKE_OVER, given).fetchone() is not None
+
+
+def give_back(connection: psycopg.Connection, wanted: Delivery, no: int) -> None:
+    """Let another worker begin what this one has not called."""
+    connection.execute(GIVE_BACK, (no, wanted.contract_id, wanted.turn, wanted.worker))
 
 
 def _is_possible(contract: Contract) -> bool:
