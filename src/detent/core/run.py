@@ -32,6 +32,9 @@ class BranchState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     broken: Contract | None = None  # the attempt that ended it, to go on from
     left: tuple["BranchState", ...] = ()  # its branches as they stood when it failed
     skips: tuple[str, ...] = ()  # actions that are done already, when the rest is tried again
+    ended: tuple[tuple["BranchState", ...], ...] = ()  # its branches that have ended, in pieces: each end copies one
+    counts: dict[str, int] = {}  # contracts made in this branch, by action
+    base: int = 0  # the highest number of a contract that an earlier branch like this one may have had
 
 
 class Wreck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

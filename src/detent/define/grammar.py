@@ -197,7 +197,7 @@ ACTION: Shape = {
     "branches": Key("branches", "Lines of work that go on side by side.", types=("parallel",)),
     "join": Key("join", "How many must succeed: all, any, or a number.", types=_BOTH),
     "fail_fast": Key("flag", "Whether the first failure ends the others.", types=_BOTH),
-    "concurrency": Key("positive", "How many at the same time.", types=_BOTH),
+    "concurrency": Key("positive", "How many at the same time; of a `for_each` that does not say, 50.", types=_BOTH),
     "tolerate": Key("count", "How many may fail.", types=_BOTH),
 }
 TRANSITION: Shape = {
