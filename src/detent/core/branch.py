@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from detent.core.chart import Work
-from detent.core.contract import Contract, Failure
+from detent.core.contract import PLACE, Contract, Failure
 from detent.core.question import Question
 from detent.core.run import BranchState
 from detent.core.status import Status
@@ -234,7 +234,7 @@ def leave(draft: WorkingCopy, above: str = "", actor: str = "engine") -> None:
         for path in [p for p in draft.lanes if p.startswith(above)]:
             del draft.lanes[path]
     for contract in list(draft.contracts.values()):
-        if contract.lane.startswith(above) and not contract.is_adrift:
+        if contract.lane.startswith(above) and not contract.is_adrift and contract.action != PLACE:
             abandon(draft, contract, actor)
 
 

@@ -45,6 +45,8 @@ class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_fie
     id: str = ""
     group: str = ""  # the run that keeps the order of its group
     held_by: str = ""  # it begins held: it waits for a place in its group
+    place_at: float = 0.0  # until then, where places come at a certain rate
+    place_question: str = ""  # and asks whether it may go on all the same
 
 
 class Signalled(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="signalled"):

@@ -131,7 +131,9 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
 
     key: str  # a template over `context`, the run's input
     limit: int = 1
-    when_full: Literal["queue", "cancel_previous", "drop"] = "queue"
+    when_full: Literal["queue", "cancel_previous", "drop", "ask"] = "queue"
+    rate: int = 0  # instead of `limit`: how many may begin
+    per_s: float = 0.0  # in this time
 
 
 class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):

@@ -103,6 +103,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     spoken_by: str = ""  # who started it in the name of `by`, where that is somebody else
     group: str = ""  # the run that keeps the order of its group
     closing: Closing | None = None  # it does what comes last
+    place_at: float = 0.0  # when it has its place in its group, if that is a matter of time
 
     @property
     def status(self) -> Status:
@@ -130,6 +131,8 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         soonest = self.deadline
         if self.state_deadline and (not soonest or self.state_deadline < soonest):
             soonest = self.state_deadline
+        if self.place_at and (not soonest or self.place_at < soonest):
+            soonest = self.place_at
         for contract in self.contracts:
             at = contract.due_at or contract.expires_at
             if at and (not soonest or at < soonest):
