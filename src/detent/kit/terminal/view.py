@@ -125,7 +125,10 @@ class RunReport:
         place = find_place(self.caller.reader, run)
         if place is not None:
             about = {"key": visible(place.key), "number": place.number, "run_id": place.behind}
-            yield _("  waiting for a place in `{key}`: number {number}, behind run {run_id}", **about), ""
+            if place.behind:
+                yield _("  waiting for a place in `{key}`: number {number}, behind run {run_id}", **about), ""
+            else:
+                yield _("  waiting for its time in `{key}`: number {number}", **about), ""
         elif run.is_held and run.ended is None:
             again = self._manner.resume or ("resume", run.id)
             yield _("  go on: {command}", command=command(*again)), ""
