@@ -11,6 +11,8 @@ CHINESE: dict[str, str] = {
         "随机情形由 hypothesis 抽取，而它没有安装；请运行 `pip install 'detent[fuzz]'`"
     ),
     "  waiting for its time in `{key}`: number {number}": "  在 `{key}` 中等待轮到：第 {number} 个",
+    "not driven": "无人驱动",
+    "  nobody drives it; `detent serve` does, or {command}": "  无人驱动；可用 `detent serve` 或 {command}",
     "name a file with cases, or a run with --record": "请给出含用例的文件，或用 --record 给出运行",
     "name one file that the case is added to, or none": "请只给出一个要追加用例的文件，或不给",
     "this case does not hold as it is: a run has more to it than a case can say": (
