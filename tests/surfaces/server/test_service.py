@@ -24,10 +24,12 @@ ENV = {name: value for name, value in os.environ.items() if name not in ("LANG",
 class Process:
     """A server of its own, and how to ask it."""
 
-    def __init__(self, folder: Path, *argv: str) -> None:
+    def __init__(self, folder: Path, *argv: str, env: dict[str, str] | None = None) -> None:
         command = [SCRIPT, "serve", "--json", "--port", "0", *argv]
         self.folder = folder
-        self.process = subprocess.Popen(command, cwd=folder, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=env or ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.process.stderr and self.process.stderr.read()
@@ -52,10 +54,10 @@ class Process:
 
 
 @contextmanager
-def process(folder: Path, *argv: str) -> Iterator[Process]:
+def process(folder: Path, *argv: str, env: dict[str, str] | None = None) -> Iterator[Process]:
     if not (folder / "flows.py").exists():
         (folder / "flows.py").write_text(FLOWS)
-    one = Process(folder, *argv)
+    one = Process(folder, *argv, env=env)
     try:
         yield one
     finally:

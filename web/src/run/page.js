@@ -6,6 +6,7 @@ import { moved } from "../feed.js";
 import { useItem } from "../item.js";
 import { age, ahead, iso, moment, money, now, short, span } from "../format.js";
 import { useKeys } from "../key.js";
+import { later } from "../later.js";
 import { Question } from "../question.js";
 import { address, place, tune } from "../route.js";
 import { Status, isOver } from "../status.js";
@@ -17,6 +18,10 @@ import { Acts, Keep } from "./act.js";
 import { Contracts } from "./contracts.js";
 import { openRun } from "./store.js";
 import { Event, Timeline } from "./timeline.js";
+
+const Waterfall = later(() => import("./waterfall.js"), "Waterfall", "style/seeing.css");
+const Versus = later(() => import("./versus.js"), "Versus", "style/seeing.css");
+const WIDE = ["waterfall", "compare"]; // what needs the whole width; the picture stands aside
 
 function Head({ store }) {
   const run = store.shown.value;
@@ -86,10 +91,12 @@ function Now({ store }) {
 
 function Panel({ store }) {
   const run = store.run.value;
-  const tabs = [...viewsOf(run, store), ["now", _("Now"), Now], ["timeline", _("Timeline"), Timeline], ["contracts", _("Contracts"), Contracts]];
+  const tabs = [...viewsOf(run, store), ["now", _("Now"), Now], ["timeline", _("Timeline"), Timeline], ["contracts", _("Contracts"), Contracts], ["waterfall", _("Waterfall"), Waterfall], ["compare", _("Compare"), Versus]];
   const wanted = place.value.query.get("tab");
   const [name, , Shown] = tabs.find(([key]) => key === wanted) || tabs[0];
   const list = useRef(null);
+  // On a phone the row of tabs is wider than the screen.
+  useEffect(() => { const tab = list.current?.querySelector("[aria-selected=true]"); if (tab) list.current.scrollLeft = tab.offsetLeft - list.current.offsetLeft - 40; }, [name]);
   const move = (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
@@ -125,6 +132,7 @@ export function RunPage() {
   if (store.trouble.value) return html`<div class="card empty"><h2>${_("This run cannot be shown")}</h2><p><${Text} value=${store.trouble.value} /></p><p><a href="#/runs">${_("All runs")}</a></p></div>`;
   if (!store.shown.value || !store.picture.value) return html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /><i /></div>`;
   const run = store.shown.value;
+  if (WIDE.includes(place.value.query.get("tab"))) return html`<${Head} store=${store} /><div class="run wide"><${Panel} store=${store} /></div>`;
   return html`<${Head} store=${store} />
     <div class="run"><section class=${`card seen ${store.past.value ? "past" : ""}`} aria-label=${_("Picture and past")}>
       <${Diagram} graph=${store.picture.value} lit=${run.state} status=${run.status} /><${Travel} store=${store} /></section><${Panel} store=${store} /></div>`;

@@ -37,6 +37,7 @@ COMMANDS = {
     "retry": "control",
     "fork": "control",
     "migrate": "control",
+    "bulk": "acting",
     "show": "reading",
     "log": "reading",
     "list": "reading",
