@@ -16,6 +16,7 @@ from typing import Any
 from detent.surfaces.server.service import bind_socket
 from tests.effort import PATIENCE_S
 from tests.surfaces.command import SCRIPT
+from tests.surfaces.server.people import write_people
 from tests.surfaces.server.stage import FLOWS
 
 ENV = {name: value for name, value in os.environ.items() if name not in ("LANG", "LC_ALL", "LC_MESSAGES")}
@@ -182,3 +183,10 @@ def test_wrong_words_are_sentences_and_exit_2(tmp_path: Path) -> None:
         )
         assert (done.returncode, word in done.stderr) == (2, True), (argv, done.stderr)
         assert "Traceback" not in done.stderr
+
+
+def test_a_server_for_everybody_names_an_address_that_a_phone_can_open(tmp_path: Path) -> None:
+    write_people(tmp_path / ".detent")
+    with process(tmp_path, "--host", "0.0.0.0") as one:  # noqa: S104
+        assert "0.0.0.0" not in one.address  # noqa: S104
+        assert one.get("/healthz")["ok"]

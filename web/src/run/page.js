@@ -44,10 +44,12 @@ function Head({ store }) {
 function Travel({ store }) {
   const last = store.run.value.last;
   const past = store.past.value;
-  const at = past?.seq || last;
+  const asked = Number(place.value.query.get("at")) || 0;
+  const at = asked || last; // where the hand is; what is shown follows
+  const isLoading = store.sought.value > 0;
   const when = past?.run.at;
   return html`<div class="travel"><div class="line"><label for="travel">${_("Event")} <b class="mono">${at}</b> / ${last}</label>
-      <span class="grow">${past ? html`<span class="tag here">${_("as it was, {when}", { when: moment(when) })}</span>` : html`<span class="faint">${isOver(store.run.value.status) ? _("the end") : _("now")}</span>`}</span>
+      <span class="grow" aria-live="polite">${isLoading ? html`<span class="tag loading">${_("loading event {seq}…", { seq: store.sought.value })}</span>` : past ? html`<span class="tag here">${_("as it was, {when}", { when: moment(when) })}</span>` : html`<span class="faint">${isOver(store.run.value.status) ? _("the end") : _("now")}</span>`}</span>
       ${past && html`<button class="small" onClick=${() => tune({ at: "" })}>${_("Back to now")}</button>`}</div>
     <input id="travel" type="range" min="1" max=${last} value=${at} disabled=${last < 2} aria-valuetext=${_("after event {seq} of {last}", { seq: at, last })}
       onInput=${(event) => tune({ at: Number(event.target.value) >= last ? "" : event.target.value })} /></div>`;

@@ -2,6 +2,7 @@
 import { html, useEffect, useState } from "../lib.js";
 import { _ } from "../language.js";
 import { clock, iso, moment, money, now, span } from "../format.js";
+import { mayDo } from "../me.js";
 import { address, place, tune } from "../route.js";
 import { Glyph, Status, word } from "../status.js";
 import { Text } from "../text.js";
@@ -68,7 +69,7 @@ function Details({ base, bar, said }) {
     ${contract && Object.keys(contract.input || {}).length > 0 && html`<details><summary>${_("arguments")}</summary><div class="call leaf"><${Value} value=${contract.input} /></div></details>`}
     ${stdout && html`<${Printed} name="stdout" text=${String(stdout)} />`}${stderr && html`<${Printed} name="stderr" text=${String(stderr)} />`}
     ${result !== undefined && result !== null && html`<details open=${!isProgram}><summary>${_("result")}</summary><div class="call leaf"><${Value} value=${isProgram ? rest : result} /></div></details>`}
-    <p class="row wrap">${bar.kind !== "state" && html`<a href=${address(["runs", base.split("/").pop()], { tab: "contracts", contract: bar.id })}>${_("the contract")}</a>`}<a href=${address(["runs", base.split("/").pop()], { tab: "timeline", at: bar.seq })}>${_("the run at event {seq}", { seq: bar.seq })}</a></p></div>`;
+    <p class="row wrap">${bar.kind !== "state" && html`<a href=${address(["runs", base.split("/").pop()], { tab: "contracts", contract: bar.id })}>${_("the contract")}</a>`}<a href=${address(["runs", base.split("/").pop()], { tab: "timeline", at: bar.seq })}>${_("the run at event {seq}", { seq: bar.seq })}</a>${bar.seq > 1 && mayDo("fork") && html`<a href=${address(["runs", base.split("/").pop()], { at: bar.seq - 1, fork: "1" })}>${_("Fork before this step…")}</a>`}</p></div>`;
 }
 
 /** The bars of a child run, under the contract that waits for it, on the same axis. */

@@ -50,7 +50,7 @@ CHINESE = {
     "no receipt: Slack says {}": "没有回执：Slack 说 {0}",
     "the server is not there yet": "服务器尚未就绪",
     "several files define `{}`; name one: {}": "多个文件定义了 `{0}`；请指明一个：{1}",
-    "`where`: {}": "`where`：{0}",
+    "`where`: {}": "条件 `where`：{0}",
     "--every and --keep go with --backup FOLDER": "--every 和 --keep 须与 --backup FOLDER 一起使用",
     "there is no channel `{}` any more": "已没有通道 `{0}`",
     "`{}` starts nothing: {}": "`{0}` 不启动任何运行：{1}",

@@ -37,7 +37,7 @@ COMMANDS = {
     "retry": "control",
     "fork": "control",
     "migrate": "control",
-    "bulk": "acting",
+    "bulk": "many_runs",
     "show": "reading",
     "log": "reading",
     "list": "reading",

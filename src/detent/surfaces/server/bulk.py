@@ -13,7 +13,16 @@ from detent.kit.http.asked import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
 from detent.kit.run_index import RunFilter, RunIndex
-from detent.surfaces.bulk import BULK_MAX, PAUSE_S, BulkLine, BulkPlan, BulkVerb, act_on_run, find_obstacle, select_runs
+from detent.surfaces.bulk_verb import (
+    BULK_MAX,
+    PAUSE_S,
+    BulkLine,
+    BulkPlan,
+    BulkVerb,
+    act_on_run,
+    find_obstacle,
+    select_runs,
+)
 from detent.surfaces.server import shape
 from detent.surfaces.server.figures import ask_index
 from detent.surfaces.server.refusal import say_to

@@ -96,7 +96,7 @@ class Notifier:
     def __init__(self, settings: ServerSettings) -> None:
         self._settings, self._channels = settings, settings.notify
         self.room: HttpServer | None = None  # where it works, once there is one
-        self._begun: dict[tuple[str, int], int] = {}  # by channel and hour: how many notices
+        self._begun: dict[tuple[str, int], set[str]] = {}  # by channel and hour: the notices
 
     def effects(self) -> list[Effect]:
         """What the machine of a notice does."""
@@ -173,11 +173,11 @@ class Notifier:
         """One question: a notice of its own, or a part of its time's digest."""
         every = seconds_of(channel.digest) if channel.digest else None
         if every is None:
-            count = self._begun.get((name, int(since // HOUR_S)), 0) + 1
-            self._begun = {key: one for key, one in self._begun.items() if key[1] >= int(since // HOUR_S) - 24}
-            self._begun[name, int(since // HOUR_S)] = count
-            if count <= channel.most_per_hour:
-                id = _name(name, run_id, contract_id, str(since))
+            id, hour = _name(name, run_id, contract_id, str(since)), int(since // HOUR_S)
+            begun = self._begun.setdefault((name, hour), set())  # a run that moves on asks no new question by that
+            if id in begun or len(begun) < channel.most_per_hour:
+                begun.add(id)
+                self._begun = {key: one for key, one in self._begun.items() if key[1] >= hour - 24}
                 return About(id, name, "question", find_due(channel, since), run_id, contract_id, since)
             every = HOUR_S
         begin = since // every * every

@@ -245,8 +245,21 @@ def _want_files() -> None:
 
 
 def _address(host: str, listener: socket.socket) -> str:
+    """An address that can be opened: of a server on all addresses, the one that others on the network reach."""
+    host = _find_own_address(host) if host in ("0.0.0.0", "::") else host  # noqa: S104  # only compared
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{listener.getsockname()[1]}"
+
+
+def _find_own_address(host: str) -> str:
+    """This machine's own address on its network; nothing is sent to find it out."""
+    family, elsewhere = (socket.AF_INET6, "2001:db8::1") if ":" in host else (socket.AF_INET, "192.0.2.1")
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((elsewhere, 9))
+            return str(probe.getsockname()[0])
+    except OSError:
+        return "::1" if ":" in host else "127.0.0.1"  # there is no network
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from detent.kit.run_index import RunFilter, RunIndex
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, parse_object, verb
 from detent.kit.text import status_word, visible
-from detent.surfaces.bulk import PAUSE_S, BulkLine, BulkPlan, act_on_run, find_obstacle, select_runs
+from detent.surfaces.bulk_verb import PAUSE_S, BulkLine, BulkPlan, act_on_run, find_obstacle, select_runs
 from detent.surfaces.cli.answering import OUTCOMES
 
 VERBS = ("cancel", "retry", "signal", "pause", "resume", "settle", "migrate")
