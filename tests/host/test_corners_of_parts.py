@@ -192,8 +192,7 @@ async def test_the_messages_of_a_file_from_before_there_were_any_are_none(tmp_pa
 
 
 async def test_an_edit_to_a_key_that_is_used_is_refused_as_a_no(tmp_path: Path) -> None:
-    said = {"ask": Question("Pay?"), "on_repeat": "refuse"}
-    asking = one(Action("pay", "do", {"to": "{{ context.to }}"}, **said))
+    asking = one(Action("pay", "do", {"to": "{{ context.to }}"}, ask=Question("Pay?"), on_repeat="refuse"))
     outside = Outside()
     async with EmbeddedHost(tmp_path, [outside.effect("do")], sync="off", grace_s=0.0) as host:
         first = await host.start(asking, {"to": "bob"})
