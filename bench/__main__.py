@@ -1,7 +1,7 @@
 """`./run bench [GROUP] [--json]`: measure, print a table or a list, exit 1 if a bar is missed.
 
-A group is one measure (`steps`) or all measures of one module (`engine`). Size is no matter of time: it is counted only
-when asked for.
+A group is one measure (`steps`) or all measures of one module (`engine`). Size (no matter of time) and the survey of data
+sets (ten minutes) are measured only when asked for.
 """
 
 import json
@@ -20,6 +20,7 @@ from bench import (
     server,
     size,
     steps,
+    survey,
     walk,
     workflows,
 )
@@ -38,8 +39,10 @@ PARTS = (
     assistant,
     analysis,
     gateway,
+    survey,
     size,
 )
+ASKED_FOR = {*size.GROUPS, *survey.GROUPS}  # size is no matter of time; the survey takes ten minutes
 GROUPS = {name: measure for part in PARTS for name, measure in part.GROUPS.items()}
 MODULES = {part.__name__.removeprefix("bench."): tuple(part.GROUPS) for part in PARTS}
 
@@ -55,7 +58,7 @@ def main(argv: list[str]) -> int:
     wanted = {group for word in asked for group in MODULES.get(word, (word,))}
     figures = []
     for group, measure in GROUPS.items():
-        if group in wanted or (not wanted and group not in size.GROUPS):
+        if group in wanted or (not wanted and group not in ASKED_FOR):
             for figure in measure():
                 figures.append(figure)
                 if "--json" not in argv:
