@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,17 @@ def _refuse_no_model() -> None:
         raise Refused(f"the model `{choice.spec}` cannot be used: {choice.problem}")
     if choice.is_builtin:
         raise Refused(f"the planner llm needs a model: {HOW}")
+
+
+def _refuse_missing(planner: str) -> None:
+    """Say what is not installed before anything is in the journal: the first cell would fail for it."""
+    needed: dict[str, tuple[str, ...]] = {"notebook": ("jupyter_client", "ipykernel", "nbformat")}
+    if planner == "builtin:analysis":
+        needed["analysis"] = ("pandas", "matplotlib")
+    for extra, packages in needed.items():
+        missing = [name for name in packages if find_spec(name) is None]
+        if missing:
+            raise Refused(f"a notebook needs {', '.join(missing)}: pip install 'detent[{extra}]'")
 
 
 def _context(text: str) -> dict[str, Any]:
@@ -133,6 +145,7 @@ async def run(
     known = caller.find_known(run_id)
     if known is not None and known.machine != NOTEBOOK.digest:
         raise Refused(f"there is a run {run_id} of another machine (`{known.name}`); give this one another id")
+    _refuse_missing(str(brief.input().get("planner", {}).get("use", "")))
     async with caller.host() as host:
         begun = await host.start(NOTEBOOK, brief.input(), run_id=run_id, by=by, source=of_agent("notebook"))
         caller.interrupted = begun.id
