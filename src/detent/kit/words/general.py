@@ -61,6 +61,11 @@ CHINESE: dict[str, str] = {
     "  not taken: `{row}`, which has no condition and so is for success": (
         "  未采用：`{row}`，它没有条件，因此只用于成功"
     ),
+    "not proved: a run may come to a state that has no way out": "未能证明：运行可能进入没有出路的状态",
+    "not proved: a wait may go on for ever": "未能证明：某个等待可能永远持续",
+    "proved: every state has a way out, and every wait an end or a reason": (
+        "已证明：每个状态都有出路，每个等待都有终点或理由"
+    ),
     "not proved: an irreversible action may follow an unhandled failure or a rejected approval": (
         "未证明：不可逆的操作可能发生在未处理的失败或被拒绝的审批之后"
     ),
