@@ -5,6 +5,7 @@ hide a call that has left. Whoever ends a contract calls `finish`, and its branc
 """
 
 import hashlib
+from bisect import bisect_right, insort
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,6 +41,7 @@ UNDECLARED = Declared()
 # Effects every host has. A child run is named after its contract, so starting it twice starts it once.
 OWN_KINDS = {"wait": "pure", "ask": "pure", "child": "idempotent"}
 NOTHING: dict[str, Any] = {}
+MOMENT_S = 1e-6  # sums of times are not exact
 
 
 def open_contract(
@@ -66,6 +68,8 @@ def open_contract(
     was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
     is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
     call_hash = digest([effect, given]) if is_bound else ""
+    if action.rate:
+        due_at = _find_slot(draft, action, due_at)
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}", path)
     # One that asks nobody goes straight to RUNNING; an irreversible one only where no other can be doing the same.
@@ -102,6 +106,24 @@ def open_contract(
         draft.taken.append(Consequence("contract", Status.PENDING, "start", Status.RUNNING, contract_id, "engine"))
     elif not due_at and (not draft.held or effect in ("wait", "ask")):
         start(draft, contract, work)
+
+
+def _find_slot(draft: WorkingCopy, action: Action, due_at: float) -> float:
+    """When a call may begin whose rate is limited: in any time of `per_s` at most `rate`; 0: now."""
+    name, earliest = action.pace or action.id, due_at or draft.at
+    slots = [one for one in draft.get("slots").get(name, ()) if one > draft.at - action.per_s]
+    wanted = [earliest, *(one + action.per_s for one in slots if one + action.per_s > earliest)]
+    slot = next(one for one in wanted if _has_room(slots, one, action))
+    insort(slots, slot)
+    draft.put("slots", name, tuple(slots))
+    return slot if slot > draft.at else 0.0
+
+
+def _has_room(slots: list[float], at: float, action: Action) -> bool:
+    """Whether one more may begin then: of those that follow each other, none comes too soon after `rate` others."""
+    place = bisect_right(slots, at)
+    near = [*slots[max(0, place - action.rate) : place], at, *slots[place : place + action.rate]]
+    return all(later - one > action.per_s - MOMENT_S for one, later in zip(near, near[action.rate :], strict=False))
 
 
 def kind_of(draft: WorkingCopy, work: Work, contract: Contract, given: dict[str, Any]) -> str:
