@@ -374,6 +374,11 @@ def _sound(reader: Reader) -> Iterator[Finding]:
     if not found.problems:
         size = {"version": found.schema, "count": found.size // 1000}
         yield Finding("journal", "ok", _("sound, schema {version}, {count} kB", **size))
+    if found.swept:
+        about = _("the sweep had to put {count} things right; that should not be", count=found.swept)
+        yield Finding("sweep", "risk", about)
+    elif found.swept == 0 and not found.problems:
+        yield Finding("sweep", "ok", _("the sweep never had to put anything right"))
 
 
 def _gap(reader: Reader) -> Iterator[Finding]:
