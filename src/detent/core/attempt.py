@@ -62,14 +62,11 @@ def open_contract(
     kind = action.kind or OWN_KINDS.get(effect) or (known.kind_of(given) if known.kind_by else known.kind)
     is_lenient = known.is_lenient and kind == "irreversible" and _says_nothing(action)
     repeat = str(work.repeat(scope)) if work.repeat else ""
-    question = _question(work, scope, effect, repeat)
-    if question is None and kind in draft.machine.asks:
-        question = Question(f"May `{effect}` do this?")
+    question = _question(draft, work, scope, effect, kind, repeat)
     was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
     is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
     call_hash = digest([effect, given]) if is_bound else ""
-    if action.rate:
-        due_at = _find_slot(draft, action, due_at)
+    due_at = _find_slot(draft, action, due_at) if action.rate else due_at
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}", path)
     # One that asks nobody goes straight to RUNNING; an irreversible one only where no other can be doing the same.
@@ -172,7 +169,9 @@ def deed_key(draft: WorkingCopy, contract_id: str, effect: str, given: dict[str,
     return f"{key}:{draft.run.id}/{contract_id}" if repeat else key
 
 
-def _question(work: Work, scope: dict[str, Any], effect: str, repeat: str) -> Question | None:
+def _question(
+    draft: WorkingCopy, work: Work, scope: dict[str, Any], effect: str, kind: str, repeat: str
+) -> Question | None:
     asks = work.action.ask
     if effect == "wait":
         return Question(reason="timer" if work.duration else "event")
@@ -181,7 +180,7 @@ def _question(work: Work, scope: dict[str, Any], effect: str, repeat: str) -> Qu
         return replace(asks, text=text or f"May `{work.action.id}` do this?")
     if repeat:
         return Question(text=f"Do the same thing again? Reason given: {repeat}")
-    return None
+    return Question(f"May `{effect}` do this?") if kind in draft.machine.asks else None
 
 
 def start(draft: WorkingCopy, contract: Contract, work: Work) -> None:
