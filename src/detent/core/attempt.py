@@ -63,13 +63,11 @@ def open_contract(
     is_lenient = known.is_lenient and kind == "irreversible" and _says_nothing(action)
     repeat = str(work.repeat(scope)) if work.repeat else ""
     question = _question(work, scope, effect, repeat)
-    if question is None and kind in draft.machine.asks:
-        question = Question(f"May `{effect}` do this?")
+    question = Question(f"May `{effect}` do this?") if question is None and kind in draft.machine.asks else question
     was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
     is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
     call_hash = digest([effect, given]) if is_bound else ""
-    if action.rate:
-        due_at = _find_slot(draft, action, due_at)
+    due_at = _find_slot(draft, action, due_at) if action.rate else due_at
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}", path)
     # One that asks nobody goes straight to RUNNING; an irreversible one only where no other can be doing the same.
