@@ -226,7 +226,7 @@ transitions: [{from: a, to: z}]
 def firing() -> Iterator[Figure]:
     """A planned time becomes a run: until the run has begun, one by one, and with its note, many at once."""
 
-    async def fire_and_start(home: Path) -> tuple[float, float, float]:
+    async def fire_and_start(home: Path) -> tuple[float, float, float, float]:
         definition = load(home / "ticking.yaml")
         async with EmbeddedHost(home / "journal", builtin()) as host:
             (armed,) = await arm(host, definition, NOW, "ann")
@@ -243,16 +243,21 @@ def firing() -> Iterator[Figure]:
                 await fire(host, armed, occasion)
             driver = TriggerDriver(host, lambda: NOW + 60 * STEPS * 3)
             began = time.perf_counter()
-            many = len(await driver.run_due())
-            return statistics.median(plain), statistics.median(fired), (time.perf_counter() - began) / many
+            count = len(await driver.run_due())
+            many = (time.perf_counter() - began) / count
+            began = time.perf_counter()
+            for number in range(count):
+                await host.start(definition.machine, {"n": number}, by="ann")
+            after = (time.perf_counter() - began) / count
+            return statistics.median(plain), statistics.median(fired), many, after
 
     with folder() as home:
         (home / "ticking.yaml").write_text(TICKING)
-        plain, one, many = asyncio.run(fire_and_start(home))
+        plain, one, many, after = asyncio.run(fire_and_start(home))
     yield Figure("workflows", "firing, one", round(one * 1e3, 2), "ms", round(plain * 1e3, 2),
                  round(one / plain, 2), "≤ 2 ms over a start", one - plain <= 0.002)  # fmt: skip
-    yield Figure("workflows", "firing, many", round(many * 1e3, 2), "ms", round(plain * 1e3, 2),
-                 round(many / plain, 2), "≤ 2 ms over a start", many - plain <= 0.002)  # fmt: skip
+    yield Figure("workflows", "firing, many", round(many * 1e3, 2), "ms", round(after * 1e3, 2),
+                 round(many / after, 2), "≤ 2 ms over a start", many - after <= 0.002)  # fmt: skip
 
 
 def workflows() -> Iterator[Figure]:

@@ -494,3 +494,13 @@ def test_after_a_kill_a_plain_step_asks_what_happened(detent: Detent) -> None:
     process.communicate()
     said = detent("resume", "last", "--json", code=3).json
     assert said["waiting"][0]["reason"] == "outcome_unknown"
+
+
+def test_only_a_yes_is_for_certain_people(detent: Detent) -> None:
+    gate = [step("g", approval={"prompt": "ok?", "required_approver": "kim"}), step("b", "echo $g.approvedBy")]
+    asked = start(detent, gate)
+    refused = resume(detent, asked, "--approve", "yes", code=2, LOBSTER_APPROVAL_APPROVED_BY="bob")
+    assert refused["error"]["type"] == "parse_error"
+    assert resume(detent, asked, "--approve", "yes", LOBSTER_APPROVAL_APPROVED_BY="kim")["output"] == ["kim\n"]
+    asked = start(detent, gate)
+    assert resume(detent, asked, "--approve", "no", LOBSTER_APPROVAL_APPROVED_BY="bob")["status"] == "cancelled"

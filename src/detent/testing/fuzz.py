@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import hypothesis
+from hypothesis import strategies as st
+
 from detent.core.chart import flat
 from detent.core.expression import names
 from detent.core.machine import Action, Machine
@@ -16,14 +19,6 @@ from detent.errors import Refused
 from detent.testing.case import CaseStep, Tools, make_answer
 from detent.testing.case_run import CASE_ROUNDS, Told, list_called, play
 from detent.testing.world import Stuck, simulate
-
-try:
-    import hypothesis
-    from hypothesis import strategies as st
-except ImportError as error:  # said as one sentence by whoever wants to fuzz
-    raise ImportError(
-        "random stories are drawn by hypothesis, which is not installed; `pip install 'detent[fuzz]'`"
-    ) from error
 
 UNMEANT = ("no_transition", "expression_error", "loop_limit", "engine_error")  # ends that no author has planned
 RAISED = ("tool_failure", "tool_failure.exit", "tool_failure.http", "timeout.action")

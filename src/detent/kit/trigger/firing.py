@@ -66,62 +66,85 @@ class Firing(NamedTuple):
     is_new: bool = False
 
 
+class _Note(NamedTuple):
+    """What the trigger's own run is to be told of an occasion."""
+
+    name: str
+    data: dict[str, Any]
+    id: str
+
+
 async def fire(host: Host, armed: ArmedTrigger, occasion: Occasion) -> Firing:
     """Begin the run of an occasion, once, and note it."""
-    begun = await begin_run(host, armed, occasion)
-    if begun.is_new:
-        await _note(host, armed, occasion, begun.run_id)
-    return begun
-
-
-async def fire_all(host: Host, armed: ArmedTrigger, occasions: Sequence[Occasion]) -> list[Firing]:
-    """Fire for several occasions; side by side where no order is promised, so that they share the journal's commits."""
-    if armed.workflow.group is not None:
-        return [await fire(host, armed, one) for one in occasions]
-    fired: list[Firing] = []
-    for at in range(0, len(occasions), SIDE_BY_SIDE):
-        tried = [fire(host, armed, one) for one in occasions[at : at + SIDE_BY_SIDE]]
-        for came in await asyncio.gather(*tried, return_exceptions=True):
-            if isinstance(came, BaseException):
-                raise came
-            fired.append(came)
+    (fired,) = await fire_all(host, armed, [occasion])
     return fired
 
 
-async def begin_run(host: Host, armed: ArmedTrigger, occasion: Occasion) -> Firing:
-    """Begin the run of an occasion, unless that is noted already."""
+async def fire_all(host: Host, armed: ArmedTrigger, occasions: Sequence[Occasion]) -> list[Firing]:
+    """Fire for several occasions, in their order.
+
+    First all their runs begin, then all are noted, which shares the journal's commits. Only the last note says up to
+    when planned times are dealt with: whoever dies before it leaves nothing that is passed over.
+    """
+    fired: list[Firing] = []
+    notes: list[tuple[Occasion, _Note]] = []
+    try:
+        for occasion in occasions:
+            begun, note = await begin_run(host, armed, occasion)
+            fired.append(begun)
+            notes += [(occasion, note)] if note is not None else []
+    except DetentError:
+        await _tell_early(host, armed, notes)
+        raise
+    await _tell_early(host, armed, notes[:-1])
+    for one, note in notes[-1:]:
+        await _tell(host, armed, one, note)
+    return fired
+
+
+async def _tell_early(host: Host, armed: ArmedTrigger, notes: Sequence[tuple[Occasion, _Note]]) -> None:
+    """Note occasions that others follow: which are dealt with, but not up to when."""
+    early = [(one, note._replace(data={**note.data, "upto": 0.0})) for one, note in notes]
+    for at in range(0, len(early), SIDE_BY_SIDE):
+        await asyncio.gather(*(_tell(host, armed, *told) for told in early[at : at + SIDE_BY_SIDE]))
+
+
+async def _tell(host: Host, armed: ArmedTrigger, occasion: Occasion, note: _Note) -> None:
+    await host.signal(armed.id, note.name, note.data, id=note.id, by=occasion.by or armed.by)
+
+
+async def begin_run(host: Host, armed: ArmedTrigger, occasion: Occasion) -> tuple[Firing, _Note | None]:
+    """Begin the run of an occasion, unless that is noted already; and what is to be noted now."""
     run_id = armed.run_id_of(occasion.mark)
     if occasion.mark in host.reader.project(armed.id, FiringRecord).fired:
-        return Firing(run_id)
+        return Firing(run_id), None
     given, why_not = make_input(armed, occasion)
     by = occasion.by or armed.by
+    is_planned = armed.state == ARMED and not occasion.is_manual
     if why_not:
         # A hook may bring any number of messages that are not meant; what is looked for is noted, to be passed over.
-        if armed.state == ARMED and not occasion.is_manual and armed.trigger.kind not in BROUGHT:
-            await skip(host, armed, occasion, why_not)
-        return Firing("", why_not)
+        is_noted = is_planned and armed.trigger.kind not in BROUGHT
+        return Firing("", why_not), _note_skipped(occasion, why_not) if is_noted else None
     try:
         run = await host.start(armed.workflow, given, run_id=run_id, by=by, source=armed.file)
     except GroupFull as error:  # it does not wait for a place, by its own word
-        if armed.state == ARMED and not occasion.is_manual:
-            await skip(host, armed, occasion, str(error))
-        return Firing("", str(error))
-    return Firing(run.id, is_new=True)
-
-
-async def _note(host: Host, armed: ArmedTrigger, occasion: Occasion, run_id: str) -> None:
-    data: dict[str, Any] = {"mark": occasion.mark, "run_id": run_id, "planned": occasion.at, "upto": occasion.upto}
+        return Firing("", str(error)), _note_skipped(occasion, str(error)) if is_planned else None
+    data: dict[str, Any] = {"mark": occasion.mark, "run_id": run.id, "planned": occasion.at, "upto": occasion.upto}
     if occasion.is_manual:
         data["is_manual"] = True
     if occasion.missed_after:
         data["missed_after"] = occasion.missed_after
-    await host.signal(armed.id, FIRED, data, id=f"fire {occasion.mark}", by=occasion.by or armed.by)
+    return Firing(run.id, is_new=True), _Note(FIRED, data, f"fire {occasion.mark}")
+
+
+def _note_skipped(occasion: Occasion, why: str) -> _Note:
+    data = {"mark": occasion.mark, "planned": occasion.at, "upto": occasion.upto, "why": why[:WHY_MAX]}
+    return _Note(SKIPPED, data, f"skip {occasion.mark}")
 
 
 async def skip(host: Host, armed: ArmedTrigger, occasion: Occasion, why: str) -> None:
     """Write down that an occasion begins nothing, and why."""
-    data = {"mark": occasion.mark, "planned": occasion.at, "upto": occasion.upto, "why": why[:WHY_MAX]}
-    await host.signal(armed.id, SKIPPED, data, id=f"skip {occasion.mark}", by=occasion.by or armed.by)
+    await _tell(host, armed, occasion, _note_skipped(occasion, why))
 
 
 def make_input(armed: ArmedTrigger, occasion: Occasion) -> tuple[dict[str, Any], str]:

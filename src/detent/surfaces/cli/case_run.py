@@ -126,8 +126,9 @@ def _play_text(text: str, folder: Path) -> CaseVerdict:
 def _fuzz(caller: Caller, files: tuple[str, ...], stories: int, seed: int) -> int:
     try:
         from detent.testing.fuzz import fuzz
-    except ImportError as error:
-        raise Refused(_(str(error))) from None
+    except ImportError:
+        said = _("random stories are drawn by hypothesis, which is not installed; `pip install 'detent[fuzz]'`")
+        raise Refused(said) from None
     found: list[dict[str, Any]] = []
     for file in files:
         report = fuzz(load_workflow(file, warn=False).machine, stories, seed)

@@ -16,7 +16,7 @@ import click
 
 from detent.core.status import Status
 from detent.define import load
-from detent.errors import DefinitionError, DetentError, NotWaiting, Refused, Unknown
+from detent.errors import DefinitionError, DetentError, NotPermitted, NotWaiting, Refused, Unknown
 from detent.kit.language import _
 from detent.kit.terminal import interrupt
 from detent.kit.terminal.caller import Caller, user
@@ -148,7 +148,13 @@ async def _resume(caller: Caller, decision: GateDecision, by: str, plain_by: str
         else:
             answer = _check_answer(question, said, by, plain_by)
             answer |= {"channel": "envelope", "call_hash": question["call_hash"], **({"by": by} if by else {})}
-            await host.answer(question["run_id"], question["contract_id"], answer)
+            try:
+                await host.answer(question["run_id"], question["contract_id"], answer)
+            except NotPermitted:
+                # Only a yes is for certain people. A no of anybody else ends the run, as --cancel does.
+                if answer.get("approved") is not False:
+                    raise
+                await host.cancel(head, by=by, reason=f"{by or 'somebody'} said no")
         use_up(caller.home, gate)
         await host.recover(head)
         await drive(caller, host, head, report.run.seq)
