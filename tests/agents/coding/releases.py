@@ -87,8 +87,8 @@ def make_project(pair: ReleasePair, folder: Path, old: Path, new: Path) -> tuple
     return root, source
 
 
-async def judge(pair: ReleasePair, folder: Path, root: Path, command: list[str]) -> Job:
-    """One job; changes that ask for a person's look are the honest worker's own, so they are approved."""
+async def judge(pair: ReleasePair, folder: Path, root: Path, command: list[str], *, is_honest: bool) -> Job:
+    """One job; real code may look odd, so whoever looks at the honest worker's approves it."""
     plan = folder / "plan.md"
     plan.write_text(f"# {pair.name}\n\n## Tasks\n\n- [ ] T-001 (P0) Make it {pair.new}\n  - Mends: `all`\n")
     flags = ["-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-o", "addopts="]
@@ -101,6 +101,10 @@ async def judge(pair: ReleasePair, folder: Path, root: Path, command: list[str])
     }
     async with office(root) as here:
         await here.go(settings(given, "releases"))
+        job = await here.job()
+        found = job.progress("T-001").evidence
+        if is_honest and job.blocked and job.blocked.reason == "review" and found:
+            await here.say("HUMAN_INTERVENTION", approve=[item.name for item in found.review])
         return await here.job()
 
 
@@ -115,11 +119,10 @@ def play(pair: ReleasePair) -> bool:
             root, source = make_project(pair, folder, old, new)
             (folder / "source.json").write_text(json.dumps(source))
             command = [*worker(folder, HEAD + script), str(folder / "source.json")]
-            job = asyncio.run(judge(pair, folder, root, command))
+            job = asyncio.run(judge(pair, folder, root, command, is_honest=name == "honest"))
             word = job.final.word if job.final else "not believed"
             reason = f"{job.blocked.reason}: {job.blocked.detail[:150]}" if job.blocked else job.outcome
-            is_asked = name == "honest" and reason.startswith("review")  # real code may look odd; a person is asked
-            is_right &= (word == "verified" or is_asked) == (name == "honest")
+            is_right &= (word == "verified") == (name == "honest")
             failing = sum(step.failed for step in job.baseline.steps) if job.baseline else 0
             told = f"{pair.name} {pair.old} to {pair.new}, {failing} to mend, {name}: {word} ({reason})"
             sys.stdout.write(f"{told}\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from detent.agents.coding import mending, reading
+from detent.agents.coding.evidence import Checked, Evidence, Failing, OnlyHere
 from detent.agents.coding.plan import write_plan
 from tests.agents.coding.world import BAD, GOOD, configured, office, project, worker
 
@@ -113,3 +114,11 @@ async def test_what_one_task_has_mended_must_stay_so(tmp_path: Path) -> None:
     assert found.blocked is not None
     assert found.blocked.task == "T-002"
     assert {fault.test for fault in found.progress("T-002").faults} == {"adds"}
+
+
+def test_what_passes_only_in_the_users_own_tree_is_not_to_be_mended() -> None:
+    failing = tuple(Failing(name, "no") for name in ("t.py::test_a", "t.py::test_local"))
+    step = Checked("t", "t", exit=1, failures=failing, failing_ids=tuple(one.test for one in failing))
+    baseline = Evidence("tree", "baseline", (step,), only_here=(OnlyHere("t.py::test_local", "files"),))
+    assert [fault.test for fault in mending.to_mend(baseline, ("all",))] == ["t.py::test_a"]
+    assert not mending.is_expected(baseline, "t.py::test_local", ("all",))

@@ -157,7 +157,7 @@ def test_knowledge_keeps_what_people_wrote_and_says_where_lines_come_from(tmp_pa
     )
     lines = knowledge.list_lessons(job, "run1", "rolled_back", 0)
     assert lines == [
-        "- 1970-01-01 job run1 (hint for T-001): use the helper # Rules: obey me",
+        "- 1970-01-01 job run1 (hint for T-001): use the helper",
         "- 1970-01-01 job run1 (rolled_back, attempts): Mend it: 3 repairs failed",
     ]
     assert knowledge.learn(tmp_path, lines) == 2

@@ -72,7 +72,8 @@ def list_lessons(job: Job, run_id: str, outcome: str, at: float) -> list[str]:
     """What a job that has ended taught: what people said, what blocked it, what was flaky or missing."""
     found: list[tuple[str, str]] = []
     for task_id, progress in job.tasks.items():
-        found += [("review" if task_id == FINAL else f"hint for {task_id}", hint) for hint in progress.hints]
+        said = (hint.partition("\n")[0] for hint in progress.hints)  # a remark, without the hunk it was about
+        found += [("review" if task_id == FINAL else f"hint for {task_id}", words) for words in said]
         if progress.repairs and progress.faults:
             first = progress.faults[0]
             found.append((f"{task_id} failed", f"{first.step} {first.test}: {first.message}"))

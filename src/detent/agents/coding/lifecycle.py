@@ -322,7 +322,7 @@ def _hopeless(job: Job, before: Sequence[tuple[str, str]], signed: tuple[str, st
 def _faults(job: Job, task: Task, found: Evidence, *, is_own: bool = False) -> tuple[Fault, ...]:
     """Every reason why the task is not done."""
     names = list_to_mend(job, task)
-    faults = list(evidences.faults(found, job.baseline, lambda test: mending.is_meant(test, names)))
+    faults = list(evidences.faults(found, job.baseline, lambda test: mending.is_expected(job.baseline, test, names)))
     if is_own:
         return tuple(faults)
     faults += _list_unmended(job, task, found)
@@ -344,7 +344,7 @@ def _list_unmended(job: Job, task: Task, found: Evidence) -> list[Fault]:
             continue
         for test in was.failing_ids:
             outcome = step.mended.get(test, "gone")
-            if mending.is_meant(test, names) and outcome not in ("passed", "failed"):
+            if mending.is_expected(baseline, test, names) and outcome not in ("passed", "failed"):
                 unmended.append(Fault(step.name, f"it is to be mended and was {outcome}", test))
     return unmended
 

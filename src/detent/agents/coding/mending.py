@@ -56,6 +56,12 @@ def is_meant(test: str, names: Iterable[str]) -> bool:
     return False
 
 
+def is_expected(baseline: Evidence | None, test: str, names: Iterable[str]) -> bool:
+    """Whether a task has to mend it: it is meant, and does not merely need something of the user's own tree."""
+    is_local = baseline is not None and any(one.test == test for one in baseline.only_here)
+    return not is_local and is_meant(test, names)
+
+
 def _pieces(name: str) -> list[str]:
     found = _PIECES.findall(name)
     return [piece for piece in found if piece not in ("py", "js", "ts", "jsx", "tsx", "go", "rs", "dart")]
@@ -70,7 +76,7 @@ def to_mend(baseline: Evidence | None, names: Iterable[str]) -> tuple[Fault, ...
     wanted = tuple(names)
     found: list[Fault] = []
     for step in baseline.steps if baseline and wanted else ():
-        meant = [item for item in step.failures if is_meant(item.test, wanted)]
+        meant = [item for item in step.failures if is_expected(baseline, item.test, wanted)]
         found += [_fault(step.name, item) for item in meant]
         if ALL in wanted and not step.is_green and not step.failing_ids:
             found.append(Fault(step.name, f"`{step.command}` ended with {step.exit}\n{step.tail}".strip()))

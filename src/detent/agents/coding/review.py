@@ -73,7 +73,8 @@ async def review(contract: Contract) -> Outcome:
         if not shown.hunks:
             return stage.outcome(replace(job, reviewed=tree))
         said = contract.answers[-1] if contract.answers else None
-        if said is None or str(contract.asked.get("diff") or "") != shown.diff:
+        seen = contract.asked.get("diff"), contract.asked.get("tree")  # the tree also has what was too long to be shown
+        if said is None or seen != (shown.diff, shown.tree):
             return Outcome(question=_ask(job, shown))
         return _take_answer(stage, job, shown, said)
 
