@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import json
 import os
 import statistics
 import tempfile
@@ -119,6 +120,41 @@ async def kept() -> tuple[float, float]:
     return writing_s, restoring_s
 
 
+async def restored(book: Path) -> tuple[int, int, dict[str, str]]:
+    """How many variables a notebook leaves, how many a new kernel is given from a checkpoint, and which are lost."""
+    cells = [cell for cell in json.loads(book.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    async with Kernel(cwd=str(book.parent), env={"MPLBACKEND": "agg"}) as kernel:
+        for cell in cells:
+            await kernel.execute("".join(cell["source"]), inputs=["yes"])
+        before = (await kernel.look()).variables
+        assert kernel.folder is not None
+        path = kernel.folder / "checkpoint"
+        saved = await kernel.save(str(path), 2 << 30) or {}
+        content = path.read_bytes() if saved.get("is_kept") else b""
+        await kernel.restart()
+        path = kernel.folder / "checkpoint"
+        path.write_bytes(content)
+        loaded = await kernel.load(str(path)) if content else None
+        after = (await kernel.look()).variables if loaded and loaded.get("is_loaded") else {}
+    same = [name for name, was in before.items() if name in after and after[name].type == was.type]
+    lost = {name: str(saved.get("lost", {}).get(name, "not there")) for name in before if name not in same}
+    return len(before), len(same), lost
+
+
+def restores() -> Iterator[Figure]:
+    """Variables of the notebooks that `./run bench survey` has left, brought back after a kernel is gone."""
+    whole = kept = 0
+    for book in sorted(Path(".bench-survey").glob("*/report.ipynb")):
+        count, same, lost = asyncio.run(restored(book))
+        whole, kept = whole + count, kept + same
+        told = ", ".join(f"{name}: {why}" for name, why in lost.items()) or "all of them"
+        share = same / max(1, count)
+        yield Figure("restored", book.parent.name, same, "variables", count, round(share, 3), told, share >= 0.9)
+    if whole:
+        share = kept / whole
+        yield Figure("restored", "all notebooks", kept, "variables", whole, round(share, 3), "≥ 95 %", share >= 0.95)
+
+
 def notebooks() -> Iterator[Figure]:
     """(n) durable notebooks; nothing to measure where the `notebook` extra is not installed."""
     if any(importlib.util.find_spec(name) is None for name in ("jupyter_client", "ipykernel")):
@@ -137,4 +173,4 @@ def _figure(name: str, value: float, floor: float, ratio: float, bar: str, ok: b
     return Figure("notebook", name, round(value * 1e3, 3), "ms", round(floor * 1e3, 3), round(ratio, 2), bar, ok)
 
 
-GROUPS = {"notebook": notebooks}
+GROUPS = {"notebook": notebooks, "restored": restores}
