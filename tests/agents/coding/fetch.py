@@ -52,8 +52,9 @@ PROGRAMS = {
     "langgraph": Program("bin/python"),
     "openai-agents": Program("bin/python"),
     "pydantic-ai": Program("bin/python"),
+    "claude-agent-sdk": Program("bin/python"),
 }
-IN_PYTHON = ("aider", "langgraph", "openai-agents", "pydantic-ai")
+IN_PYTHON = ("aider", "langgraph", "openai-agents", "pydantic-ai", "claude-agent-sdk")
 USUAL = ("claude", "codex", "aider", "langgraph", "openai-agents", "pydantic-ai")  # those that CI has
 
 
