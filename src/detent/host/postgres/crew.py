@@ -36,14 +36,16 @@ from detent.host.parts.outcome import (
 )
 from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
 from detent.host.postgres.fold_transaction import Moment
-from detent.host.postgres.job_queue import STALLED_S
+from detent.host.postgres.job_queue import STALLED_S, end_job, find_job
 from detent.host.postgres.part import PostgresPerformer
 from detent.host.standing import ASK_WITHIN_S, settle_time
 
 BEGIN = (
     "update work set worker = %(worker)s, begun_at = extract(epoch from clock_timestamp()) from runs"
     " where runs.run_id = %(run_id)s and work.run = runs.no and work.contract_id = %(contract_id)s"
-    " and work.turn = %(turn)s and work.worker is null returning 1"
+    " and work.turn = %(turn)s and work.worker is null and"
+    " set_config('synchronous_commit', coalesce(%(commit)s::text, current_setting('synchronous_commit')), true) <> ''"
+    " returning 1"
 )
 FIND = (
     "select work.worker, exists (select 1 from procrastinate_workers where id = work.worker"
@@ -51,11 +53,9 @@ FIND = (
     " where runs.run_id = %(run_id)s and work.contract_id = %(contract_id)s and work.turn = %(turn)s"
 )
 
-MINE = "select worker, turn from work where run = %s and contract_id = %s"
 TAKE_OVER = (
     "update work set worker = %s where run = %s and contract_id = %s and turn = %s and worker in (%s, %s) returning 1"
 )
-GIVE_BACK = "update work set worker = null where run = %s and contract_id = %s and turn = %s and worker = %s"
 CRASHED = UnknownOutcome()
 
 
@@ -66,6 +66,7 @@ class Delivery(NamedTuple):
     contract_id: str
     turn: int
     worker: int
+    job: int = 0
 
     @property
     def mark(self) -> tuple[str, str]:
@@ -73,9 +74,12 @@ class Delivery(NamedTuple):
         return self.run_id, self.contract_id
 
 
-def begin(connection: psycopg.Connection, wanted: Delivery) -> tuple[bool, int]:
-    """Begin a turn of a contract: whether it is ours to begin; if not, the dead worker that had begun it, or 0."""
-    given = {**wanted._asdict(), "stalled_s": STALLED_S}
+def begin(connection: psycopg.Connection, wanted: Delivery, is_lazy: bool) -> tuple[bool, int]:
+    """Begin a turn of a contract: whether it is ours to begin; if not, the dead worker that had begun it, or 0.
+
+    What may be called twice need not wait until the disk has that it was begun.
+    """
+    given = {**wanted._asdict(), "stalled_s": STALLED_S, "commit": "off" if is_lazy else None}
     if connection.execute(BEGIN, given).fetchone() is not None:
         return True, 0
     row = connection.execute(FIND, given).fetchone()
@@ -90,7 +94,7 @@ class Crew:
 
     def __init__(self, host: PostgresPerformer) -> None:
         self._host = host
-        self._in_hand: set[Delivery] = set()
+        self._in_hand: dict[Delivery, int] = {}  # and its job
         self._under_way: dict[tuple[str, str], asyncio.Task[Any]] = {}
         self._aborted: set[tuple[str, str]] = set()
         self._lingering: set[tuple[str, str]] = set()
@@ -114,36 +118,35 @@ class Crew:
     async def perform(self, run_id: str, contract_id: str, turn: int) -> None:
         """A job says that a contract is to be carried out."""
         wanted = Delivery(run_id, contract_id, turn, self._host.queue.worker_id)
-        if wanted in self._in_hand:
-            return  # handed out a second time while it goes on here, or what came of it is being told
-        self._in_hand.add(wanted)
+        job = find_job()
+        if wanted in self._in_hand:  # handed out a second time while it goes on here, or what came of it is being told
+            if self._in_hand[wanted] == job:
+                self._host.queue.note_ended(job)  # when the call has ended, and not before
+            return
+        self._in_hand[wanted] = job
         try:
-            await self._perform(wanted)
+            await self._perform(wanted._replace(job=job))
         finally:
-            self._in_hand.discard(wanted)
+            self._in_hand.pop(wanted, None)
 
     async def _perform(self, wanted: Delivery) -> None:
-        host, (run_id, contract_id, *_) = self._host, wanted
+        host, run_id = self._host, wanted.run_id
         tries = 0
 
-        async def try_to_begin() -> tuple[bool, int]:
+        async def try_to_begin() -> tuple[LoadedRun, Contract | None, bool, int]:
             nonlocal tries
             tries += 1
-            return await host.ask(begin, wanted)
+            return await host.ask(self._look_and_begin, wanted)
 
-        is_ours, dead = await host.surely(try_to_begin)
+        live, contract, is_ours, dead = await host.surely(try_to_begin)
+        if contract is None:
+            return
+        if live.run.rules > RULES:
+            raise Refused(f"run {run_id} was begun by a newer detent; only a newer worker can go on with it")
         if tries > 1 and dead == wanted.worker:
             is_ours, dead = True, 0  # it was begun by a try whose answer was lost: nothing has left
         if not is_ours and not dead:
             return
-        live = await host.surely(lambda: host.look(run_id))
-        contract = live.run.contract(contract_id)
-        if contract is None or contract.status is not Status.RUNNING:
-            return
-        if live.run.rules > RULES:
-            if is_ours:  # nothing has left: a newer worker begins it, and finds no crash
-                await host.surely(lambda: host.ask(give_back, wanted, live.no))
-            raise Refused(f"run {run_id} was begun by a newer detent; only a newer worker can go on with it")
         try:
             if dead:
                 await self._take_over(live, contract, wanted, dead)
@@ -153,6 +156,18 @@ class Crew:
             raise
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
             await self._broke(live, contract, wanted, error)
+
+    def _look_and_begin(
+        self, connection: psycopg.Connection, wanted: Delivery
+    ) -> tuple[LoadedRun, Contract | None, bool, int]:
+        """The run as it stands, and the contract if it is to be carried out; begun, unless this worker is too old."""
+        live = self._host.load(wanted.run_id, connection)
+        contract = live.run.contract(wanted.contract_id)
+        if contract is None or contract.status is not Status.RUNNING:
+            return live, None, False, 0
+        if live.run.rules > RULES:
+            return live, contract, False, 0
+        return live, contract, *begin(connection, wanted, not contract.is_irreversible)
 
     async def _take_over(self, live: LoadedRun, contract: Contract, wanted: Delivery, dead: int) -> None:
         """A worker that has begun this is gone: what follows is what follows from any crash."""
@@ -257,16 +272,23 @@ class Crew:
     ) -> None:
         """Say what came of a contract, if it is still in our hands; if not, it is evidence."""
 
+        is_ended = False
+
         def make(moment: Moment) -> Sequence[Event]:
+            nonlocal is_ended
             at = self._host.clock.now()
             told = [replace(one, at=one.at or at) for one in moved]
-            row = moment.connection.execute(MINE, (moment.live.no, wanted.contract_id)).fetchone()
-            if not is_late and row == (wanted.worker, wanted.turn):
+            held = moment.held
+            is_ended = not is_late and held == (wanted.worker, wanted.turn)
+            if is_ended:
+                end_job(moment.statements, wanted.job, wanted.worker)  # with its work, or not at all
                 return told
-            return self._judge_late(moment, performed, told[0], is_redone=row is not None and row[1] != wanted.turn)
+            return self._judge_late(moment, performed, told[0], is_redone=held is not None and held[1] != wanted.turn)
 
         try:
-            await self._host.fold(live, make, patience_s=float("inf"))
+            await self._host.fold(live, make, patience_s=float("inf"), about=wanted.contract_id)
+            if is_ended:
+                self._host.queue.note_ended(wanted.job)
         except NotWaiting:
             return  # it was ended in the meantime; a late result changes nothing
         except Refused as error:
@@ -424,11 +446,6 @@ def take_over(connection: psycopg.Connection, wanted: Delivery, no: int, dead: i
     """Take a contract out of a dead worker's hands; whether nobody was quicker."""
     given = (wanted.worker, no, wanted.contract_id, wanted.turn, dead, wanted.worker)
     return connection.execute(TAKE_OVER, given).fetchone() is not None
-
-
-def give_back(connection: psycopg.Connection, wanted: Delivery, no: int) -> None:
-    """Let another worker begin what this one has not called."""
-    connection.execute(GIVE_BACK, (no, wanted.contract_id, wanted.turn, wanted.worker))
 
 
 def _is_possible(contract: Contract) -> bool:
