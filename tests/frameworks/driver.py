@@ -20,7 +20,12 @@ from model_server import serve_model
 
 import detent
 
-NAMES = {"langgraph": "agents_langgraph", "openai-agents": "agents_openai_agents", "pydantic-ai": "agents_pydantic_ai"}
+NAMES = {
+    "langgraph": "agents_langgraph",
+    "openai-agents": "agents_openai_agents",
+    "pydantic-ai": "agents_pydantic_ai",
+    "claude-agent-sdk": "agents_claude_agent",
+}
 SAID = {0: "done", 3: "waiting"}
 
 

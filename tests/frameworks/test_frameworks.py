@@ -13,12 +13,12 @@ from tests.agents.coding.test_external import agent
 from tests.effort import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-FRAMEWORKS = ("langgraph", "openai-agents", "pydantic-ai")
+FRAMEWORKS = ("langgraph", "openai-agents", "pydantic-ai", "claude-agent-sdk")
 TRIES = os.environ.get("DETENT_EXAMPLES", "1")
 MAY_ASK = {"killed_before": 0, "killed_inside": 1}  # nobody can know: what was made of them, with a question
 
 
-langgraph, openai_agents, pydantic_ai = map(agent, FRAMEWORKS)
+langgraph, openai_agents, pydantic_ai, claude_agent_sdk = map(agent, FRAMEWORKS)
 
 
 @pytest.fixture(params=FRAMEWORKS)

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from detent.define.policy import load_policy
 from detent.kit.client_config import ServerEntry, client_files, install, uninstall
 from detent.surfaces.mcp.gateway import name_tools
 from detent.surfaces.mcp.gateway_entry import open_gateway
+from tests.effort import PATIENCE_S
 from tests.surfaces import command
 
 UPSTREAM = Path(__file__).with_name("upstream.py")
@@ -69,7 +70,7 @@ async def test_a_harmless_call_passes_and_everything_else_comes_through_unharmed
 
     async with client(folder) as connected:
         tools = {tool.name: tool for tool in (await connected.list_tools()).tools}
-        assert set(tools) == {"up__look", "up__draw", "up__fail", "up__pay"}
+        assert set(tools) >= {"up__look", "up__draw", "up__fail", "up__pay"}
         assert tools["up__look"].input_schema["required"] == ["word"]
         seen = await connected.call_tool("up__look", {"word": "x"}, progress_callback=hear)
         assert (text(seen), seen.is_error) == ("seen x", False)
@@ -155,6 +156,39 @@ async def test_a_description_that_changes_is_asked_about_first(folder: Path) -> 
         tools = {tool.name: tool for tool in (await connected.list_tools()).tools}
         assert "eve" in str(tools["up__pay"].description)
     assert notes(folder) == []
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_tools_that_come_later_are_told_and_can_be_called(folder: Path, mode: Any) -> None:
+    heard = asyncio.Event()
+
+    async def hear(message: Any) -> None:
+        if type(message).__name__ == "ToolListChangedNotification":
+            heard.set()
+
+    async with client(folder, mode=mode, message_handler=hear, cache=None) as asked, AsyncExitStack() as stack:
+        if mode == "auto":
+            await stack.enter_async_context(asked.listen(tools_list_changed=True))
+        before = {tool.name for tool in (await asked.list_tools()).tools}
+        assert text(await asked.call_tool("up__grow", {})) == "grown"
+        await asyncio.wait_for(heard.wait(), PATIENCE_S)
+        assert {tool.name for tool in (await asked.list_tools()).tools} - before == {"up__more"}
+        assert text(await asked.call_tool("up__more", {})) == "more"
+        assert text(await asked.call_tool("up__look", {"word": "sea"})) == "seen sea", "the others are as they were"
+
+
+async def test_a_server_that_dies_is_started_again_and_a_deed_it_took_along_is_a_doubt(folder: Path) -> None:
+    async with client(folder) as asked:
+        died = await asked.call_tool("up__die", {})
+        assert died.is_error
+        assert "had been sent" in text(died)
+        assert text(await asked.call_tool("up__look", {"word": "sea"})) == "seen sea"
+        await approve(folder, await asked.call_tool("up__pay_and_die", {"amount": 3}))
+        assert (await asked.call_tool("up__pay_and_die", {"amount": 3})).is_error
+        again = await asked.call_tool("up__pay_and_die", {"amount": 3})
+        assert "may already have happened" in text(again)
+        assert notes(folder) == ["paid 3"]
+        assert text(await asked.call_tool("up__look", {"word": "sky"})) == "seen sky"
 
 
 def test_names_of_two_servers_never_meet() -> None:

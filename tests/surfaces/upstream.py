@@ -1,6 +1,7 @@
 """A small MCP server for tests of the gateway: `upstream.py NOTES DESCRIPTION`."""
 
 import base64
+import os
 import sys
 from pathlib import Path
 
@@ -33,6 +34,33 @@ def draw() -> Image:
 def fail() -> str:
     """Report an error."""
     raise ToolError("not today")
+
+
+@server.tool(annotations=READ)
+async def grow(ctx: Context) -> str:
+    """Offer one tool more."""
+
+    def more() -> str:
+        """More."""
+        return "more"
+
+    server.add_tool(more, annotations=READ)
+    await ctx.notify_tools_changed()
+    return "grown"
+
+
+@server.tool(annotations=READ)
+def die() -> str:
+    """Die at once."""
+    os._exit(1)
+
+
+@server.tool()
+def pay_and_die(amount: int) -> str:
+    """Pay, and die before anybody knows."""
+    with notes.open("a", encoding="utf-8") as out:
+        out.write(f"paid {amount}\n")
+    os._exit(1)
 
 
 @server.tool(description=about)

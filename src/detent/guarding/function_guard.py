@@ -17,6 +17,7 @@ from detent.core.identity import By
 from detent.errors import CallNotDone, DefinitionError, Refused
 from detent.guarding.agent_call import AgentTool, read_arguments, write_reply
 from detent.guarding.background import Background
+from detent.guarding.call_permission import ACTING, WAIT_S, CallPermission
 from detent.guarding.guarded_function import CallOptions, GuardedFunction, Ticket, WaitingMode
 from detent.guarding.tool_machine import Repeat, ToolTerms
 from detent.home import resolve_home
@@ -228,6 +229,27 @@ class FunctionGuard:
         from detent.guarding.frameworks.pydantic_ai_tool import make_pydantic_ai_tool
 
         return make_pydantic_ai_tool(AgentTool(find_tool(function), session, approve_by))
+
+    def to_claude_agent(self, function: Callable[..., Any], *, session: str = "") -> Any:
+        """The guarded function as a tool of the Claude Agent SDK (`detent[claude-agent]`), for `create_sdk_mcp_server`.
+
+        A question is told to the model as an error of the tool; the same call made after the answer gives its result.
+        `session` names the conversation: in another one the same call is a repetition.
+        """
+        from detent.guarding.frameworks.claude_agent_tool import make_claude_agent_tool
+
+        return make_claude_agent_tool(AgentTool(find_tool(function), session, ""))
+
+    def to_claude_hooks(self, *, matcher: str = ACTING, wait_s: float = WAIT_S) -> Any:
+        """Hooks for `ClaudeAgentOptions(hooks=…)`: Claude's own tools that act, behind the policy and the inbox.
+
+        A call is permitted by a rule (`tool: claude.Bash`) or by a person, for whom it waits `wait_s` seconds. Guarded
+        functions among its tools are left out: they ask by themselves.
+        """
+        from detent.guarding.frameworks.claude_agent_tool import AGENT, make_claude_hooks
+
+        guarded = frozenset(AgentTool(tool, "", "").name for tool in self.tools.values())
+        return make_claude_hooks(CallPermission(self, AGENT), guarded, matcher, wait_s)
 
 
 _OPEN: "weakref.WeakSet[FunctionGuard]" = weakref.WeakSet()

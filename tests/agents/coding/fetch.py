@@ -52,9 +52,10 @@ PROGRAMS = {
     "langgraph": Program("bin/python"),
     "openai-agents": Program("bin/python"),
     "pydantic-ai": Program("bin/python"),
+    "claude-agent-sdk": Program("bin/python"),
     "dbos": Program("bin/python"),  # what `./run bench postgres` is measured against
 }
-IN_PYTHON = ("aider", "langgraph", "openai-agents", "pydantic-ai", "dbos")
+IN_PYTHON = ("aider", "langgraph", "openai-agents", "pydantic-ai", "claude-agent-sdk", "dbos")
 USUAL = ("claude", "codex", "aider", "langgraph", "openai-agents", "pydantic-ai")  # those that CI has
 
 

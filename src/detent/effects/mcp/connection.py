@@ -6,7 +6,7 @@ The SDK's client must be entered and left by one task, so each connection has a 
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,11 @@ MARK = "DETENT_MCP"
 CONNECT_S = 60.0  # npm may have to fetch a package first
 LOG_MAX = 1024 * 1024
 PAGES_MAX = 100
+CHANGING = ("tools", "prompts", "resources")
 TOOLS_MAX = 2000
+
+
+OnChange = Callable[[str, str], None]  # told the server, and what of it has changed
 
 
 class WatchedTransport:
@@ -79,8 +83,10 @@ class _Reading:
 class Connection:
     """A server that answers, its tools, and the call that is at work on it."""
 
-    def __init__(self, server: ServerConfig, folder: Path, login: BrowserLogin | None = None) -> None:
-        self.server, self._login = server, login
+    def __init__(
+        self, server: ServerConfig, folder: Path, login: BrowserLogin | None = None, on_change: OnChange | None = None
+    ) -> None:
+        self.server, self._login, self._on_change = server, login, on_change
         self.resolver = Resolver(server.name)
         self.tools: dict[str, Offer] = {}
         self.laxest: dict[str, Kind] = {}  # by tool: the most harmless that it was ever taken for
@@ -131,7 +137,7 @@ class Connection:
                     self.tools = {offer.name: offer for offer in await self._list(client)}
                     limit.reschedule(None)
                     self.ready.set_result(None)
-                    await self._stop.wait()
+                    await self._stay(client)
         except asyncio.CancelledError:
             if not self.ready.done():
                 self.ready.cancel()
@@ -142,12 +148,50 @@ class Connection:
         finally:
             self._client = None
 
+    async def _stay(self, client: Any) -> None:
+        """Keep the line until it is closed, and hear of changes where somebody wants to know."""
+        listening = None
+        if self._on_change is not None and self.is_modern:  # an older server tells them unasked
+            listening = asyncio.create_task(self._listen(client, self._on_change))
+        try:
+            await self._stop.wait()
+        finally:
+            if listening is not None:
+                listening.cancel()
+                await asyncio.gather(listening, return_exceptions=True)
+
+    async def _listen(self, client: Any, on_change: OnChange) -> None:
+        able = client.server_capabilities
+        wanted = {
+            f"{what}_list_changed": True for what in CHANGING if getattr(getattr(able, what), "list_changed", False)
+        }
+        if wanted:
+            async with client.listen(**wanted) as events:
+                async for event in events:
+                    on_change(self.server.name, type(event).__name__)
+
+    async def _hear(self, message: Any) -> None:
+        name = type(message).__name__
+        if self._on_change is not None and name.endswith("ListChangedNotification") and not self.is_modern:
+            self._on_change(self.server.name, name)
+
+    async def refresh(self) -> None:
+        """Ask the server again what it offers."""
+        self.tools = {offer.name: offer for offer in await self._list(self._client)}
+
     def _make_client(self, line: WatchedTransport) -> Any:
         from mcp import Client  # noqa: PLC0415  # takes a while to load
         from mcp.types import Implementation  # noqa: PLC0415
 
         about = Implementation(name="detent", version="0")
-        return Client(line, mode=self.server.protocol, client_info=about, elicitation_callback=self._elicit, cache=None)
+        return Client(
+            line,
+            mode=self.server.protocol,
+            client_info=about,
+            elicitation_callback=self._elicit,
+            message_handler=self._hear,
+            cache=None,
+        )
 
     @contextlib.asynccontextmanager
     async def _transport(self) -> AsyncIterator[WatchedTransport]:

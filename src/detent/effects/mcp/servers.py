@@ -23,7 +23,7 @@ from detent.effects.mcp import form
 from detent.effects.mcp.call import PendingCall
 from detent.effects.mcp.catalogue import ORDER, Offer, advice, kind_of, load_tools
 from detent.effects.mcp.config import ServerConfig
-from detent.effects.mcp.connection import MARK, Connection
+from detent.effects.mcp.connection import MARK, Connection, OnChange
 from detent.effects.mcp.oauth_login import LOGIN_S, BrowserLogin, TokenFile
 from detent.effects.orphan import kill_orphans
 
@@ -51,6 +51,7 @@ class Servers:
 
     def __init__(self, home: Path, configs: Mapping[str, ServerConfig]) -> None:
         self._configs = dict(configs)
+        self.on_change: OnChange | None = None  # hears of servers that change what they offer
         self._folder = home / FOLDER
         self._connections: dict[str, Connection] = {}
         self._open: dict[str, PendingCall] = {}
@@ -137,7 +138,7 @@ class Servers:
         if connection is None or (connection.ready.done() and not connection.is_open):
             if connection is not None:
                 connection.close()  # it has died; what it left is cleaned up while the next one starts
-            connection = self._connections[server.name] = Connection(server, self._folder)
+            connection = self._connections[server.name] = Connection(server, self._folder, on_change=self.on_change)
             self._tasks.create_task(connection.keep_open())
         await asyncio.shield(connection.ready)
         return connection

@@ -35,7 +35,7 @@ class CodingAgent(NamedTuple):
 AGENTS = {
     "claude": CodingAgent(
         "PreToolUse",
-        "Bash|Edit|MultiEdit|Write|NotebookEdit|WebFetch|WebSearch|mcp__.*",
+        "Bash|Edit|MultiEdit|Write|NotebookEdit|WebFetch|WebSearch|mcp__.*",  # as `guarding.call_permission` has it
         LIMIT_S,
         ".claude/settings.json",
     ),
@@ -98,24 +98,11 @@ async def _decide(caller: Caller, agent: str, wait_s: float) -> int:
 async def _ask(caller: Caller, agent: str, tool: str, given: dict[str, Any], session: str, wait_s: float) -> None:
     """Return when the call may be made; raise when it may not, or not yet."""
     from detent.guarding import guard as make_guard
+    from detent.guarding.call_permission import CallPermission
 
-    guard = make_guard(caller.home, policy=caller.policy(), waiting="raise", session=session, by=f"agent:{agent}")
-    name = f"{agent}.{''.join(ch for ch in tool if ch.isalnum() or ch in '_-.')[:100] or 'tool'}"
-
-    @guard.tool(name, ask=lambda **_: f"May {agent} use {tool}?", repeat="allow", scope="run", settle_s=0.0)
-    async def permit(**arguments: Any) -> str:  # noqa: ARG001
-        return "permitted"
-
+    guard = make_guard(caller.home, policy=caller.policy(), waiting="raise", by=f"agent:{agent}")
     try:
-        try:
-            await permit(**given)
-        except Waiting:
-            if wait_s <= 0:
-                raise
-            try:
-                await asyncio.wait_for(guard.options(permit, waiting="block")(**given), wait_s)
-            except TimeoutError:
-                await permit(**given)  # says again what it waits for, if it still does
+        await CallPermission(guard, agent).ask(tool, given, session, wait_s)
     finally:
         await asyncio.to_thread(guard.close)
 

@@ -5,18 +5,21 @@ and where to answer it; made again after the decision, it gives the result. The 
 the operator has said `mcp_may_approve_irreversible`, and never what is for certain people or must be signed.
 """
 
+import asyncio
 import contextlib
 import json
 import re
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from mcp import types
+from mcp import MCPError, types
 from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
-from detent.core.effect_type import EffectFailed, PartialFailure
+from detent.core.effect_type import EffectFailed, OutcomeUnknown, PartialFailure
 from detent.core.identity import Identity
 from detent.core.value import digest
 from detent.effects.mcp import Offer, ServerConfig, Servers, kind_of
@@ -26,6 +29,7 @@ from detent.kit.text import call_lines, visible
 from detent.surfaces.mcp.tool_pin import Pins, ToolPin, pin_of
 
 NAME_MAX = 64
+LISTENING_MAX = 100  # older clients that are told of changes
 INSTRUCTIONS = (
     "Tools of several servers, behind contracts. A call that cannot be taken back is answered with a question for a "
     "person and where it is answered: tell your user, and make exactly the same call again after the decision. "
@@ -35,6 +39,11 @@ DECISION = {
     "type": "object",
     "properties": {"approve": {"type": "boolean", "title": "Do it?", "description": "Yes: exactly as shown."}},
     "required": ["approve"],
+}
+CHANGES: dict[str, tuple[Any, Any]] = {  # by how a server's word for it begins
+    "Tool": (ToolsListChanged, types.ToolListChangedNotification),
+    "Prompt": (PromptsListChanged, types.PromptListChangedNotification),
+    "Resource": (ResourcesListChanged, types.ResourceListChangedNotification),
 }
 _COMPLETE = {"resultType": "complete"}  # what an older server does not say of its result
 _say: ContextVar[Callable[[Any], None]] = ContextVar("say", default=lambda _: None)
@@ -94,6 +103,10 @@ class Gateway:
         self.problems: dict[str, str] = {}  # servers that could not be asked, and why
         self._accept = self._guard_pins()
         self._places: dict[str, str] = {}  # by the address of a resource: its server
+        self._bus = InMemorySubscriptionBus()  # clients that listen for changes,
+        self._older: OrderedDict[str, Any] = OrderedDict()  # and older ones, which are told unasked: by session
+        self._telling: set[asyncio.Task[None]] = set()
+        servers.on_change = self._note_change
         self.server: Server[Any] = Server(
             "detent-gateway",
             instructions=INSTRUCTIONS,
@@ -103,6 +116,7 @@ class Gateway:
             on_read_resource=self._read_resource,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
+            on_subscriptions_listen=ListenHandler(self._bus),
         )
 
     async def open(self) -> None:
@@ -115,8 +129,37 @@ class Gateway:
                 self.problems[server] = str(error)
                 continue
             offers |= {(server, offer.name): offer for offer in line.tools.values()}
+        self._offer_all(offers)
+
+    def _offer_all(self, offers: dict[tuple[str, str], Offer]) -> None:
+        """Offer exactly these tools; one that is as it was stays, for it may be at work."""
+        before = {(one.server.name, one.offer.name): one for one in self._tools.values()}
+        self._tools = {}
         for name, (server, tool) in name_tools(list(offers)).items():
-            self._tools[name] = self._offer(name, self._configs[server], offers[server, tool])
+            offer, known = offers[server, tool], before.get((server, tool))
+            if known is None or known.offer != offer or known.name != name:
+                self._guard.tools.pop(f"{server}.{tool}", None)
+                known = self._offer(name, self._configs[server], offer)
+            self._tools[name] = known
+
+    def _note_change(self, server: str, what: str) -> None:
+        task = asyncio.ensure_future(self._tell_change(server, what))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _tell_change(self, server: str, what: str) -> None:
+        """A server offers something else now: look, and tell every client that it does."""
+        event, notice = next(told for name, told in CHANGES.items() if what.startswith(name))
+        with contextlib.suppress(EffectFailed, MCPError):
+            if event is ToolsListChanged:
+                line = await self._servers.open_line(server)
+                await line.refresh()
+                kept = {(t.server.name, t.offer.name): t.offer for t in self._tools.values() if t.server.name != server}
+                self._offer_all(kept | {(server, offer.name): offer for offer in line.tools.values()})
+            self._places.clear()
+            await self._bus.publish(event())
+            for session in list(self._older.values()):
+                await session.send_notification(notice())
 
     def _offer(self, name: str, server: ServerConfig, offer: Offer) -> OfferedTool:
         effect, said, kind = f"{server.name}.{offer.name}", server.tool(offer.name), kind_of(server, offer)
@@ -153,7 +196,11 @@ class Gateway:
 
     # tools
 
-    async def _list_tools(self, _: Any, __: Any) -> types.ListToolsResult:
+    async def _list_tools(self, ctx: Any, __: Any) -> types.ListToolsResult:
+        if getattr(ctx.session, "client_params", None) is not None and ctx.session.can_send_request:
+            self._older[_name_session(ctx)] = ctx.session
+            while len(self._older) > LISTENING_MAX:
+                self._older.popitem(last=False)
         shown = []
         for tool in self._tools.values():
             hints = tool.offer.hints
@@ -172,7 +219,7 @@ class Gateway:
         token = _say.set(_pass_progress(ctx))
         try:
             return await self._call(ctx, tool, given, session)
-        except (EffectFailed, DetentError, TypeError) as error:
+        except (EffectFailed, OutcomeUnknown, DetentError, TypeError) as error:
             return _fail(visible(str(error), keep="\n"))
         finally:
             _say.reset(token)
@@ -295,8 +342,6 @@ def _can_elicit(ctx: Any) -> bool:
 
 
 def _pass_progress(ctx: Any) -> Callable[[Any], None]:
-    import asyncio
-
     tasks: set[asyncio.Task[None]] = set()
 
     def say(told: Any) -> None:
