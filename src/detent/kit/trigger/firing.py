@@ -67,10 +67,11 @@ class Firing(NamedTuple):
 async def fire(host: Host, armed: ArmedTrigger, occasion: Occasion) -> Firing:
     """Begin the run of an occasion, once."""
     run_id = armed.run_id_of(occasion.mark)
-    if occasion.mark in host.reader.project(armed.id, FiringRecord).fired:
+    record = host.reader.project(armed.id, FiringRecord)
+    if occasion.mark in record.fired:
         return Firing(run_id)
     given, why_not = make_input(armed, occasion)
-    by = occasion.by or armed.by
+    by = occasion.by if occasion.is_manual else armed.speak(record)  # who fires by hand needs the right to start runs
     if why_not:
         # A hook may bring any number of messages that are not meant; what is looked for is noted, to be passed over.
         if armed.state == ARMED and not occasion.is_manual and armed.trigger.kind not in BROUGHT:
@@ -94,7 +95,8 @@ async def fire(host: Host, armed: ArmedTrigger, occasion: Occasion) -> Firing:
 async def skip(host: Host, armed: ArmedTrigger, occasion: Occasion, why: str) -> None:
     """Write down that an occasion begins nothing, and why."""
     data = {"mark": occasion.mark, "planned": occasion.at, "upto": occasion.upto, "why": why[:WHY_MAX]}
-    await host.signal(armed.id, SKIPPED, data, id=f"skip {occasion.mark}", by=occasion.by or armed.by)
+    by = occasion.by or armed.speak(host.reader.project(armed.id, FiringRecord))
+    await host.signal(armed.id, SKIPPED, data, id=f"skip {occasion.mark}", by=by)
 
 
 def make_input(armed: ArmedTrigger, occasion: Occasion) -> tuple[dict[str, Any], str]:
