@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -163,6 +164,18 @@ async def test_what_a_holder_starts_in_another_session_is_a_step(tmp_path: Path)
         await asyncio.gather(own.communicate(b"\n"), step.communicate(b"\n"))
     assert not is_started_by_effect(os.getpid())
     assert origin_of(0) == "unknown"
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="it takes a namespace of another user")
+def test_what_a_sandbox_leaves_behind_is_nobody_we_know() -> None:
+    command = ["unshare", "--user", sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={}) as left:
+        assert left.stdin is not None
+        assert left.stdout is not None
+        if not left.stdout.readline():
+            pytest.skip("namespaces cannot be made here")
+        assert origin_of(left.pid) == "unknown"  # whoever started it has ended, and its environment says nothing
+        left.stdin.write(b"\n")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows who is at the other end")

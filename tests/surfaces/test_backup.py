@@ -76,6 +76,10 @@ def test_a_home_moves_and_a_second_copy_is_warned_of(detent: Detent) -> None:
     assert "not an address" in detent("move", "--to", "postgresql://db/detent", code=2).err
     detent("move", "--to", "elsewhere/home")
     assert not detent.has(".detent")
+    assert "if it was moved" in detent("run", "pay.yaml", "--set", "to=bob", code=None).err
+    assert paid(detent) == ["bob"]
+    detent("move", "--to", ".detent", "--home", "elsewhere/home")
+    detent("move", "--to", "elsewhere/home")
     detent("show", run_id, "--home", "elsewhere/home")
     shutil.copytree(detent.folder / "elsewhere/home", detent.folder / "copy")
     said = detent("run", "pay.yaml", "--set", "to=eve", "--home", "copy").err

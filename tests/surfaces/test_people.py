@@ -228,6 +228,19 @@ def test_a_server_for_others_wants_people(detent: Detent) -> None:
     assert "detent people add" in said.err
 
 
+def test_only_an_admin_restores_moves_or_forgets_a_home(detent: Detent) -> None:
+    detent("people", "add", "ada", "--role", "admin", "--os-user", USER)
+    ann = token(detent, "ann")
+    detent("backup", "copy.db")
+    for words in (("restore", "copy.db", "--over"), ("move", "--to", "elsewhere"), ("doctor", "--forget")):
+        assert "takes the role admin" in detent(*words, DETENT_TOKEN=ann, code=2).err
+    assert not detent.has("elsewhere")
+    detent("restore", "copy.db", "--over")
+    (record,) = [run for run in detent("list", "--system", "--json").json["runs"] if run["name"] == "restored"]
+    started = events(detent, record["run_id"])[0]
+    assert (started["by"], started["known_by"]) == ("ada", "os_user")
+
+
 def test_a_link_is_made_for_oneself_or_by_an_admin_and_journalled(detent: Detent) -> None:
     detent("people", "add", "ann", "--role", "admin", "--os-user", USER)
     bob = token(detent, "bob")
@@ -238,6 +251,8 @@ def test_a_link_is_made_for_oneself_or_by_an_admin_and_journalled(detent: Detent
     assert "nobody called" in detent("people", "link", "eve", code=2).err
     written = events(detent, "detent_people")
     assert [one["by"] for one in written if one.get("name") == "LINKED"] == ["ann", "bob"]
+    tried = [(one["by"], one["known_by"]) for one in written if one.get("name") == "ATTEMPTED"]
+    assert tried == [("bob", "token")]
     assert made.partition("bob.")[2] not in str(written)
     assert len(list((detent.folder / ".detent" / "links").iterdir())) == 2
     detent("backup", "copy.db")  # a link that was used since must not work again after a restore

@@ -69,7 +69,7 @@ RULES = """\
 rules:
   - {name: no-removing, decision: deny, tool: shell, program: PROGRAM}
   - {name: not-there, decision: deny, tool: "*", path: "PLACE/**"}
-  - {name: no-calls, decision: deny, tool: http, host: "*.invalid"}
+  - {name: no-calls, decision: deny, tool: http, host: ["*.invalid", 192.0.2.1]}
 """
 
 
@@ -84,6 +84,7 @@ rules:
         ("tool: shell, params: {argv: [touch, new], cwd: detour}", "not-there"),
         ("tool: files.write, params: {path: detour/new, text: x}", "not-there"),
         ("tool: http, params: {url: 'http://kim@a.invalid./'}", "no-calls"),
+        ("tool: http, params: {url: 'http://[::ffff:192.0.2.1]/'}", "no-calls"),
         ("tool: shell, params: {argv: [touch, new]}", ""),
     ],
 )

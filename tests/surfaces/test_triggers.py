@@ -1,6 +1,8 @@
 """Triggers through the real command: arming, firing, catching up, and what is said when nobody drives."""
 
 import json
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,19 @@ def test_a_file_is_armed_and_its_runs_begin_once(detent: Detent) -> None:
     assert (again["started"], again["known"]) == ([], first["started"])
     listed = json.loads(detent("list", "--json").out)["runs"]
     assert {run["name"] for run in listed} == {"flow"}, "the triggers themselves are not among the runs"
+
+
+def test_a_viewer_fires_nothing_and_whoever_armed_it_has_begun_it(detent: Detent) -> None:
+    (detent.folder / "flow.yaml").write_text(FLOW)
+    detent("people", "add", "ada", "--role", "admin", "--os-user", pwd.getpwuid(os.getuid()).pw_name)
+    vic = detent("people", "add", "vic", "--role", "viewer", "--token", "--json").json["token"]
+    detent("trigger", "add", "flow.yaml")
+    asked = ("send", "wanted", "--data", '{"who": "vic"}')
+    for words in (("fire", "day"), asked, ("backfill", "day", "--from", "2026-03-28")):
+        assert "takes the role operator" in detent("trigger", *words, DETENT_TOKEN=vic, code=2).err
+    detent("trigger", "send", "wanted", "--data", '{"who": "ann"}', "--id", "1")
+    started = json.loads(detent("log", "last", "--json").out.splitlines()[0])["event"]
+    assert (started["by"], started["spoken_by"]) == ("trigger:flow.asked", "ada")
 
 
 def test_what_is_wrong_with_a_signal_is_said_and_starts_nothing(detent: Detent) -> None:

@@ -4,8 +4,10 @@ A program is followed to its real path, so that `rm`, `/bin/rm` and a link to it
 of what a program will do once it runs; only a sandbox decides that.
 """
 
+import ipaddress
 import os
 import shutil
+import socket
 import urllib.parse
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,9 +47,20 @@ def notify_facts(given: Mapping[str, Any]) -> dict[str, Any]:
 def http_facts(given: Mapping[str, Any]) -> dict[str, Any]:
     """Of a request: the host it is sent to first."""
     try:
-        return {"host": (urllib.parse.urlsplit(_text(given.get("url"))).hostname or "").rstrip(".")}
+        return {"host": _host((urllib.parse.urlsplit(_text(given.get("url"))).hostname or "").rstrip("."))}
     except ValueError:
         return {"host": ""}
+
+
+def _host(name: str) -> str:
+    """A host as rules name it: one address can be written in many ways, like 127.1 or ::ffff:127.0.0.1."""
+    try:
+        if ":" in name:
+            address = ipaddress.IPv6Address(name.partition("%")[0])
+            return str(address.ipv4_mapped or address)
+        return socket.inet_ntoa(socket.inet_aton(name)) if name[:1].isdigit() else name
+    except (OSError, ValueError):
+        return name  # a name, whatever it begins with
 
 
 def _text(value: Any) -> str:

@@ -27,6 +27,7 @@ MARK = b"DETENT_CALL="
 PROGRAM = "detent"  # how the commands of detent name themselves in a lock
 TABLES = (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6))  # of /proc/net
 PEER = struct.Struct("3i")
+WORLD = ("pid", "user")  # the namespaces in which a process must be to be one of ours: root's sandboxes have the first
 
 
 class Peer(NamedTuple):
@@ -193,9 +194,13 @@ def _state(pid: int) -> str:
 
 
 def _is_of_our_world(pid: int) -> bool:
-    """Whether a process is there, in our own namespace of processes or one that we cannot compare."""
+    """Whether a process is there, in our own namespaces or in ones that we cannot compare.
+
+    Every sandbox of ours has namespaces of its own, and nobody comes back out of one: what a step leaves behind there
+    is known by them also when the detent that started it has long ended.
+    """
     try:
-        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
+        return all(os.readlink(f"/proc/{pid}/ns/{name}") == os.readlink(f"/proc/self/ns/{name}") for name in WORLD)
     except PermissionError:
         return _stat(pid) is not None  # another user's
     except OSError:

@@ -9,7 +9,9 @@ from detent.host.address import find_address
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from detent.core.identity import By, Identity
     from detent.host.parts.run_reader import RunReader
+    from detent.host.people import PeopleSource
     from detent.host.port import OpenHost
     from detent.host.reading import BackupReport, Checkup, DatabaseReport, JournalHolder, RestoreReport
 
@@ -76,6 +78,13 @@ def forget_claims(home: Path) -> None:
     forget(home)
 
 
+def admit(people: "PeopleSource", verb: str, by: "By") -> "Identity":
+    """Who does what is done to a home from outside, if the people of that home let them; a step never may."""
+    from detent.host.parts.admission import Admission  # noqa: PLC0415
+
+    return Admission(people).admit(verb, by)
+
+
 def back_up(home: Path, file: Path, *, is_forced: bool = False, keep: int = 0) -> "BackupReport":
     """Write a checked backup of a home, whoever uses it meanwhile."""
     _check_folder(home)
@@ -84,7 +93,7 @@ def back_up(home: Path, file: Path, *, is_forced: bool = False, keep: int = 0) -
     return write_backup(home, file, is_forced=is_forced, keep=keep)
 
 
-async def restore(file: Path, home: Path, *, is_over: bool = False, by: str = "") -> "RestoreReport":
+async def restore(file: Path, home: Path, *, is_over: bool = False, by: "By" = "") -> "RestoreReport":
     """Put a backup in a home's place; what was there is kept aside."""
     _check_folder(home)
     from detent.host.embedded.restore import restore as put_back  # noqa: PLC0415

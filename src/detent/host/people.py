@@ -30,6 +30,9 @@ NEEDS = {
     "people": "admin",
     "anchor": "operator",
     "restore": "admin",
+    "move": "admin",
+    "forget": "admin",
+    "assist": "operator",
 }
 WORDS = {
     "start": "start runs",
@@ -46,8 +49,13 @@ WORDS = {
     "people": "change the people",
     "anchor": "anchor the journal",
     "restore": "restore",
+    "move": "move the home",
+    "forget": "forget a journal",
+    "assist": "change what the assistant keeps",
 }
-GUARDED = frozenset({"answer", "settle", "prune", "people", "restore"})  # what nothing that a step has started may do
+GUARDED = frozenset(  # what nothing that a step has started may do
+    {"answer", "settle", "prune", "people", "restore", "move", "forget"}
+)
 DOUBT = frozenset({"happened", "not_happened", "give_up"})  # outcomes that settle a doubt
 PROGRAMS = frozenset(
     {"mcp", "hook", "trigger"}

@@ -88,7 +88,22 @@ async def test_two_persons_meet_a_quorum_and_every_refusal_is_in_the_log(tmp_pat
         assert (await ann.post(path, json={"approved": True, "by": "bob"})).status_code == 403
         assert (await bob.post(path, json={"approved": True})).json()["status"] == "completed"
         tried = [one for one in await log_of(ann, run_id) if one.get("name") == "@attempt"]
-        assert [one.get("spoken_by") or one["by"] for one in tried] == ["kim", "ann"]
+        assert [one.get("spoken_by") or one["by"] for one in tried] == ["kim", "kim", "ann", "ann"]
+
+
+async def test_a_viewer_changes_nothing_that_the_assistant_keeps(tmp_path: Path) -> None:
+    changes = {
+        "/api/memories": {"category": "fact", "key": "k", "value": "v"},
+        "/api/plans": {"title": "t"},
+        "/api/settings": {"instructions": "i"},
+    }
+    async with with_people(tmp_path) as (_, enter):
+        kim, opal = await enter("kim"), await enter("opal")
+        for path, body in changes.items():
+            assert "takes the role operator" in (await kim.post(path, json=body)).json()["error"]["message"]
+            assert (await opal.post(path, json=body)).status_code == 200
+        for path in ("/api/co/s/archive", "/api/memories/1/forget"):
+            assert (await kim.post(path, json={})).status_code == 403
 
 
 async def test_after_a_log_out_the_cookie_is_worth_nothing_and_its_use_is_written_down(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from detent.core.identity import By
 from detent.errors import JournalError, Refused
 from detent.host.embedded.backup import JOURNAL, OWN, check_copy, moment_of, sync_folder
 from detent.host.embedded.host import EmbeddedHost
@@ -30,10 +31,11 @@ STAMP = "%Y%m%d-%H%M%S"
 COUNTS = (
     "select count(*), coalesce(sum(status in ('running', 'pending', 'waiting')), 0) from runs where name <> 'restored'"
 )
+LOCK = "lock"
 MOVED = "journal.db.moved"  # a journal that is on its way to another disk
 
 
-async def restore(file: Path, home: Path, *, is_over: bool = False, by: str = "") -> RestoreReport:
+async def restore(file: Path, home: Path, *, is_over: bool = False, by: By = "") -> RestoreReport:
     """Put a backup in a home's place; what was there is kept aside, and only replaced if that is meant."""
     _check_file(file)
     has_old = (home / JOURNAL).exists()
@@ -76,7 +78,7 @@ def _take(home: Path) -> Lock:
     return lock
 
 
-async def _prepare(file: Path, staging: Path, epoch: int, by: str) -> RestoreReport:
+async def _prepare(file: Path, staging: Path, epoch: int, by: By) -> RestoreReport:
     """Make the restored home in a folder of its own, with its restore on record."""
     path = staging / JOURNAL
     try:
@@ -199,7 +201,7 @@ def find_twins(home: Path) -> tuple[str, ...]:
 
 def move(home: Path, target: Path) -> None:
     """Move a home to another folder of this machine; at every moment at most one of the two can be used."""
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    if target.exists() and (not target.is_dir() or any(one.name != LOCK for one in target.iterdir())):
         raise Refused(f"{target} is there already; a home moves into a folder that is new or empty")
     if target.absolute().is_relative_to(home.absolute()):
         raise Refused(f"{target} is inside {home}")
@@ -210,6 +212,7 @@ def move(home: Path, target: Path) -> None:
         if (home / JOURNAL).exists():
             close_writing(open_writing(home / JOURNAL, "full"))  # the file alone has everything now
         target.parent.mkdir(parents=True, exist_ok=True)
+        (target / LOCK).unlink(missing_ok=True)  # of a command that missed its journal there
         try:
             os.rename(home, target)
         except OSError as error:
@@ -219,8 +222,7 @@ def move(home: Path, target: Path) -> None:
         if (target / MOVED).exists():  # a move to another disk was killed, and its journal stayed
             (target / MOVED).replace(target / JOURNAL)
         sync_folder(target.parent)
-        forget(home)
-        _mark(target)
+        _mark(target)  # the old place stays known outside: who goes on there would begin without any once-only key
     except OSError as error:
         raise Refused(f"cannot move {home} to {target}: {error.strerror or error}") from None
     finally:

@@ -94,8 +94,10 @@ class Admission:
             return Identity(wish)
         return self.of_process(people, wish, os.getuid(), self._token)
 
-    def identify_attempt(self) -> Identity:
-        """Who tried something they may not: the one we know them as, and otherwise nobody."""
+    def identify_attempt(self, by: str = "") -> Identity:
+        """Who tried something they may not: the one we know them as, and otherwise nobody; a step under its claim."""
+        if self._origin() == "step":
+            return Identity(by, "step")
         try:
             return self.identify("", self.people())
         except NotPermitted:

@@ -75,7 +75,7 @@ async def _admit(host: PeopleHost, change: PeopleChange, by: By) -> Identity:
     try:
         return host.admission.admit("people", by)
     except NotPermitted as error:
-        tried = by if isinstance(by, Identity) else Identity(str(by))
+        tried = by if isinstance(by, Identity) else host.admission.identify_attempt(by)
         await note_attempt(host, tried, {"verb": "people", "change": change.about, "why": str(error)})
         raise
 

@@ -231,7 +231,9 @@ class Verbs(ABC):
                 tried = self.admission.identify_attempt()
         live = await self.fetch(run_id)
         person = "" if tried.known == "step" else tried.speaker  # a step may say any name, and is written down once
-        mark = f"attempt {digest([contract_id, verb, person, tried.known])[:16]}"
+        # Other names may be tried without end: they are one reason. What is refused to one's own name are few.
+        reason = why if person and identity_of(by).name in ("", person) else ""
+        mark = f"attempt {digest([contract_id, verb, person, tried.known, reason])[:16]}"
         if live.run.ended is not None or live.run.contract(contract_id) is None or await self._has(live, mark):
             return
         data = {"verb": verb, "contract_id": contract_id, "why": why}

@@ -49,6 +49,7 @@ class Route(msgspec.Struct, frozen=True):
     tag: str = "runs"
     is_open: bool = False  # works without a token, and for senders that are no browsers: it checks a signature itself
     is_guarded: bool = False  # answers or settles: refused to anything that a step has started
+    needs: str = ""  # the verb whose role it takes, where no verb of the host asks for one
     is_raw: bool = False  # the handler reads the body itself
 
     @property

@@ -13,13 +13,14 @@ import click
 
 from detent.errors import Refused
 from detent.host.address import find_home
-from detent.host.opening import find_twins, holder_of, open_host, open_reader
+from detent.host.opening import admit, find_twins, holder_of, open_host, open_reader
 from detent.kit.language import _
 from detent.kit.people import TOKEN_VARIABLE, PeopleFile
 from detent.kit.policy import HOME, HOME_VARIABLE, find_policy, guarded_files
 from detent.kit.text import silence, visible
 
 if TYPE_CHECKING:
+    from detent.core.identity import Identity
     from detent.core.policy import Policy
     from detent.host.port import OpenHost, Reader
     from detent.host.reading import Summary
@@ -187,8 +188,15 @@ class Caller:
                     "guarded": guarded_files(self.home, self._policy_option),
                     "notify": notify,
                     "command": self.name,
-                    "people": PeopleFile(self.home, os.environ.get(TOKEN_VARIABLE, "")),
+                    "people": self._people(),
                 }
+
+    def _people(self) -> PeopleFile:
+        return PeopleFile(self.home, os.environ.get(TOKEN_VARIABLE, ""))
+
+    def admit(self, verb: str, by: str = "") -> "Identity":
+        """Who does something to this home as a whole, where no host can be asked; refuses who may not."""
+        return admit(self._people(), verb, by)
 
     def _warn_of_open_home(self, problem: str) -> None:
         way_out = _("`detent doctor` says what this machine can do")

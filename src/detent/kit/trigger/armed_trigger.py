@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from detent.core.events import Signalled
+from detent.core.events import Signalled, Started
 from detent.core.history import Entry
 from detent.core.identity import By, Identity
 from detent.core.machine import Action, Machine, Transition
@@ -72,7 +72,7 @@ class FiringRecord:
     """A projection: what a trigger has started, and what it has passed over."""
 
     name: ClassVar[str] = "trigger_firings"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reach: ClassVar[int] = 0
 
     def __init__(self, run_id: str) -> None:
@@ -81,10 +81,13 @@ class FiringRecord:
         self.skipped: set[str] = set()
         self.last: dict[str, Any] = {}  # the latest firing
         self.problem = ""  # why the latest occasion began nothing, if it did not
+        self.armed_by = ""  # who armed it last
 
     def take(self, entry: Entry) -> None:
-        """Note what became of an occasion."""
+        """Note what became of an occasion, and who answers for the trigger."""
         event = entry.event
+        if type(event) is Started or (type(event) is Signalled and event.name == ADD):
+            self.armed_by = event.spoken_by or event.by
         if type(event) is not Signalled or event.name not in (FIRED, SKIPPED):
             return
         mark = str(event.data.get("mark", ""))
@@ -129,10 +132,9 @@ class ArmedTrigger(NamedTuple):
         """Until when its planned times are dealt with."""
         return max(self.since, float(self.run.context.get("upto") or 0.0))
 
-    @property
-    def by(self) -> Identity:
-        """In whose name its runs begin: somebody with the right to start runs has armed it."""
-        return Identity(f"trigger:{self.name}", "trigger")
+    def speak(self, record: FiringRecord) -> Identity:
+        """In whose name its runs begin: its own, and whoever armed it speaks for it and counts as their initiator."""
+        return Identity(f"trigger:{self.name}", "trigger", record.armed_by)
 
     def run_id_of(self, mark: str) -> str:
         """The id of the run that one event or planned time begins: the same whoever computes it, and when."""

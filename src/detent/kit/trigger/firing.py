@@ -110,16 +110,18 @@ async def _tell_early(host: Host, armed: ArmedTrigger, notes: Sequence[tuple[Occ
 
 
 async def _tell(host: Host, armed: ArmedTrigger, occasion: Occasion, note: _Note) -> None:
-    await host.signal(armed.id, note.name, note.data, id=note.id, by=occasion.by or armed.by)
+    by = occasion.by if occasion.is_manual else armed.speak(host.reader.project(armed.id, FiringRecord))
+    await host.signal(armed.id, note.name, note.data, id=note.id, by=by)
 
 
 async def begin_run(host: Host, armed: ArmedTrigger, occasion: Occasion) -> tuple[Firing, _Note | None]:
     """Begin the run of an occasion, unless that is noted already; and what is to be noted now."""
     run_id = armed.run_id_of(occasion.mark)
-    if occasion.mark in host.reader.project(armed.id, FiringRecord).fired:
+    record = host.reader.project(armed.id, FiringRecord)
+    if occasion.mark in record.fired:
         return Firing(run_id), None
     given, why_not = make_input(armed, occasion)
-    by = occasion.by or armed.by
+    by = occasion.by if occasion.is_manual else armed.speak(record)  # who fires by hand needs the right to start runs
     is_planned = armed.state == ARMED and not occasion.is_manual
     if why_not:
         # A hook may bring any number of messages that are not meant; what is looked for is noted, to be passed over.

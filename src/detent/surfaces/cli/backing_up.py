@@ -52,7 +52,8 @@ async def restore_home(
         raise click.UsageError(_("say either the FILE to restore, or --close-gap"))
     if file is None:
         return await _close_gap(caller, by, comment)
-    done = await restore(file, caller.home, is_over=is_over, by=by)
+    who = caller.admit("restore", by)  # by the people who are here: those of the backup may be others
+    done = await restore(file, caller.home, is_over=is_over, by=who if who.known != "claimed" else by)
     if caller.is_json:
         emit({"ok": True, **done._asdict(), "error": None})
         return 0
@@ -91,6 +92,7 @@ def move(caller: Caller, target: str) -> int:
     """Move the home to another folder of this machine."""
     if "://" in target:
         raise Refused(f"--to takes a folder of this machine, not an address like {target.partition('://')[0]}://…")
+    caller.admit("move")
     move_home(caller.home, Path(target))
     if caller.is_json:
         emit({"ok": True, "from": str(caller.home), "home": str(Path(target)), "error": None})

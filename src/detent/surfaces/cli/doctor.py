@@ -50,21 +50,14 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
     """Check everything and say what was found."""
     if is_repair:
         forget_claims(caller.home)  # that they are not what they were is about to be mended
-    found = [
-        _python(),
-        _sqlite(sqlite3.sqlite_version_info),
-        _git(),
-        _keygen(),
-        _kernel(),
-        _model(),
-        _disk(caller.home),
-    ]
+    found = [_python(), _sqlite(sqlite3.sqlite_version_info), _git(), _keygen(), _kernel(), _model()]
+    found.append(_disk(caller.home))
     found += [
         *(Finding(f"extra {name}", "note", text) for name, text in describe_missing()),
         *_plugins(),
         *_agents(),
         *_servers(),
-        *(_forget(caller.home) if is_forget else ()),  # before whoever misses the journal
+        *(_forget(caller) if is_forget else ()),  # before whoever misses the journal
         *_policy(caller.home),
         *_people(caller),
         _sandbox(),
@@ -274,11 +267,12 @@ def _lock(home: Path) -> Finding:
     return Finding("lock", "problem", " ".join(silence(*found.holder)).rstrip())
 
 
-def _forget(home: Path) -> Iterator[Finding]:
+def _forget(caller: Caller) -> Iterator[Finding]:
     """Take what is here as it is, though another journal was known: a person's word, never done by itself."""
-    if is_held(home):
+    caller.admit("forget")
+    if is_held(caller.home):
         yield Finding("marker", "problem", _("the journal is in use, so it is here and nothing is forgotten"))
-    elif known := forget_journal(home):
+    elif known := forget_journal(caller.home):
         yield Finding("marker", "note", _("forgotten: {journal}", journal=visible(known)))
     else:
         yield Finding("marker", "ok", _("nothing is known of an earlier journal"))

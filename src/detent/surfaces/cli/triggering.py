@@ -171,7 +171,8 @@ async def run_due(caller: Caller) -> int:
 async def send(caller: Caller, signal: str, given: str, id: str, by: str) -> int:
     """Fire every trigger that waits for a signal of that name."""
     id = id or secrets.token_hex(8)
-    event = {"name": signal, "id": id, "data": parse_object(given, "--data"), "by": by}
+    who = caller.admit("signal", by)  # what it starts begins in the trigger's name, which may more than a viewer
+    event = {"name": signal, "id": id, "data": parse_object(given, "--data"), "by": who.name}
     async with caller.host() as host:
         heard = await deliver(host, "signal", signal, Occasion(mark_of_event(signal, id), time.time(), event))
         if not heard:

@@ -39,7 +39,7 @@ from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page, table
 from detent.surfaces.server.gate import Gate
 from detent.surfaces.server.refusal import Turned, say_to
-from detent.surfaces.server.requester import name_caller
+from detent.surfaces.server.requester import check_verb, name_caller
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Detail, Trouble
 
@@ -103,6 +103,7 @@ async def _work(room: HttpServer, route: Route, request: Request) -> Response:
     query = _query(route, request.query_params)
     body = bare(route.takes) if route.is_raw else await _body(room, route, request)
     by = name_caller(room, request, str(getattr(body, "by", "") or ""), is_guarded=route.is_guarded)
+    check_verb(room, route.needs, by)
     call = HttpCall({k: str(v) for k, v in request.path_params.items()}, query, body, by, request)
     result = await route.handle(room, call)
     return result if isinstance(result, Response) else respond(result, route.status)

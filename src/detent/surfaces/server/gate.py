@@ -110,7 +110,7 @@ class Gate:
             self._check_site(scope["method"], path, headers)
             if is_guarded(path):
                 visitor = await self._identify(scope, headers)
-                self._check_program(scope)
+                self._check_program(scope, is_proven=visitor is not None and visitor.is_proven)
         self._check_size(headers)
         return visitor
 
@@ -160,11 +160,12 @@ class Gate:
         if origin is not None and not is_reading and _netloc(origin) != headers.get("host", "").lower():
             raise Turned(403, "foreign_site", "what changes something must come from this server's own page")
 
-    def _check_program(self, scope: Scope) -> None:
+    def _check_program(self, scope: Scope, *, is_proven: bool) -> None:
         """An MCP client answers for its user: one that a step has started has none."""
         path = scope["path"]
         is_told = (path == "/mcp" or path.startswith("/mcp/")) and scope["method"] == "POST"
-        if is_told and is_from_here(scope) and find_origin(scope) == "step":
+        origin = find_origin(scope) if is_told and is_from_here(scope) else "person"
+        if origin == "step" or (origin == "unknown" and not is_proven):
             raise Turned(403, "not_permitted", "nothing that a step has started may use this server's MCP tools")
 
     def _check_token(self, headers: Headers) -> None:

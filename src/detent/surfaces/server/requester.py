@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from detent.core.identity import By, Identity
 from detent.errors import NotPermitted
-from detent.host.people import speak
+from detent.host.people import check_role, speak
 from detent.surfaces.server.gate import VISITOR
 from detent.surfaces.server.peer import find_origin, is_from_here
 from detent.surfaces.server.visitor import Visitor
@@ -46,3 +46,10 @@ def name_caller(room: "HttpServer", request: "Request", wish: str, *, is_guarded
         name = wish or room.user
         return Identity(name, is_checked=True) if is_guarded else name
     return replace(speak(visitor.who, wish), is_checked=is_guarded)
+
+
+def check_verb(room: "HttpServer", verb: str, by: By) -> None:
+    """Refuse who lacks the role for something that no verb of the host does."""
+    people = room.reception.people()
+    if verb and people is not None and isinstance(by, Identity):
+        check_role(people, verb, by, room.user)

@@ -205,7 +205,7 @@ async def check_who_may_arm_a_trigger(open_host: HostOpener, home: Path) -> None
         clock.move(60.0)
         await TriggerDriver(host, clock.now).run_due()
         (run,) = await runs_of(host)
-        assert run.by == "trigger:job.night"
+        assert (run.by, run.spoken_by) == ("trigger:job.night", OPAL.name)  # whoever armed it has begun it
 
 
 async def fire_through_kills(open_host: HostOpener, home: Path, count: int, kills: int, seed: int = 0) -> list[str]:

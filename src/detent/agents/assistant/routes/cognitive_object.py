@@ -205,15 +205,15 @@ async def passages(room: ServerContext, call: HttpCall) -> Passages:
     return Passages([PassageView(**one._asdict()) for one in found])
 
 
-TAG = "assistant"
+TAG, ASSIST = "assistant", "assist"
 ROUTES = (
     Route("GET", "/api/co", concerns, "Conversations as cognitive objects", Concerns, query=ConcernQuery, tag=TAG),
     Route("GET", "/api/co/topology", states, "The six statuses of a cognitive object", dict[str, Any], tag=TAG),
     Route("GET", "/api/co/{session_id}", one_concern, "One cognitive object", Concern, tag=TAG, errors=(404,)),
     Route("POST", "/api/co/{session_id}/archive", archive, "Put a conversation away", Concern, tag=TAG,
-          errors=(404, 409)),
+          needs=ASSIST, errors=(404, 409)),
     Route("POST", "/api/co/{session_id}/transition", move_concern, "Move a cognitive object", Concern,
-          takes=ConcernMove, tag=TAG, errors=(404, 409)),
+          takes=ConcernMove, tag=TAG, needs=ASSIST, errors=(404, 409)),
     Route("GET", "/api/conversations/{session_id}/passages", passages, "Search what was said in a long conversation",
           Passages, query=PassageQuery, tag=TAG),
 )  # fmt: skip

@@ -281,18 +281,20 @@ async def change_settings(room: ServerContext, call: HttpCall) -> SettingView:
     return await asyncio.to_thread(work)
 
 
-TAG = "assistant"
+TAG, ASSIST = "assistant", "assist"
 ROUTES = (
     Route("GET", "/api/memories", memories, "What the assistant remembers", MemoryPage, query=MemoryQuery, tag=TAG),
-    Route("POST", "/api/memories", remember, "Have something remembered", MemoryView, takes=Remember, tag=TAG),
+    Route("POST", "/api/memories", remember, "Have something remembered", MemoryView, takes=Remember, tag=TAG,
+          needs=ASSIST),
     Route("POST", "/api/memories/{memory_id}", correct, "Correct something", MemoryView, takes=Correction, tag=TAG,
-          errors=(404,)),
-    Route("POST", "/api/memories/{memory_id}/forget", forget, "Forget something", Forgotten, tag=TAG, errors=(404,)),
+          needs=ASSIST, errors=(404,)),
+    Route("POST", "/api/memories/{memory_id}/forget", forget, "Forget something", Forgotten, tag=TAG,
+          needs=ASSIST, errors=(404,)),
     Route("GET", "/api/plans", plans, "What somebody means to do", Plans, query=PlanQuery, tag=TAG),
-    Route("POST", "/api/plans", plan, "Make a plan", Plan, takes=NewPlan, tag=TAG),
+    Route("POST", "/api/plans", plan, "Make a plan", Plan, takes=NewPlan, tag=TAG, needs=ASSIST),
     Route("POST", "/api/plans/{plan_id}", change_plan, "Say what became of a plan", Plan, takes=PlanChange, tag=TAG,
-          errors=(404,)),
+          needs=ASSIST, errors=(404,)),
     Route("GET", "/api/settings", settings, "How the assistant behaves", SettingView, tag=TAG),
     Route("POST", "/api/settings", change_settings, "Change how the assistant behaves", SettingView,
-          takes=SettingChange, tag=TAG, errors=(409,)),
+          takes=SettingChange, tag=TAG, needs=ASSIST, errors=(409,)),
 )  # fmt: skip
