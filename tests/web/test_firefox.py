@@ -27,7 +27,9 @@ def test_every_view_is_shown_and_a_question_answered(stage: Stage, tmp_path: Pat
             )
             assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), place
         button = "[...document.querySelectorAll('article button.main')].find((one) => !one.disabled)"
-        # A card that has just come takes no decision for a moment: pressed until it is taken.
-        browser.until(f"const button = {button}; if (button) button.click(); return !button")
+        # A card that has just come takes no decision for a moment.
+        browser.until(f"return !document.querySelector('.answering.dead') && {button}")
+        browser.run(f"{button}.click(); return true")
+        browser.until(f"return !{button}")
         assert browser.run("return window.wrong") == []
     until(lambda: stage.status(run_id) == "completed")

@@ -275,3 +275,36 @@ async def test_what_ends_is_sent_to_a_collector_as_spans(folder: Path, monkeypat
     failed = [span for span in collector.spans if span.name == "try shell"]
     assert [span.status.code for span in failed] == [2, 2]
     assert all(span.start_time_unix_nano <= span.end_time_unix_nano for span in collector.spans)
+
+
+SLOW = """\
+name: slow
+input: {path: string}
+states:
+  work:
+    type: initial
+    actions:
+      - id: work
+        tool: shell
+        effect: pure
+        params: {argv: [sh, -c, "printf '\\\\033[32mbegun'; while [ ! -e {{ context.path }} ]; do sleep 0.02; done"]}
+  done: {type: final}
+transitions: [{from: work, to: done}]
+"""
+
+
+async def test_what_a_program_writes_is_heard_while_it_runs(folder: Path) -> None:
+    (folder / "slow.yaml").write_text(SLOW)
+    async with stage(folder) as at:
+        run_id = await at.start("slow", path=str(folder / "go"))
+        async for event in at.events(f"/api/runs/{run_id}/events"):
+            if event.kind in ("progress", "said"):
+                said = event.data["data"] if isinstance(event.data["data"], list) else [event.data["data"]]
+                assert said[0]["text"].endswith("begun")
+                assert "\x1b[32m" in said[0]["text"], "with its colours"
+                break
+        (page,) = [await at.get(f"/api/runs/{run_id}/waterfall?find=work/work")]
+        assert [bar["spans"][-1][0] for bar in page["bars"] if bar["kind"] == "contract"] == ["running"]
+        assert not page["is_over"]
+        (folder / "go").touch()
+        await at.until(run_id, "completed")
