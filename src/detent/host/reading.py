@@ -194,6 +194,7 @@ class StoreCheck(NamedTuple):
     problems: tuple[str, ...]  # nothing, when it is sound
     schema: int
     size: int  # in bytes
+    swept: int | None = None  # what the sweep over a queue had to put right; it should stay at 0
 
 
 class BackupReport(NamedTuple):

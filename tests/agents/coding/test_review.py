@@ -95,7 +95,7 @@ def test_a_review_on_the_command_line(tmp_path: Path) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | {"workspace": {"ask": "always"}}))
     waiting = shell.json("start", "Mend it", "--yes", code=3)
     assert (waiting["state"], waiting["job"]["operations"]) == ("ARCHIVING", ["review"])
-    assert "the change waits for your review: detent code review" in shell("status", code=3).out
+    assert "May this change land?" in shell("status", code=3).out
     shown = shell.json("review")
     (changed, _new) = shown["hunks"]
     assert "+# a long remark" in shell("review").out

@@ -4,6 +4,7 @@ from detent.agents.coding.beside import work_beside
 from detent.agents.coding.ending import archive, report, undo
 from detent.agents.coding.execution import baseline, checkpoint, choose, repair, restore, verify, work
 from detent.agents.coding.planning import brief, make_plan, present
+from detent.agents.coding.publication import ask_ci, open_pull, push
 from detent.agents.coding.review import review
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect, EffectFailed, effect
@@ -22,6 +23,9 @@ def effects() -> dict[str, Effect]:
     own = (
         brief,
         work_beside,
+        push,
+        open_pull,
+        ask_ci,
         review,
         make_plan,
         present,

@@ -96,6 +96,7 @@ async def undo(contract: Contract) -> Outcome:
         job = add_note(job, now(), f"rolled back to {goal.id}; undo: {back}", task)
         job = replace(job, verdict="ROLLBACK", undo=back, last_checkpoint=goal.id)
         projection.project(job, stage.run_id, "IDLE")
+        await archives.write_ended(stage, job, "rolled_back", now())
         result = {
             "target": goal.id,
             "undo": back,
@@ -138,6 +139,7 @@ async def _undo_copy(stage: Stage, job: Job, target: str, data: dict[str, Any], 
     job = add_note(job, now(), f"rolled back; what there was is checkpoint {kept.id}")
     job = replace(job, verdict="ROLLBACK")
     projection.project(job, stage.run_id, "IDLE")
+    await archives.write_ended(stage, job, "rolled_back", now())
     return stage.conclude(job, result)
 
 

@@ -105,6 +105,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     word: Word = ""
     notes: tuple[str, ...] = ()
     around: dict[str, str] = {}  # of a baseline: digests of the settings files in the folders above the project
+    too_large: tuple[str, ...] = ()  # new files that no checkpoint holds, each with its size
     only_here: tuple[OnlyHere, ...] = ()  # of a baseline: what passes in the user's own tree and not in a checkout
 
     @property

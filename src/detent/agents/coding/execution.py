@@ -20,6 +20,7 @@ from detent.agents.coding.delivery import discard_copies
 from detent.agents.coding.evidence import Evidence
 from detent.agents.coding.git_backup import Guard
 from detent.agents.coding.job import FINAL, Job, add_note, job_of, update_task
+from detent.agents.coding.knowledge import describe_knowledge
 from detent.agents.coding.lifecycle import TreeFindings
 from detent.agents.coding.planning import digest_of, write_plan
 from detent.agents.coding.port import Assignment, WorkerReport, limits_of, usage_of
@@ -110,7 +111,7 @@ async def choose(contract: Contract) -> Outcome:
             told = "edits of the task queue from before your Go are not part of the plan that you confirmed"
             job, edits = add_note(job, now(), told), ()
         job = _apply_edits(stage, job, edits)
-        job = await _commit_verified(stage, job)
+        job = await commit_verified(stage, job)
         tree, changed = "", list[str]()
         if lifecycle.wants_tree(job):
             tree = await stage.repository.tree_id()
@@ -161,9 +162,9 @@ async def _take_in_edits(stage: Stage, job: Job, key: str) -> Job:
     return replace(job, baseline=await judgement.measure(stage.renew(job), key, theirs.tree))
 
 
-async def _commit_verified(stage: Stage, job: Job) -> Job:
+async def commit_verified(stage: Stage, job: Job) -> Job:
     """Commit what verified tasks have changed, if the settings want that: the trees that the evidence is about."""
-    policy = job.settings.commit
+    policy = "branch" if job.workspace and job.settings.workspace.land == "branch" else job.settings.commit
     for task_id, progress in job.tasks.items():
         is_open = progress.status != "DONE" or progress.commit or not progress.tree or progress.evidence is None
         if policy == "none" or is_open or progress.evidence is None:
@@ -294,6 +295,11 @@ async def _run_worker(contract: Contract) -> Outcome:
         job = add_report(stage.job, report, round(now() - begun, 3), damage)
         if damage:
             job = add_note(job, now(), job.step.report["summary"], job.step.task)
+        if not job.workspace:
+            aside = _attempt_folder(contract, job) / "git"
+            changed = await asyncio.to_thread(guard.put_back, aside)
+            told = f"the worker changed these in `.git`; they were put back, its own are in {aside}: {_some(changed)}"
+            job = add_note(job, now(), told, job.step.task) if changed else job
         return stage.outcome(job, job.step.report, usage_of(report))
 
 
@@ -315,7 +321,7 @@ async def attempt(stage: Stage, folder: Path, key: str) -> WorkerReport:
         tree=site.folder,
         project=job.root,
         folder=str(folder),
-        prompt=prompt.for_worker(job, diff),
+        prompt=prompt.for_worker(job, diff, await asyncio.to_thread(describe_knowledge, job.root)),
         failures=tuple(msgspec.to_builtins(fault) for fault in lifecycle.to_mend(job, task)),
         limits=limits_of(job.settings.limits, left),
         session=progress.session,

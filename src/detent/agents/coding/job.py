@@ -108,6 +108,21 @@ class Landed(msgspec.Struct, frozen=True, omit_defaults=True):
     undo: str = ""
     written: tuple[str, ...] = ()
     theirs: tuple[str, ...] = ()  # what the user had changed meanwhile
+    staged: tuple[str, ...] = ()  # of what it wrote: put into the index, too
+
+
+class Published(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a job came from and goes to: an issue, a branch on a server, a pull request, and what CI has checked."""
+
+    repo: str
+    branch: str
+    remote: str = "origin"
+    issue: int = 0
+    pushed: str = ""  # the verified tree that was pushed
+    commit: str = ""  # as this commit
+    pull: int = 0
+    url: str = ""
+    checked: str = ""  # the tree that CI had nothing against
 
 
 class Job(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -148,6 +163,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     is_attended: bool = False  # somebody said Go who is there to answer
     needs_review: bool = False  # a person looks at the whole difference before it lands
     reviewed: str = ""  # the tree that a person has accepted
+    publish: Published | None = None
 
     def progress(self, task_id: str) -> Progress:
         """How far a task has come."""

@@ -26,6 +26,7 @@ from detent.agents.coding.stage import Stage, now
 from detent.agents.coding.workplace import find_shared
 from detent.agents.coding.workspace import checkout, difference
 from detent.agents.coding.workspace.difference import PathStep
+from detent.agents.coding.workspace.snapshot import Snapshot
 from detent.core.value import digest
 from detent.effects import process
 
@@ -63,6 +64,7 @@ class ChangeSet(msgspec.Struct, frozen=True):
     source: dict[str, PathStep]
     judging: dict[str, PathStep]
     review: tuple[ReviewItem, ...]  # what a person has to look at, or had to
+    too_large: tuple[str, ...] = ()
 
 
 async def verify(
@@ -101,13 +103,15 @@ async def verify(
         tuple(item for item in change.review if item.name not in approved),
         word,
         tuple(notes),
+        too_large=change.too_large,
     )
     return replace(evidence, word="unverified") if _is_open(evidence, job.baseline) else evidence
 
 
 async def _read_change(court: Court, steps: Sequence[CheckStep], approved: Sequence[str]) -> ChangeSet:
     """What differs from the tree of the beginning, and which of it is put back before it is judged."""
-    job, tree = court.job, await court.stage.repository.tree_id()
+    job, seen = court.job, await court.stage.repository.look()
+    tree = seen.tree
     changed = await difference.steps(court.project, court.base, tree)
     changed = {path: changed[path] for path in without(changed, job.settings.all_litter)}
     rules = await _read_rules(court, steps)
@@ -120,7 +124,21 @@ async def _read_change(court: Court, steps: Sequence[CheckStep], approved: Seque
     unasked = set(judging).difference(item.path for item in review)
     reverted = {path: before(step) for path, step in judging.items() if path in open_ones or path in unasked}
     source = {path: step for path, step in changed.items() if path not in judging}
-    return ChangeSet(tree, await checkout.adjust(court.project, tree, reverted), source, judging, tuple(review))
+    left_out = await _list_too_large(court, seen)
+    return ChangeSet(
+        tree, await checkout.adjust(court.project, tree, reverted), source, judging, tuple(review), left_out
+    )
+
+
+async def _list_too_large(court: Court, seen: Snapshot) -> tuple[str, ...]:
+    """New files that are too large for a checkpoint: they would neither land nor be rolled back."""
+    cap = court.stage.repository.cap_bytes
+    large = [item for item in seen.uncaptured if item.size > cap]
+    if not large:
+        return ()
+    first = await court.stage.users.resolve(court.job.first_checkpoint, court.stage.run_id)
+    known = {item.path for item in first.uncaptured}
+    return tuple(f"{item.path} ({item.size / 2**20:.0f} MiB)" for item in large if item.path not in known)
 
 
 async def _try_tests(

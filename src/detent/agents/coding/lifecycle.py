@@ -234,6 +234,9 @@ def judge(job: Job, found: Evidence, seen: TreeFindings) -> Job:
     protected = [path for path in protected if path not in seen.theirs]
     if protected:
         return block(job, "protected_path", f"protected files were changed: {', '.join(protected[:10])}", task.id)
+    if found.too_large:
+        names = ", ".join(found.too_large[:5])
+        return block(job, "too_large", f"new files are too large to be kept, landed or rolled back: {names}", task.id)
     if found.environment:
         return block(job, "environment", found.environment, task.id)
     faults = _faults(job, task, found)
@@ -256,10 +259,27 @@ def judge(job: Job, found: Evidence, seen: TreeFindings) -> Job:
 
 def reject_review(job: Job, comments: Sequence[str], by: str, at: float) -> Job:
     """A person has looked at the whole and wants some of it done differently: back to the worker with their words."""
-    hints = (*job.progress(FINAL).hints, *comments)[-HINTS_MAX:]
-    job = update_task(job, FINAL, status="IN_PROGRESS", hints=hints, repairs=0, seen=(), faults=())
+    job = _reopen(job, hints=(*job.progress(FINAL).hints, *comments)[-HINTS_MAX:], repairs=0)
     job = add_note(job, at, f"rejected before landing by {by or 'somebody'}: {len(comments)} remarks", FINAL)
-    return replace(job, verdict="REVIEW_REJECTED", final=None, reviewed="", step=Current(go="work", task=FINAL))
+    return replace(job, verdict="REVIEW_REJECTED", step=Current(go="work", task=FINAL))
+
+
+def hear_ci(job: Job, faults: tuple[Fault, ...], at: float) -> Job:
+    """CI has found something wrong with what was pushed: a repair, as after a check of our own, as often as those."""
+    repairs = job.progress(FINAL).repairs + 1
+    detail = f"CI fails: {_brief(faults)}"
+    if repairs > job.settings.fix.attempts:
+        told = f"{detail}; {job.settings.fix.attempts} repairs did not help"
+        return replace(job, verdict="ARCHIVE_FAILED", blocked=Blocked("ci", told, FINAL), reviewed="")
+    job = add_note(_reopen(job, repairs=repairs, faults=faults), at, detail, FINAL)
+    return replace(job, verdict="CI_FAILED", step=Current(task=FINAL))
+
+
+def _reopen(job: Job, **facts: Any) -> Job:
+    """The whole is not finished after all: its last verification is void, and what comes now is a change of its own."""
+    fresh = {"checkpoint": "", "tree": "", "base": "", "commit": "", "evidence": None, "seen": (), "faults": ()}
+    job = update_task(job, FINAL, **{"status": "IN_PROGRESS", **fresh, **facts})
+    return replace(job, final=None, reviewed="")
 
 
 def _is_changed(task: Task, seen: TreeFindings) -> bool:

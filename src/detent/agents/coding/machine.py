@@ -7,6 +7,7 @@ and only an effect's result can set that. What a person says arrives as `context
 from msgspec.structs import replace
 
 from detent.core.machine import Action, Machine, Transition, table
+from detent.core.question import Question
 from detent.core.status import Status
 
 IDLE, PLANNING, CONFIRMING, EXECUTING = "IDLE", "PLANNING", "CONFIRMING", "EXECUTING"
@@ -54,6 +55,7 @@ CARRIED = table("""
     BLOCKED     ROLLBACK_FAILED      BLOCKED
     BLOCKED     RETRY_ARCHIVE        ARCHIVING
     ARCHIVING   REVIEW_REJECTED      EXECUTING
+    ARCHIVING   CI_FAILED            AUTO_FIX
     EXECUTING   ATTEMPT_INTERRUPTED  EXECUTING
     AUTO_FIX    ATTEMPT_INTERRUPTED  AUTO_FIX
     PLANNING    !*                   BLOCKED
@@ -78,7 +80,7 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
 CONCLUDED = frozenset({
     "PRD_GENERATED", "PLAN_FAILED", "ERROR_DETECTED", "FIX_SUCCESS", "FIX_FAILED_3X", "ALL_TASKS_DONE",
     "ARCHIVE_COMPLETE", "TASK_VERIFIED", "FIX_ATTEMPT_FAILED", "BREAKER_OPEN", "ARCHIVE_FAILED",
-    "ATTEMPT_INTERRUPTED", "ROLLBACK_FAILED", "CLARIFIED", "REVIEW_REJECTED",
+    "ATTEMPT_INTERRUPTED", "ROLLBACK_FAILED", "CLARIFIED", "REVIEW_REJECTED", "CI_FAILED",
 })  # fmt: skip
 HAS_PLAN = "context.is_confirmed"
 GUARDS = {
@@ -151,6 +153,31 @@ BESIDE = Action(
     scope="run",
 )
 
+MAY_LAND = "(not context.needs_review or context.reviewed)"
+IS_PUSHED = "context.publish.pushed and context.publish.pushed == context.final.tree"
+IS_CHECKED = "context.publish.checked and context.publish.checked == context.final.tree"
+MAY_ARCHIVE = f"{MAY_LAND} and (not context.publish or ({IS_CHECKED}))"
+# Two deeds that the world sees: each is asked about, and its key is taken for good.
+PUBLISH = (
+    Action(
+        "push",
+        "code.push",
+        {**JOB, "branch": "{{ context.publish.branch }}", "to": "{{ context.publish.repo }}"},
+        ask=Question("Push the branch {{ context.publish.branch }} to {{ context.publish.repo }}?"),
+        when=f"context.publish and {MAY_LAND} and not ({IS_PUSHED})",
+        key="{{ context.publish.repo }}/{{ context.publish.branch }}@{{ context.final.tree }}",
+    ),
+    Action(
+        "open",
+        "code.open_pull",
+        {**JOB, "branch": "{{ context.publish.branch }}", "to": "{{ context.publish.repo }}"},
+        ask=Question("Open a draft pull request of {{ context.publish.branch }} in {{ context.publish.repo }}?"),
+        when=f"context.publish and {IS_PUSHED} and not context.publish.pull",
+        key="{{ context.publish.repo }}/{{ context.publish.branch }} pull request",
+    ),
+    Action("ci", "code.ci", JOB, when=f"context.publish.pull and {IS_PUSHED}"),
+)
+
 CODING = Machine(
     name="coding",
     initial=IDLE,
@@ -176,7 +203,8 @@ CODING = Machine(
         ),
         ARCHIVING: (
             Action("review", "code.review", JOB, when="context.needs_review"),
-            Action("archive", "code.archive", JOB, when="not context.needs_review or context.reviewed"),
+            *PUBLISH,
+            Action("archive", "code.archive", JOB, when=MAY_ARCHIVE),
         ),
     },
     ends={IDLE: Status.COMPLETED},

@@ -119,7 +119,7 @@ class WorkspaceSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_
     use: Literal["own", "in_place"] = "own"
     include: list[str] = []  # globs of ignored files that are copied into it
     share: list[str] = []  # further folders of dependencies, which it can read
-    land: Literal["tree", "branch"] = "tree"
+    land: Literal["tree", "staged", "branch"] = "tree"
     services: list[str] = []  # what of this machine checks may use: sockets and folders, names of variables
     only_here: Literal["ask", "tell"] = "ask"  # about tests that pass only in the user's own tree
     ask: Literal["auto", "always", "never"] = "auto"  # whether a person sees the difference before it lands
@@ -128,6 +128,18 @@ class WorkspaceSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_
     def shared(self) -> tuple[str, ...]:
         """The names of folders of dependencies."""
         return (*DEPENDENCIES, *self.share)
+
+
+class ForgeSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where issues come from and pull requests go to: a server that speaks like GitHub."""
+
+    url: str = "https://api.github.com"
+    token: str = "GITHUB_TOKEN"  # the name of the variable that holds it
+    remote: str = "origin"  # where the branch is pushed to
+    base: str = ""  # the branch to merge into; empty: the server's default
+    draft: bool = True
+    wait_minutes: Positive = 30.0  # for CI
+    poll_s: Positive = 15.0
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -147,6 +159,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     commit: Literal["none", "branch", "in_place"] = "none"
     sandbox: SandboxSettings = SandboxSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()
+    forge: ForgeSettings = ForgeSettings()
     parallel: Count = 3  # how many tasks marked [P] are worked on at once; 1: one after the other
     mutants: Count = 3  # small wrong changes of new lines that the tests should notice; 0: none are tried
     review: Literal["changes", "all", "none"] = "changes"  # of tests and check settings: what a person is asked about
@@ -248,7 +261,17 @@ def settings(value: Any, where: str) -> Settings:
 def _explain(problem: str) -> str:
     if "unknown field" in problem:
         name = problem.split("`")[1]
-        fields = (Settings, CheckStep, WorkerSettings, PlannerSettings, Fix, Budget, Bounds, WorkspaceSettings)
+        fields = (
+            Settings,
+            CheckStep,
+            WorkerSettings,
+            PlannerSettings,
+            Fix,
+            Budget,
+            Bounds,
+            WorkspaceSettings,
+            ForgeSettings,
+        )
         known = {field for kind in fields for field in kind.__struct_fields__}
         return problem + did_you_mean(name, known)
     return problem

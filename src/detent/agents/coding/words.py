@@ -11,7 +11,11 @@ CHINESE: dict[str, str] = {
     "Land what was verified without asking.": "不询问，直接将已验证的改动并入。",
     "give them what they need": "给它们所需的东西",
     "go on without them, and do not ask again": "不管它们，继续，并不再询问",
-    "  the change waits for your review: {command}": "  改动等待您审阅：{command}",
+    "  {question}  {command}": "  {question}  {command}",
+    "  pull request: {url}": "  合并请求：{url}",
+    "Work on an issue: plan it, carry it out, push a branch and open a draft pull request.": (
+        "处理一个 issue：规划、执行、推送分支并打开草稿合并请求。"
+    ),
     "Give them what? (paths or variables; nothing: go on without)": "给它们什么？（路径或变量；不填则继续）",
     "{number} of {count}": "第 {number} 个，共 {count} 个",
     "{place}: accept, reject REMARK, all, quit?": (

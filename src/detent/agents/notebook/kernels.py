@@ -95,7 +95,7 @@ class Bench:
 
     async def find_marks(self, book: NotebookState, code: str) -> list[str]:
         """What this cell was about to do to the world when its kernel and its detent died."""
-        return (await self._all()).marked(book.run.id, code)
+        return (await self._all()).list_marks(book.run.id, code)
 
     async def forget_marks(self, book: NotebookState) -> None:
         """What was marked has been dealt with."""

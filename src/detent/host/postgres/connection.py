@@ -20,6 +20,9 @@ SCHEMA_NAME = "detent"
 CONNECTIONS_MAX = 8
 CONNECT_S = 5.0  # how long a connection may take
 ACQUIRE_S = 10.0
+# A process that cannot be reached must not hold a run: the server ends what it left open, and it notices by itself.
+IDLE = "idle_in_transaction_session_timeout=15000"
+KEEPALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 15000}
 
 Q = ParamSpec("Q")
 R = TypeVar("R")
@@ -49,8 +52,9 @@ class Database:
     def __init__(self, address: str, *, connections_max: int = CONNECTIONS_MAX) -> None:
         known = read_address(address)
         self.name = describe_address(known)
-        options = f"{known.pop('options', None) or ''} -c search_path={SCHEMA_NAME}".strip()
-        known.setdefault("connect_timeout", int(CONNECT_S))
+        options = f"{known.pop('options', None) or ''} -c search_path={SCHEMA_NAME} -c {IDLE}".strip()
+        for setting, value in {"connect_timeout": int(CONNECT_S), **KEEPALIVE}.items():
+            known.setdefault(setting, value)
         self.conninfo = make_conninfo("", **known, options=options)
         self._known = {**known, "options": options}
         self._pool = ConnectionPool(

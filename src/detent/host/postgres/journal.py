@@ -60,6 +60,10 @@ STEPS = (
     "select events.rowid, runs.run_id, runs.name, events.seq from events join runs on runs.no = events.run"
     " where events.rowid > ? and "
 )
+# Whoever reads holds no lock that others wait for, and may take his time.
+ONE_MOMENT = (
+    "set transaction isolation level repeatable read, read only; set local idle_in_transaction_session_timeout = 0"
+)
 WRITTEN = "rowid < (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + ?) * 4096"
 
 
@@ -114,7 +118,7 @@ class PostgresJournal(Listing):
             yield
             return
         with self._connect() as connection, connection.transaction():
-            connection.execute("set transaction isolation level repeatable read, read only")
+            connection.execute(ONE_MOMENT)
             self._held.connection = connection
             try:
                 yield

@@ -59,14 +59,15 @@ class PostgresReader(RunReader):
         """Whether the database answers, and how much of it the journal takes."""
         with self.journal() as journal:
             problems = journal.check()
-            size = 0
+            size, swept = 0, 0
             if not problems:
                 query = (
                     "select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_class c"
                     " join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'detent' and c.relkind = 'r'"
                 )
                 size = int(journal.rows(query, ())[0][0])
-            return StoreCheck(tuple(problems), VERSION, size)
+                swept = int(journal.rows("select value from meta where name = 'swept'", ())[0][0])
+            return StoreCheck(tuple(problems), VERSION, size, swept)
 
     async def _poll(self) -> None:
         while self.tail.followers and not self._is_closed:

@@ -28,15 +28,14 @@ class Statements:
 
     def send(self, connection: psycopg.Connection) -> None:
         """Send everything, as part of the connection's transaction."""
-        cursor = connection.cursor()
         if len(self._queries) > JOINED_MAX or len(self._calls) > 1:
             for query, values in (*zip(self._queries, self._values, strict=True), *self._calls):
-                cursor.execute(query, values)
+                connection.execute(query, values)
             return
         for query, values in self._calls:
             self.add(query, values)
         if self._queries:
-            cursor.execute(_join(tuple(self._queries)), [value for values in self._values for value in values])
+            connection.execute(_join(tuple(self._queries)), [value for values in self._values for value in values])
 
 
 @lru_cache(maxsize=500)

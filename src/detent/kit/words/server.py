@@ -12,6 +12,7 @@ CHINESE: dict[str, str] = {
     "{runs} runs, {at_work} calls at work, {queued} jobs waiting, {workers} workers": (
         "{runs} 个运行，{at_work} 个调用在执行，{queued} 个任务在等待，{workers} 个工作进程"
     ),
+    "the sweep never had to put anything right": "清扫从未需要纠正任何东西",
     "the sweep had to put {count} things right; that should not be": "清扫不得不纠正 {count} 处；本不应如此",
     "the tables are of version {version}, not {known}": "表的版本是 {version}，而不是 {known}",
     "Serve the web page and the API.": ("提供网页和 API。"),

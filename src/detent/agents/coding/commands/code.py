@@ -8,14 +8,14 @@ from typing import Any
 import click
 import msgspec
 
-from detent.agents.coding import detection, lease, planning, projection, reading
+from detent.agents.coding import detection, forge, lease, planning, projection, reading
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.commands import look as codelook
 from detent.agents.coding.commands import move as codemove
 from detent.agents.coding.commands import reviewing as codereview
 from detent.agents.coding.commands.job import SOURCE, Desk, ask_person, is_interactive
-from detent.agents.coding.job import job_of
+from detent.agents.coding.job import Published, job_of
 from detent.agents.coding.machine import CODING
 from detent.agents.coding.mending import NONE
 from detent.agents.coding.plan import order
@@ -71,13 +71,46 @@ async def start(
     stale = lease.take(desk.repository.place, run_id, caller.home, by, desk.holds)
     if stale is not None and not caller.is_json:
         caller.note(_("job {run_id} is over; its lease was taken over", run_id=stale.run_id), "dim")
-    given = {"root": str(desk.root), "settings": msgspec.to_builtins(chosen)}
-    async with caller.host() as host:
-        begun = await host.start(CODING, given, run_id=run_id, by=by, source=SOURCE)
-        caller.interrupted = begun.id
-        await host.signal(begun.id, "USER_INPUT_REQUIREMENT", {"requirement": requirement}, by=by)
+    return await _begin(desk, run_id, {"settings": msgspec.to_builtins(chosen)}, requirement, is_yes)
+
+
+async def _begin(desk: Desk, run_id: str, given: dict[str, Any], requirement: str, is_yes: bool) -> int:
+    """Start the run whose lease is taken, and go on to the plan."""
+    async with desk.caller.host() as host:
+        begun = await host.start(CODING, {"root": str(desk.root), **given}, run_id=run_id, by=desk.by, source=SOURCE)
+        desk.caller.interrupted = begun.id
+        await host.signal(begun.id, "USER_INPUT_REQUIREMENT", {"requirement": requirement}, by=desk.by)
         await desk.drive(host, begun.id, begun.seq)
     return await _onward(desk, is_yes)
+
+
+@verb("issue", _("Work on an issue: plan it, carry it out, push a branch and open a draft pull request."))
+@click.argument("issue", metavar="OWNER/REPO#N")
+@click.option(
+    "--worker", default="", metavar="NAME|COMMAND", help=_("The worker to use instead of the configured one.")
+)
+@yes_option
+@by_option
+async def work_on_issue(caller: Caller, issue: str, worker: str, is_yes: bool, by: str) -> int:
+    """From an issue to a pull request; pushing and opening are asked about."""
+    name = forge.parse_issue(issue)
+    desk = await Desk.open(caller, by)
+    if not desk.repository.has_git:
+        raise Refused("an issue is worked on in a git repository that has a remote")
+    chosen = _choose_settings(desk, "", worker, None)
+    _check(chosen.worker, desk)
+    remotes = (await desk.repository.place.plain("remote")).decode().split()
+    if chosen.forge.remote not in remotes:
+        raise Refused(f"this repository has no remote `{chosen.forge.remote}`; `forge.remote` names another")
+    found = await forge.Forge(chosen.forge).read_issue(name)
+    # The change goes onto a branch of its own; the files here stay as they are.
+    workspace = msgspec.structs.replace(chosen.workspace, land="branch")
+    chosen = msgspec.structs.replace(chosen, workspace=workspace, commit="branch")
+    run_id = new_run_id()
+    lease.take(desk.repository.place, run_id, caller.home, by, desk.holds)
+    place = Published(name.repo, f"detent/{run_id}", chosen.forge.remote, name.number)
+    given = {"settings": msgspec.to_builtins(chosen), "publish": msgspec.to_builtins(place)}
+    return await _begin(desk, run_id, given, f"{found.title}\n\n{found.body}\n\n{found.url}".strip(), is_yes)
 
 
 UNDER_WAY = {
@@ -268,7 +301,15 @@ COMMANDS: dict[str, click.Command] = {
         "code",
         commands={
             c.name or "": c
-            for c in (start, confirm, revise, *codereview.COMMANDS, *codemove.COMMANDS, *codelook.COMMANDS)
+            for c in (
+                start,
+                work_on_issue,
+                confirm,
+                revise,
+                *codereview.COMMANDS,
+                *codemove.COMMANDS,
+                *codelook.COMMANDS,
+            )
         },
         help=_("Turn a requirement into a verified change in a git repository."),
         context_settings={"help_option_names": ["-h", "--help"]},

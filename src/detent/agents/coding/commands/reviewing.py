@@ -21,6 +21,7 @@ from detent.kit.text import visible
 
 ACCEPT = {"", "a", "y", "accept", "yes", "接受"}
 REJECT = {"r", "n", "reject", "no", "拒绝"}
+YES = {"y", "yes", "ok", "是", "好"}
 REST = {"all", "rest", "全部"}
 QUIT = {"q", "quit", "later", "退出"}
 
@@ -51,7 +52,13 @@ async def attend(desk: Desk, standing: RunReport) -> RunReport:
             said = await _ask_about_hunks(desk.caller, waiting.shown)
             if said is None:
                 return standing
-            standing = await _answer(desk, waiting, said)
+            standing = await _answer(desk, waiting.question, said)
+        elif standing.run.state == "ARCHIVING" and standing.questions:
+            asked = standing.questions[0]
+            said_word = (await ask_person(f"{visible(asked['question'])} [y/n]")).lower()
+            if said_word not in (*YES, *REJECT):
+                return standing
+            standing = await _answer(desk, asked, {"approved": said_word in YES})
         elif standing.run.state == "BLOCKED" and job.blocked is not None and job.blocked.reason == "only_here":
             desk.caller.say(visible(job.blocked.detail), "yellow")
             words = await ask_person(_("Give them what? (paths or variables; nothing: go on without)"))
@@ -89,8 +96,7 @@ def _show_hunk(caller: Caller, hunk: Hunk) -> None:
     show_patch(caller, hunk.text)
 
 
-async def _answer(desk: Desk, waiting: WaitingReview, said: dict[str, Any]) -> RunReport:
-    question = waiting.question
+async def _answer(desk: Desk, question: dict[str, Any], said: dict[str, Any]) -> RunReport:
     async with desk.caller.host() as host:
         full = {**said, "by": desk.by, "channel": "cli", "call_hash": question.get("call_hash", "")}
         await host.answer(question["run_id"], question["contract_id"], full)
@@ -132,15 +138,15 @@ async def review(
     if sum((is_accepted, bool(rejected or comments), is_stopped)) > 1:
         raise click.UsageError(_("say one of --accept, --reject and --stop"))
     if is_accepted:
-        return desk.give(await _answer(desk, waiting, _words(shown, [])))
+        return desk.give(await _answer(desk, waiting.question, _words(shown, [])))
     if is_stopped:
         said = {"approved": False, "data": {"diff": shown.diff, "stop": True}}
-        return desk.give(await _answer(desk, waiting, said))
+        return desk.give(await _answer(desk, waiting.question, said))
     if rejected or comments:
         each = [RejectedHunk(hunk, comments[n] if n < len(comments) else "") for n, hunk in enumerate(rejected)]
         whole = "\n".join(comments[len(rejected) :])
         write_comments(shown.hunks, each, whole)  # refused now, not after the job has heard of it
-        return desk.give(await _answer(desk, waiting, _words(shown, each, whole)))
+        return desk.give(await _answer(desk, waiting.question, _words(shown, each, whole)))
     if is_interactive(caller):
         return desk.give(await attend(desk, standing))
     return _show(caller, shown)

@@ -93,6 +93,18 @@ class Repository:
         with self._hold(f"taking back the landing of {run}"):
             return await landing.take_back(self.place, run, was, trees[1], paths, self.cap_bytes)
 
+    async def list_dirty(self) -> set[str]:
+        """The files whose contents are not what the user's index says; new ones are among them."""
+        changed = await self.place.plain.names("diff-files", "-z", "--name-only", "--no-renames")
+        return {*changed, *await self.place.plain.names("ls-files", "-z", "-o", "--exclude-standard")}
+
+    async def stage(self, paths: Collection[str]) -> None:
+        """Bring the entries of these files in the user's index up to date, as `git add` does."""
+        if paths:
+            named = b"\0".join(os.fsencode(path) for path in paths)
+            flags = ("--pathspec-from-file=-", "--pathspec-file-nul")
+            await self.place.plain("--literal-pathspecs", "add", "-A", "-f", *flags, stdin=named)
+
     async def look(self) -> Snapshot:
         """The work tree at this moment."""
         with self._hold("looking at the work tree"):

@@ -82,7 +82,7 @@ def _tell_tables(goal: Goal, facts: Facts, joined: list[str]) -> str:
     unused = facts.get("unused") or []
     text = pick(goal, f" Of the tables {names}, the goal is about {main}.", f"共有表 {names}，目标针对 {main}。")
     if joined:
-        told = "; ".join(quote(one) for one in joined)
+        told = "; ".join(quote(one, 300) for one in joined)
         text += pick(goal, f" Put together: {told}.", f"已合并：{told}。")
     if unused:
         text += pick(goal, f" Not used: {list_names(goal, unused)}.", f"未使用：{list_names(goal, unused)}。")
@@ -143,14 +143,15 @@ def _tell_cleaning(goal: Goal, facts: Facts) -> str:
             )
         )
     if missing:
-        total = sum(missing.values())
+        total, is_modelled = sum(missing.values()), facts.get("task") in (None, "regression", "classification")
+        english = "; models fill them from their own training rows only, so that nothing leaks" if is_modelled else ""
+        chinese = "；建模时只用训练行来填补，避免信息泄漏" if is_modelled else ""
         lines.append(
             pick(
                 goal,
-                f"{total:,} values are missing, in {list_names(goal, missing)}. They stay missing in the table; "
-                "models fill them from their own training rows only, so that nothing leaks.",
-                f"共缺失 {total:,} 个值，位于 {list_names(goal, missing)}。表中保持缺失；"
-                "建模时只用训练行来填补，避免信息泄漏。",
+                f"{total:,} values are missing, in {list_names(goal, missing)}. "
+                f"They stay missing in the table{english}.",
+                f"共缺失 {total:,} 个值，位于 {list_names(goal, missing)}。表中保持缺失{chinese}。",
             )
         )
     outliers = facts.get("outliers") or {}

@@ -92,7 +92,7 @@ class KernelRecords:
                     marks = (Path(record.folder) / MARKS).read_bytes()
                     (self._folder / f"deeds-{record.run_id}").write_bytes(marks)
 
-    def marked(self, run_id: str, code: str) -> list[str]:
+    def list_marks(self, run_id: str, code: str) -> list[str]:
         """What this cell was about to do in a kernel that died with its detent."""
         try:
             text = (self._folder / f"deeds-{run_id}").read_text(encoding="utf-8", errors="replace")

@@ -86,9 +86,9 @@ class Kernels:
         if self.home and link is not None:
             self._records.write(record_of(key, link, executed, until))
 
-    def marked(self, key: str, code: str) -> list[str]:
+    def list_marks(self, key: str, code: str) -> list[str]:
         """What a cell was about to do to the world when its kernel and its detent died."""
-        return self._records.marked(key, code) if self.home else []
+        return self._records.list_marks(key, code) if self.home else []
 
     def forget_marks(self, key: str) -> None:
         """What was marked has been dealt with."""
