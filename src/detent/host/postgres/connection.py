@@ -26,7 +26,7 @@ IDLE = "idle_in_transaction_session_timeout=15000"
 KEEPALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 15000}
 
 # What goes wrong with a connection is told to whoever asked for it, without the address.
-logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 Q = ParamSpec("Q")
 R = TypeVar("R")
