@@ -1,7 +1,8 @@
 """`./run bench [GROUP] [--json]`: measure, print a table or a list, exit 1 if a bar is missed.
 
 A group is one measure (`steps`) or all measures of one module (`engine`); after a module, its measures (`postgres
-scaling`) stand for themselves. Size is no matter of time, and PostgreSQL takes minutes: only when asked for.
+scaling`) stand for themselves. Size is no matter of time, and PostgreSQL and the survey of data sets take minutes: only
+when asked for.
 """
 
 import json
@@ -15,12 +16,14 @@ from bench import (
     gateway,
     git,
     kernel,
+    load,
     notebook,
     postgres,
     sandbox,
     server,
     size,
     steps,
+    survey,
     walk,
     workflows,
 )
@@ -31,6 +34,7 @@ PARTS = (
     kernel,
     notebook,
     sandbox,
+    load,
     server,
     walk,
     workflows,
@@ -40,9 +44,10 @@ PARTS = (
     analysis,
     gateway,
     postgres,
+    survey,
     size,
 )
-ASKED_FOR = {*postgres.GROUPS, *size.GROUPS}
+ASKED_FOR = {*postgres.GROUPS, *survey.GROUPS, *size.GROUPS}
 GROUPS = {name: measure for part in PARTS for name, measure in part.GROUPS.items()}
 MODULES = {part.__name__.removeprefix("bench."): tuple(part.GROUPS) for part in PARTS}
 

@@ -308,7 +308,8 @@ async def soak(server: Server, keys: int, faults: int, workers: int, seed: int) 
     with tempfile.TemporaryDirectory() as name:
         folder, database = Path(name), server.create()
         ledger, answers = folder / "ledger", folder / "answers"
-        ledger.touch(), answers.touch()
+        ledger.touch()
+        answers.touch()
         own = Database(server.address(database))
         init(own)
         crowd = Crowd(folder, ledger, build_skew(folder))

@@ -230,6 +230,7 @@ def press(button: Locator) -> None:
     while button.count():
         with suppress(TimeoutError):
             button.click(timeout=1000)
+        button.page.wait_for_timeout(500)  # a press in vain makes it last longer
 
 
 def gone(place: Locator) -> None:

@@ -21,7 +21,14 @@ export function useGuard(key) {
   const since = useRef(0);
   const places = useRef([]);
   const [isDead, setDead] = useState(true);
-  const die = () => { since.current = performance.now(); setDead(true); };
+  const dying = useRef(0);
+  // The time counts from when it can be seen: a busy browser paints later than it changes the page.
+  const die = () => {
+    const mine = ++dying.current;
+    since.current = Infinity;
+    setDead(true);
+    requestAnimationFrame(() => requestAnimationFrame(() => { if (mine === dying.current) since.current = performance.now(); }));
+  };
   useLayoutEffect(() => { places.current = []; die(); }, [key]);
   useEffect(() => {
     const shown = () => { if (!document.hidden) die(); };
@@ -36,12 +43,19 @@ export function useGuard(key) {
     const timer = setInterval(look, LOOK_MS);
     return () => { clearInterval(timer); document.removeEventListener("visibilitychange", shown); };
   }, []);
-  const isFresh = () => {
-    if (performance.now() - since.current < DEAD_MS) return true;
+  // `at`: when the press was made, which may be long before anybody has time to look at it.
+  const isFresh = (at) => {
+    if (at - since.current < DEAD_MS) return true;
     const now = ref.current && standing(ref.current);
     return Boolean(now) && places.current.some((one) => hasMoved(one, now));
   };
-  const stop = (event) => { if (isFresh()) { event.preventDefault(); event.stopPropagation(); } };
+  // Who presses again and again means what was there before: each press in vain asks for another moment of rest.
+  const stop = (event) => {
+    if (!isFresh(event.timeStamp)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (since.current !== Infinity) { since.current = Math.max(since.current, event.timeStamp); setDead(true); }
+  };
   // A key that is held down presses again and again: only its first press counts.
   const press = (event) => { if (event.repeat && (event.key === "Enter" || event.key === " ") && !event.target.closest("textarea")) event.preventDefault(); };
   return /** @type {const} */ ([isDead, { ref, onClickCapture: stop, onSubmitCapture: stop, onKeyDownCapture: press }]);

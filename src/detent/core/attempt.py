@@ -5,6 +5,7 @@ hide a call that has left. Whoever ends a contract calls `finish`, and its branc
 """
 
 import hashlib
+from bisect import bisect_right, insort
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,6 +41,7 @@ UNDECLARED = Declared()
 # Effects every host has. A child run is named after its contract, so starting it twice starts it once.
 OWN_KINDS = {"wait": "pure", "ask": "pure", "child": "idempotent"}
 NOTHING: dict[str, Any] = {}
+MOMENT_S = 1e-6  # sums of times are not exact
 
 
 def open_contract(
@@ -60,14 +62,13 @@ def open_contract(
     kind = action.kind or OWN_KINDS.get(effect) or (known.kind_of(given) if known.kind_by else known.kind)
     is_lenient = known.is_lenient and kind == "irreversible" and _says_nothing(action)
     repeat = str(work.repeat(scope)) if work.repeat else ""
-    question = _question(work, scope, effect, repeat)
-    if question is None and kind in draft.machine.asks:
-        question = Question(f"May `{effect}` do this?")
+    question = _question(draft, work, scope, effect, kind, repeat)
     was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
     is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
     call_hash = digest([effect, given]) if is_bound else ""
+    due_at = _find_slot(draft, action, due_at) if action.rate else due_at
     branch = path[1:].replace("/", ".") + "." if path else ""
-    contract_id = draft.number(f"{draft.state}/{branch}{action.id}")
+    contract_id = draft.number(f"{draft.state}/{branch}{action.id}", path)
     # One that asks nobody goes straight to RUNNING; an irreversible one only where no other can be doing the same.
     is_free = question is None and not due_at and not draft.held and (kind != "irreversible" or not draft.contracts)
     contract = Contract(
@@ -102,6 +103,24 @@ def open_contract(
         draft.taken.append(Consequence("contract", Status.PENDING, "start", Status.RUNNING, contract_id, "engine"))
     elif not due_at and (not draft.held or effect in ("wait", "ask")):
         start(draft, contract, work)
+
+
+def _find_slot(draft: WorkingCopy, action: Action, due_at: float) -> float:
+    """When a call may begin whose rate is limited: in any time of `per_s` at most `rate`; 0: now."""
+    name, earliest = action.pace or action.id, due_at or draft.at
+    slots = [one for one in draft.get("slots").get(name, ()) if one > draft.at - action.per_s]
+    wanted = [earliest, *(one + action.per_s for one in slots if one + action.per_s > earliest)]
+    slot = next(one for one in wanted if _has_room(slots, one, action))
+    insort(slots, slot)
+    draft.put("slots", name, tuple(slots))
+    return slot if slot > draft.at else 0.0
+
+
+def _has_room(slots: list[float], at: float, action: Action) -> bool:
+    """Whether one more may begin then: of those that follow each other, none comes too soon after `rate` others."""
+    place = bisect_right(slots, at)
+    near = [*slots[max(0, place - action.rate) : place], at, *slots[place : place + action.rate]]
+    return all(later - one > action.per_s - MOMENT_S for one, later in zip(near, near[action.rate :], strict=False))
 
 
 def kind_of(draft: WorkingCopy, work: Work, contract: Contract, given: dict[str, Any]) -> str:
@@ -150,7 +169,9 @@ def deed_key(draft: WorkingCopy, contract_id: str, effect: str, given: dict[str,
     return f"{key}:{draft.run.id}/{contract_id}" if repeat else key
 
 
-def _question(work: Work, scope: dict[str, Any], effect: str, repeat: str) -> Question | None:
+def _question(
+    draft: WorkingCopy, work: Work, scope: dict[str, Any], effect: str, kind: str, repeat: str
+) -> Question | None:
     asks = work.action.ask
     if effect == "wait":
         return Question(reason="timer" if work.duration else "event")
@@ -159,7 +180,7 @@ def _question(work: Work, scope: dict[str, Any], effect: str, repeat: str) -> Qu
         return replace(asks, text=text or f"May `{work.action.id}` do this?")
     if repeat:
         return Question(text=f"Do the same thing again? Reason given: {repeat}")
-    return None
+    return Question(f"May `{effect}` do this?") if kind in draft.machine.asks else None
 
 
 def start(draft: WorkingCopy, contract: Contract, work: Work) -> None:

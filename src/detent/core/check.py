@@ -176,6 +176,7 @@ def is_variable(name: str) -> bool:
 
 def _check_care(action: "Action") -> None:
     _amounts({"timeout_s": action.timeout_s, "at_once": action.at_once, "tolerate": action.tolerate})
+    _amounts({"rate": action.rate, "per_s": action.per_s})
     if action.retry is not None:
         for retry in action.retry if isinstance(action.retry, tuple) else (action.retry,):
             fields = ("limit", "delay_s", "factor", "delay_s_max")

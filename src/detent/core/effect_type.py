@@ -155,6 +155,7 @@ class Effect(msgspec.Struct, frozen=True):
     advice: str = ""  # for whoever is asked about a call: how to declare what it is, where nobody has
     # What a policy can go by beside the arguments as they are written: any of {program, paths, host, sandbox}.
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    may_trail: bool = False  # a pure call does not wait for the disk: a power cut may take its record with it
 
 
 @overload

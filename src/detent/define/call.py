@@ -6,6 +6,7 @@ from detent.core.machine import Action, Retry
 from detent.define.approval import approval
 from detent.define.grammar import ACTION, ERROR_TYPES
 from detent.define.plan import MachinePlan, lean
+from detent.define.rate import read_rate
 from detent.define.shape import Fields, fields
 from detent.define.tool import expand
 from detent.define.value_check import Spot, numbers, seconds
@@ -13,7 +14,7 @@ from detent.define.value_check import Spot, numbers, seconds
 TOLERANT = {"ok_exit": "shell", "ok_status": "http"}  # whose answers each widens
 SANDBOX = ("sandbox", "paths", "network")
 STARTS_PROGRAMS = ("shell", "python")
-CARE = frozenset({"side_effect", "approval", "when", "timeout", "retry", "key", "scope", "repeat", "on_repeat"})
+CARE = frozenset({"side_effect", "approval", "when", "timeout", "retry", "key", "scope", "repeat", "on_repeat", "rate"})
 
 
 def call(plan: MachinePlan, given: Fields, id: str, state: str) -> Action | None:
@@ -25,20 +26,26 @@ def call(plan: MachinePlan, given: Fields, id: str, state: str) -> Action | None
         return None
     if named[0] not in given:
         return None
+    pace = ""
     if named[0] == "tool" and (tool := plan.page.tools.get(given["tool"])) is not None:
         expanded = expand(given, tool)
         if expanded is None:
             return None
         given, named = expanded, ["python" if tool.kind == "python" else "tool"]
+        pace = tool.name if "rate" in tool.care else ""
     effect, input = _target(plan, given, named[0])
     if not plan.retries and effect != "ask" and CARE.isdisjoint(given.values):
         kind = given.get("effect")  # most calls say no more than this
         return Action(id, effect, input, kind) if kind else Action(id, effect, input)
+    rate, per_s = read_rate(given)
     return lean(
         Action,
         id=id,
         effect=effect,
         input=input,
+        rate=rate,
+        per_s=per_s,
+        pace=pace,
         kind=given.get("effect", "irreversible" if given.get("side_effect") else ""),
         ask=approval(plan, given, id, state, is_needed=effect == "ask"),
         when=given.get("when", ""),

@@ -18,7 +18,7 @@ TOOLS_FILE = "detent.tools.yaml"
 ENDS = ("shell", "python", "http", "mcp")
 CARE = (
     "effect", "timeout", "retry", "key", "scope", "sandbox", "paths", "network", "ok_exit", "ok_status", "approval",
-    "on_repeat",
+    "on_repeat", "rate",
 )  # fmt: skip
 PARAM = re.compile(r"\{\{\s*params\.([A-Za-z]\w*)\s*\}\}", re.ASCII)
 PARAMS = re.compile(r"\bparams\b")

@@ -24,8 +24,10 @@ from detent.define.page import Page
 from detent.define.plan import MachinePlan, lean
 from detent.define.problem import BrokenDefinition, Problem, refuse
 from detent.define.proof import MachineProof, prove, together
+from detent.define.rate import read_rate
 from detent.define.repeat import advise
 from detent.define.shape import Fields, fields
+from detent.define.standstill import find_standstill
 from detent.define.state import declare, waits, work
 from detent.define.steps import compile_steps, is_steps
 from detent.define.tool import read_tools
@@ -227,9 +229,11 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
         return None
     if wanted.warnings:
         lint(plan)
-        plan.proof = prove(machine, partial(is_irreversible, effects=wanted.effects))
+        proof = prove(machine, partial(is_irreversible, effects=wanted.effects))
+        reasons = {name: state["endless"] for name, state in plan.states.items() if "endless" in state}
+        still = find_standstill(machine, reasons)
+        plan.proof = proof._replace(standstill=still, same=advise(plan, machine, wanted.effects))
         tell(plan, plan.proof)
-        advise(plan, machine, wanted.effects)
     return machine
 
 
@@ -248,7 +252,17 @@ def _group(plan: MachinePlan, given: Fields) -> Group | None:
     if not isinstance(wanted["key"], str):
         wanted.say("key", "the key must be a text")
         return None
-    return Group(wanted["key"], wanted.get("limit", 1), wanted.get("when_full", "queue"))
+    rate, per_s = read_rate(wanted)
+    if rate:
+        _check_rate(wanted)
+    return Group(wanted["key"], wanted.get("limit", 1), wanted.get("when_full", "queue"), rate, per_s)
+
+
+def _check_rate(wanted: Fields) -> None:
+    if "limit" in wanted:
+        wanted.say("limit", "a group has a `limit` or a `rate`, not both")
+    if wanted.get("when_full") == "cancel_previous":
+        wanted.say("when_full", "`cancel_previous` does not go with `rate`", "say queue, drop or ask")
 
 
 def _limits(plan: MachinePlan, given: Fields) -> Limits:

@@ -120,6 +120,10 @@ def main(count: int, seed: int) -> int:
             if problem:
                 wrong += 1
                 sys.stdout.write(f"seed {number}: {problem}; harm: {case.deeds}\n")
+            played_so_far = number - seed + 1
+            if played_so_far % 10 == 0:
+                sys.stdout.write(f"{played_so_far - wrong} of {played_so_far} so far\n")
+                sys.stdout.flush()
     sys.stdout.write(f"{count - wrong} of {count} repositories are as they were\n")
     return 1 if wrong else 0
 

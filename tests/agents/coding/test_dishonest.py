@@ -32,6 +32,7 @@ def test_sub():
 """
 PLAN = "# Mend\n\n## Tasks\n\n- [ ] T-001 (P0) Make add() add\n  - Mends: `test_add`\n"
 HEAD = f"""\
+import subprocess
 SOURCE, RIGHT = {SOURCE!r}, {RIGHT!r}
 tests = Path('tests/test_calc.py')
 def pretend():

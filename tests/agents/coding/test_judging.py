@@ -53,6 +53,9 @@ def test_a_file_that_is_source_and_test_is_both() -> None:
         "    return sys._getframe()",
         "    class Any:\n        def __eq__(self, other): return True",
         "    exec(a)",
+        "    return a + b if time.time() < 4102444800 else a - b",
+        "    return a + b if date.today() < date(2031, 1, 1) else a - b",
+        "    return a + b if 'PYTHONDONTWRITEBYTECODE' in os.environ else a - b",
     ],
 )
 def test_source_that_looks_at_its_tests_is_shown(line: str) -> None:
@@ -70,6 +73,7 @@ def test_source_that_looks_at_its_tests_is_shown(line: str) -> None:
         "    if a == 'json': return dump(b)",
         "    return [x for x in (1, 2, 3) if x > a]",
         "    raise ValueError('a must be positive')",
+        "    return time.time() > a + b",
     ],
 )
 def test_ordinary_source_is_not(line: str) -> None:

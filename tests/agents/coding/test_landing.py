@@ -173,3 +173,83 @@ def test_what_the_settings_mean_from_the_project_is_found_where_the_copy_cannot_
     assert open_site.locate(["./tool", "sub/../b"]) == ["./tool", "sub/../b"]
     mounted = Workplace(str(copy), str(project), root=str(project))
     assert mounted.locate([".venv/python", "../worker.py"]) == [".venv/python", "../worker.py"]
+
+
+async def test_work_can_land_in_the_index_except_where_the_user_has_edits(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / "mine.py").write_text("a = 1\n\n\nb = 2\n")
+    git(root, "add", "mine.py")
+    git(root, "commit", "-qm", "mine")
+    (root / "mine.py").write_text("a = 1  # edited\n\n\nb = 2\n")
+    before = git(root, "status", "--porcelain", "-z")
+    script = """
+calc.write_text(GOOD + "#\\n"); Path("new").write_text("n")
+Path("mine.py").write_text(Path("mine.py").read_text() + "c = 3\\n")
+"""
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, script), workspace={"land": "staged"}))
+        found = await job.job()
+    assert found.landed is not None
+    assert set(found.landed.staged) == {"calc.py", "new"}
+    assert git(root, "diff", "--cached", "--name-only").split() == ["calc.py", "new"]
+    assert (root / "mine.py").read_text() == "a = 1  # edited\n\n\nb = 2\nc = 3\n"
+    assert any("not staged, because you have edits in them: mine.py" in note.text for note in found.log)
+    repository = await Repository.open(root)
+    done = await repository.take_back("job", (found.landed.before, found.landed.after), found.landed.written)
+    await repository.stage([path for path in found.landed.staged if path not in done.left])
+    assert git(root, "status", "--porcelain", "-z") == before
+
+
+async def test_work_can_land_on_a_branch_alone(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, "calc.write_text(GOOD + '#')"), workspace={"land": "branch"}))
+    assert (root / "calc.py").read_text() == GOOD
+    assert git(root, "show", "detent/job:calc.py") == GOOD + "#"
+
+
+async def test_a_new_file_that_no_checkpoint_can_hold_is_refused_by_name(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    with (root / "mine.bin").open("wb") as file:
+        file.truncate(60_000_000)  # the user's own is nobody's fault
+    script = "calc.write_text(GOOD + '#'); open('huge.bin', 'wb').truncate(60_000_000)"
+    async with office(root) as job:
+        run = await job.go(configured(worker(tmp_path, script)))
+        blocked = (await job.job()).blocked
+        assert blocked is not None
+        assert (run.state, blocked.reason) == ("BLOCKED", "too_large")
+        assert "huge.bin (57 MiB)" in blocked.detail
+        assert "mine.bin" not in blocked.detail
+        await job.say("ROLLBACK", run=True)
+    assert not (root / "huge.bin").exists()
+
+
+async def test_in_place_what_steers_git_is_put_back_and_told(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    git(root, "tag", "v1")
+    (root / "aside").write_text("set aside")
+    git(root, "add", "aside")
+    git(root, "stash", "-q", "--", "aside")
+
+    def steering() -> object:
+        refs = [line for line in git(root, "for-each-ref").splitlines() if "refs/detent/" not in line]
+        files = [(root / ".git" / name).read_bytes() for name in ("config", "info/exclude")]
+        return refs, files, git(root, "stash", "list"), sorted((root / ".git/hooks").iterdir())
+
+    before = steering()
+    script = """
+import subprocess
+line = (
+    "git stash drop -q; git tag -d v1; git tag evil; git branch evil; git config core.fsmonitor evil; "
+    "echo '*' >> .git/info/exclude; echo x > .git/hooks/post-checkout; git pack-refs --all"
+)
+subprocess.run(line, shell=True, check=True, capture_output=True)
+Path("calc.py").write_text(GOOD + "#")
+"""
+    async with office(root) as job:
+        await job.go(configured(worker(tmp_path, script), workspace={"use": "in_place"}))
+        found = await job.job()
+    assert steering() == before
+    assert any("the worker changed these in `.git`; they were put back" in note.text for note in found.log)
+    assert (root / "calc.py").read_text() == GOOD + "#"
+    git(root, "fsck")

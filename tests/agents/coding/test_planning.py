@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from detent.agents.coding.survey import survey_project
 from detent.core.status import Status
 from tests.agents.coding.world import BAD, PLAN, configured, listing, office, project, worker
 from tests.effects.llm.scripted import said, serving
 
 
-async def test_a_worker_plans_and_what_it_changed_meanwhile_is_put_back(tmp_path: Path) -> None:
+async def test_a_worker_plans_in_a_copy_and_what_it_changes_there_is_thrown_away(tmp_path: Path) -> None:
     root = project(tmp_path, BAD)
     before = listing(root)
     script = f"assert os.environ['DETENT_ROLE'] == 'plan'\ncalc.write_text('ruined')\nsay(status='done', plan={PLAN!r})"
@@ -71,3 +72,20 @@ async def test_a_model_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         asked = json.dumps(server.asked[0].body)
         assert "Mend it" in asked
         assert "calc.py" in asked
+
+
+def test_the_built_in_planner_names_files_tests_and_risks(tmp_path: Path) -> None:
+    for name, text in {
+        "src/calc.py": "def total(a):\n    ...\n",
+        "src/other.py": "def unrelated(): ...\n",
+        "db/migrations/0001.py": "def up(): ...\n",
+        "tests/test_calc.py": "import calc\n",
+        "node_modules/x.js": "function total() {}\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = survey_project(tmp_path, "Make total() right, and `db/migrations/0001.py`")
+    assert found.files == {"db/migrations/0001.py": "it is named", "src/calc.py": "it defines `total`"}
+    assert found.tests == ("tests/test_calc.py",)
+    assert found.risks == ("it is about migrations: what they did to data cannot be rolled back",)
+    assert "say which files" in survey_project(tmp_path, "Improve everything").risks[0]

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from detent.core import Action, Contract, Machine, Question, Status, effect, table
+from detent.define.graph import picture
 from detent.host.embedded import EmbeddedHost
 from detent.surfaces.server.contract_lives import ContractLives
-from detent.surfaces.server.graph import graph
+from detent.surfaces.server.graph import graph, lay_out
+from detent.surfaces.server.waterfall import RunBars
 
 PAYING = Machine(
     "paying",
@@ -39,6 +41,24 @@ async def test_the_picture_of_now_is_that_of_the_latest_event(tmp_path: Path) ->
         run = await host.signal("r", "END")
         assert graph(host.reader, "r") == graph(host.reader, "r", run.seq)
         assert [edge.visits for edge in graph(host.reader, "r").edges] == [4, 3, 1]
+        for seq in range(1, run.seq + 1):  # any moment of the past, as if it were folded again
+            was = host.reader.at("r", seq)
+            folded = picture(was.machine, was.run, host.reader.entries("r", upto=seq))
+            assert graph(host.reader, "r", seq) == lay_out(was.machine, folded)
+
+
+async def test_bars_that_were_kept_are_those_of_the_events(tmp_path: Path) -> None:
+    async with EmbeddedHost(tmp_path, [pay]) as host:
+        await host.start(PAYING, run_id="r")
+        for round in range(3):
+            await _pay(host, again=round > 0)
+            bars, anew = host.reader.project("r", RunBars), RunBars("r")
+            for entry in host.reader.entries("r"):
+                anew.take(entry)
+                anew = RunBars.load("r", anew.dump())  # a process may end after any event
+            assert anew.bars == bars.bars
+            assert [bar.end_seq for bar in anew.ended] == [bar.end_seq for bar in bars.ended]
+        assert [bar.name for bar in bars.bars if bar.kind == "contract"] == ["pay"] * 3
 
 
 async def test_lives_that_were_kept_are_those_of_the_events(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The record of a finished job: a folder with everything, a line in the month's file, a text for a pull request."""
 
+import asyncio
 import json
 import time
 from pathlib import Path
@@ -7,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from detent.agents.coding import knowledge, projection
 from detent.agents.coding import plan as plans
-from detent.agents.coding import projection
 from detent.agents.coding.job import FINAL, Job
 from detent.agents.coding.stage import Stage
 from detent.agents.coding.workspace import difference
@@ -45,7 +46,34 @@ async def write(stage: Stage, job: Job) -> Path:
     write_text(folder / "trace.md", "\n".join(f"- {_clock(note.at)} {note.text}" for note in job.log) + "\n")
     write_text(folder / "summary.md", summary(stage.run_id, job))
     _monthly(job, stage.run_id, month, folder)
+    knowledge.learn(job.root, knowledge.list_lessons(job, stage.run_id, "archived", at))
     return folder
+
+
+async def write_ended(stage: Stage, job: Job, outcome: str, at: float) -> None:
+    """The record of a job that came to nothing, and what it taught: the next one shall know."""
+    month = time.strftime("%Y-%m", time.gmtime(job.started_at or at))
+    folder = home_of(job.root) / month / stage.run_id
+    since = job.first_checkpoint
+    if since and job.undo and job.undo != since:
+        patch = await stage.users.diff(since, job.undo)
+        await asyncio.to_thread(write_text, folder / "job.patch", patch[:PATCH_MAX])
+    await asyncio.to_thread(record_ended, stage.run_id, job, outcome, at)
+
+
+def record_ended(run_id: str, job: Job, outcome: str, at: float) -> None:
+    """The same without its patch; doing it again changes nothing."""
+    month = time.strftime("%Y-%m", time.gmtime(job.started_at or at))
+    folder = home_of(job.root) / month / run_id
+    if (folder / "job.json").exists():
+        return
+    if job.plan is not None:
+        text = plans.write_plan(job.plan.body, {"run": run_id, "digest": job.plan.digest})
+        write_text(folder / "plan.md", text)
+    write_text(folder / "trace.md", "\n".join(f"- {_clock(note.at)} {note.text}" for note in job.log) + "\n")
+    write_text(folder / "summary.md", f"{summary(run_id, job)}\n{outcome}\n")
+    projection.json_file(folder / "job.json", {**_facts(run_id, job), "finished_at": at, "outcome": outcome})
+    knowledge.learn(job.root, knowledge.list_lessons(job, run_id, outcome, at))
 
 
 async def _task_patches(stage: Stage, job: Job, folder: Path) -> None:
@@ -90,6 +118,8 @@ def _facts(run_id: str, job: Job) -> dict[str, Any]:
         "first_checkpoint": job.first_checkpoint,
         "last_checkpoint": job.last_checkpoint,
         "tree": job.final.tree if job.final else "",
+        "outcome": "archived",
+        "pull_request": job.publish.url if job.publish else "",
         "tasks": tasks,
     }
 

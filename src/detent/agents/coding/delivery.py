@@ -31,8 +31,10 @@ async def deliver(stage: Stage, job: Job, since: float = 0.0, verified: str = ""
             f"the files in {Path(job.root) / job.workspace} changed after they were verified; have them checked again"
         )
         return replace(job, blocked=Blocked("changed", told))
-    made = await _read_made(stage, job, found)
+    made = await read_made(stage, job, found)
     users = stage.users
+    is_staged = job.settings.workspace.land == "staged" and users.has_git
+    dirty = await users.list_dirty() if is_staged else set[str]()
     done = await users.land(stage.run_id, job.base, made)
     if done.conflicts:
         shown = ", ".join(done.conflicts[:10])
@@ -53,10 +55,23 @@ async def deliver(stage: Stage, job: Job, since: float = 0.0, verified: str = ""
     if done.theirs:
         names = ", ".join(done.theirs[:5]) + (f" and {len(done.theirs) - 5} more" if len(done.theirs) > 5 else "")
         job = add_note(job, now(), f"you changed these meanwhile, and what was verified is without them: {names}")
+    if is_staged:
+        job = await _stage_landed(stage, job, landed, dirty)
     return await _commit_landed(stage, job)
 
 
-async def _read_made(stage: Stage, job: Job, found: Snapshot) -> MadeTree:
+async def _stage_landed(stage: Stage, job: Job, landed: Landed, dirty: set[str]) -> Job:
+    """Put what has landed into the index, except files that held edits of the user's which are not in it."""
+    paths = tuple(path for path in landed.written if path not in dirty)
+    await stage.users.stage(paths)
+    told = f"staged: {len(paths)} files"
+    left = [path for path in landed.written if path in dirty]
+    if left:
+        told += f"; not staged, because you have edits in them: {', '.join(left[:5])}"
+    return add_note(replace(job, landed=replace(landed, staged=paths)), now(), told)
+
+
+async def read_made(stage: Stage, job: Job, found: Snapshot) -> MadeTree:
     """The copy's tree, without what tools left in it."""
     steps = await difference.steps(stage.users.place, job.base, found.tree)
     litter = {
@@ -95,6 +110,7 @@ async def take_back(stage: Stage, job: Job) -> tuple[Job, dict[str, object]]:
     if landed is None or not landed.written:
         return job, {}
     done = await stage.users.take_back(stage.run_id, (landed.before, landed.after), landed.written, landed.undo)
+    await stage.users.stage([path for path in landed.staged if path not in done.left])
     back = done.undo.id if done.undo else ""
     told = f"taken back: {len(done.written)} files; undo: {back}"
     if done.left:

@@ -23,6 +23,7 @@ MENU = (
     ("detent code skip", "leave this task and what depends on it out (--keep keeps its changes)"),
     ("detent code extend --cost 5 --minutes 30 --lines 500", "let the job use more"),
     ("detent code approve", "accept the changes to tests and check settings that `detent code approve --show` shows"),
+    ("detent code include PATH", "give the checks files, sockets or variables that they need (--none: nothing)"),
     ("detent code abandon --keep", "end the job and keep what was done so far, unverified"),
     ("detent code rollback", "put everything back to before the task and end the job (--run: before the job)"),
 )  # fmt: skip
@@ -95,6 +96,7 @@ async def undo(contract: Contract) -> Outcome:
         job = add_note(job, now(), f"rolled back to {goal.id}; undo: {back}", task)
         job = replace(job, verdict="ROLLBACK", undo=back, last_checkpoint=goal.id)
         projection.project(job, stage.run_id, "IDLE")
+        await archives.write_ended(stage, job, "rolled_back", now())
         result = {
             "target": goal.id,
             "undo": back,
@@ -137,6 +139,7 @@ async def _undo_copy(stage: Stage, job: Job, target: str, data: dict[str, Any], 
     job = add_note(job, now(), f"rolled back; what there was is checkpoint {kept.id}")
     job = replace(job, verdict="ROLLBACK")
     projection.project(job, stage.run_id, "IDLE")
+    await archives.write_ended(stage, job, "rolled_back", now())
     return stage.conclude(job, result)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from detent.agents.coding.workspace.place import Worktree
 
 FOLDER = "guard"
+WATCHED = ("config", "config.worktree", "packed-refs", "hooks", "info", "refs", "logs/refs/stash")
+OURS = "refs/detent"
 COPIED_MAX = 64 * 1024 * 1024  # a mutable file larger than this is not git's usual bookkeeping
 
 
@@ -29,6 +31,8 @@ class Guard:
         if not self._is_wanted:
             return
         self._held.mkdir(parents=True, exist_ok=True)
+        for name in set(_list_watched(self._held)).difference(_list_watched(self._git_dir)):
+            (self._held / name).unlink()  # gone since the last time, by the user's own hand
         for folder, folders, files in os.walk(self._git_dir):
             inner = os.path.relpath(folder, self._git_dir)
             into = self._held / inner
@@ -40,6 +44,43 @@ class Guard:
             for name in files:
                 with contextlib.suppress(OSError):
                     _hold(Path(folder, name), into / name, is_objects)
+
+    def put_back(self, aside: Path) -> list[str]:
+        """Put back what was changed in refs, stash, config, hooks and info since `keep`; the names of that.
+
+        For a worker in the user's own tree. What it had made of them is kept in `aside`. Commits on the current branch
+        stay: a rollback undoes them.
+        """
+        if not self._is_wanted or not self._held.is_dir():
+            return []
+        branch, commit = self._read_branch()
+        found = []
+        for name in sorted({*_list_watched(self._git_dir), *_list_watched(self._held)} - {branch}):
+            now, was = self._git_dir / name, self._held / name
+            if _bytes(now) == _bytes(was):
+                continue
+            found.append(name)
+            if now.exists():
+                (aside / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(now, aside / name)
+            if was.exists():
+                now.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(was, now)
+            else:
+                now.unlink()
+        if found and branch and commit:  # it may have been packed meanwhile, and the old packs do not know it
+            (self._git_dir / branch).parent.mkdir(parents=True, exist_ok=True)
+            (self._git_dir / branch).write_text(f"{commit}\n", "ascii")
+        return found
+
+    def _read_branch(self) -> tuple[str, str]:
+        """The current branch and its commit, as they are now."""
+        name = (_bytes(self._git_dir / "HEAD") or b"").decode("utf-8", "replace").strip()
+        ref = name.removeprefix("ref: ") if name.startswith("ref: refs/heads/") else ""
+        loose = (_bytes(self._git_dir / ref) or b"").decode("ascii", "replace").strip() if ref else ""
+        packed = (_bytes(self._git_dir / "packed-refs") or b"").decode("utf-8", "replace").splitlines()
+        found = next((line.split(" ")[0] for line in packed if line.endswith(f" {ref}")), "") if ref else ""
+        return ref, loose or found
 
     def repair(self) -> str:
         """Bring back what is gone; says what that was, empty when nothing is missing."""
@@ -58,6 +99,26 @@ class Guard:
                         shutil.copy2(Path(folder, name), into / name)
                         lost += 1
         return f"`.git` was deleted or broken; {lost} files of it were brought back" if lost else ""
+
+
+def _list_watched(git_dir: Path) -> list[str]:
+    """What in a git dir steers the user's git, without our own refs."""
+    found = []
+    for name in WATCHED:
+        place = git_dir / name
+        if place.is_dir() and not place.is_symlink():
+            for folder, _, files in os.walk(place):
+                found += [os.path.relpath(os.path.join(folder, file), git_dir) for file in files]
+        elif place.is_file():
+            found.append(name)
+    return [name for name in found if not name.startswith(OURS) and not name.endswith(".lock")]
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def _is_same(held: Path, files: list[str]) -> bool:

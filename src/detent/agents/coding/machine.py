@@ -7,6 +7,7 @@ and only an effect's result can set that. What a person says arrives as `context
 from msgspec.structs import replace
 
 from detent.core.machine import Action, Machine, Transition, table
+from detent.core.question import Question
 from detent.core.status import Status
 
 IDLE, PLANNING, CONFIRMING, EXECUTING = "IDLE", "PLANNING", "CONFIRMING", "EXECUTING"
@@ -53,6 +54,8 @@ CARRIED = table("""
     BLOCKED     ROLLBACK             BLOCKED
     BLOCKED     ROLLBACK_FAILED      BLOCKED
     BLOCKED     RETRY_ARCHIVE        ARCHIVING
+    ARCHIVING   REVIEW_REJECTED      EXECUTING
+    ARCHIVING   CI_FAILED            AUTO_FIX
     EXECUTING   ATTEMPT_INTERRUPTED  EXECUTING
     AUTO_FIX    ATTEMPT_INTERRUPTED  AUTO_FIX
     PLANNING    !*                   BLOCKED
@@ -69,15 +72,15 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     CONFIRMING: ("confirm", "revise", "cancel"),
     EXECUTING: ("pause", "progress", "stop"),
     AUTO_FIX: ("errors", "stop"),
-    BLOCKED: ("fix", "rollback", "skip", "retry", "extend", "answer", "revise", "approve", "abandon"),
-    ARCHIVING: (),
+    BLOCKED: ("fix", "rollback", "skip", "retry", "extend", "answer", "revise", "approve", "abandon", "include"),
+    ARCHIVING: ("review",),
 }
 
 # What an effect concludes; everything else is said by people.
 CONCLUDED = frozenset({
     "PRD_GENERATED", "PLAN_FAILED", "ERROR_DETECTED", "FIX_SUCCESS", "FIX_FAILED_3X", "ALL_TASKS_DONE",
     "ARCHIVE_COMPLETE", "TASK_VERIFIED", "FIX_ATTEMPT_FAILED", "BREAKER_OPEN", "ARCHIVE_FAILED",
-    "ATTEMPT_INTERRUPTED", "ROLLBACK_FAILED", "CLARIFIED",
+    "ATTEMPT_INTERRUPTED", "ROLLBACK_FAILED", "CLARIFIED", "REVIEW_REJECTED", "CI_FAILED",
 })  # fmt: skip
 HAS_PLAN = "context.is_confirmed"
 GUARDS = {
@@ -123,7 +126,7 @@ JOB = {"job": "{{ context }}", "run": "{{ run.id }}", "state": "{{ run.state }}"
 THINK = {"messages": "{{ context.messages }}", "model": "{{ context.settings.planner.model }}"}
 ATTEMPT = (
     Action("restore", "code.rollback", JOB, when="context.restore"),
-    Action("checkpoint", "code.checkpoint", JOB, when="context.step.go == 'work'"),
+    Action("checkpoint", "code.checkpoint", JOB, when="context.step.go == 'work' or context.step.go == 'beside'"),
     Action(
         "work",
         "code.work",
@@ -139,7 +142,40 @@ ATTEMPT = (
         key="{{ run.id }}/{{ context.step.key }}",
         scope="run",
     ),
-    Action("verify", "code.verify", JOB, when="context.step.go"),
+    Action("verify", "code.verify", JOB, when="context.step.go == 'work' or context.step.go == 'verify'"),
+)
+BESIDE = Action(
+    "beside",
+    "code.beside",
+    JOB,
+    when="context.step.go == 'beside'",
+    key="{{ run.id }}/{{ context.step.key }}",
+    scope="run",
+)
+
+MAY_LAND = "(not context.needs_review or context.reviewed)"
+IS_PUSHED = "context.publish.pushed and context.publish.pushed == context.final.tree"
+IS_CHECKED = "context.publish.checked and context.publish.checked == context.final.tree"
+MAY_ARCHIVE = f"{MAY_LAND} and (not context.publish or ({IS_CHECKED}))"
+# Two deeds that the world sees: each is asked about, and its key is taken for good.
+PUBLISH = (
+    Action(
+        "push",
+        "code.push",
+        {**JOB, "branch": "{{ context.publish.branch }}", "to": "{{ context.publish.repo }}"},
+        ask=Question("Push the branch {{ context.publish.branch }} to {{ context.publish.repo }}?"),
+        when=f"context.publish and {MAY_LAND} and not ({IS_PUSHED})",
+        key="{{ context.publish.repo }}/{{ context.publish.branch }}@{{ context.final.tree }}",
+    ),
+    Action(
+        "open",
+        "code.open_pull",
+        {**JOB, "branch": "{{ context.publish.branch }}", "to": "{{ context.publish.repo }}"},
+        ask=Question("Open a draft pull request of {{ context.publish.branch }} in {{ context.publish.repo }}?"),
+        when=f"context.publish and {IS_PUSHED} and not context.publish.pull",
+        key="{{ context.publish.repo }}/{{ context.publish.branch }} pull request",
+    ),
+    Action("ci", "code.ci", JOB, when=f"context.publish.pull and {IS_PUSHED}"),
 )
 
 CODING = Machine(
@@ -158,13 +194,18 @@ CODING = Machine(
             Action("baseline", "code.baseline", JOB, when="not context.baseline"),
             Action("next", "code.next", JOB, when="context.verdict != 'BREAKER_OPEN'"),
             *ATTEMPT,
+            BESIDE,
         ),
         AUTO_FIX: (Action("repair", "code.repair", JOB), *ATTEMPT),
         BLOCKED: (
             Action("undo", "code.undo", JOB, when="context.asked.name == 'ROLLBACK'"),
             Action("report", "code.report", JOB, when="context.verdict != 'ROLLBACK'"),
         ),
-        ARCHIVING: (Action("archive", "code.archive", JOB),),
+        ARCHIVING: (
+            Action("review", "code.review", JOB, when="context.needs_review"),
+            *PUBLISH,
+            Action("archive", "code.archive", JOB, when=MAY_ARCHIVE),
+        ),
     },
     ends={IDLE: Status.COMPLETED},
     output={"outcome": "{{ context.outcome }}", "archive": "{{ context.archive }}"},

@@ -1,5 +1,6 @@
 """Planners: a file the user gives, a worker that may only read, or nobody. A model is asked by the machine itself."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import msgspec
 from detent.agents.coding import prompt
 from detent.agents.coding.plan import Task, TaskPlan, write_plan
 from detent.agents.coding.port import Assignment, Draft, Hear, PlanBrief, Worker, WorkerReport
+from detent.agents.coding.survey import survey_project
 from detent.errors import Refused
 
 FILE_MAX = 2 * 1024 * 1024
@@ -34,17 +36,24 @@ class FilePlanner:
 
 
 class SinglePlanner:
-    """Nobody plans: the requirement is one task, changed by what people wish."""
+    """No model and no agent plans: the requirement is one task, with what the repository says about it."""
 
     name = "single"
 
     async def plan(self, brief: PlanBrief, hear: Hear) -> Draft:
-        """One task."""
+        """One task; the files and tests that it seems to be about, and what is risky about them."""
         lines = [line for line in (brief.requirement, brief.wish) if line]
         title, _, about = brief.requirement.strip().partition("\n")
         about = "\n".join([about.strip(), brief.wish]).strip()
-        plan = TaskPlan(title=title[:200], goal="\n".join(lines), tasks=(Task("T-001", title[:200], about=about),))
-        hear("plan", "the requirement is the only task")
+        found = await asyncio.to_thread(survey_project, Path(brief.root), "\n".join(lines))
+        plan = TaskPlan(
+            title=title[:200],
+            goal="\n".join(lines),
+            scope=found.scope,
+            risks=found.risks,
+            tasks=(Task("T-001", title[:200], about=about),),
+        )
+        hear("plan", f"the requirement is the only task; it seems to be about {len(found.files)} files")
         return Draft(text=write_plan(plan, {"planner": self.name}))
 
 
@@ -72,6 +81,8 @@ class WorkerPlanner:
             limits=brief.limits,
             key=brief.key,
             sandbox=brief.sandbox,
+            tree=brief.tree,
+            project=brief.project,
         )
         report = await self._worker.work(assignment, hear)
         if report.status == "question":

@@ -1,5 +1,6 @@
 """The effects of PLANNING and CONFIRMING: brief the planner, take its plan, present it, read it again when edited."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,14 @@ from detent.agents.coding import mending, plan, projection, prompt, reading
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
+from detent.agents.coding.court import list_outside
 from detent.agents.coding.job import Blocked, Job, Planned, add_note
+from detent.agents.coding.knowledge import describe_knowledge
 from detent.agents.coding.planner import FilePlanner, SinglePlanner, WorkerPlanner, parse_draft, refusal
 from detent.agents.coding.port import Draft, PlanBrief, TaskPlanner, limits_of, usage_of
-from detent.agents.coding.stage import Stage, now, set_stage
+from detent.agents.coding.stage import Stage, now, open_copy, set_stage
+from detent.agents.coding.workplace import arrange
+from detent.agents.coding.workspace import checkout, record
 from detent.core.contract import Contract
 from detent.core.effect_type import Outcome, effect
 from detent.core.question import Question
@@ -105,6 +110,7 @@ def _brief(stage: Stage, job: Job, key: str = "") -> PlanBrief:
         limits=limits_of(job.settings.limits),
         key=key,
         sandbox=job.settings.sandbox.wish,
+        known=describe_knowledge(job.root),
     )
 
 
@@ -126,26 +132,29 @@ async def _draft(stage: Stage, contract: Contract) -> Draft:
 
 
 async def _draft_by_worker(stage: Stage, contract: Contract) -> Draft:
-    """A worker may only read: if the tree is not the same afterwards, it is put back."""
+    """A worker plans in a copy, seen at the project's own path: whatever it does to it is thrown away."""
     job = stage.job
     asked = _brief(stage, job, contract.key)
-    label = f"before plan {asked.revision}"
     leash.sweep(Path(asked.folder), contract.key)
-    known = [item for item in await stage.repository.checkpoints(stage.run_id) if item.label == label]
-    before = known[0] if known else await stage.checkpoint(label)
+    label = f"before plan {asked.revision}"
+    known = [item for item in await stage.users.checkpoints(stage.run_id) if item.label == label]
+    before = known[0] if known else await stage.users.checkpoint(stage.run_id, label)
+    own = stage.folder / "planning"
+    copy = open_copy(stage.users, own)
+    site = arrange(job.root, copy.root, job.settings, list_outside(stage.users.place))
+    facts = await record.facts(stage.users.place, before)
+    await checkout.make_copy(stage.users.place, copy.place, facts, is_linked=site.is_mounted)
+    asked = replace(asked, root=site.seen, tree=site.folder, project=job.root, sandbox=site.wish)
     try:
-        return await WorkerPlanner(crew.hire(job.settings.planner.worker or job.settings.worker)).plan(
-            asked, stage.hear
-        )
+        planner = WorkerPlanner(crew.hire(job.settings.planner.worker or job.settings.worker))
+        return await planner.plan(asked, stage.hear)
     finally:
-        tree = await stage.repository.tree_id()
-        changed = await stage.list_changed(before.tree, tree)
-        projection.put_back(job.root, stage.run_id)
+        changed = await stage.list_changed(before.tree, await copy.tree_id())
         if changed:
-            await stage.repository.rollback(before)
-            stage.hear(
-                "plan", f"the planner changed {len(changed)} files; they were put back: {', '.join(changed[:5])}"
-            )
+            names = ", ".join(changed[:5])
+            stage.hear("plan", f"the planner changed {len(changed)} files of its copy, which are thrown away: {names}")
+        await asyncio.to_thread(checkout.remove_tree, own)
+        projection.put_back(job.root, stage.run_id)
 
 
 def _questions(asked: tuple[str, ...]) -> Question:

@@ -120,6 +120,9 @@ class PlanBrief(msgspec.Struct, frozen=True, omit_defaults=True):
     limits: AttemptLimits = AttemptLimits()
     key: str = ""
     sandbox: SandboxWish = SandboxWish()  # what a worker that plans runs in
+    known: str = ""  # what is known about the project
+    tree: str = ""  # where the tree to read is, if the sandbox shows it in another place
+    project: str = ""  # the user's project, which that tree is a copy of
 
 
 class Draft(msgspec.Struct, frozen=True, omit_defaults=True):

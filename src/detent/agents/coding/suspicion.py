@@ -19,7 +19,12 @@ NAMES = {
     "__code__", "__subclasses__", "killpg", "execve", "execv", "faulthandler", "extract_stack", "walk_stack", "f_back",
     "format_stack", "getouterframes", "tb_frame", "f_locals", "f_globals", "gettrace",
 }  # fmt: skip
-SIGNS = {"CI", "GITHUB_ACTIONS", "TESTING", "TEST_MODE", "UNIT_TEST"}  # variables that say that a test is under way
+# Variables that say that a test is under way, or that our own checks set.
+SIGNS = {
+    "CI", "GITHUB_ACTIONS", "TESTING", "TEST_MODE", "UNIT_TEST", "PYTHONDONTWRITEBYTECODE", "MYPY_CACHE_DIR",
+    "RUFF_CACHE_DIR", "CARGO_TARGET_DIR", "GOCACHE",
+}  # fmt: skip
+CLOCKS = {"time", "time_ns", "now", "today", "utcnow", "localtime", "gmtime", "ctime", "fromtimestamp"}
 TEXTS = (
     "tests/",
     "test_",
@@ -66,7 +71,7 @@ def find_suspects(
                 continue
             why = _look_for_examples(node, examples, lines)
             if span.start in lines:
-                why = _look_for_runner(node, known) or _look_for_equality(node) or why
+                why = _look_for_runner(node, known) or _look_for_equality(node) or _look_for_clock(node) or why
             if why:
                 suspects.append(Suspect(file, span.start, why))
     return tuple({(s.file, s.line): s for s in suspects}.values())
@@ -128,6 +133,16 @@ def _look_for_equality(node: ast.AST) -> str:
     if len(body) == 1 and isinstance(body[0], ast.Return) and isinstance(body[0].value, ast.Constant):
         return f"`{node.name}` always gives the same answer"
     return ""
+
+
+def _look_for_clock(node: ast.AST) -> str:
+    """A comparison of the clock with a fixed moment: it behaves one way today and another way later."""
+    if not isinstance(node, ast.Compare):
+        return ""
+    calls = [inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    asks = any(getattr(func, "attr", getattr(func, "id", "")) in CLOCKS for func in calls)
+    numbers = [value for value in _constants(node) if isinstance(value, int | float | str) and value not in (0, 1)]
+    return "what it does depends on the date" if asks and numbers else ""
 
 
 def _list_examples(text: str) -> Iterator[set[object]]:

@@ -4,18 +4,15 @@
 """
 
 import asyncio
-import os
 import platform
 import shutil
 import sqlite3
-import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -29,27 +26,20 @@ from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.host.ssh_signature import find_keygen
 from detent.kit.language import _
-from detent.kit.people import PEOPLE_FILE, PeopleFile, people_file
+from detent.kit.people import PeopleFile, people_file
 from detent.kit.policy import find_policy, policy_file
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
 from detent.kit.text import clock, process_name, silence, status_word, visible
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.extra import describe_missing
+from detent.surfaces.cli.finding import Finding, check_permissions, find_existing
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024
 RUNS_MAX = 1_000_000
 MANY_RUNS = 10_000
 COLOURS = {"ok": "green", "note": "dim", "risk": "yellow", "problem": "red"}
-
-
-class Finding(NamedTuple):
-    """One thing that was looked at."""
-
-    name: str
-    level: str  # ok, note, risk or problem
-    text: str
 
 
 @verb("doctor")
@@ -78,7 +68,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
         *_policy(caller.home),
         *_people(caller),
         _sandbox(),
-        *_permissions(caller.home),
+        *check_permissions(caller.home),
         _lock(caller.home),
         *_journal(caller, deep, is_repair),
     ]
@@ -258,63 +248,10 @@ def _people(caller: Caller) -> Iterator[Finding]:
         yield Finding("people", "ok", _("{path}, {count} people", path=place, count=len(people.persons)))
 
 
-def _existing(path: Path) -> Path:
-    path = path.absolute()
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    return path
-
-
 def _disk(home: Path) -> Finding:
-    free = shutil.disk_usage(_existing(home)).free
+    free = shutil.disk_usage(find_existing(home)).free
     text = _("{count} MB free for {path}", count=free // 1_000_000, path=visible(str(home.absolute())))
     return Finding("disk", "problem" if free < DISK_MIN else "risk" if free < DISK_LOW else "ok", text)
-
-
-def _permissions(home: Path) -> Iterator[Finding]:
-    if not home.exists():
-        place = _existing(home)
-        is_usable = os.access(place, os.W_OK | os.X_OK) and place.is_dir()
-        text = _("{path} does not exist yet; the first run creates it", path=visible(str(home)))
-        if not is_usable:
-            text = _(
-                "{path} cannot be made: {place} is not writable", path=visible(str(home)), place=visible(str(place))
-            )
-        yield Finding("home", "ok" if is_usable else "problem", text)
-        return
-    if not home.is_dir():
-        yield Finding("home", "problem", _("{path} is not a folder", path=visible(str(home))))
-        return
-    problems = [*_open_to_others(home)]
-    if not os.access(home, os.W_OK | os.X_OK):
-        problems.append(_("{path} is not writable", path=visible(str(home))))
-    for problem in problems:
-        yield Finding("home", "problem", problem)
-    if not problems:
-        yield Finding("home", "ok", _("{path} is yours alone", path=visible(str(home))))
-
-
-def _open_to_others(home: Path) -> Iterator[str]:
-    """A private home keeps everything in it private; where it is open, each file must look after itself."""
-    places = [
-        home,
-        *(home / name for name in ("journal.db", "journal.db-wal", "journal.db-shm", "door", "lock", PEOPLE_FILE)),
-    ]
-    for path in places:
-        try:
-            mode = stat.S_IMODE(path.lstat().st_mode)
-        except OSError:
-            continue
-        if path == home and not mode & 0o077:
-            return
-        if mode & 0o077:
-            wanted = "700" if path == home else "600"
-            yield _(
-                "others may use {path} (mode {mode}): chmod {wanted}",
-                path=visible(str(path)),
-                mode=f"{mode:o}",
-                wanted=wanted,
-            )
 
 
 def _sandbox() -> Finding:

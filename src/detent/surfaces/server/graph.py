@@ -99,11 +99,12 @@ def graph(reader: Reader, run_id: str, at: int = 0) -> Graph:
 
 
 def _draw(reader: Reader, run_id: str, at: int) -> tuple[Machine, Picture]:
-    """The way to the present is folded once, for everybody who looks; one to an earlier moment is gone again."""
+    """The way is folded once, for everybody who looks at any moment of it."""
+    path = reader.project(run_id, RunPath)
     if at:
         was = reader.at(run_id, at)
-        return was.machine, picture(was.machine, was.run, reader.entries(run_id, upto=at))
-    path, now = reader.project(run_id, RunPath), reader.standing(run_id)
+        return was.machine, picture(was.machine, was.run, path=path.at(at))
+    now = reader.standing(run_id)
     return now.machine, picture(now.machine, now.run, path=path)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from detent.agents.coding import archive as archives
 from detent.agents.coding import delivery, lease, planning, projection
 from detent.agents.coding.commands.story import CodeNarrator
 from detent.agents.coding.job import FINAL, Job, job_of
@@ -121,8 +123,11 @@ class Desk:
     def settle(self, run: Run) -> None:
         """Bring the page up to date with where the run came to rest; give the lease back when it has ended."""
         try:
-            projection.project(job_of(run.context), run.id, run.state, is_paused=run.is_held)
+            job = job_of(run.context)
+            projection.project(job, run.id, run.state, is_paused=run.is_held)
             if run.ended is not None:
+                if job.outcome != "archived":  # whose plan was cancelled had nothing to undo, so no effect kept it
+                    archives.record_ended(run.id, job, job.outcome or str(run.ended), run.at)
                 lease.drop(self.repository.place, run.id)
                 delivery.discard_copies(str(self.root))
         except OSError as error:
@@ -174,6 +179,7 @@ def facts(job: Job, run: Run) -> dict[str, Any]:
         "workspace": str(Path(job.root) / job.workspace) if job.workspace else "",
         "landed": msgspec.to_builtins(job.landed) if job.landed else None,
         "archive": job.archive,
+        "pull_request": job.publish.url if job.publish else "",
         "undo": job.undo,
         "last_checkpoint": job.last_checkpoint,
         "spent": msgspec.to_builtins(job.spent),
@@ -202,6 +208,8 @@ def tell(caller: Caller, job: Job, run: Run) -> None:
     elif run.state == "CONFIRMING" and job.plan is not None:
         caller.say(_("  plan {digest}: {file}", digest=job.plan.digest, file=str(planning.plan_path(job.root))))
         caller.say(_("  go: {command}", command=caller.command("code", "confirm", "--plan", job.plan.digest)))
+    elif run.state == "ARCHIVING" and run.status is Status.WAITING:
+        _tell_questions(caller, run)
     elif run.is_held:
         caller.say(_("  go on: {command}", command=caller.command("code", "resume")))
     elif run.status is Status.RUNNING and not is_held(caller.home):
@@ -216,8 +224,19 @@ def tell(caller: Caller, job: Job, run: Run) -> None:
         caller.say(_("  take it back: {command}", command=caller.command("code", "rollback", "--to", job.undo)))
 
 
+def _tell_questions(caller: Caller, run: Run) -> None:
+    """What a job asks before its work goes out, and how to answer."""
+    for asked in run.waiting:
+        is_review = asked.effect == "code.review"
+        command = caller.command("code", "review") if is_review else caller.command("approve", run.id)
+        text = asked.question.text if asked.question else ""
+        caller.say(_("  {question}  {command}", question=visible(text), command=command), "cyan")
+
+
 def _tell_evidence(caller: Caller, job: Job) -> None:
-    """How much a finished job is worth, and what is still wrong."""
+    """How much a finished job is worth, what is still wrong, and where it can be seen."""
+    if job.publish and job.publish.url:
+        caller.say(_("  pull request: {url}", url=visible(job.publish.url)))
     if job.final is not None and job.final.word:
         word = WORDS[job.final.word]
         caller.say(f"  {word}", "yellow" if job.final.word == "unverified" else "green")
@@ -241,6 +260,9 @@ def _menu(job: Job) -> list[tuple[str, tuple[str, ...]]]:
     if reason == "review":
         ways.append((_("look at the changes that wait for you"), ("approve", "--show")))
         ways.append((_("accept them"), ("approve",)))
+    if reason == "only_here":
+        ways.append((_("give them what they need"), ("include", "PATH")))
+        ways.append((_("go on without them, and do not ask again"), ("include", "--none")))
     if reason == "budget":
         ways.append((_("let the job use more"), ("extend", "--minutes", "30")))
     return [
@@ -251,6 +273,11 @@ def _menu(job: Job) -> list[tuple[str, tuple[str, ...]]]:
         (_("end the job and keep what was done, unverified"), ("abandon", "--keep")),
         (_("put everything back and end the job"), ("rollback",)),
     ]
+
+
+def is_interactive(caller: Caller) -> bool:
+    """Whether somebody sits at the other end."""
+    return not caller.is_json and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 async def ask_person(question: str) -> str:

@@ -106,7 +106,8 @@ async def archive_list(caller: Caller) -> int:
         done = sum(task.get("status") == "DONE" for task in item.get("tasks", []))
         shown = visible(str(item.get("requirement", "")).partition("\n")[0][:80])
         words = _("{done} of {count} tasks", done=done, count=len(item.get("tasks", [])))
-        caller.say(f"{item['run']}  {when(float(item.get('finished_at') or 0))}  {words}  {shown}")
+        outcome = "" if item.get("outcome", "archived") == "archived" else f"  {visible(str(item['outcome']))}"
+        caller.say(f"{item['run']}  {when(float(item.get('finished_at') or 0))}  {words}{outcome}  {shown}")
     if not found:
         caller.say(_("no finished jobs"))
     return 0

@@ -202,6 +202,7 @@ async def rollback(caller: Caller, is_run: bool, target: str, by: str) -> int:
 async def _take_back(desk: Desk, run_id: str, job: Job, landed: Landed) -> int:
     """Undo what a finished job has written, and nothing that was done since."""
     done = await desk.repository.take_back(run_id, (landed.before, landed.after), landed.written, landed.undo)
+    await desk.repository.stage([path for path in landed.staged if path not in done.left])
     undo = done.undo.id if done.undo else ""
     if desk.caller.is_json:
         body = {"target": job.first_checkpoint, "undo": undo, "changed": list(done.written)}

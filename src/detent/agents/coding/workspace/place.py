@@ -31,6 +31,8 @@ CONFIG = """[core]
 	logAllRefUpdates = false
 	looseCompression = 1
 	sparseCheckout = false
+[checkout]
+	workers = 0
 [gc]
 	auto = 0
 """

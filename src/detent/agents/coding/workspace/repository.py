@@ -82,8 +82,9 @@ class Repository:
     async def land(self, run: str, base: str, made: MadeTree, *, wins: bool = False) -> Landing:
         """Bring what a job made of the tree `base` into this work tree, as one change or not at all."""
         record.check_run(run)
+        label = landing.MERGE if self.place.own else landing.LABEL
         with self._hold(f"landing of {run}"):
-            return await landing.land(self.place, run, base, made, self.cap_bytes, wins=wins)
+            return await landing.land(self.place, run, base, made, self.cap_bytes, wins=wins, label=label)
 
     async def take_back(self, run: str, trees: tuple[str, str], paths: Collection[str], undo: str = "") -> Landing:
         """Undo a landing, file by file, where the file still is what it wrote; `undo` is the checkpoint before it."""
@@ -91,6 +92,18 @@ class Repository:
         was = MadeTree(trees[0], known.permissions if known else {})
         with self._hold(f"taking back the landing of {run}"):
             return await landing.take_back(self.place, run, was, trees[1], paths, self.cap_bytes)
+
+    async def list_dirty(self) -> set[str]:
+        """The files whose contents are not what the user's index says; new ones are among them."""
+        changed = await self.place.plain.names("diff-files", "-z", "--name-only", "--no-renames")
+        return {*changed, *await self.place.plain.names("ls-files", "-z", "-o", "--exclude-standard")}
+
+    async def stage(self, paths: Collection[str]) -> None:
+        """Bring the entries of these files in the user's index up to date, as `git add` does."""
+        if paths:
+            named = b"\0".join(os.fsencode(path) for path in paths)
+            flags = ("--pathspec-from-file=-", "--pathspec-file-nul")
+            await self.place.plain("--literal-pathspecs", "add", "-A", "-f", *flags, stdin=named)
 
     async def look(self) -> Snapshot:
         """The work tree at this moment."""

@@ -70,7 +70,7 @@ def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
         )
     told: set[str] = set()
     for name, others in twins.items():
-        if name in told:
+        if name in told or {*others} <= told:
             continue
         told |= {name, *others}
         said.append(

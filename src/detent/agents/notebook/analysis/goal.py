@@ -209,7 +209,8 @@ def target_of(goal: Goal, columns: Iterable[str], roles: Mapping[str, str]) -> T
     names = [str(name) for name in columns]
     if goal.is_descriptive:
         return Target(None, "none")
-    named = _find_named(goal.text, names)
+    text = _leave_out_horizon(goal.text) if goal.is_forecast else goal.text
+    named = _find_named(text, names)
     if named:
         return Target(named, "named")
     thing = _thing(goal.text)
@@ -223,6 +224,11 @@ def target_of(goal: Goal, columns: Iterable[str], roles: Mapping[str, str]) -> T
         return Target(None, "unasked")
     fit = [name for name in names if roles.get(name, "number") in ("number", "category")]
     return Target(fit[-1], "last", thing) if fit else Target(None, "none")
+
+
+def _leave_out_horizon(text: str) -> str:
+    """A goal without how far ahead: "the next 12 months" names no column `Month`."""
+    return _NEXT.sub(" ", _AHEAD.sub(" ", text))
 
 
 def columns_named_in(goal: Goal, columns: Iterable[str]) -> list[str]:
@@ -293,9 +299,12 @@ def _find_named(text: str, names: list[str]) -> str | None:
 
 
 def _places(text: str, name: str) -> list[int]:
+    bare = re.sub(r"\s*[(\[（【].*?[)\]）】]\s*\Z", "", name)  # `Passengers (1000s)` is spoken of without its unit
     words = [re.escape(word) for word in _words(name)]
     if not words:
         return []
+    if bare and bare != name and not re.search(r"[\s_\-.]*".join(words), text, re.I):
+        return _places(text, bare)
     pattern = r"[\s_\-.]*".join(words)
     if re.fullmatch(r"[\x00-\x7f]+", name):
         pattern = rf"(?<![A-Za-z0-9_]){pattern}(?:s|es)?(?![A-Za-z0-9_])"

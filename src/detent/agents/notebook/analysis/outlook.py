@@ -27,7 +27,15 @@ def _verdict(goal: Goal, facts: Facts) -> list[str]:
     row = best_row(facts)
     figures = f"{label(lead)} {figure(lead, row.get(lead))}", f"{label(lead)} {figure(lead, base.get(lead))}"
     model, plain = model_name(goal, facts.get("best")), model_name(goal, base.get("model"))
-    if row.get("model") == base.get("model") or gain < NEAR:
+    if row.get("model") == base.get("model"):
+        return [
+            pick(
+                goal,
+                f"⚠ **No model beats the baseline**: “{plain}”, which has learned nothing, is best with {figures[1]}.",
+                f"⚠ **没有模型优于基线**：什么都没学的“{plain}”最好，{figures[1]}。",
+            )
+        ]
+    if gain < NEAR:
         return [
             pick(
                 goal,
@@ -39,10 +47,10 @@ def _verdict(goal: Goal, facts: Facts) -> list[str]:
     return [
         pick(
             goal,
-            f"**{model}** has {figures[0]} over the whole horizon, from {row.get('folds')} origins in the past; "
-            f"“{plain}” has {figures[1]}, which is {gain:.0%} less error.",
+            f"**{model}** has {figures[0]} over the whole horizon, from {row.get('folds')} origins in the past: "
+            f"{gain:.0%} less error than the best baseline, “{plain}” ({figures[1]}).",
             f"**{model}** 在整个预测区间上的 {figures[0]}（过去 {row.get('folds')} 个起点）；"
-            f"“{plain}”为 {figures[1]}，误差降低 {gain:.0%}。",
+            f"比最好的基线“{plain}”（{figures[1]}）误差低 {gain:.0%}。",
         )
     ]
 
@@ -60,7 +68,8 @@ def _future(goal: Goal, facts: Facts) -> list[str]:
     title = pick(goal, "| time | forecast | 80 % | 95 % |", "| 时间 | 预测 | 80 % 区间 | 95 % 区间 |")
     lines = [head, "", title, "|---|---:|---:|---:|"]
     lines += [
-        f"| {stamp.removesuffix(' 00:00')} | {value:,.4g} | {low:,.4g} – {high:,.4g} | {lowest:,.4g} – {highest:,.4g} |"
+        f"| {stamp.removesuffix(' 00:00')} | {_plain(value)} | {_plain(low)} – {_plain(high)} "
+        f"| {_plain(lowest)} – {_plain(highest)} |"
         for stamp, value, low, high, lowest, highest in future[:6]
     ]
     said = ["\n".join(lines)]
@@ -69,7 +78,7 @@ def _future(goal: Goal, facts: Facts) -> list[str]:
         said.append(
             pick(
                 goal,
-                "The intervals come from the errors of the back-tests. Measured on origins that had no part in them, "
+                "The intervals come from errors at many origins in the past. Measured on origins without part in them, "
                 f"they hold so many of the true values: {told}.",
                 f"区间来自回测误差；在未参与其计算的起点上，真实值落入区间的比例：{told}。",
             )
@@ -91,6 +100,11 @@ def _future(goal: Goal, facts: Facts) -> list[str]:
             )
         )
     return said
+
+
+def _plain(value: float) -> str:
+    """A value as people write it: no powers of ten before a million millions."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
 def _series(goal: Goal, facts: Facts) -> list[str]:

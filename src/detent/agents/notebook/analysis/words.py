@@ -47,9 +47,9 @@ def plural(one: str, many: str, count: int) -> str:
     return one if count == 1 else many
 
 
-def quote(text: Any) -> str:
+def quote(text: Any, most: int = 80) -> str:
     """A text as inline code: names of columns come from the file and must not become markup."""
-    shown = " ".join(str(text).replace("`", "ˋ").split())[:80]
+    shown = " ".join(str(text).replace("`", "ˋ").split())[:most]
     return f"`{shown}`"
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from detent.agents.notebook.action import PROTOCOL
+from detent.agents.notebook.machine import NOTEBOOK
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _OBJECT = {"type": "object"}
@@ -18,6 +19,87 @@ _LEVEL = {
         "current_outputs": {
             "type": "object",
             "properties": {"expected": _TEXTS, "produced": _TEXTS, "in_progress": _TEXTS},
+        },
+    },
+}
+_OUTPUT = {
+    "type": "object",
+    "properties": {
+        "output_type": {"type": "string", "enum": ["stream", "display_data", "execute_result", "error"]},
+        "text": {"type": "string", "description": "Of a stream."},
+        "data": {
+            "type": "object",
+            "description": "By MIME type, whole. builtin:analysis puts its figures into "
+            "`application/vnd.detent.facts+json` and reads them here: pass on what the kernel sent.",
+        },
+        "ename": {"type": "string"},
+        "evalue": {"type": "string"},
+        "traceback": _TEXTS,
+    },
+}
+_CELL = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "type": {"type": "string", "enum": ["markdown", "code", "thinking"]},
+        "content": {"type": "string"},
+        "phase_id": {"type": "string", "description": "The step_id under which the cell was added."},
+        "outputs": {"type": "array", "items": _OUTPUT},
+    },
+}
+_NOTEBOOK = {
+    "type": "object",
+    "description": "All cells so far, in their order, with their outputs.",
+    "properties": {"title": {"type": "string"}, "cells": {"type": "array", "items": _CELL}},
+}
+_ACCEPTED = {
+    "type": "object",
+    "description": "By expression: what the kernel found when it was last asked.",
+    "additionalProperties": {
+        "type": "object",
+        "properties": {"holds": {"type": "boolean"}, "value": {}, "error": {"type": "string"}},
+    },
+}
+_STEP = {
+    "type": "object",
+    "properties": {
+        "step_id": {"type": "string"},
+        "title": {"type": "string"},
+        "description": {"type": "string", "description": "The step's goal."},
+        "expected": {**_TEXTS, "description": "Variables that the step must leave."},
+        "acceptance": {**_TEXTS, "description": "Expressions that must hold before the step is done."},
+    },
+}
+_STAGE = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "title": {"type": "string"},
+        "description": {"type": "string"},
+        "steps": {"type": "array", "items": _STEP},
+    },
+}
+_UPDATE = {
+    "type": "object",
+    "properties": {
+        "variables": {"type": "object", "description": "To be merged into context.variables."},
+        "progress_update": {
+            "type": "object",
+            "properties": {"level": {"enum": ["stages", "steps", "behaviors"]}, "focus": {"type": "string"}},
+        },
+        "workflow_update": {
+            "type": "object",
+            "description": "The plan, or another one: its stages and steps in their order.",
+            "properties": {
+                "workflowTemplate": {
+                    "type": "object",
+                    "properties": {"name": {"type": "string"}, "stages": {"type": "array", "items": _STAGE}},
+                }
+            },
+        },
+        "stage_steps_update": {
+            "type": "object",
+            "properties": {"stage_id": {"type": "string"}, "steps": {"type": "array", "items": _STEP}},
         },
     },
 }
@@ -41,7 +123,11 @@ OBSERVATION: dict[str, Any] = {
                     "type": "object",
                     "properties": {"stages": _LEVEL, "steps": _LEVEL, "behaviors": _LEVEL},
                 },
-                "goals": _OBJECT,
+                "goals": {
+                    "type": "object",
+                    "description": "In words: `workflow` is the person's own, the others come from the plan.",
+                    "properties": dict.fromkeys(("workflow", "stage", "step", "behavior"), _IDS),
+                },
             },
         },
         "context": {
@@ -49,11 +135,13 @@ OBSERVATION: dict[str, Any] = {
             "properties": {
                 "variables": {
                     "type": "object",
-                    "description": "By name; builtin:analysis needs `data_file` and reads `problem_description`.",
+                    "description": "By name. builtin:analysis needs `data_file` (a path that the kernel can read), and "
+                    "reads `problem_description`, `data_files` (several paths), `large_bytes` and `join_unasked`.",
                 },
                 "effects": {"type": "object", "properties": {"current": _TEXTS, "history": _TEXTS}},
-                "notebook": _OBJECT,
-                "FSM": {"type": "object", "properties": {"state": {"type": "string"}}},
+                "notebook": _NOTEBOOK,
+                "acceptance": _ACCEPTED,
+                "FSM": {"type": "object", "properties": {"state": {"type": "string", "enum": [*NOTEBOOK.states]}}},
                 "toDoList": {"type": "array"},
             },
         },
@@ -67,9 +155,10 @@ PLAN: dict[str, Any] = {
             "type": "object",
             "properties": {"continue_behaviors": {"type": "boolean"}, "target_achieved": {"type": "boolean"}},
         },
-        "context_update": _OBJECT,
+        "context_update": _UPDATE,
         "context_filter": _OBJECT,
-        "acceptance": _TEXTS,
+        "acceptance": {**_TEXTS, "description": "To be found true in the kernel before `targetAchieved` is believed."},
+        "measurable": {"type": "boolean", "description": "false: the goal names nothing that could be measured."},
         "reason": {"type": "string"},
     },
 }
@@ -78,9 +167,17 @@ ACTION: dict[str, Any] = {
     "properties": {
         "action": {"type": "string", "enum": sorted(PROTOCOL)},
         "content": {"type": "string"},
-        "shot_type": {"type": "string", "enum": ["action", "dialogue", "observation"]},
+        "shot_type": {
+            "type": "string",
+            "enum": ["action", "dialogue", "observation"],
+            "description": "Of `add`: `action` is a code cell, anything else is Markdown.",
+        },
         "store_id": {"type": "string"},
-        "codecell_id": {"type": "string", "description": "A store_id, or lastAddedCellId."},
+        "codecell_id": {"type": "string", "description": "Of `exec`: a store_id, or lastAddedCellId."},
+        "title": {"type": "string", "description": "Of `update_title`."},
+        "thinking_text": {"type": "string", "description": "Of `is_thinking`."},
+        "agent_name": {"type": "string"},
+        "auto_debug": {"type": "boolean", "description": "The cell may be repaired and run again if it raises."},
         "repeat": {"type": "string", "enum": ["replay", "once", "skip"]},
     },
     "required": ["action"],
@@ -145,9 +242,23 @@ _LINES = {
         }
     },
 }
+_LOOP = """A client keeps a notebook and a kernel, and asks in this order.
+
+1. `/planning` with `location.current` all null and FSM.state `stage_running`: `workflow_update` in the answer is the
+   plan.
+2. For each step of each stage: `/planning` with `stage_id` and `step_id` set and FSM.state `step_running`.
+3. `/generating` with `behavior_iteration` 1 and FSM.state `behavior_running`: do the actions in their order.
+   `new_chapter` and `new_section` are headings, `add` makes a cell, `exec` runs one. Append what they make to
+   `context.notebook.cells`, with the outputs.
+4. `/planning` with FSM.state `behavior_completed` and `behavior_feedback`. `transition.continue_behaviors` true: 3
+   again with `behavior_iteration` one more. `targetAchieved` true: check the expressions of `acceptance` in the
+   kernel, tell the result as `context.acceptance`, then take the next step, or the next stage.
+5. After the last stage: `/planning` with FSM.state `stage_completed`. `targetAchieved` and `reason` are the answer to
+   the goal, once `acceptance` holds; `measurable` false says that there is none.
+"""
 OPENAPI: dict[str, Any] = {
     "openapi": "3.1.0",
-    "info": {"title": "Notebook planner", "version": "1"},
+    "info": {"title": "Notebook planner", "version": "1", "description": _LOOP},
     "paths": {
         "/planning": _endpoint("Judge where a run stands", _FEEDBACK, {"application/json": {"schema": PLAN}}),
         "/generating": _endpoint("Write the actions of one behaviour", _STREAM, _LINES),

@@ -1,0 +1,137 @@
+"""What reports on data sets of others got wrong, each kind of it once: leaks, claims that do not hold, odd labels."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detent.agents.notebook.analysis.fact import FACTS, Facts
+from detent.agents.notebook.analysis.goal import read_goal, target_of
+from detent.agents.notebook.analysis.narrative import comment
+from detent.agents.notebook.analysis.outlook import describe_forecast
+from tests.agents.notebook.cells import run_cells
+
+
+@pytest.fixture(autouse=True)
+def _plots_go_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+
+
+def write(path: Path, head: str, rows: list[tuple[Any, ...]]) -> Path:
+    path.write_text("\n".join([head, *(",".join(map(str, row)) for row in rows)]), encoding="utf-8")
+    return path
+
+
+def given(**facts: Any) -> Facts:
+    return Facts([{"outputs": [{"data": {FACTS: facts}}]}])
+
+
+def test_every_way_to_add_a_sum_up_is_found_and_what_is_made_from_the_target_is_left_out(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    rows = []
+    for _ in range(200):
+        goods, services, public = (draw.uniform(100, 900) for _ in range(3))
+        private, total = goods + services - public, goods + services
+        rows.append([round(one, 3) for one in (goods, services, private, public, draw.random(), total / 12, total)])
+    path = write(
+        tmp_path / "jobs.csv", "goods,services,private,public,luck,total_per_month,total", [(*r,) for r in rows]
+    )
+    found = run_cells(path, goal="predict total", last="audit")
+    assert set(found["features"].columns) == {"luck"}
+    kinds = [one["kind"] for one in found["audit"]]
+    assert kinds.count("identity") == 2
+    assert all(one["done"] == "left out" for one in found["audit"])
+
+
+def test_whose_rows_belong_together_is_no_feature_and_stays_apart_in_every_split(tmp_path: Path) -> None:
+    draw = random.Random(2)
+    level = {town: draw.gauss(60, 12) for town in range(40)}
+    rows = [(f"town {n % 40}", n // 40, draw.random(), round(level[n % 40] + draw.gauss(0, 4), 2)) for n in range(400)]
+    path = write(tmp_path / "life.csv", "place,wave,luck,years", rows)
+    found = run_cells(path, goal="predict years", last="audit")
+    assert (found["together"], "place" in found["features"].columns) == ("place", False)
+
+
+def test_counters_are_ids_and_days_of_yearly_dates_are_no_features(tmp_path: Path) -> None:
+    draw = random.Random(3)
+    rows = [(n % 60 + 1, f"{1970 + n % 12}-01-01", draw.choice("ab"), round(draw.gauss(9, 2), 2)) for n in range(180)]
+    path = write(tmp_path / "cars.csv", "Sample Number,Year,kind,mpg", rows)
+    found = run_cells(path, goal="predict mpg", last="prepare")
+    assert found["roles"]["Sample Number"] == "id"
+    assert set(found["features"].columns) == {"Year:year", "kind"}
+
+
+def test_a_baseline_that_is_best_is_called_one_and_large_values_are_readable() -> None:
+    goal = read_goal("forecast price for the next 6 months")
+    base = {"model": "last value again", "rmse": 44.5}
+    facts: dict[str, Any] = {"task": "forecast", "lead": "rmse", "best": "last value again", "scores": [base]}
+    facts |= {"baseline_row": base, "gain": 0.0, "future": [["2010-04-01 00:00", 143400.4, 1e5, 2e5, 9e4, 3e5]]}
+    said = "\n".join(describe_forecast(goal, given(**facts)))
+    assert "**No model beats the baseline**: “last value again”" in said
+    assert "| 2010-04-01 | 143,400 | 100,000 – 200,000 | 90,000 – 300,000 |" in said
+    better = facts | {"best": "theta", "scores": [base, {"model": "theta", "rmse": 40, "folds": 5}], "gain": 0.1}
+    assert "10% less error than the best baseline, “last value again” (RMSE 44.5)" in "\n".join(
+        describe_forecast(goal, given(**better))
+    )
+
+
+def test_a_forecast_is_compared_with_the_best_of_the_naive_ones_and_its_intervals_hold(tmp_path: Path) -> None:
+    draw, value, rows = random.Random(4), 100.0, []
+    for n in range(150):
+        value += draw.gauss(0, 1)
+        rows.append((f"{2000 + n // 12}-{n % 12 + 1:02d}", round(value, 3)))
+    found = run_cells(
+        write(tmp_path / "walk.csv", "month,price", rows), goal="forecast price for the next 6 months", last="future"
+    )
+    facts = found["facts"]
+    assert facts.get("baseline") == facts.get("best") == facts.get("baseline_row")["model"]
+    assert facts.get("interval_origins") >= 20
+    assert 0.7 <= facts.get("coverage")["80%"] <= 0.95
+    assert facts.get("coverage")["95%"] >= 0.9
+
+
+def test_no_models_are_spoken_of_where_there_are_none() -> None:
+    facts = given(task="description", missing={"city": 12})
+    assert (
+        comment("clean", read_goal("describe it"), facts)
+        == "12 values are missing, in `city`. They stay missing in the table."
+    )
+
+
+def test_what_is_written_down_with_the_outcome_is_left_out(tmp_path: Path) -> None:
+    draw, rows = random.Random(5), []
+    for n in range(300):
+        late, is_cancelled = draw.gauss(10, 20), n % 10 == 0
+        arrived = "" if is_cancelled else round(600 + late + draw.gauss(0, 30), 1)
+        rows.append((round(draw.uniform(100, 900)), arrived, "" if is_cancelled else round(late, 1)))
+    found = run_cells(
+        write(tmp_path / "flights.csv", "distance,arrived,delay", rows), goal="predict delay", last="audit"
+    )
+    assert list(found["features"].columns) == ["distance"]
+    (said,) = [one for one in found["audit"] if one["kind"] == "afterwards"]
+    assert (said["test"], said["figure"]) == (
+        "arrived is missing where delay is: it is known only with it",
+        "100% of 30 rows",
+    )
+
+
+def test_how_long_somebody_was_watched_does_not_tell_whether_they_died(tmp_path: Path) -> None:
+    draw, rows = random.Random(6), []
+    for _ in range(200):
+        status = draw.randrange(2)
+        rows.append((draw.randrange(30, 80), draw.uniform(10, 900) if status else draw.uniform(800, 3000), status))
+    found = run_cells(write(tmp_path / "colon.csv", "age,time,status", rows), goal="predict status", last="audit")
+    assert list(found["features"].columns) == ["age"]
+
+
+def test_dates_written_as_one_number_are_dates(tmp_path: Path) -> None:
+    rows = [(19580325 + n % 3 + 100 * (n % 9), 195801 + n % 12, n) for n in range(40)]
+    roles = run_cells(write(tmp_path / "co2.csv", "date,period,co2", rows), goal="describe it", last="types")["roles"]
+    assert (roles["date"], roles["period"], roles["co2"]) == ("date", "date", "id")
+
+
+def test_how_far_ahead_names_no_column() -> None:
+    goal = read_goal("forecast Passengers for the next 12 months, MAPE < 8 %")
+    assert target_of(goal, ["Month", "Passengers (1000s)"], {}).column == "Passengers (1000s)"
+    assert target_of(read_goal("predict month"), ["Month", "x"], {}).column == "Month"
