@@ -1,6 +1,8 @@
 """Workers that die, stop for a while or lose the database: nothing is done twice, and nothing is lost."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from detent.host.postgres.connection import Database
 from detent.host.postgres.job_queue import STALLED_S
 from detent.host.postgres.schema import init
 from detent.testing.conformance import DOING, DOOR, Outside, one
+from tests.host.dying_worker import make_effects
 from tests.host.test_postgres import Databases, databases, server  # noqa: F401  # fixtures
 from tests.postgres import running, why_not
 
@@ -214,3 +217,33 @@ async def test_the_database_goes_away_and_comes_back(tmp_path: Path) -> None:
             run = await asyncio.wait_for(first_end(host, run.id), 50)
             assert (run.status, len(slow.deeds)) == (Status.COMPLETED, 3)
             assert not host.reader.verify(run.id).problem
+
+
+async def test_a_worker_may_be_killed_at_any_statement(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address, ledger = databases.address(tmp_path), tmp_path / "ledger"
+    ledger.touch()
+    every = "1" if "DETENT_EXAMPLES" in os.environ else "2"
+    words = [sys.executable, "-m", "tests.host.dying_worker", address, str(tmp_path), str(ledger), every]
+    lives = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    said, _ = await lives.communicate()
+    assert lives.returncode == 0
+    assert int(said) > 15, "there are so many places to die at"
+    stop_heartbeat(address)
+    async with opened(address, tmp_path, *make_effects(ledger)) as host:
+        await host.recover()
+        for summary in await host.list(limit=1000):
+            run = await asyncio.wait_for(end_truthfully(host, summary.run_id, ledger), 60)
+            assert run.status is Status.COMPLETED
+            assert not host.reader.verify(run.id).problem
+        assert not list(host.reader.claim_differences())
+        begun = {summary.run_id for summary in await host.list(limit=1000)}
+    assert sorted(ledger.read_text().split()) == sorted(begun), "each once"
+
+
+async def end_truthfully(host: PostgresHost, run_id: str, ledger: Path) -> Any:
+    """Answer what is asked about a deed in doubt by what the ledger says, until the run has ended."""
+    while (run := await host.settled(run_id)).ended is None:
+        is_done = run_id in ledger.read_text().split()
+        said = {"outcome": "happened", "result": {}} if is_done else {"outcome": "not_happened"}
+        await host.answer(run_id, run.waiting[0].id, {**said, "by": "ann"})
+    return run

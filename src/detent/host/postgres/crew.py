@@ -75,10 +75,8 @@ class Delivery(NamedTuple):
 
 
 def begin(connection: psycopg.Connection, wanted: Delivery, is_lazy: bool) -> tuple[bool, int]:
-    """Begin a turn of a contract: whether it is ours to begin; if not, the dead worker that had begun it, or 0.
-
-    What may be called twice need not wait until the disk has that it was begun.
-    """
+    """Begin a turn of a contract: whether it is ours to begin; if not, the dead worker that had begun it, or 0."""
+    # What may be called twice need not wait until the disk has that it was begun.
     given = {**wanted._asdict(), "stalled_s": STALLED_S, "commit": "off" if is_lazy else None}
     if connection.execute(BEGIN, given).fetchone() is not None:
         return True, 0
@@ -165,9 +163,8 @@ class Crew:
         contract = live.run.contract(wanted.contract_id)
         if contract is None or contract.status is not Status.RUNNING:
             return live, None, False, 0
-        if live.run.rules > RULES:
-            return live, contract, False, 0
-        return live, contract, *begin(connection, wanted, not contract.is_irreversible)
+        is_old = live.run.rules > RULES
+        return live, contract, *((False, 0) if is_old else begin(connection, wanted, not contract.is_irreversible))
 
     async def _take_over(self, live: LoadedRun, contract: Contract, wanted: Delivery, dead: int) -> None:
         """A worker that has begun this is gone: what follows is what follows from any crash."""
