@@ -18,8 +18,8 @@ from detent.testing.conformance import CHECKS, HandClock
 from tests.postgres import Server, running, why_not
 
 EMPTY = """
-truncate runs, events, snapshots, projections, claims, outbox, work, machines, procrastinate_jobs, procrastinate_events,
-    procrastinate_workers, procrastinate_periodic_defers;
+truncate runs, events, snapshots, projections, claims, outbox, work, machines, stations, places, pins,
+    procrastinate_jobs, procrastinate_events, procrastinate_workers, procrastinate_periodic_defers;
 update meta set value = replace(gen_random_uuid()::text, '-', '') where name = 'journal_id';
 update meta set value = '1' where name = 'epoch'
 """

@@ -275,6 +275,14 @@ class JournalHolder(NamedTuple):
     since: float = 0.0
 
 
+class Unserved(NamedTuple):
+    """A call that nobody at work can make, and why."""
+
+    run_id: str
+    contract_id: str
+    problem: str
+
+
 class Checkup(NamedTuple):
     """Whether somebody writes a journal now, and answers."""
 

@@ -7,9 +7,8 @@ what came of its call all the same: it answers the open doubt, or is told as a s
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import psycopg
 from msgspec.structs import replace
 
 from detent.core import progress
@@ -35,54 +34,14 @@ from detent.host.parts.outcome import (
     take_report,
 )
 from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
+from detent.host.postgres.delivery import TAKE_OVER, Beginning, Delivery, begin, hand_on, is_possible, take_over
 from detent.host.postgres.fold_transaction import Moment
-from detent.host.postgres.job_queue import STALLED_S
+from detent.host.postgres.job_queue import RULES_NEEDED, name_need, name_place
 from detent.host.postgres.part import PostgresPerformer
 from detent.host.standing import ASK_WITHIN_S, settle_time
 
-BEGIN = (
-    "update work set worker = %(worker)s, begun_at = extract(epoch from clock_timestamp()) from runs"
-    " where runs.run_id = %(run_id)s and work.run = runs.no and work.contract_id = %(contract_id)s"
-    " and work.turn = %(turn)s and work.worker is null returning 1"
-)
-FIND = (
-    "select work.worker, exists (select 1 from procrastinate_workers where id = work.worker"
-    " and last_heartbeat > now() - make_interval(secs => %(stalled_s)s)) from work join runs on runs.no = work.run"
-    " where runs.run_id = %(run_id)s and work.contract_id = %(contract_id)s and work.turn = %(turn)s"
-)
-
 MINE = "select worker, turn from work where run = %s and contract_id = %s"
-TAKE_OVER = (
-    "update work set worker = %s where run = %s and contract_id = %s and turn = %s and worker in (%s, %s) returning 1"
-)
-GIVE_BACK = "update work set worker = null where run = %s and contract_id = %s and turn = %s and worker = %s"
 CRASHED = UnknownOutcome()
-
-
-class Delivery(NamedTuple):
-    """A contract that a job points at: which of its turns, and in whose hands."""
-
-    run_id: str
-    contract_id: str
-    turn: int
-    worker: int
-
-    @property
-    def mark(self) -> tuple[str, str]:
-        """The contract across all runs."""
-        return self.run_id, self.contract_id
-
-
-def begin(connection: psycopg.Connection, wanted: Delivery) -> tuple[bool, int]:
-    """Begin a turn of a contract: whether it is ours to begin; if not, the dead worker that had begun it, or 0."""
-    given = {**wanted._asdict(), "stalled_s": STALLED_S}
-    if connection.execute(BEGIN, given).fetchone() is not None:
-        return True, 0
-    row = connection.execute(FIND, given).fetchone()
-    if row is None:
-        return False, 0  # it is over, or has another turn
-    holder, is_alive = row
-    return False, 0 if is_alive and holder != wanted.worker else int(holder or 0)
 
 
 class Crew:
@@ -124,35 +83,50 @@ class Crew:
 
     async def _perform(self, wanted: Delivery) -> None:
         host, (run_id, contract_id, *_) = self._host, wanted
-        tries = 0
-
-        async def try_to_begin() -> tuple[bool, int]:
-            nonlocal tries
-            tries += 1
-            return await host.ask(begin, wanted)
-
-        is_ours, dead = await host.surely(try_to_begin)
-        if tries > 1 and dead == wanted.worker:
-            is_ours, dead = True, 0  # it was begun by a try whose answer was lost: nothing has left
-        if not is_ours and not dead:
-            return
         live = await host.surely(lambda: host.look(run_id))
         contract = live.run.contract(contract_id)
         if contract is None or contract.status is not Status.RUNNING:
             return
-        if live.run.rules > RULES:
-            if is_ours:  # nothing has left: a newer worker begins it, and finds no crash
-                await host.surely(lambda: host.ask(give_back, wanted, live.no))
-            raise Refused(f"run {run_id} was begun by a newer detent; only a newer worker can go on with it")
+        effect = None if contract.effect == "child" else host.effect(live, contract.effect)
+        need = self._find_need(live, contract, effect)
+        if need:
+            host.places.leave(need)
+            await host.surely(lambda: host.ask(hand_on, host.queue, wanted, need))
+            return
+        begun = await self._begin(wanted, host.place if effect is not None and effect.is_local else "")
+        if begun.place:
+            await host.surely(lambda: host.ask(hand_on, host.queue, wanted, name_place(begun.place)))
+        if not begun.is_ours and not begun.dead:
+            return
         try:
-            if dead:
-                await self._take_over(live, contract, wanted, dead)
+            if begun.dead:
+                await self._take_over(live, contract, wanted, begun.dead)
             else:
                 await self._attempt(live, contract, wanted)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
             await self._broke(live, contract, wanted, error)
+
+    def _find_need(self, live: LoadedRun, contract: Contract, effect: Effect | None) -> str:
+        """The queue of those who can make a call, where this worker cannot; nothing has left then."""
+        if live.run.rules > RULES:
+            return f"{RULES_NEEDED}{live.run.rules}"
+        is_lacking = effect is None and contract.effect != "child"
+        return name_need(contract.effect, live.run.source) if is_lacking else ""
+
+    async def _begin(self, wanted: Delivery, place: str) -> Beginning:
+        tries = 0
+
+        async def try_to_begin() -> Beginning:
+            nonlocal tries
+            tries += 1
+            return await self._host.ask(begin, wanted, place)
+
+        begun = await self._host.surely(try_to_begin)
+        if tries > 1 and begun.dead == wanted.worker:
+            return Beginning(True)  # it was begun by a try whose answer was lost: nothing has left
+        return begun
 
     async def _take_over(self, live: LoadedRun, contract: Contract, wanted: Delivery, dead: int) -> None:
         """A worker that has begun this is gone: what follows is what follows from any crash."""
@@ -163,12 +137,12 @@ class Crew:
             given = (wanted.worker, moment.live.no, wanted.contract_id, wanted.turn, dead, wanted.worker)
             is_taken = dead == wanted.worker or moment.connection.execute(TAKE_OVER, given).fetchone() is not None
             now = moment.live.run.contract(wanted.contract_id)
-            if not is_taken or now is None or now.status is not Status.RUNNING or _is_possible(now):
+            if not is_taken or now is None or now.status is not Status.RUNNING or is_possible(now):
                 return ()
             at = self._host.clock.now()
             return [replace(moved, at=at) for moved in run_again(now, "recovery")]
 
-        if _is_possible(contract):
+        if is_possible(contract):
             is_taken = dead == wanted.worker or await self._host.surely(
                 lambda: self._host.ask(take_over, wanted, live.no, dead)
             )
@@ -418,18 +392,3 @@ class Crew:
         host = self._host
         machine = await host.database.aside(child_machine, host.journal, live.machine, contract)
         return await begin_child(host, machine, live.run, contract)
-
-
-def take_over(connection: psycopg.Connection, wanted: Delivery, no: int, dead: int) -> bool:
-    """Take a contract out of a dead worker's hands; whether nobody was quicker."""
-    given = (wanted.worker, no, wanted.contract_id, wanted.turn, dead, wanted.worker)
-    return connection.execute(TAKE_OVER, given).fetchone() is not None
-
-
-def give_back(connection: psycopg.Connection, wanted: Delivery, no: int) -> None:
-    """Let another worker begin what this one has not called."""
-    connection.execute(GIVE_BACK, (no, wanted.contract_id, wanted.turn, wanted.worker))
-
-
-def _is_possible(contract: Contract) -> bool:
-    return contract.is_irreversible and contract.effect_state == "possible"

@@ -7,7 +7,7 @@ the same transaction, and carried out by whichever worker takes it.
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ from detent.core.progress import Hear, Pass
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, NotWaiting, Refused, Unknown
+from detent.host.address import find_place
 from detent.host.parts.admission import Admission
 from detent.host.parts.child import awaiting, describe_end
 from detent.host.parts.claim_check import differences, repair, right_holders
@@ -39,8 +40,9 @@ from detent.host.postgres.connection import Database
 from detent.host.postgres.crew import Crew
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import Folded, Moment
-from detent.host.postgres.job_queue import Handle, JobQueue
-from detent.host.postgres.postgres_reader import PostgresReader
+from detent.host.postgres.job_queue import USUAL, Handle, JobQueue
+from detent.host.postgres.place import LEASE_S, WorkPlaces
+from detent.host.postgres.postgres_reader import PATIENCE_S, PostgresReader
 from detent.host.postgres.recovery import take_up
 from detent.host.postgres.room import PostgresRoom, write_alone
 from detent.host.postgres.schema import check_version, find_places
@@ -74,8 +76,10 @@ class PostgresHost(PostgresRoom, Verbs):
         people: PeopleSource | None = None,
         guarded: Sequence[Path] = (),
         slots: int = SLOTS,
-        queues: Sequence[str] = (),
+        queues: Sequence[str] = USUAL,
         is_working: bool = True,
+        place: str = "",
+        lease_s: float = LEASE_S,
         reader: PostgresReader | None = None,
     ) -> None:
         super().__init__(find_effects)
@@ -93,13 +97,16 @@ class PostgresHost(PostgresRoom, Verbs):
         self.on_silence: Callable[[], None] = lambda: None
         self.given_up = ""
         self.crew, self.wakes, self.sweep = Crew(self), Wakes(self), Sweep(self)
+        self.place, self.lease_s = find_place(place), lease_s
+        self.places = WorkPlaces(self, self.crew, self.place, lease_s)
         handlers: dict[str, Handle] = {"perform": self.crew.perform, "wake": self.wakes.wake}
         handlers |= {"hand_up": self.hand_up, "end_child": self.end_child, "pass_place_on": self.pass_place_on}
-        self.queue = JobQueue(database, handlers, slots, queues)
+        self.queue = JobQueue(database, handlers, slots, queues, self.place)
 
     async def __aenter__(self) -> Self:
         """Open the journal; what was left at work is taken up by `recover`, and by any worker that goes on."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._since = self._loop.time()
         await self.database.aside(self._open)
         self.own(self.hear_aborts())
         return self
@@ -224,7 +231,7 @@ class PostgresHost(PostgresRoom, Verbs):
         if self.is_working and not self._is_at_it and not self.crew.is_closing:
             self._is_at_it = True
             self.queue.start()
-            self.own(self.sweep.run())
+            self.own(self.sweep.run(self.places.tend))
 
     def stop_effect(self, run_id: str, contract_id: str) -> None:
         """Stop a contract's effect, if it is under way here."""
@@ -281,9 +288,19 @@ class PostgresHost(PostgresRoom, Verbs):
             while True:
                 rung = watched.bell.take()
                 run = (await self.look(run_id)).run
-                if run.status is not Status.RUNNING:
+                if run.status is not Status.RUNNING or await self._is_stranded(run):
                     return run
-                await rung.wait()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(rung.wait(), PATIENCE_S)
+
+    async def _is_stranded(self, run: Run) -> bool:
+        """Whether nothing of a run goes on until another worker comes."""
+        at_work = {one.id for one in run.contracts if one.status is Status.RUNNING}
+        is_early = run.at > self.clock.now() - PATIENCE_S or self._loop.time() < self._since + PATIENCE_S
+        if not at_work or is_early:
+            return False
+        found = await self.database.aside(self.reader.list_unserved, run.id)
+        return at_work <= {one.contract_id for one in found}
 
     async def probe(self, run_id: str, contract_id: str) -> bool:
         """Ask the effect itself whether a deed in doubt happened; whether that settled it."""

@@ -5,6 +5,7 @@ is decided by what the journal says then. So a job that comes twice, late or for
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +19,14 @@ from procrastinate.worker import Worker
 
 from detent.host.postgres.connection import Database
 
-QUEUE = "detent"
+QUEUE = "detent"  # what every worker can do, as far as whoever puts it there knows
+ANYWHERE = "detent local"  # local calls of runs that belong nowhere yet: the worker that takes one is where they stay
+NEEDS, PLACE = "needs:", "at:"
+RULES_NEEDED = f"{NEEDS}rules "
+# What a worker takes: what anybody may do, the local calls of its own place, those of runs that belong nowhere yet.
+SHARED, OWN, LOCAL = "shared", "own", "local"
+USUAL = (SHARED, OWN)  # for a process that has more to do than to work
+NAME_MAX = 100  # characters of a queue's name
 HEARTBEAT_S = 2.0
 STALLED_S = 8.0  # without a heartbeat for so long, a worker is taken for dead
 POLL_S = 2.0  # how soon a job is found whose time has come, or whose notification was lost
@@ -29,6 +37,24 @@ CLOSE_S = 5.0
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
 
 Handle = Callable[..., Awaitable[None]]
+
+
+def name_need(effect: str, source: str) -> str:
+    """The queue of calls that wait for a worker with this effect, of the file or agent it comes from."""
+    return _shorten(f"{NEEDS}{effect}") + (f" {_digest(source)}" if source else "")
+
+
+def name_place(place: str) -> str:
+    """The queue of calls that can only be made in a place."""
+    return _shorten(f"{PLACE}{place}")
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= NAME_MAX else f"{name[: NAME_MAX - 17]}~{_digest(name)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 class QueuedJob(NamedTuple):
@@ -43,8 +69,13 @@ class QueuedJob(NamedTuple):
 class JobQueue:
     """Puts jobs into the queue and takes them out of it."""
 
-    def __init__(self, database: Database, handlers: Mapping[str, Handle], slots: int, queues: Sequence[str]) -> None:
-        self._database, self._slots, self._queues = database, slots, list(queues) or [QUEUE]
+    def __init__(
+        self, database: Database, handlers: Mapping[str, Handle], slots: int, queues: Sequence[str], place: str
+    ) -> None:
+        self._database, self._slots = database, slots
+        taken = {SHARED: QUEUE, OWN: name_place(place), LOCAL: ANYWHERE}
+        self.is_own, self.is_shared = OWN in queues, SHARED in queues
+        self.names = {taken[one] for one in queues}  # the queues it takes jobs from
         self.app = procrastinate.App(
             connector=procrastinate.PsycopgConnector(conninfo=database.conninfo, min_size=1, max_size=4)
         )
@@ -54,6 +85,7 @@ class JobQueue:
             self.app.task(name=name)(handle)
             self._writing.task(name=name)(handle)
         self._finish, self.app.job_manager.finish_job = self.app.job_manager.finish_job, self._finish_job  # type: ignore[method-assign]
+        self._fetch, self.app.job_manager.fetch_job = self.app.job_manager.fetch_job, self._fetch_job  # type: ignore[method-assign]
         self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -77,6 +109,15 @@ class JobQueue:
         """A job that was handed to somebody else meanwhile is theirs to finish; to the library that is an error."""
         with suppress(exceptions.ConnectorException):
             await self._finish(*args, **given)
+
+    async def _fetch_job(self, queues: object, worker_id: int) -> Any:  # noqa: ARG002  # the library keeps a fixed list
+        """Take a job of the queues that this worker serves now."""
+        return await self._fetch(queues=sorted(self.names), worker_id=worker_id)
+
+    def wake_up(self) -> None:
+        """Look for jobs now: there is another queue to look into."""
+        if self._worker is not None:
+            self._worker._new_job_event.set()
 
     def start(self) -> None:
         """Begin to take jobs, once."""
@@ -112,7 +153,7 @@ class JobQueue:
                 async with self.app.open_async():
                     worker = Worker(
                         self.app,
-                        queues=self._queues,
+                        queues=None,  # it hears of every job, and takes those of its own queues (`_fetch_job`)
                         concurrency=self._slots,
                         fetch_job_polling_interval=POLL_S,
                         delete_jobs="always",

@@ -87,7 +87,19 @@ create index work_by_worker on work (worker);
 
 # From version n to n + 1. A migration must leave the tables usable by the version before it: workers are replaced one
 # after the other.
-MIGRATIONS: dict[int, str] = {}
+MIGRATIONS: dict[int, str] = {
+    1: """
+create table stations (
+    worker bigint primary key, place text collate "C" not null, lease_s double precision not null,
+    queues text[] not null
+);
+create table places (
+    place text collate "C" primary key, seen_at double precision not null, lease_s double precision not null
+);
+create table pins (run_id text collate "C" primary key, place text collate "C" not null);
+create index pins_by_place on pins (place);
+""",
+}
 VERSION = 1 + len(MIGRATIONS)
 LOCK = 0x64657465  # one migration at a time
 

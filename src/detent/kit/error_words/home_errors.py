@@ -28,9 +28,18 @@ CHINESE = {
     "{}: this host is closed": "{0}：此主机已关闭",
     "run {} is overtaken again and again; try later": "运行 {0} 一再被抢先；请稍后再试",
     "nobody knows whether the last word was kept: {}": "无人知道最后一条是否已保存：{0}",
-    "run {} was begun by a newer detent; only a newer worker can go on with it": (
-        "运行 {0} 由更新版本的 detent 开始；只有更新的工作进程才能继续"
+    "no worker here is new enough for this run; update one": "这里没有足够新的工作进程来执行此运行；请更新一个",
+    "no worker here has the effect `{}`": "这里没有工作进程具有效果 `{0}`",
+    "no worker here has the effect `{}` of {}": "这里没有工作进程具有 {1} 的效果 `{0}`",
+    "no worker is at `{}` since {}, where the files of this run are": (
+        "自 {1} 起 `{0}` 没有工作进程，而此运行的文件在那里"
     ),
+    "no worker takes local calls of new runs; start one with `detent worker`": (
+        "没有工作进程接受新运行的本地调用；用 `detent worker` 启动一个"
+    ),
+    "no worker is there; start one with `detent worker`": "没有工作进程；用 `detent worker` 启动一个",
+    "--queues is `{}`; it must be some of {}": "--queues 是 `{0}`；它必须是其中几个：{1}",
+    "--name must be a name of at most {} characters": "--name 必须是最多 {0} 个字符的名字",
     "`{}` could not be called: {}": "无法调用 `{0}`：{1}",
     "`{}` is a group and nobody's name; say who you are": "`{0}` 是一个组，不是任何人的名字；请说明您是谁",
     "a journal cannot be restored to a time that is still to come": "日志不能恢复到尚未到来的时间",

@@ -4,9 +4,14 @@ CHINESE: dict[str, str] = {
     "Carry out the calls of runs in a database.": "执行数据库中各运行的调用。",
     "Make, update or check the tables of a database.": "创建、更新或检查数据库中的表。",
     "How many calls at once.": "同时执行多少个调用。",
-    "works on {name}, {slots} calls at once; runs taken up: {count}": (
-        "正在处理 {name}，同时 {slots} 个调用；接手的运行：{count}"
+    "works on {name} at {place}, {slots} calls at once; runs taken up: {count}": (
+        "正在 {place} 处理 {name}，同时 {slots} 个调用；接手的运行：{count}"
     ),
+    "Its place: workers of one name see the same files.": "它所在的位置：同名的工作进程看到同样的文件。",
+    "What it takes, of: {words}.": "它接受哪些调用，可选：{words}。",
+    "How long its place may be away before runs ask.": "其位置离开多久后运行才会询问。",
+    "do it elsewhere:": "在别处执行：",
+    "{count} calls wait: {problem}": "{count} 个调用在等待：{problem}",
     "Stopping; another worker goes on with what is not finished in time.": "正在停止；未及时完成的由其他工作进程继续。",
     "{name}: PostgreSQL {server}, schema {version}": "{name}：PostgreSQL {server}，表结构版本 {version}",
     "{runs} runs, {at_work} calls at work, {queued} jobs waiting, {workers} workers": (

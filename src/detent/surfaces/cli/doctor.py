@@ -36,6 +36,7 @@ from detent.kit.terminal.option import verb
 from detent.kit.text import clock, process_name, silence, status_word, visible
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.extra import describe_missing
+from detent.surfaces.cli.working import describe_unserved
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024
@@ -80,6 +81,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
         _sandbox(),
         *_permissions(caller.home),
         _lock(caller.home),
+        *(Finding("workers", "risk", text) for text in describe_unserved(caller)),
         *_journal(caller, deep, is_repair),
     ]
     code = 1 if any(finding.level == "problem" for finding in found) else 0

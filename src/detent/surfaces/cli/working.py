@@ -2,13 +2,16 @@
 
 import asyncio
 import signal
+from collections import Counter
+from collections.abc import Iterator
 
 import click
 
-from detent.errors import Refused
-from detent.host.address import find_address
+from detent.errors import DetentError, Refused
+from detent.host.address import find_address, find_place
 from detent.host.opening import open_host, prepare_database
 from detent.host.reading import DatabaseReport
+from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
@@ -16,29 +19,46 @@ from detent.kit.text import visible
 
 SLOTS = 8
 GRACE_S = 20.0
+QUEUES = ("shared", "own", "local")  # what anybody may do, local calls of its own place, those of runs without a place
+LEASE_S = 60.0
+NAME_MAX = 100
 
 
 @verb("worker")
 @click.option("--slots", type=click.IntRange(1, 1000), default=SLOTS, metavar="N", help=_("How many calls at once."))
-async def worker(caller: Caller, slots: int) -> int:
+@click.option("--name", default="", metavar="NAME", help=_("Its place: workers of one name see the same files."))
+@click.option(
+    "--queues", default=",".join(QUEUES), metavar="LIST", help=_("What it takes, of: {words}.", words=", ".join(QUEUES))
+)
+@click.option("--lease", "lease_s", type=click.FloatRange(1.0), default=LEASE_S, metavar="SECONDS",
+              help=_("How long its place may be away before runs ask."))  # fmt: skip
+async def worker(caller: Caller, slots: int, name: str, queues: str, lease_s: float) -> int:
     """Carry out calls until SIGINT or SIGTERM."""
     if not find_address(caller.home):
         raise Refused("a worker is for runs in a database: give --home postgresql://HOST/DATABASE")
+    wanted = [one.strip() for one in queues.split(",") if one.strip()]
+    if not wanted or not set(wanted) <= set(QUEUES):
+        raise Refused(f"--queues is `{queues}`; it must be some of {', '.join(QUEUES)}")
+    if len(name) > NAME_MAX or not name.isprintable():
+        raise Refused(f"--name must be a name of at most {NAME_MAX} characters")
+    place = find_place(name)
+    mine = {"slots": slots, "place": place, "queues": tuple(wanted), "lease_s": lease_s}
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told.set)
     async with (
         caller.driving() as given,
-        open_host(caller.home, reader=caller.reader, slots=slots, grace_s=GRACE_S, **given) as host,
+        open_host(caller.home, reader=caller.reader, grace_s=GRACE_S, **mine, **given) as host,
     ):
         taken_up = await host.recover()
         report = prepare_database(caller.home, is_checked_only=True)
         if caller.is_json:
-            emit({"ok": True, "database": report.name, "slots": slots, "taken_up": list(taken_up), "error": None})
+            emit({"ok": True, "database": report.name, "slots": slots, "place": place,
+                  "taken_up": list(taken_up), "error": None})  # fmt: skip
         else:
-            known = {"name": visible(report.name), "slots": slots, "count": len(taken_up)}
-            caller.say(_("works on {name}, {slots} calls at once; runs taken up: {count}", **known), "green")
+            known = {"name": visible(report.name), "slots": slots, "count": len(taken_up), "place": visible(place)}
+            caller.say(_("works on {name} at {place}, {slots} calls at once; runs taken up: {count}", **known), "green")
             caller.say(_("Ctrl-C stops it."), "dim")
         await told.wait()
         caller.note(_("Stopping; another worker goes on with what is not finished in time."))
@@ -70,6 +90,16 @@ def _describe_lack(report: DatabaseReport) -> dict[str, str]:
     way_out = "detent db init" if not report.version else "detent db migrate"
     message = _("the tables are of version {version}, not {known}", version=report.version, known=report.known)
     return {"type": "journal_error", "message": f"{message}: {way_out}"}
+
+
+def describe_unserved(caller: Caller) -> Iterator[str]:
+    """Calls that lie there because nobody at work can make them."""
+    try:
+        found = caller.reader.list_unserved() if caller.has_journal() else ()
+    except DetentError:
+        return  # told where the journal is looked at
+    for problem, count in Counter(one.problem for one in found).items():
+        yield _("{count} calls wait: {problem}", count=count, problem=visible(translate_error(problem)))
 
 
 COMMANDS = {"worker": worker, "db": db}
