@@ -21,7 +21,8 @@ EMPTY = """
 truncate runs, events, snapshots, projections, claims, outbox, work, machines, stations, places, pins,
     procrastinate_jobs, procrastinate_events, procrastinate_workers, procrastinate_periodic_defers;
 update meta set value = replace(gen_random_uuid()::text, '-', '') where name = 'journal_id';
-update meta set value = '1' where name = 'epoch'
+update meta set value = '1' where name = 'epoch';
+delete from meta where name in ('people', 'arriving')
 """
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())

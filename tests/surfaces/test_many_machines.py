@@ -132,3 +132,22 @@ def test_a_command_says_that_nobody_here_has_an_effect_and_leaves_the_call(machi
     (one.folder / "away.py").rename(one.folder / "flows.py")
     assert "completed" in one("resume", run_id).out
     assert (one.folder / "sent").read_text() == "ann\n"
+
+
+def test_people_are_the_same_on_every_machine(machines: Machines) -> None:
+    one, two = machines("one"), machines("two")
+    one("people", "add", "bob", "--role", "viewer")
+    one("people", "add", "ann", "--role", "approver")
+    two("run", f"{two.folder}/flows.py:QUICK", "--set", "text=x", code=None)
+    files = [next(machine.folder.glob(".detent-*")) / "detent.people.yaml" for machine in (one, two)]
+    assert files[0].read_text() == files[1].read_text()
+
+
+def test_a_database_that_was_restored_asks_about_what_it_cannot_know(machines: Machines) -> None:
+    one = machines("one")
+    (one.folder / "steps.yaml").write_text(STEPS.replace("effect: idempotent", "effect: irreversible, key: k", 1))
+    one("db", "restored", code=2)
+    assert "epoch 2" in one("db", "restored", "--since", "1h").out
+    asked = one("run", "steps.yaml", code=3)
+    assert "may have been done between" in asked.out
+    assert "closed" in one("restore", "--close-gap").out

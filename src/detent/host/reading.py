@@ -222,6 +222,18 @@ class RestoreReport(NamedTuple):
     twins: tuple[str, ...]  # other homes on this machine with the same journal
 
 
+class RelocationReport(NamedTuple):
+    """A journal that was moved into a database."""
+
+    home: str  # the folder that points at the database now
+    runs: int
+    events: int
+    claims: int
+    head: str  # one digest over all of it, the same on both sides
+    copied: tuple[str, ...]  # other files of the home that were copied there
+    left: tuple[str, ...]  # and those that stay where they are
+
+
 class AnchorProof(NamedTuple):
     """Whether a journal still has what it had when it was anchored."""
 

@@ -15,13 +15,13 @@ import psycopg
 
 from detent.core.effect_type import Effect
 from detent.core.events import CANCEL, ContractMoved, Event, Started
-from detent.core.identity import Identity
+from detent.core.identity import By, Identity
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.progress import Hear, Pass
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.errors import DetentError, NotWaiting, Refused, Unknown
+from detent.errors import DetentError, JournalError, NotWaiting, Refused, Unknown
 from detent.host.address import find_place
 from detent.host.parts.admission import Admission
 from detent.host.parts.child import awaiting, describe_end
@@ -36,7 +36,7 @@ from detent.host.parts.verbs import Verbs
 from detent.host.people import PeopleSource
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
-from detent.host.postgres.connection import Database
+from detent.host.postgres.connection import GONE, Database
 from detent.host.postgres.crew import Crew
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import Folded, Moment
@@ -47,6 +47,7 @@ from detent.host.postgres.recovery import take_up
 from detent.host.postgres.room import PostgresRoom, write_alone
 from detent.host.postgres.schema import check_version, find_places
 from detent.host.postgres.sweep import Sweep
+from detent.host.postgres.team import SHARE_S, share_people
 from detent.host.postgres.wake import Wakes
 from detent.host.reading import Query, Summary
 from detent.host.run_group import reconcile
@@ -84,6 +85,7 @@ class PostgresHost(PostgresRoom, Verbs):
     ) -> None:
         super().__init__(find_effects)
         self.database, self.home, self.admission = database, home, Admission(people)
+        self._people = people
         self.ground = describe_ground(home, guarded)
         self.effects = effects if isinstance(effects, Mapping) else {effect.name: effect for effect in effects}
         self.is_own_time, self.clock = clock is not None, clock or DatabaseClock()
@@ -109,7 +111,24 @@ class PostgresHost(PostgresRoom, Verbs):
         self._since = self._loop.time()
         await self.database.aside(self._open)
         self.own(self.hear_aborts())
+        if self._people is not None:
+            self.own(self._keep_people())
         return self
+
+    async def _keep_people(self) -> None:
+        """Hear of people that another machine has changed."""
+        while not self.is_closing:
+            await asyncio.sleep(SHARE_S)
+            try:
+                await self.ask(share_people, self.journal, self._people)
+            except (*GONE, JournalError):
+                continue  # the next round finds it
+
+    async def change_people(self, change: Mapping[str, Any], *, by: By = "") -> dict[str, Any]:
+        """Change who may do what, on every machine."""
+        changed = await super().change_people(change, by=by)
+        await self.ask(share_people, self.journal, self._people)
+        return changed
 
     def _open(self) -> None:
         check_version(self.database)
@@ -117,6 +136,8 @@ class PostgresHost(PostgresRoom, Verbs):
             self.journal.places = find_places(connection)
             row = connection.execute("select extract(epoch from clock_timestamp())::float8").fetchone()
         self.set_clock(row[0] if row is not None else 0.0)
+        with self.database.connection() as connection:
+            share_people(connection, self.journal, self._people)
         self.admission.look(self.journal)
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:

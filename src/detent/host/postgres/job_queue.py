@@ -26,7 +26,7 @@ RULES_NEEDED = f"{NEEDS}rules "
 # What a worker takes: what anybody may do, the local calls of its own place, those of runs that belong nowhere yet.
 SHARED, OWN, LOCAL = "shared", "own", "local"
 USUAL = (SHARED, OWN)  # for a process that has more to do than to work
-NAME_MAX = 100  # characters of a queue's name
+NAME_MAX = 40  # bytes of a queue's name: with what the library puts before it, it names a channel of 63
 HEARTBEAT_S = 2.0
 STALLED_S = 8.0  # without a heartbeat for so long, a worker is taken for dead
 POLL_S = 2.0  # how soon a job is found whose time has come, or whose notification was lost
@@ -41,20 +41,18 @@ Handle = Callable[..., Awaitable[None]]
 
 def name_need(effect: str, source: str) -> str:
     """The queue of calls that wait for a worker with this effect, of the file or agent it comes from."""
-    return _shorten(f"{NEEDS}{effect}") + (f" {_digest(source)}" if source else "")
+    return _shorten(NEEDS, f"{effect} {source}".strip())
 
 
 def name_place(place: str) -> str:
     """The queue of calls that can only be made in a place."""
-    return _shorten(f"{PLACE}{place}")
+    return _shorten(PLACE, place)
 
 
-def _shorten(name: str) -> str:
-    return name if len(name) <= NAME_MAX else f"{name[: NAME_MAX - 17]}~{_digest(name)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
+def _shorten(kind: str, name: str) -> str:
+    if len(f"{kind}{name}".encode(errors="surrogateescape")) <= NAME_MAX:
+        return f"{kind}{name}"
+    return f"{kind}{hashlib.sha256(name.encode(errors='surrogateescape')).hexdigest()[:24]}"
 
 
 class QueuedJob(NamedTuple):
@@ -101,9 +99,14 @@ class JobQueue:
         """Put jobs into the queue, as part of the transaction of a connection."""
         for job in jobs:
             schedule = datetime.fromtimestamp(job.at, UTC) if job.at else None
-            self._writing.configure_task(job.task, queue=job.queue, schedule_at=schedule, connection=connection).defer(
-                **job.args
+            waiting = self._writing.configure_task(
+                job.task, queue=job.queue, schedule_at=schedule, connection=connection
             )
+            try:
+                waiting.defer(**job.args)
+            except exceptions.ConnectorException as error:
+                # In a pipeline this may be what came of an earlier statement: a deadlock, a connection that was cut.
+                raise error.__cause__ or error from None
 
     async def _finish_job(self, *args: Any, **given: Any) -> None:
         """A job that was handed to somebody else meanwhile is theirs to finish; to the library that is an error."""

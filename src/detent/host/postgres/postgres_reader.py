@@ -36,16 +36,15 @@ UNSERVED = (
 )
 
 
-def explain_queue(queue: str, source: str, place: str | None, seen_at: float | None) -> str:
+def explain_queue(queue: str, effect: str, source: str, place: str | None, seen_at: float | None) -> str:
     """Why nobody takes a call of a queue that nobody serves."""
     if queue.startswith(RULES_NEEDED):
         return "no worker here is new enough for this run; update one"
     if queue.startswith(NEEDS):
-        name = queue.removeprefix(NEEDS).partition(" ")[0]
         return (
-            f"no worker here has the effect `{name}` of {source}"
+            f"no worker here has the effect `{effect}` of {source}"
             if source
-            else f"no worker here has the effect `{name}`"
+            else f"no worker here has the effect `{effect}`"
         )
     if queue.startswith(PLACE):
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seen_at or 0.0))
@@ -107,7 +106,16 @@ class PostgresReader(RunReader):
         """Calls that nobody at work can make: of one run, or of all."""
         with self.journal() as journal:
             rows = journal.rows(UNSERVED, (STALLED_S, PATIENCE_S, QUEUE, run_id))
-        return tuple(Unserved(one, contract_id, explain_queue(*about)) for one, contract_id, *about in rows)
+        return tuple(
+            Unserved(
+                one, contract_id, explain_queue(queue, self._find_effect(one, contract_id), source, place, seen_at)
+            )
+            for one, contract_id, queue, source, place, seen_at in rows
+        )
+
+    def _find_effect(self, run_id: str, contract_id: str) -> str:
+        contract = self.standing(run_id).run.contract(contract_id)
+        return contract.effect if contract is not None else ""
 
     async def _poll(self) -> None:
         while self.tail.followers and not self._is_closed:

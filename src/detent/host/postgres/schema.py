@@ -101,6 +101,7 @@ create index pins_by_place on pins (place);
 """,
 }
 VERSION = 1 + len(MIGRATIONS)
+ARRIVING = "arriving"  # a journal is being moved here, and the other side is not sealed yet
 LOCK = 0x64657465  # one migration at a time
 
 
@@ -128,12 +129,15 @@ def check_version(database: Database) -> None:
     """Raise where the tables are missing, or of another version than this detent writes."""
     with database.connection() as connection:
         found = read_version(connection)
+        is_arriving = found and connection.execute("select 1 from meta where name = %s", (ARRIVING,)).fetchone()
     if not found:
         raise JournalError(f"{database.name} has no journal yet; `detent db init` makes one")
     if found > VERSION:
         raise JournalError(_NEWER.format(database.name, found, VERSION))
     if found < VERSION:
         raise JournalError(f"{database.name} is of an older version (schema {found}); `detent db migrate` updates it")
+    if is_arriving:
+        raise JournalError(f"a journal is being moved to {database.name}; the same `detent move` again finishes that")
 
 
 def read_version(connection: psycopg.Connection) -> int:

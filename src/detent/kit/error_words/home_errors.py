@@ -38,6 +38,32 @@ CHINESE = {
         "没有工作进程接受新运行的本地调用；用 `detent worker` 启动一个"
     ),
     "no worker is there; start one with `detent worker`": "没有工作进程；用 `detent worker` 启动一个",
+    "the journal of {} was moved to {}: give --home {}": "{0} 的日志已移到 {1}：请给出 --home {2}",
+    "the journal of {} is being moved to {}: `detent move --all --to {}` finishes that, and `detent move --all --cancel`"
+    " gives it up": (
+        "{0} 的日志正在移往 {1}：`detent move --all --to {2}` 会完成移动，`detent move --all --cancel` 则放弃"
+    ),
+    "a journal is being moved to {}; the same `detent move` again finishes that": (
+        "一个日志正在移往 {0}；再执行一次同样的 `detent move` 即可完成"
+    ),
+    "{} holds another journal; a journal moves into a database that has none": (
+        "{0} 中有另一个日志；日志只能移入没有日志的数据库"
+    ),
+    "{}: what arrived is not what was sent": "{0}：到达的内容与发出的不同",
+    "{} does not fit {}: only one of them can have the journal": "{0} 与 {1} 不相符：日志只能在其中之一",
+    "{} has its journal in a database already": "{0} 的日志已经在数据库中",
+    "{} was moved to {}": "{0} 已移到 {1}",
+    "{} is being moved to {}; finish that, or give it up with --cancel": (
+        "{0} 正在移往 {1}；请完成它，或用 --cancel 放弃"
+    ),
+    "no move of {} is under way": "{0} 没有正在进行的移动",
+    "only a whole journal moves into a database: say --all": "只有整个日志才能移入数据库：请加上 --all",
+    "--all moves a journal into a database: --to postgresql://HOST/DATABASE": (
+        "--all 把日志移入数据库：--to postgresql://HOST/DATABASE"
+    ),
+    "`detent restore` puts a file back; this is for a database: give --home postgresql://HOST/DATABASE": (
+        "`detent restore` 用于恢复文件；这里针对数据库：请给出 --home postgresql://HOST/DATABASE"
+    ),
     "--queues is `{}`; it must be some of {}": "--queues 是 `{0}`；它必须是其中几个：{1}",
     "--name must be a name of at most {} characters": "--name 必须是最多 {0} 个字符的名字",
     "`{}` could not be called: {}": "无法调用 `{0}`：{1}",

@@ -11,11 +11,12 @@ from detent.errors import DetentError, Refused
 from detent.host.address import find_address, find_place
 from detent.host.opening import open_host, prepare_database
 from detent.host.reading import DatabaseReport
+from detent.kit.audit.trail import parse_time
 from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.terminal.option import verb
-from detent.kit.text import visible
+from detent.kit.terminal.option import by_option, verb
+from detent.kit.text import clock, visible
 
 SLOTS = 8
 GRACE_S = 20.0
@@ -66,9 +67,15 @@ async def worker(caller: Caller, slots: int, name: str, queues: str, lease_s: fl
 
 
 @verb("db")
-@click.argument("what", type=click.Choice(["init", "migrate", "check"]))
-async def db(caller: Caller, what: str) -> int:
-    """Make the tables of a database, bring them up to date, or look at them."""
+@click.argument("what", type=click.Choice(["init", "migrate", "check", "restored"]))
+@click.option("--since", default="", metavar="TIME", help=_("With restored: the moment of the copy."))
+@by_option
+async def db(caller: Caller, what: str, since: str, by: str) -> int:
+    """Make the tables of a database, bring them up to date, look at them, or say that they were restored."""
+    if (what == "restored") != bool(since):
+        raise click.UsageError(_("--since goes with `restored`, which needs it"))
+    if what == "restored":
+        return await _say_restored(caller, parse_time(since, "--since") or 0.0, by)
     report = await asyncio.to_thread(prepare_database, caller.home, is_checked_only=what == "check")
     is_ready = report.version == report.known
     if caller.is_json:
@@ -84,6 +91,24 @@ async def db(caller: Caller, what: str) -> int:
         if report.swept:
             caller.warn(_("the sweep had to put {count} things right; that should not be", count=report.swept))
     return 0 if is_ready else 1
+
+
+async def _say_restored(caller: Caller, since: float, by: str) -> int:
+    """Begin a new epoch: irreversible calls that the copy cannot know are asked about from now on."""
+    if not find_address(caller.home):
+        raise Refused(
+            "`detent restore` puts a file back; this is for a database: give --home postgresql://HOST/DATABASE"
+        )
+    async with caller.driving() as given, open_host(caller.home, reader=caller.reader, slots=0, **given) as host:
+        epoch = await host.mark_restored(since, by=by)
+    if caller.is_json:
+        emit({"ok": True, "epoch": epoch, "since": since, "error": None})
+        return 0
+    known = {"clock": clock(since), "epoch": epoch}
+    caller.say(_("restored as of {clock}, epoch {epoch}", **known), "green")
+    caller.say(_("So irreversible calls that it does not know are asked about. When everything was looked into:"))
+    caller.say(f"  {caller.command('restore', '--close-gap')}")
+    return 0
 
 
 def _describe_lack(report: DatabaseReport) -> dict[str, str]:
