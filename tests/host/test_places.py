@@ -10,7 +10,8 @@ import pytest
 
 from detent.core import Action, Contract, Effect, Machine, Outcome, Run, Status, Transition, effect
 from detent.core.events import RULES
-from detent.host.postgres import PostgresHost, crew
+from detent.errors import JournalError
+from detent.host.postgres import PostgresHost, crew, schema
 from detent.host.postgres.job_queue import LOCAL, OWN, SHARED
 from detent.testing.conformance import DOING, Outside
 from tests.host.test_postgres import Databases, databases, server  # noqa: F401  # fixtures
@@ -193,3 +194,28 @@ def swept(address: str) -> int:
     with psycopg.connect(address, options="-c search_path=detent", autocommit=True) as connection:
         row = connection.execute("select value::bigint from meta where name = 'swept'").fetchone()
         return int(row[0]) if row else -1
+
+
+async def test_tables_are_migrated_under_running_workers(
+    databases: Databases,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address, outside = databases.address(tmp_path), Outside()
+    async with opened(address, tmp_path / "a", outside.effect()) as older:
+        older.work()
+        with monkeypatch.context() as newer:
+            newer.setattr(schema, "MIGRATIONS", {**schema.MIGRATIONS, schema.VERSION: "create table extra (a int)"})
+            newer.setattr(schema, "VERSION", schema.VERSION + 1)
+            assert schema.init(older.database) == schema.VERSION
+        run = await older.start(DOING, {"amount": 1})
+        assert (await older.settled(run.id)).status is Status.COMPLETED
+    async with opened(address, tmp_path / "b"):
+        pass  # one of the version before may still be started
+    with psycopg.connect(address, options="-c search_path=detent", autocommit=True) as connection:
+        connection.execute("update meta set value = %s where name = 'oldest'", (str(schema.VERSION + 1),))
+        with pytest.raises(JournalError, match="newer detent"):
+            async with opened(address, tmp_path / "b"):
+                pass
+        connection.execute("drop table extra")
+        connection.execute("update meta set value = %s where name in ('version', 'oldest')", (str(schema.VERSION),))

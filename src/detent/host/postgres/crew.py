@@ -20,7 +20,7 @@ from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.parts.call import ask_probe, call_effect
 from detent.host.parts.child import begin_child, child_machine
 from detent.host.parts.claim import was_redone
-from detent.host.parts.gap import ask_about, find_clearance, note_cleared, open_gap
+from detent.host.parts.gap import find_clearance, meet_gap, open_gap
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outcome import (
     UnknownOutcome,
@@ -34,8 +34,8 @@ from detent.host.parts.outcome import (
     take_report,
 )
 from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
-from detent.host.postgres.delivery import TAKE_OVER, Beginning, Delivery, begin, hand_on, is_possible, take_over
 from detent.host.postgres.fold_transaction import Moment
+from detent.host.postgres.job_delivery import TAKE_OVER, Beginning, Delivery, begin, hand_on, is_possible, take_over
 from detent.host.postgres.job_queue import RULES_NEEDED, name_need, name_place
 from detent.host.postgres.part import PostgresPerformer
 from detent.host.standing import ASK_WITHIN_S, settle_time
@@ -206,24 +206,21 @@ class Crew:
 
     async def _meet_gap(self, live: LoadedRun, effect: Effect, contract: Contract) -> ContractMoved | None:
         """What stands against a call that may have been made before the journal was restored; None: nothing."""
-        host, clock = self._host, self._host.clock
+        host = self._host
         if not contract.is_irreversible:
             return None
         gap = await host.surely(lambda: host.database.aside(open_gap, host.journal))
         if gap is None or not gap.concerns(live.run, contract):
             return None
         why = await host.database.aside(find_clearance, host.journal, gap, live.run, contract)
-        if not why and effect.reconcile is not None:
-            lands_until = gap.until + contract.timeout_s + contract.settle_s
-            if 0 < lands_until - clock.now() <= ASK_WITHIN_S:
-                await clock.sleep_until(lands_until)
-            found = await self._probe(live, effect, contract.id, True, may_deny=clock.now() >= lands_until)
-            if found and found[0].trigger == "succeed":
-                return replace(found[0], at=clock.now())
-            why = "its probe says that it was not done" if found else ""
-        if not why:
-            return ask_about(gap, contract, clock.now(), effect.advice)
-        await host.tell(live, note_cleared(gap, contract, why, clock.now()))
+
+        async def probe(may_deny: bool) -> list[ContractMoved] | None:
+            return await self._probe(live, effect, contract.id, True, may_deny=may_deny)
+
+        met = await meet_gap(gap, contract, effect, host.clock, why, probe)
+        if isinstance(met, ContractMoved):
+            return met
+        await host.tell(live, met)
         return None
 
     async def hand_in(

@@ -101,6 +101,7 @@ create index pins_by_place on pins (place);
 """,
 }
 VERSION = 1 + len(MIGRATIONS)
+OLDEST = 2  # the oldest version that may work on these tables: one that knows of places
 ARRIVING = "arriving"  # a journal is being moved here, and the other side is not sealed yet
 LOCK = 0x64657465  # one migration at a time
 
@@ -121,7 +122,7 @@ def init(database: Database) -> int:
         while found < VERSION:
             connection.execute(MIGRATIONS[found])
             found += 1
-        _keep(connection, {"version": str(found)})
+        _keep(connection, {"version": str(found), "oldest": str(OLDEST)})
     return found
 
 
@@ -129,10 +130,12 @@ def check_version(database: Database) -> None:
     """Raise where the tables are missing, or of another version than this detent writes."""
     with database.connection() as connection:
         found = read_version(connection)
+        row = connection.execute("select value from meta where name = 'oldest'").fetchone() if found else None
+        oldest = int(row[0]) if row is not None else found
         is_arriving = found and connection.execute("select 1 from meta where name = %s", (ARRIVING,)).fetchone()
     if not found:
         raise JournalError(f"{database.name} has no journal yet; `detent db init` makes one")
-    if found > VERSION:
+    if oldest > VERSION:  # a newer one that leaves older workers room is fine: they are replaced one after the other
         raise JournalError(_NEWER.format(database.name, found, VERSION))
     if found < VERSION:
         raise JournalError(f"{database.name} is of an older version (schema {found}); `detent db migrate` updates it")

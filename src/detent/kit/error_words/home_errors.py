@@ -57,15 +57,6 @@ CHINESE = {
         "{0} 正在移往 {1}；请完成它，或用 --cancel 放弃"
     ),
     "no move of {} is under way": "{0} 没有正在进行的移动",
-    "only a whole journal moves into a database: say --all": "只有整个日志才能移入数据库：请加上 --all",
-    "--all moves a journal into a database: --to postgresql://HOST/DATABASE": (
-        "--all 把日志移入数据库：--to postgresql://HOST/DATABASE"
-    ),
-    "`detent restore` puts a file back; this is for a database: give --home postgresql://HOST/DATABASE": (
-        "`detent restore` 用于恢复文件；这里针对数据库：请给出 --home postgresql://HOST/DATABASE"
-    ),
-    "--queues is `{}`; it must be some of {}": "--queues 是 `{0}`；它必须是其中几个：{1}",
-    "--name must be a name of at most {} characters": "--name 必须是最多 {0} 个字符的名字",
     "`{}` could not be called: {}": "无法调用 `{0}`：{1}",
     "`{}` is a group and nobody's name; say who you are": "`{0}` 是一个组，不是任何人的名字；请说明您是谁",
     "a journal cannot be restored to a time that is still to come": "日志不能恢复到尚未到来的时间",

@@ -246,12 +246,9 @@ def _people(caller: Caller) -> Iterator[Finding]:
         people = PeopleFile(caller.home).current()
         has_record = caller.has_journal() and caller.reader.summary(RECORD_ID) is not None
         record = caller.reader.standing(RECORD_ID).run if has_record else None
-    except BrokenDefinition as error:
-        for problem in error.problems:
-            yield Finding("people", "problem", visible(str(problem)))
-        return
     except DetentError as error:
-        yield Finding("people", "problem", visible(str(error)))
+        for problem in error.problems if isinstance(error, BrokenDefinition) else (error,):
+            yield Finding("people", "problem", visible(str(problem)))
         return
     if difference := difference_of(people, record):
         yield Finding("people", "problem", difference)
