@@ -151,3 +151,16 @@ def test_a_database_that_was_restored_asks_about_what_it_cannot_know(machines: M
     asked = one("run", "steps.yaml", code=3)
     assert "may have been done between" in asked.out
     assert "closed" in one("restore", "--close-gap").out
+
+
+def test_a_home_moves_into_a_database_and_its_questions_stay_open(machines: Machines) -> None:
+    one = machines("one")
+    here = machines("one", DETENT_HOME=".detent")
+    (one.folder / "steps.yaml").write_text(STEPS)
+    run_id = here("run", "steps.yaml", code=3).run_id
+    assert "all equal on both sides" in here("move", "--all", "--to", machines.address).out
+    assert "was moved to" in here("list").err
+    assert machines.address in here("approve", run_id, code=None).err
+    assert here("log", run_id, "--verify", "--json").json == one("log", run_id, "--verify", "--json").json
+    assert "completed" in one("approve", run_id).out
+    assert machines.log("one") == "1\n2\n"

@@ -23,6 +23,7 @@ CHINESE: dict[str, str] = {
     "With restored: the moment of the copy.": "与 restored 一起使用：副本的时刻。",
     "--since goes with `restored`, which needs it": "--since 与 `restored` 一起使用，且后者必须有它",
     "restored as of {clock}, epoch {epoch}": "已恢复到 {clock}，纪元 {epoch}",
+    "this journal was moved to {address}; this is how it was then": "此日志已移到 {address}；这里是当时的样子",
     "do it elsewhere:": "在别处执行：",
     "{count} calls wait: {problem}": "{count} 个调用在等待：{problem}",
     "Stopping; another worker goes on with what is not finished in time.": "正在停止；未及时完成的由其他工作进程继续。",
