@@ -1,7 +1,7 @@
 """`./run bench [GROUP] [--json]`: measure, print a table or a list, exit 1 if a bar is missed.
 
-A group is one measure (`steps`) or all measures of one module (`engine`). Size is no matter of time: it is counted only
-when asked for.
+A group is one measure (`steps`) or all measures of one module (`engine`); after a module, its measures (`postgres
+scaling`) stand for themselves. Size is no matter of time, and PostgreSQL takes minutes: only when asked for.
 """
 
 import json
@@ -15,7 +15,9 @@ from bench import (
     gateway,
     git,
     kernel,
+    load,
     notebook,
+    postgres,
     sandbox,
     server,
     size,
@@ -30,6 +32,7 @@ PARTS = (
     kernel,
     notebook,
     sandbox,
+    load,
     server,
     walk,
     workflows,
@@ -38,8 +41,10 @@ PARTS = (
     assistant,
     analysis,
     gateway,
+    postgres,
     size,
 )
+ASKED_FOR = {*postgres.GROUPS, *size.GROUPS}
 GROUPS = {name: measure for part in PARTS for name, measure in part.GROUPS.items()}
 MODULES = {part.__name__.removeprefix("bench."): tuple(part.GROUPS) for part in PARTS}
 
@@ -52,10 +57,13 @@ def main(argv: list[str]) -> int:
         known = dict.fromkeys([*MODULES, *GROUPS])
         print(f"there is no group `{unknown[0]}`; groups: {', '.join(known)}", file=sys.stderr)
         return 2
-    wanted = {group for word in asked for group in MODULES.get(word, (word,))}
+    named = {word for word in asked if word in GROUPS and word not in MODULES}
+    wanted = {
+        group for word in asked for group in named.intersection(MODULES.get(word, ())) or MODULES.get(word, (word,))
+    }
     figures = []
     for group, measure in GROUPS.items():
-        if group in wanted or (not wanted and group not in size.GROUPS):
+        if group in wanted or (not wanted and group not in ASKED_FOR):
             for figure in measure():
                 figures.append(figure)
                 if "--json" not in argv:

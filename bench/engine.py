@@ -50,10 +50,10 @@ async def noop(contract: Contract) -> Outcome:
     return Outcome()
 
 
-def chain(length: int) -> Machine:
-    """A machine of that many no-op steps."""
+def chain(length: int, effect_name: str = "noop") -> Machine:
+    """A machine of that many steps."""
     rows = tuple(Transition(f"s{i}", f"s{i + 1}") for i in range(length))
-    work = {f"s{i}": (Action("step", "noop"),) for i in range(length)}
+    work = {f"s{i}": (Action("step", effect_name),) for i in range(length)}
     return Machine(name="chain", initial="s0", transitions=rows, work=work, ends={f"s{length}": Status.COMPLETED})
 
 

@@ -122,6 +122,13 @@ class Server:
             connection.execute(f"create database {name}" + (f" template {template}" if template else ""))
         return name
 
+    def drop(self, name: str) -> None:
+        """Remove a database, whoever is still connected."""
+        import psycopg
+
+        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+            connection.execute(f"drop database {name} with (force)")
+
     def _identity(self) -> dict[str, Any]:
         if self._as is None:
             return {}
@@ -146,15 +153,15 @@ def _find_memory() -> str | None:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Server]:
-    """A server while the block goes on."""
-    with tempfile.TemporaryDirectory(prefix="detent-postgres-", dir=_find_memory()) as folder:
+def running(*, is_durable: bool = False) -> Iterator[Server]:
+    """A server while the block goes on; a durable one is on a disk and waits for it."""
+    with tempfile.TemporaryDirectory(prefix="detent-postgres-", dir=None if is_durable else _find_memory()) as folder:
         os.chmod(folder, 0o755)  # noqa: S103  # the server is another user
         inner = Path(folder) / "cluster"
         inner.mkdir()
         server = Server(inner)
         server.make()
-        server.start()
+        server.start(is_durable=is_durable)
         try:
             yield server
         finally:

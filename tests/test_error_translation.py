@@ -13,10 +13,13 @@ from tests.surfaces.command import Detent
 from tests.surfaces.server.stage import stage
 
 SOURCE = Path(__file__).parent.parent / "src" / "detent"
-PLACES = ("core", "define", "host", "effects", "kit", "agents", "home.py")
+PLACES = (
+    "core", "define", "host", "effects", "kit", "agents",
+    "surfaces/server", "surfaces/bulk_verb.py", "surfaces/cli/many_runs.py", "home.py",
+)  # fmt: skip
 RAISED = {
     "DefinitionError", "ExpressionError", "Refused", "NotWaiting", "Unknown", "ReplayError", "JournalError",
-    "EffectFailed", "PartialFailure", "PlannerFailed", "RollbackFailed",
+    "EffectFailed", "PartialFailure", "PlannerFailed", "RollbackFailed", "BadRequest",
 }  # fmt: skip
 # What lists a problem of a file, and which of its arguments are the sentence and the way out.
 LISTED = {

@@ -1,5 +1,7 @@
 """A process that has imported the command line and forks a real `detent` for every command that a test starts.
 
+The servers that tests have MCP clients start are forked in the same way: they import the same large library.
+
 Nearly all of a short command's time goes into imports, and half of a server's. What a fork gives is a process of its
 own all the same, a child of the test's process, with its own folder, environment, arguments, files and signals: it can
 be killed, watched, typed into and waited for like any other. `subprocess` and asyncio start it without a change in a
@@ -17,6 +19,7 @@ import inspect
 import json
 import os
 import pkgutil
+import runpy
 import socket
 import subprocess
 import sys
@@ -41,6 +44,7 @@ ALSO = {
     "chat": (*HOST, "openai", "mcp"),
     "notebook": (*HOST, "jupyter_client", "nbformat"),
 }
+PEERS = {str(Path(__file__).with_name("effects") / "mcp" / "peer.py"): ("mcp.server.mcpserver", "mcp.server.stdio")}
 LOCALE = {"LC_ALL", "LC_CTYPE", "LANG"}
 SMALL = 100_000  # bytes of a request; a larger one goes the long way
 ADOPT = 36  # prctl: orphans below this process become its children
@@ -72,7 +76,11 @@ def serve() -> None:
             asked.detach()
             os.close(reading)
             os.close(writing)
-            become(json.loads(request), files)
+            told = json.loads(request)
+            become(told, files)
+            if told["script"] != SCRIPT:
+                runpy.run_path(told["script"], run_name="__main__")
+                sys.exit(0)
             entry.main()
         os.waitpid(between, 0)
         os.close(writing)
@@ -91,7 +99,8 @@ def become(request: Mapping[str, Any], files: Sequence[int]) -> None:
     os.environ.update(request["env"])
     if not LOCALE & os.environ.keys():
         os.environ["LC_CTYPE"] = "C.UTF-8"  # as Python itself does where it begins without a locale (PEP 538)
-    sys.argv = [SCRIPT, *request["argv"]]
+    sys.argv = [request["script"], *request["argv"]]
+    sys.path[0] = str(Path(request["script"]).parent)
     for number, file in enumerate(files):
         os.dup2(file, number)
     os.closerange(3, max(files) + 1)
@@ -102,7 +111,12 @@ def become(request: Mapping[str, Any], files: Sequence[int]) -> None:
 
 
 def takes(env: Mapping[str, str]) -> bool:
-    """Whether a fork is the same as a start: not where the environment changes how Python itself begins."""
+    """Whether a fork is the same as a start: not where the environment changes how Python itself begins.
+
+    A test that looks for a process by its first environment, as the kernel tells it, gives `DETENT_COLD` with it.
+    """
+    if env.get("DETENT_COLD"):
+        return False
     changed = {name for name in {*env, *os.environ} if env.get(name) != os.environ.get(name)}
     return not any(name.startswith(ITS_OWN) and name in env for name in changed)
 
@@ -151,7 +165,7 @@ def install() -> None:
             return
         ends = {name: given[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")}
         files = [ends["p2cread"], ends["c2pwrite"], ends["errwrite"]]
-        kind = next((ALSO[word] for word in request["argv"] if word in ALSO), ())
+        kind = PEERS.get(request["script"]) or next((ALSO[word] for word in request["argv"] if word in ALSO), ())
         with _turn:
             if kind not in _servers:
                 _servers[kind] = WarmServer(kind)
@@ -168,7 +182,12 @@ def install() -> None:
 def _request(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """What to tell the server, or nothing where only a start from nothing gives the same process."""
     words = given["args"]
-    if not isinstance(words, (list, tuple)) or os.fspath(words[0]) != SCRIPT:
+    if not isinstance(words, (list, tuple)):
+        return None
+    script, *argv = [os.fspath(word) for word in words]
+    if script == sys.executable and argv and argv[0] in PEERS:
+        script, *argv = argv
+    if script != SCRIPT and script not in PEERS:
         return None
     special = ("preexec_fn", "pass_fds", "shell", "executable", "gid", "gids", "uid")
     folder = os.path.realpath(given["cwd"] or ".")
@@ -176,8 +195,13 @@ def _request(given: Mapping[str, Any]) -> dict[str, Any] | None:
     is_plain = not any(given[name] for name in special) and given["umask"] < 0 and given["process_group"] == -1
     if not is_plain or not os.path.isdir(folder) or not takes(env):
         return None
-    argv = [os.fspath(word) for word in words[1:]]
-    request = {"argv": argv, "folder": folder, "env": env, "has_own_session": bool(given["start_new_session"])}
+    request = {
+        "script": script,
+        "argv": argv,
+        "folder": folder,
+        "env": env,
+        "has_own_session": bool(given["start_new_session"]),
+    }
     return request if len(json.dumps(request)) < SMALL else None
 
 

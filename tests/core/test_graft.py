@@ -22,6 +22,7 @@ from detent import (
     advance,
     table,
 )
+from detent.core.events import RULES
 from detent.core.fork_migrate import FORK_RULES
 from detent.errors import EventRefused, Refused
 from tests.core.story import EFFECTS, Story
@@ -42,7 +43,8 @@ def forked(story: Story, *, is_old: bool = False, **fields: Any) -> Story:
     fork |= {} if is_old else {"rules": FORK_RULES}
     new = Story.__new__(Story)
     new.machine, new.run, new.events, new.performed, new.at = story.machine, Run(id="r2"), [], [], 900.0
-    return new.tell(Started(story.machine.digest, {}, EFFECTS, fork=fork, at=900.0, **fields))
+    rules = 1 if is_old else RULES
+    return new.tell(Started(story.machine.digest, {}, EFFECTS, fork=fork, rules=rules, at=900.0, **fields))
 
 
 # forks

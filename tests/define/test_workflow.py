@@ -298,3 +298,21 @@ def test_the_seeds_python_example_goes_step_by_step() -> None:
     )
     assert told.path == ("submitted", "reviewing", "approved")
     assert play(APPROVAL, {"apply": [{}]}, input={"valid": False}).path == ("submitted", "rejected")
+
+
+GROUPED = "group: {key: a, %s}\nstates: {a: {type: initial}, z: {type: final}}\ntransitions: [{from: a, to: z}]\n"
+
+
+@pytest.mark.parametrize(("said", "rate", "per_s"), [("10/min", 10, 60.0), ("5/s", 5, 1.0), ("3 / 90s", 3, 90.0)])
+def test_a_rate_is_a_number_and_a_time(said: str, rate: int, per_s: float) -> None:
+    group = read_workflow(GROUPED % f"rate: {said}").machine.group
+    assert group is not None
+    assert (group.rate, group.per_s) == (rate, per_s)
+
+
+@pytest.mark.parametrize(
+    "said", ["rate: often", "rate: 0/min", "rate: 5/0s", "rate: 5/s, limit: 2", "rate: 5/s, when_full: cancel_previous"]
+)
+def test_a_group_with_a_rate_that_makes_no_sense_is_refused(said: str) -> None:
+    with pytest.raises(DefinitionError):
+        read_workflow(GROUPED % said)

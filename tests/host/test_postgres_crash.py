@@ -54,7 +54,7 @@ def stop_heartbeat(address: str, worker: int = 0) -> None:
 
 async def test_a_worker_that_comes_back_answers_the_doubt_about_its_call(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
     address, slow = databases.address(tmp_path), Slow()
-    async with opened(address, tmp_path / "a", slow.waiting()) as first:
+    async with opened(address, tmp_path / "a", slow.waiting(), slots=1) as first:  # so it takes nothing else
         run = await first.start(DOING, {"amount": 1})
         await slow.begun.acquire()
         stop_heartbeat(address)
@@ -71,7 +71,7 @@ async def test_a_worker_that_comes_back_answers_the_doubt_about_its_call(databas
 
 async def test_a_second_deed_is_told(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
     address, slow, quick = databases.address(tmp_path), Slow(), Outside()
-    async with opened(address, tmp_path / "a", slow.waiting()) as first:
+    async with opened(address, tmp_path / "a", slow.waiting(), slots=1) as first:  # so it takes nothing else
         run = await first.start(DOING, {"amount": 1})
         await slow.begun.acquire()
         stop_heartbeat(address)

@@ -900,3 +900,27 @@ def test_a_fault_of_our_own_says_how_to_see_more(detent: Detent) -> None:
     assert "Traceback" not in run().err
     assert "DETENT_DEBUG=1" in run().err
     assert "Traceback" in run(DETENT_DEBUG="1").err
+
+
+TWO_CALLS = """
+states:
+  w: {type: initial}
+  b: {type: wait, for: go, timeout: 1h}
+  c: {actions: [{id: one, tool: shell, effect: pure, params: {argv: ["true"]}}]}
+  d: {actions: [{id: two, tool: shell, effect: pure, params: {argv: ["true"]}}]}
+  z: {type: final}
+transitions: [{from: w, to: b}, {from: b, to: c}, {from: c, to: d}, {from: d, to: z}]
+"""
+
+
+def test_a_run_that_nobody_stays_with_is_not_called_paused(detent: Detent) -> None:
+    (detent.folder / "two.yaml").write_text(TWO_CALLS)
+    run_id = detent("run", "two.yaml", "--json", code=3).json["run_id"]
+    said = detent("signal", run_id, "go", "--no-wait", code=None)
+    shown = detent("show", run_id, "--json", code=None).json
+    assert shown["paused"] is False
+    assert "paused" not in said.out
+    if shown["status"] != "completed":
+        assert "not driven" in said.out
+        detent("resume", run_id)
+    assert detent("show", run_id, "--json").json["status"] == "completed"

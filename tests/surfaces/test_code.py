@@ -210,7 +210,7 @@ def test_on_a_terminal_the_plan_is_shown_and_a_go_is_asked_for(tmp_path: Path) -
     going = subprocess.Popen(argv, cwd=shell.root, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     heard = b""
-    answers = iter([b"modify also say why\n", "确认\n".encode()])
+    answers = iter([b"modify also say why\n", "确认\n".encode(), b"reject shorter\n", b"all\n"])
     deadline = time.monotonic() + 60
     try:
         while time.monotonic() < deadline:
@@ -219,7 +219,7 @@ def test_on_a_terminal_the_plan_is_shown_and_a_go_is_asked_for(tmp_path: Path) -
                     heard += os.read(ours, 65536)
                 except OSError:
                     break
-            elif heard.rstrip().endswith(b"cancel?:"):
+            elif heard.rstrip().endswith((b"cancel?:", b"quit?:")):
                 heard += b"\n"
                 os.write(ours, next(answers))
         assert going.wait(30) == 0, heard.decode()
@@ -228,6 +228,7 @@ def test_on_a_terminal_the_plan_is_shown_and_a_go_is_asked_for(tmp_path: Path) -
         os.close(ours)
     text = heard.decode()
     assert text.count("Go, modify …, or cancel?") == 2
+    assert text.count("accept, reject REMARK, all, quit?") == 2
     assert "archived" in text
 
 

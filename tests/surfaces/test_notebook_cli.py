@@ -1,6 +1,7 @@
 """`detent notebook` from the command line."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -106,3 +107,14 @@ def test_mistakes_are_told_in_a_sentence(folder: Path, words: list[str], sentenc
     done = detent(folder, *words)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
     assert sentence in done.stderr
+
+
+def test_what_is_not_installed_is_said_before_anything_is_journalled(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['ipykernel'] = None\n")
+    (tmp_path / "data.csv").write_text("a,b\n1,2\n3,4\n")
+    command = [str(Path(sys.executable).parent / "detent"), "notebook", "run", "data.csv", "--goal", "look"]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "DETENT_LANG": "en"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done
+    assert "pip install 'detent[notebook]'" in done.stderr
+    assert not (tmp_path / ".detent" / "journal.db").exists()

@@ -184,6 +184,9 @@ CONDITIONS = {
     "$a.json.s == 10": False, '$a.json.s == "10"': True, "$a.json.t == abc": True, "$a.json.t != 'abc'": False,
     "$a.json.o == $b.json.o": True, "!$a.json.q && $a.json.n >= 9": True, "$a.json.q || $a.json.n <= 8": False,
     "!($a.json.n == 9)": False, "$a.json.z == null": True, "$a.json.n == 9.0": True, "$a.json.n > -1": True,
+    "$a.json.q == null": False, "$a.json.q != null": True, "$a.json.q.r == null": False, "null == $a.json.z": True,
+    "$a.json.q == $b.json.q": True, "$a.json.z == $a.json.q": False, "$a.error == null": False,
+    "$a.error == false": False, "$a.json.e == null": False, "!$a.error": True,
 }  # fmt: skip
 
 

@@ -83,7 +83,8 @@ def test_a_rejected_tool_is_not_used_and_a_turn_from_elsewhere_appears(stage: St
     expect(page.locator(".say.user")).to_have_count(2)  # live, without a reload
     shown(page.get_by_role("article"))
     shown(other.get_by_role("article")).get_by_role("button", name="Approve").click()
-    gone(page.get_by_role("article"))
+    gone(other.get_by_role("article"))
+    shown(page.locator(".deciding.decided"))  # what somebody else decides stays, and says so
 
 
 def test_a_phone_can_talk_and_approve(stage: Stage, look: Look) -> None:

@@ -161,7 +161,13 @@ def test_a_phone_shows_everything_without_scrolling_sideways_and_can_approve(sta
     stage.clear()
     run_id = stage.start("flows.py:RELEASE", {"version": "7.0.0", "notes": "x" * 300})
     looker = look(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    for place in ("#/runs", f"#/runs/{run_id}", "#/chat", "#/definitions/expense.yaml", "#/definitions", "#/inbox"):
+    own = (
+        f"#/runs/{run_id}",
+        f"#/runs/{run_id}?tab=waterfall",
+        f"#/runs/{run_id}?tab=compare&with={run_id}",
+        "#/figures",
+    )
+    for place in ("#/runs", *own, "#/chat", "#/definitions/expense.yaml", "#/definitions", "#/inbox"):
         page = looker.go(place)
         shown(page.locator("main h1"))
         shown(page.locator(SOMETHING).first)
@@ -175,7 +181,7 @@ def test_a_phone_shows_everything_without_scrolling_sideways_and_can_approve(sta
 def test_nothing_serious_for_those_who_use_a_screen_reader(scheme: str, stage: Stage, look: Look) -> None:
     stage.clear()
     run_id = stage.start("flows.py:RELEASE", {"version": f"8.0.{len(scheme)}", "notes": "axe"})
-    stage.start("flows.py:BOOKING")
+    other = stage.start("flows.py:BOOKING")
     more = {} if scheme == "light" else {"runOnly": ["color-contrast"]}  # a dark page differs in its colours only
     axe = (ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js").read_text()
     looker = look(color_scheme=scheme)
@@ -185,6 +191,9 @@ def test_nothing_serious_for_those_who_use_a_screen_reader(scheme: str, stage: S
         f"#/runs/{run_id}",
         f"#/runs/{run_id}?tab=timeline",
         f"#/runs/{run_id}?tab=contracts",
+        f"#/runs/{run_id}?tab=waterfall",
+        f"#/runs/{run_id}?tab=compare&with={other}",
+        "#/figures",
         "#/chat",
         f"#/chat/{stage.talk(f'Send a mail to axe-{scheme}@example.com saying hello')}",
         "#/definitions",

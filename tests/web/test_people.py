@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from detent.kit.login_link import make_link
 from detent.kit.people import PeopleFile
+from detent.surfaces.server.notice_message import path_of_question
 from tests.surfaces.server.people import PAY, token_of, write_people
 from tests.web.conftest import Look
 from tests.web.kit import Looker, Stage, gone, missing, shown, told, until
@@ -211,3 +213,23 @@ def test_how_it_looks(kind: str, stage: Stage, look: Look, pictures: Path) -> No
     page.evaluate("(place) => { location.hash = place; }", where)
     shown(page.locator("article.question .standing"))
     page.screenshot(path=pictures / f"people-approver-{kind}.png", full_page=True)
+
+
+def test_the_link_of_a_notice_shows_nothing_before_the_login_and_then_the_very_question(
+    stage: Stage, look: Look
+) -> None:
+    stage.clear()
+    begin(stage)
+    run_id = begin(stage)
+    looker = look()
+    looker.may_be_refused = True
+    page = looker.go(path_of_question(run_id, "pay/pay/1"))
+    shown(page.get_by_label("Token"))
+    assert "Pay?" not in page.content()
+    asked = [urlsplit(url).path for url in looker.requests if urlsplit(url).path.startswith("/api/")]
+    assert set(asked) == {"/api/me"}
+    page.get_by_label("Token").fill(token_of("ann"))
+    page.get_by_role("button", name="Log in").click()
+    shown(page.get_by_role("article", name="Pay?"))
+    assert run_id in page.url
+    assert run_id in page.get_by_role("article", name="Pay?").inner_html()

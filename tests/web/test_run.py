@@ -15,7 +15,7 @@ from detent.host.embedded import EmbeddedHost
 from tests.agents.notebook.jupyter.hostile import HOSTILE
 from tests.effort import PATIENCE_S
 from tests.web.conftest import Look
-from tests.web.kit import DETENT, Stage, gone, shown, told, until
+from tests.web.kit import DETENT, Stage, gone, press, shown, told, until
 
 JOB = """\
 worker: {use: shell, command: ["sed", "-i", "s/[*]/+/", "sum.py"]}
@@ -224,6 +224,15 @@ def test_a_coding_job_is_confirmed_worked_on_and_shown_with_its_evidence(stage: 
     shown(page.get_by_text("0 of 1 tasks"))
     page.get_by_role("button", name="Confirm the plan").click()
     shown(page.get_by_text("1 of 1 tasks"))
+    review = page.get_by_role("region", name="Review before it lands")
+    expect(review.locator(".diff .plus").filter(has_text="return a + b")).to_be_visible()
+    review.get_by_role("button", name="Reject…").click()
+    review.get_by_label("What is wrong with it?").fill("why not a sum?")
+    press(review.get_by_role("button", name="Send 1 hunk back"))
+    until(lambda: "rejected before landing by" in json.dumps(stage.ask(f"/api/runs/{run_id}")["context"]["log"]))
+    assert (project / "sum.py").read_text() == "return a * b\n"
+    land = review.get_by_role("button", name="Accept all: let it land")
+    press(shown(land))
     until(lambda: stage.status(run_id) == "completed")
     lit(page, "IDLE")
     assert (project / "sum.py").read_text() == "return a + b\n"

@@ -8,7 +8,9 @@ import { Text } from "./text.js";
 import { say } from "./toast.js";
 import { call } from "./wire.js";
 
-const VERBS = () => ({ cancel: _("Stop"), retry: _("Try again"), signal: _("Signal"), pause: _("Pause"), resume: _("Resume") });
+const VERBS = () => ({ cancel: _("Stop"), retry: _("Try again"), signal: _("Signal"), pause: _("Pause"), resume: _("Resume"), settle: _("Settle doubts"), migrate: _("Move to another definition") });
+const OUTCOMES = () => ({ happened: _("It happened"), not_happened: _("It did not happen; do it"), give_up: _("Give it up") });
+const NEEDED = ["signal", "migrate"]; // verbs that need a word
 const newKey = () => `${Date.now()}-${Math.round(Math.random() * 1e9)}`;
 
 export function Bulk({ selection, close }) {
@@ -18,13 +20,16 @@ export function Bulk({ selection, close }) {
   const [key] = useState(newKey);
   const [isBusy, setBusy] = useState(false);
   const [isDead, guard] = useGuard(`${verb} ${seen ? seen.runs.length : ""} ${seen?.is_preview}`);
-  const body = { verb, ...selection, key, ...(verb === "cancel" ? { reason: word } : verb === "signal" ? { signal: word } : {}) };
-  const isReady = verb !== "signal" || Boolean(word.trim());
+  const [outcome, setOutcome] = useState("happened");
+  const more = { cancel: { reason: word }, signal: { signal: word }, settle: { outcome, reason: word }, migrate: { definition: word } };
+  const body = { verb, ...selection, key, ...(more[verb] || {}) };
+  const isReady = !NEEDED.includes(verb) || Boolean(word.trim());
+  const labels = { cancel: _("Reason"), settle: _("Reason"), signal: _("Name of the signal"), migrate: _("File of the definition, such as release.yaml") };
   useEffect(() => {
     if (!isReady) { setSeen(null); return undefined; }
     const wait = setTimeout(() => call("/api/bulk", { ...body, preview: true }).then(setSeen).catch((error) => say(error.message, "harm")), 250);
     return () => clearTimeout(wait);
-  }, [verb, verb === "signal" ? word : ""]);
+  }, [verb, NEEDED.includes(verb) ? word : ""]);
   const able = (seen?.runs || []).filter((one) => !one.problem);
   const send = async (event) => {
     event.preventDefault();
@@ -39,8 +44,9 @@ export function Bulk({ selection, close }) {
   };
   return html`<${Dialog} title=${_("Act on many runs")} close=${close}><form class="stack" onSubmit=${send} ...${guard}>
     <div class="field"><label for="bulk-verb">${_("What to do")}</label><select id="bulk-verb" value=${verb} onChange=${(event) => { setVerb(event.target.value); setWord(""); }}>${Object.entries(VERBS()).map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select></div>
-    ${(verb === "cancel" || verb === "signal") && html`<div class="field"><label for="bulk-word">${verb === "cancel" ? _("Reason") : _("Name of the signal")}</label><input id="bulk-word" value=${word} onInput=${(event) => setWord(event.target.value)} /></div>`}
+    ${verb === "settle" && html`<div class="field"><label for="bulk-outcome">${_("What became of each call")}</label><select id="bulk-outcome" value=${outcome} onChange=${(event) => setOutcome(event.target.value)}>${Object.entries(OUTCOMES()).map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select></div>`}
+    ${labels[verb] && html`<div class="field"><label for="bulk-word">${labels[verb]}</label><input id="bulk-word" value=${word} onInput=${(event) => setWord(event.target.value)} /></div>`}
     <p role="status">${seen && (seen.is_preview ? _("{able} of {count} runs that fit; the others stay as they are.", { able: able.length, count: seen.matching }) : _("{done} of {count} done.", { done: seen.done, count: seen.runs.length }))}</p>
     <ul class="bulk" tabIndex="0" aria-label=${_("Runs")}>${(seen?.runs || []).map((one) => html`<li key=${one.run_id}><span class="mono">${one.run_id}</span><span class="grow cut"><${Text} value=${`${one.machine} · ${one.state}`} /></span>${one.problem ? html`<small class="faint"><${Text} value=${one.problem} /></small>` : one.is_done ? html`<span class="tag good">${_("done")}</span>` : html`<${Status} status=${one.status} />`}</li>`)}</ul>
-    <${Ends} close=${close}>${seen?.is_preview !== false && html`<button class=${verb === "cancel" ? "harm" : "main"} disabled=${isDead || isBusy || !able.length}>${_("{verb}: {count} runs", { verb: VERBS()[verb], count: able.length })}</button>`}</${Ends}></form></${Dialog}>`;
+    <${Ends} close=${close}>${seen?.is_preview !== false && html`<button class=${verb === "cancel" || verb === "settle" ? "harm" : "main"} disabled=${isDead || isBusy || !able.length}>${_("{verb}: {count} runs", { verb: VERBS()[verb], count: able.length })}</button>`}</${Ends}></form></${Dialog}>`;
 }

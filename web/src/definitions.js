@@ -4,12 +4,13 @@ import { _ } from "./language.js";
 import { mayDo } from "./me.js";
 import { Diagram, Machine } from "./diagram.js";
 import { SchemaForm, initial, problems, useFirstWrong } from "./form.js";
-import { age, iso, moment, now } from "./format.js";
+import { age, iso, moment, now, span } from "./format.js";
 import { address, go, place, tune } from "./route.js";
+import { Status } from "./status.js";
 import { Text } from "./text.js";
 import { say } from "./toast.js";
 import { Triggers } from "./triggers.js";
-import { Value } from "./value.js";
+import { Value, brief } from "./value.js";
 import { call, query, returned } from "./wire.js";
 
 const OPEN = -4; // depth at which a value begins that is to be seen with all its parts: what differs must not be folded away
@@ -80,13 +81,20 @@ function Start({ view }) {
   const [wrong, setWrong] = useState({});
   const [busy, setBusy] = useState(false);
   const form = useRef(null);
+  const [dry, setDry] = useState(null);
   useFirstWrong(form, wrong);
   const isFree = !Object.keys(schema.properties || {}).length;
+  const isRight = () => { const found = problems(schema, value ?? {}, "", true); setWrong(found); return !Object.keys(found).length; };
+  const change = (made) => { setValue(made); setDry(null); };
+  const rehearse = async () => {
+    if (!isRight()) return;
+    setBusy(true);
+    try { setDry(await call("/api/rehearsals", { definition: view.line.name, input: value ?? {} })); } catch (error) { say(error.message, "harm"); }
+    setBusy(false);
+  };
   const send = async (event) => {
     event.preventDefault();
-    const found = problems(schema, value ?? {}, "", true);
-    setWrong(found);
-    if (Object.keys(found).length) return;
+    if (!isRight()) return;
     setBusy(true);
     try {
       const run = await call("/api/runs", { definition: view.line.name, input: value ?? {} });
@@ -94,9 +102,19 @@ function Start({ view }) {
     } catch (error) { say(error.message, "harm"); setBusy(false); }
   };
   return html`<section class="card"><header><h2>${_("Start a run")}</h2></header><form class="body stack" ref=${form} onSubmit=${send} noValidate>
-    ${isFree && !Object.keys(view.input || {}).length ? html`<details><summary>${_("with input")}</summary><${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="start" /></details>`
-    : html`<${SchemaForm} schema=${schema} value=${value} change=${setValue} wrong=${wrong} prefix="start" />`}
-    <div><button class="main" disabled=${busy || !mayDo("start")} title=${mayDo("start") ? undefined : _("Your roles do not let you do this.")}>${_("Start")}</button></div></form></section>`;
+    ${isFree && !Object.keys(view.input || {}).length ? html`<details><summary>${_("with input")}</summary><${SchemaForm} schema=${schema} value=${value} change=${change} wrong=${wrong} prefix="start" /></details>`
+    : html`<${SchemaForm} schema=${schema} value=${value} change=${change} wrong=${wrong} prefix="start" />`}
+    <div class="row wrap"><button type="button" disabled=${busy} onClick=${rehearse}>${_("Dry run")}</button><button class="main" disabled=${busy || !mayDo("start")} title=${mayDo("start") ? undefined : _("Your roles do not let you do this.")}>${_("Start")}</button></div></form>${dry && html`<${DryRun} found=${dry} />`}</section>`;
+}
+
+const STEPS = { state: () => _("in"), call: () => _("would call"), ask: () => _("would ask"), sleep: () => _("would sleep for"), wait: () => _("would wait for a signal:"), rule: () => _("the policy:"), left: () => _("would leave out"), again: () => _("and so on: it would sleep here again") };
+
+/** What a run would do: the states it goes through, with calls, questions and waits in them. */
+function DryRun({ found }) {
+  const said = ({ kind, detail }) => (kind === "sleep" ? span(Number(detail) || 0) : kind === "wait" ? (detail || []).join(", ") : kind === "rule" ? `${detail.decision} · ${detail.rule}` : typeof detail === "string" ? detail : detail ? brief(detail, 160) : "");
+  return html`<div class="body stack dry" role="status"><p><${Status} status=${found.status} /> <span class="state"><${Text} value=${found.state} /></span> <span class="soft">${_("Nothing was touched; every question was answered with yes.")}</span></p>
+    <ol class="steps-list">${found.steps.map((step, at) => html`<li key=${at} class=${step.kind === "state" ? "enters" : ""}><span class="faint">${(STEPS[step.kind] || (() => _("would need an answer:")))()}</span> ${step.kind === "state" ? html`<span class="state"><${Text} value=${step.name} /></span>` : html`${step.name && html`<b><${Text} value=${step.name} /></b> `}<${Text} value=${said(step)} />`}</li>`)}</ol>
+    ${found.is_cut && html`<p class="faint">${_("and so on")}</p>`}${found.error && html`<p class="wrong"><b><${Text} value=${found.error.type} /></b> <${Text} value=${found.error.message || ""} /></p>`}</div>`;
 }
 
 function DefinitionPage({ name }) {

@@ -123,10 +123,11 @@ export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmal
 const LEAST = 0.6; // smaller than that nobody reads the names; the rest is then reached by moving the picture
 const [MIN, MAX, STEP] = [0.15, 2.5, 1.25];
 const WHOLE = "whole";
+const MANY = 8; // states; of fewer, everybody finds theirs
 const BAR = 16; // pixels of a scrollbar
 
 const ICONS = {
-  out: "M3 8h10", in: "M3 8h10M8 3v10", whole: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10",
+  full: "M2.5 2.5h11v11h-11zM5.5 5.5h5v5h-5z", out: "M3 8h10", in: "M3 8h10M8 3v10", whole: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10",
 };
 
 function Tool({ icon, text, about, press, isOn }) {
@@ -206,11 +207,29 @@ export function Diagram(props) {
     first.current = false;
     box.scrollTo({ left: Math.max(0, x - box.clientWidth / 2), top: Math.max(0, y - box.clientHeight / 2), behavior: isQuiet ? "instant" : "smooth" });
   }, [lit, Boolean(room), zoom === null]);
+  const [found, setFound] = useState(""); // a state that somebody looks for
+  const [isFull, setFull] = useState(false);
+  const whole = useRef(null);
+  const show = (name) => {
+    const node = graph.nodes.find((one) => one.id === name) || (name && graph.nodes.find((one) => `${one.id} ${one.text}`.toLowerCase().includes(name.toLowerCase())));
+    setFound(node ? node.id : "");
+    if (!node) return;
+    const near = Math.max(scale, 1);
+    const box = frame.current;
+    kept.current = { x: box.clientWidth / 2, y: box.clientHeight / 2, px: node.box.x + MARGIN + node.box.width / 2, py: node.box.y + MARGIN + node.box.height / 2 };
+    if (near === scale) { box.scrollTo({ left: kept.current.px * scale - kept.current.x, top: kept.current.py * scale - kept.current.y, behavior: "instant" }); kept.current = null; } else setZoom(near);
+  };
+  useEffect(() => {
+    const change = () => setFull(document.fullscreenElement === whole.current);
+    document.addEventListener("fullscreenchange", change);
+    return () => document.removeEventListener("fullscreenchange", change);
+  }, []);
+  const fill = () => (document.fullscreenElement ? document.exitFullscreen() : whole.current.requestFullscreen?.())?.catch?.(() => {});
   const press = (event) => {
     const by = { "+": STEP, "=": STEP, "-": 1 / STEP }[event.key];
     if (by && !event.ctrlKey && !event.metaKey) { event.preventDefault(); enlarge(by); }
   };
-  return html`<div class="diagram-frame"><div class="diagram" ref=${frame} tabIndex="0" role="region" aria-label=${_("Picture of the machine")} onKeyDown=${press}><${Machine} ...${props} scale=${scale} /></div>
-    <div class="turner"><${Tool} icon="out" text=${_("Smaller")} about=${_("Smaller")} press=${() => enlarge(1 / STEP)} /><${Tool} icon="in" text=${_("Larger")} about=${_("Larger; the picture can be moved with the mouse")} press=${() => enlarge(STEP)} />
-      <${Tool} icon="whole" text=${_("Whole")} about=${_("Show the whole picture")} press=${() => setZoom(zoom === WHOLE ? null : WHOLE)} isOn=${zoom === WHOLE} /></div></div>`;
+  return html`<div class="diagram-frame" ref=${whole}><div class="diagram" ref=${frame} tabIndex="0" role="region" aria-label=${_("Picture of the machine")} onKeyDown=${press}><${Machine} ...${props} scale=${scale} marks=${found ? { ...props.marks, [found]: `${props.marks?.[found] || ""} found` } : props.marks} /></div>
+    <div class="turner">${graph.nodes.length > MANY && html`<input type="search" class="small" list=${`states-${graph.digest}`} aria-label=${_("Find a state")} placeholder=${_("{count} states", { count: graph.nodes.length })} onChange=${(event) => show(event.target.value.trim())} /><datalist id=${`states-${graph.digest}`}>${graph.nodes.map((node) => html`<option key=${node.id} value=${node.id} />`)}</datalist>`}<${Tool} icon="out" text=${_("Smaller")} about=${_("Smaller")} press=${() => enlarge(1 / STEP)} /><${Tool} icon="in" text=${_("Larger")} about=${_("Larger; the picture can be moved with the mouse")} press=${() => enlarge(STEP)} />
+      <${Tool} icon="whole" text=${_("Whole")} about=${_("Show the whole picture")} press=${() => setZoom(zoom === WHOLE ? null : WHOLE)} isOn=${zoom === WHOLE} /><${Tool} icon="full" text=${isFull ? _("Leave full screen") : _("Full screen")} about=${isFull ? _("Leave full screen") : _("Full screen")} press=${fill} isOn=${isFull} /></div></div>`;
 }

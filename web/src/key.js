@@ -17,7 +17,7 @@ export function useKeys(keys) {
 }
 
 let leader = "";
-const LEADS = { i: ["inbox"], r: ["runs"], c: ["chat"], d: ["definitions"] };
+const LEADS = { i: ["inbox"], r: ["runs"], c: ["chat"], d: ["definitions"], f: ["figures"] };
 
 const isWriting = (target) => target.closest?.("input:not([type=checkbox]):not([type=range]), textarea, select, [contenteditable]");
 
@@ -36,7 +36,7 @@ addEventListener("keydown", (event) => {
 const KEYS = () => [
   [["j", "k"], _("next and previous")], [["n"], _("the next open question, in order")], [["a"], _("approve: goes to the button, Enter decides")], [["r"], _("reject with a reason")],
   [["e"], _("edit the arguments, or fill in the form")], [["Enter"], _("open")], [["←", "→"], _("step through a run's past")],
-  [["g", "i"], _("Inbox")], [["g", "r"], _("Runs")], [["g", "c"], _("Chat")], [["g", "d"], _("Definitions")], [["/"], _("search")], [["Ctrl", "K"], _("find anything")], [["?"], _("this help")],
+  [["g", "i"], _("Inbox")], [["g", "r"], _("Runs")], [["g", "c"], _("Chat")], [["g", "d"], _("Definitions")], [["g", "f"], _("Figures")], [["/"], _("search")], [["Ctrl", "K"], _("find anything")], [["?"], _("this help")],
 ];
 
 export function Help() {

@@ -1,14 +1,15 @@
-// The page: a frame around five views, chosen by the address.
-import { effect, html, render, signal, useEffect, useRef, useState } from "./lib.js";
+// The page: a frame around six views, chosen by the address.
+import { effect, html, render, useEffect, useRef, useState } from "./lib.js";
 import { _, language, speak } from "./language.js";
 import { begin, waiting } from "./feed.js";
 import { Inbox } from "./inbox.js";
 import { Help, isHelping } from "./key.js";
 import { Palette } from "./palette.js";
 import { page, place } from "./route.js";
+import { later } from "./later.js";
 import { RunPage } from "./run/page.js";
 import { Runs } from "./runs.js";
-import { Toasts, say } from "./toast.js";
+import { Toasts } from "./toast.js";
 import { clock } from "./format.js";
 import { Mark } from "./mark.js";
 import { Login, WhoAmI, findMe, isAsked, me } from "./me.js";
@@ -18,6 +19,7 @@ const ICONS = {
   inbox: "M2.5 9.5h3.2a2.3 2.3 0 0 0 4.6 0h3.2M2.5 9.5 4.3 3.5h7.4l1.8 6v3.5h-11z",
   runs: "M2.5 4h1M6 4h7.5M2.5 8h1M6 8h7.5M2.5 12h1M6 12h7.5",
   chat: "M2.5 3.5h11v7.5h-6L4.5 13.5V11h-2zM5.5 6.2h5M5.5 8.4h3",
+  figures: "M2.5 13.5h11M4 11V8M7 11V4.5M10 11V6.5M13 11V2.5",
   definitions: "M5.5 2.5h5v3.5h-5zM2 10h4.5v3.5H2zM9.5 10H14v3.5H9.5zM8 6v2M4.25 10V8h7.5v2",
 };
 
@@ -26,7 +28,7 @@ const Icon = ({ name }) => html`<svg viewBox="0 0 16 16" fill="none" stroke="cur
 function Rail() {
   const link = (name, text, count) => html`<a href=${`#/${name}`} aria-current=${page.value === name || (name === "definitions" && page.value === "compare") || (name === "inbox" && page.value === "many") ? "page" : undefined}><${Icon} name=${name} />${text}${count ? html`<span class="count"><span aria-hidden="true">${count}</span><span class="unseen">${_("{count} waiting", { count })}</span></span>` : null}</a>`;
   return html`<div class="rail"><a class="brand" href="#/inbox"><${Mark} />detent</a>
-    <nav aria-label=${_("Main")}>${link("inbox", _("Inbox"), waiting.value)}${link("runs", _("Runs"))}${link("chat", _("Chat"))}${link("definitions", _("Definitions"))}</nav>
+    <nav aria-label=${_("Main")}>${link("inbox", _("Inbox"), waiting.value)}${link("runs", _("Runs"))}${link("chat", _("Chat"))}${link("definitions", _("Definitions"))}${link("figures", _("Figures"))}</nav>
     <div class="foot"><${WhoAmI} /><div class=${`live ${isCut.value ? "cut" : ""}`} role="status"><i /><span>${isCut.value ? _("no connection; trying again") : _("live")}</span></div>
       <button class="link help" onClick=${() => { isHelping.value = true; }}>${_("Keyboard")} <kbd>?</kbd></button>
       <button class="link" lang=${language.value === "zh" ? "en" : "zh-CN"} onClick=${() => speak(language.value === "zh" ? "en" : "zh")}>${language.value === "zh" ? "English" : "中文"}</button></div></div>`;
@@ -40,18 +42,9 @@ function Token() {
     <div><button class="main">${_("Go on")}</button></div></div></form></main>`;
 }
 
-/** A page whose code is fetched when somebody goes there: the first view is the lighter for it. */
-function later(load, name) {
-  const found = signal(null);
-  return () => {
-    useEffect(() => { if (!found.value) load().then((module) => { found.value = module[name]; }, (error) => say(error.message, "harm")); }, []);
-    return found.value ? html`<${found.value} />` : html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`;
-  };
-}
-
 const definitions = () => import("./definitions.js");
-const PAGES = { inbox: Inbox, runs: () => (place.value.parts[1] ? html`<${RunPage} key=${place.value.parts[1]} />` : html`<${Runs} />`), many: later(() => import("./desk/many.js"), "Many"), chat: later(() => import("./chat.js"), "Chat"), definitions: later(definitions, "Definitions"), compare: later(definitions, "Compare") };
-const TITLES = { inbox: () => _("Inbox"), many: () => _("Approve many"), runs: () => _("Runs"), chat: () => _("Chat"), definitions: () => _("Definitions"), compare: () => _("Compare two versions") };
+const PAGES = { inbox: Inbox, runs: () => (place.value.parts[1] ? html`<${RunPage} key=${place.value.parts[1]} />` : html`<${Runs} />`), many: later(() => import("./desk/many.js"), "Many"), chat: later(() => import("./chat.js"), "Chat"), definitions: later(definitions, "Definitions"), compare: later(definitions, "Compare"), figures: later(() => import("./figures.js"), "FiguresPage", "style/seeing.css") };
+const TITLES = { inbox: () => _("Inbox"), many: () => _("Approve many"), runs: () => _("Runs"), chat: () => _("Chat"), definitions: () => _("Definitions"), compare: () => _("Compare two versions"), figures: () => _("Figures") };
 
 function Lost() {
   return html`<div class="card empty"><h2>${_("There is no such page")}</h2><p><a href="#/inbox">${_("Inbox")}</a></p></div>`;

@@ -48,6 +48,11 @@ function fits(line, filter) {
   return !isSearch(filter);
 }
 
+/** What the list can be sorted by: the words every run has, and the attributes of those that are shown. */
+const OWN_SORTS = { "": () => _("newest first"), started_at: () => _("oldest first"), "-updated_at": () => _("changed last first"), "-cost_usd": () => _("most expensive first"), machine: () => _("by machine"), state: () => _("by state") };
+const sorts = (lines) => [...Object.keys(OWN_SORTS), ...new Set((lines || []).flatMap((line) => Object.keys(line.attributes || {})).flatMap((name) => [name, `-${name}`]))];
+const sortWord = (name) => (OWN_SORTS[name] ? OWN_SORTS[name]() : name.startsWith("-") ? _("{name}, highest first", { name: name.slice(1) }) : _("{name}, lowest first", { name }));
+
 function Row({ line, isNew, isHere }) {
   const asked = line.waiting[0];
   const isAlarming = line.alarms?.length > 0;
@@ -120,6 +125,7 @@ export function Runs() {
         <input type="search" class="mono where" aria-label=${_("Condition")} placeholder=${_("where, such as customer == 'Nordwind'")} value=${filter.where} onChange=${(event) => tune({ where: event.target.value })} />
         <select aria-label=${_("Machine")} value=${filter.machine} onChange=${(event) => tune({ machine: event.target.value })}><option value="">${_("all machines")}</option>
           ${[...new Set([...machines.value, ...(filter.machine ? [filter.machine] : [])])].map((name) => html`<option value=${name}>${name}</option>`)}</select>
+        <select aria-label=${_("Order")} value=${filter.sort} onChange=${(event) => tune({ sort: event.target.value })}>${[...new Set([...sorts(found.value), ...(filter.sort ? [filter.sort] : [])])].map((name) => html`<option key=${name} value=${name}>${sortWord(name)}</option>`)}</select>
         <select aria-label=${_("Time")} value=${filter.within} onChange=${(event) => tune({ within: event.target.value })}>${Object.entries(SPANS).sort(([a], [b]) => Number(a) - Number(b)).map(([value, text]) => html`<option value=${value}>${text()}</option>`)}</select></div></div>
     ${trouble.value && html`<div class="note harm" role="alert">${trouble.value}</div>`}
     ${!found.value ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /><i /></div>`

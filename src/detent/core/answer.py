@@ -279,7 +279,7 @@ def _supersede(draft: WorkingCopy, contract: Contract, question: Question, said:
     running = draft.move(contract, "resume", actor, answers=(*contract.answers, said))
     draft.move(running, "reject", actor, error=Failure("approval_rejected", "superseded"))
     args = said.args or {}
-    new_id = draft.number(contract.id.rpartition("/")[0])
+    new_id = draft.number(contract.id.rpartition("/")[0], contract.lane)
     key, kind = contract.key, attempt.kind_of(draft, work, contract, args)
     if kind == "irreversible" and work.key is None:
         key = attempt.deed_key(draft, new_id, contract.effect, args, contract.repeat)

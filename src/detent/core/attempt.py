@@ -67,7 +67,7 @@ def open_contract(
     is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
     call_hash = digest([effect, given]) if is_bound else ""
     branch = path[1:].replace("/", ".") + "." if path else ""
-    contract_id = draft.number(f"{draft.state}/{branch}{action.id}")
+    contract_id = draft.number(f"{draft.state}/{branch}{action.id}", path)
     # One that asks nobody goes straight to RUNNING; an irreversible one only where no other can be doing the same.
     is_free = question is None and not due_at and not draft.held and (kind != "irreversible" or not draft.contracts)
     contract = Contract(

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from detent.core.chart import Work
-from detent.core.contract import Contract, Failure
+from detent.core.contract import PLACE, Contract, Failure
 from detent.core.question import Question
 from detent.core.run import BranchState
 from detent.core.status import Status
@@ -16,6 +16,8 @@ from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
 
 ITEMS_MAX = 10_000
+AT_ONCE = 50  # items of a loop under way at the same time, where it does not say how many
+PIECE = 64  # ended branches that are kept together
 
 
 def record(draft: WorkingCopy, path: str, action: str, result: Any) -> None:
@@ -46,9 +48,17 @@ def begin(draft: WorkingCopy, path: str, work: Work) -> bool:
     if not total:
         record(draft, path, work.action.id, {"items": [], "failed": []})
         return True
-    draft.lanes[path] = replace(draft.lanes[path], items=items, spawned=0, done=0, lost=0)
+    lane = draft.lanes[path]
+    base = lane.base if path or draft.get("rules") < 3 else _find_highest(draft, work.action.id)
+    draft.lanes[path] = replace(lane, items=items, spawned=0, done=0, lost=0, base=base)
     _spawn(draft, path, work)
     return False
+
+
+def _find_highest(draft: WorkingCopy, action: str) -> int:
+    """The highest number that a contract in a branch of this action has had in this run."""
+    like = f"{draft.state}/{action}."  # by older rules every branch has entries of its own
+    return max((number for name, number in draft.get("counts").items() if name.startswith(like)), default=0)
 
 
 def _count_needed(work: Work, total: int) -> int:
@@ -67,13 +77,15 @@ def _spawn(draft: WorkingCopy, path: str, work: Work) -> None:
     """Begin as many branches as may go on at the same time."""
     lane = draft.lanes[path]
     upto = _total(lane, work)
-    if work.action.at_once:
-        upto = min(upto, lane.done + lane.lost + work.action.at_once)
+    at_once = work.action.at_once or (AT_ONCE if work.each and draft.get("rules") >= 3 else 0)
+    if at_once:
+        upto = min(upto, lane.done + lane.lost + at_once)
     if lane.spawned >= upto:
         return
     for index in range(lane.spawned, upto):
         child = f"{path}/{work.action.id}.{index}"
-        draft.lanes[child] = BranchState(path=child, item=lane.items[index] if lane.items else None, skips=lane.skips)
+        item = lane.items[index] if lane.items else None
+        draft.lanes[child] = BranchState(path=child, item=item, skips=lane.skips, base=lane.base)
         draft.ready.append((child, 0))
     draft.lanes[path] = replace(lane, spawned=upto)
 
@@ -83,13 +95,37 @@ def end(draft: WorkingCopy, path: str, failure: Failure | None) -> None:
     if not path:
         draft.settled, draft.failure = True, failure
         return
-    draft.lanes[path] = replace(draft.lanes[path], is_ended=True, is_failed=failure is not None, error=failure)
-    above = path.rpartition("/")[0]
-    parent = draft.lanes[above]
     is_lost = failure is not None
+    ended = replace(draft.lanes[path], is_ended=True, is_failed=is_lost, error=failure)
+    above = path.rpartition("/")[0]
+    put_away(draft, ended)
+    parent = draft.lanes[above]
     parent = replace(parent, done=parent.done + (not is_lost), lost=parent.lost + is_lost)
     draft.lanes[above] = parent
     _join(draft, above, parent)
+
+
+def put_away(draft: WorkingCopy, ended: BranchState) -> None:
+    """Keep a branch that has ended; nothing looks at it before the branches join."""
+    if draft.get("rules") < 3:
+        draft.lanes[ended.path] = ended
+        return
+    draft.lanes.pop(ended.path, None)
+    if not ended.is_failed:
+        ended = replace(ended, item=None, counts={}, base=0)  # it is not begun again
+    above = ended.path.rpartition("/")[0]
+    parent = draft.lanes[above]
+    *full, latest = parent.ended or ((),)
+    pieces = (*full, (*latest, ended)) if len(latest) < PIECE else (*full, latest, (ended,))
+    draft.lanes[above] = replace(parent, ended=pieces)
+
+
+def _list_children(draft: WorkingCopy, path: str, first: str) -> list[BranchState]:
+    """The branches inside a branch, in the order they were declared: those under way and those that have ended."""
+    lane = draft.lanes[path]
+    found = {one.path: one for piece in lane.ended for one in piece}
+    names = [f"{first}{index}" for index in range(lane.spawned)]
+    return [child for name in names if (child := found.get(name) or draft.lanes.get(name)) is not None]
 
 
 def _join(draft: WorkingCopy, path: str, parent: BranchState) -> None:
@@ -106,8 +142,7 @@ def _join(draft: WorkingCopy, path: str, parent: BranchState) -> None:
     if not is_over and not is_hopeless:
         _spawn(draft, path, work)
         return
-    first = f"{path}/{work.action.id}."
-    children = [draft.lanes[f"{first}{index}"] for index in range(parent.spawned)]
+    children = _list_children(draft, path, f"{path}/{work.action.id}.")
     if is_hopeless and draft.get("rules") >= 2:
         draft.lanes[path] = fold_branches(draft, path)
     leave(draft, path + "/")
@@ -123,9 +158,9 @@ def fold_branches(draft: WorkingCopy, path: str) -> BranchState:
     """A branch with those inside it, as they stand."""
     lane = draft.lanes[path]
     first = f"{path}/{draft.works(path)[lane.position].action.id}." if lane.spawned else ""
-    paths = [f"{first}{index}" for index in range(lane.spawned)]
-    left = tuple(fold_branches(draft, one) for one in paths if one in draft.lanes)
-    return replace(lane, left=left) if left else lane
+    children = _list_children(draft, path, first)
+    left = tuple(fold_branches(draft, one.path) if one.path in draft.lanes else one for one in children)
+    return replace(lane, left=left, ended=()) if left else lane
 
 
 def of_state(draft: WorkingCopy, path: str, failure: Failure) -> Failure:
@@ -161,7 +196,7 @@ def _merge(draft: WorkingCopy, path: str, work: Work, children: list[BranchState
         draft.write(path, name, value)
     _keep_results(draft, path, work, children, total)
     lane = draft.lanes[path]
-    draft.lanes[path] = replace(lane, items=(), spawned=0, done=0, lost=0)
+    draft.lanes[path] = replace(lane, items=(), spawned=0, done=0, lost=0, ended=())
     draft.ready.append((path, lane.position + 1))
     return None
 
@@ -199,7 +234,7 @@ def leave(draft: WorkingCopy, above: str = "", actor: str = "engine") -> None:
         for path in [p for p in draft.lanes if p.startswith(above)]:
             del draft.lanes[path]
     for contract in list(draft.contracts.values()):
-        if contract.lane.startswith(above) and not contract.is_adrift:
+        if contract.lane.startswith(above) and not contract.is_adrift and contract.action != PLACE:
             abandon(draft, contract, actor)
 
 

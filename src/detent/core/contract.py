@@ -50,6 +50,9 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return any(t == kind or t.startswith(kind + ".") for t in types)
 
 
+PLACE = "@place"  # the action of the question whether a run may go on although its group is full
+
+
 class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One attempt at one action; `effect_state` says whether the outside world may have felt it."""
 

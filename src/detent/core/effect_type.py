@@ -157,6 +157,7 @@ class Effect(msgspec.Struct, frozen=True):
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     # It works on what one machine has, such as files or processes: all such calls of a run are made in one place.
     is_local: bool = False
+    may_trail: bool = False  # a pure call does not wait for the disk: a power cut may take its record with it
 
 
 @overload

@@ -6,13 +6,13 @@ An event that is not accepted raises `Refused` and changes nothing.
 
 from msgspec.structs import replace
 
-from detent.core import answer, attempt, budget, route, state_work
+from detent.core import answer, attempt, budget, place, route, state_work
 from detent.core import fork_migrate as graft
 from detent.core import retry as again
 from detent.core import shortcut as straight
 from detent.core.commands import Command
 from detent.core.consequence import Consequence
-from detent.core.contract import MOVES, Contract, Failure
+from detent.core.contract import MOVES, PLACE, Contract, Failure
 from detent.core.events import (
     ATTEMPT,
     CANCEL,
@@ -125,6 +125,10 @@ def _begin_run(draft: WorkingCopy, event: Started) -> None:
         route.enter(draft, draft.machine.initial)
     if event.held_by:  # its time begins when it has a place
         draft.changes.update(deadline=0.0, state_deadline=0.0)
+        if event.place_at:
+            draft.changes["place_at"] = event.place_at
+        if event.place_question and draft.ending is None:
+            place.ask(draft, event.place_question)
 
 
 def _take_signal(draft: WorkingCopy, event: Signalled) -> None:
@@ -214,6 +218,9 @@ def _release(draft: WorkingCopy) -> None:
     is_new = bool(draft.run.group) and draft.run.held_by == f"group:{draft.run.group}"
     draft.held = False
     draft.changes["held_by"] = ""
+    if draft.run.place_at:
+        draft.changes["place_at"] = 0.0
+    place.close(draft, "engine")
     if is_new:
         longest, stay = draft.machine.limits.max_duration_s, draft.place.timeout_s
         draft.changes["deadline"] = draft.at + longest if longest else 0.0
@@ -231,6 +238,10 @@ def _wake(draft: WorkingCopy) -> None:
     Afterwards none that is due is left, except that of a call which the end of its state sets adrift: it rings next.
     """
     at, run = draft.at, draft.run
+    if 0 < run.place_at <= at:
+        draft.changes["place_at"] = 0.0
+        if run.held_by == f"group:{run.group}":  # nobody else holds it
+            _release(draft)
     limit = min((t for t in (run.deadline, run.state_deadline) if 0 < t <= at), default=at)
     # What comes after the state's own time is over is cancelled with the state, unless it is no longer part of it.
     due = [c for c in run.contracts if 0 < c.alarm_at <= (at if c.is_adrift else limit)]
@@ -281,8 +292,26 @@ def _take_move(draft: WorkingCopy, event: ContractMoved) -> None:
             answer.expire(draft, contract)
         case _:
             _start(draft, contract)
+    _follow_up(draft, contract, event, actor)
+
+
+def _follow_up(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
+    """What a move means for more than its contract."""
     if event.usage:
         _check_budget(draft, contract)
+    elif contract.action == PLACE:
+        _take_place(draft, contract, event, actor)
+
+
+def _take_place(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
+    """Somebody has said whether a run may go on although its group is full."""
+    if contract.id in draft.contracts:
+        return
+    draft.drop("answers", PLACE)
+    if event.trigger == "resume" and answer.answer_of(event.result).approved:
+        _release(draft)
+    elif draft.ending is None:
+        route.end(draft, Status.CANCELLED, Failure("cancelled", "its group is full, and somebody said no"), actor)
 
 
 FAILURES = {"fail": "tool_failure", "reject": "approval_rejected", "cancel": "cancelled"}

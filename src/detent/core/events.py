@@ -19,8 +19,10 @@ from detent.core.question import Question
 
 # What an event means may only change for runs that begin later: a run says by which rules it is folded.
 # 1: 0.1. 2: a failure is not taken by a row without a condition; the result of a failed call is kept whole; a deed that
-# was done in another run is asked about.
-RULES = 2
+# was done in another run is asked about. 3: branches that have ended stand apart from those under way, and count their
+# contracts themselves, so that an event costs the same among ten thousand items; of a loop that says nothing of it
+# fifty items go on at the same time.
+RULES = 3
 WAKE, CANCEL, HOLD, RELEASE, MIGRATE, RULED = "@wake", "@cancel", "@hold", "@release", "@migrate", "@policy"
 REPEATED, EVIDENCE, RETRY, RESTORED, ATTEMPT = "@repeat", "@evidence", "@retry", "@restored", "@attempt"
 
@@ -43,6 +45,8 @@ class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_fie
     id: str = ""
     group: str = ""  # the run that keeps the order of its group
     held_by: str = ""  # it begins held: it waits for a place in its group
+    place_at: float = 0.0  # until then, where places come at a certain rate
+    place_question: str = ""  # and asks whether it may go on all the same
 
 
 class Signalled(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="signalled"):

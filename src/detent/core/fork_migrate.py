@@ -135,12 +135,14 @@ def _standing(draft: WorkingCopy, former: str, renamed: dict[str, str]) -> dict[
         if part:
             stands[above] = part.rpartition(".")[0]
     found = {}
-    for path, one in draft.lanes.items():
-        works = _works(draft, path)
-        if works is None:
+    ended = [one.path for lane in draft.lanes.values() for piece in lane.ended for one in piece]
+    for path in (*draft.lanes, *ended):
+        if _works(draft, path) is None:
             raise Refused(
                 f"state `{draft.state}` of the new machine has no branch `{path[1:]}`, where `{former}` stands"
             )
+    for path, one in draft.lanes.items():
+        works = draft.works(path)
         is_standing = path in stands and not one.is_ended
         found[path] = replace(one, position=_position(draft, works, stands[path], renamed)) if is_standing else one
     return found

@@ -91,7 +91,7 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     each: str = ""
     join: Literal["all", "any"] | int = "all"
     fail_fast: bool = False
-    at_once: int = 0  # how many branches at the same time; 0: all
+    at_once: int = 0  # how many branches at the same time; 0: all, but of items 50
     tolerate: int = 0  # how many branches may fail; of a single call: its branch goes on after it has failed
 
     def __post_init__(self) -> None:
@@ -131,7 +131,9 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
 
     key: str  # a template over `context`, the run's input
     limit: int = 1
-    when_full: Literal["queue", "cancel_previous", "drop"] = "queue"
+    when_full: Literal["queue", "cancel_previous", "drop", "ask"] = "queue"
+    rate: int = 0  # instead of `limit`: how many may begin
+    per_s: float = 0.0  # in this time
 
 
 class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):

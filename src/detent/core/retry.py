@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from detent.core import route, state_work
+from detent.core.branch import put_away
 from detent.core.chart import INSTANT
 from detent.core.contract import Contract
 from detent.core.run import BranchState, Run, Wreck
@@ -65,7 +66,7 @@ def _changes(draft: WorkingCopy, wreck: Wreck) -> dict[str, Any]:
 def _stand(draft: WorkingCopy, was: BranchState, leaves: list[tuple[str, Contract | None]]) -> None:
     """Put a branch back where it stood; those that had ended well stay ended, of the others the last ones go on."""
     if was.is_ended and not was.is_failed:
-        draft.lanes[was.path] = replace(was, left=(), broken=None)
+        put_away(draft, replace(was, left=(), broken=None))
         return
     work = draft.works(was.path)[was.position] if was.position < len(draft.works(was.path)) else None
     if was.spawned and not was.left and work is not None and work.branches:

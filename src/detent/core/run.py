@@ -32,6 +32,9 @@ class BranchState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     broken: Contract | None = None  # the attempt that ended it, to go on from
     left: tuple["BranchState", ...] = ()  # its branches as they stood when it failed
     skips: tuple[str, ...] = ()  # actions that are done already, when the rest is tried again
+    ended: tuple[tuple["BranchState", ...], ...] = ()  # its branches that have ended, in pieces: each end copies one
+    counts: dict[str, int] = {}  # contracts made in this branch, by action
+    base: int = 0  # the highest number of a contract that an earlier branch like this one may have had
 
 
 class Wreck(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -100,6 +103,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     spoken_by: str = ""  # who started it in the name of `by`, where that is somebody else
     group: str = ""  # the run that keeps the order of its group
     closing: Closing | None = None  # it does what comes last
+    place_at: float = 0.0  # when it has its place in its group, if that is a matter of time
 
     @property
     def status(self) -> Status:
@@ -127,6 +131,8 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         soonest = self.deadline
         if self.state_deadline and (not soonest or self.state_deadline < soonest):
             soonest = self.state_deadline
+        if self.place_at and (not soonest or self.place_at < soonest):
+            soonest = self.place_at
         for contract in self.contracts:
             at = contract.due_at or contract.expires_at
             if at and (not soonest or at < soonest):

@@ -91,13 +91,20 @@ class WorkingCopy:
         if key in mapping:
             self.changes[name] = {k: v for k, v in mapping.items() if k != key}
 
-    def number(self, name: str) -> str:
-        """The id of the next contract of that name."""
-        counts = self.changes.get("counts")
-        if counts is None:
-            counts = self.changes["counts"] = dict(self.run.counts)
-        counts[name] = counts.get(name, 0) + 1
-        return f"{name}/{counts[name]}"
+    def number(self, name: str, path: str = "") -> str:
+        """The id of the next contract of that name; one in a branch is counted there."""
+        counts = self.changes.get("counts", self.run.counts)
+        number = counts.get(name, 0) + 1
+        counted = name
+        if path and self.get("rules") >= 3:
+            lane, action = self.lanes[path], name.rpartition(".")[2]
+            had = lane.counts.get(action, 0) + 1
+            number = max(number, lane.base + had)
+            self.lanes[path] = replace(lane, counts={**lane.counts, action: had})
+            counted = f"{self.state}/{path.split('/', 2)[1].rpartition('.')[0]}."  # the highest of all its branches
+        if counts.get(counted, 0) < number:
+            self.changes["counts"] = {**counts, counted: number}
+        return f"{name}/{number}"
 
     @property
     def place(self) -> Place:

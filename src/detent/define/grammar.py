@@ -14,7 +14,7 @@ EFFECTS = ("pure", "idempotent", "irreversible")
 SANDBOXES = ("off", "home", "folder", "strict")
 REPEATS = ("ask", "allow", "refuse", "reuse")
 SCOPES = ("global", "session", "run")
-WHEN_FULL = ("queue", "cancel_previous", "drop")
+WHEN_FULL = ("queue", "cancel_previous", "drop", "ask")
 CATCH_UPS = ("none", "last", "all")
 IMPLICIT_ERRORS = ("error", "error_state")  # undeclared names that mean a failed end
 RETRY = "retry"  # the undeclared name that means: enter the source state again
@@ -146,6 +146,7 @@ STATE: Shape = {
         types=("initial", "normal", "wait", "parallel"),
     ),
     "for": Key("awaits", "The events that end the wait.", types=("wait",)),
+    "endless": Key("text", "Why the wait has no `timeout`.", types=("wait",)),
     "duration": Key("duration", "How long to sleep.", types=("wait",)),
     "branches": Key("branches", "Lines of work that go on side by side.", types=("parallel",)),
     "join": Key("join", "How many branches must succeed: all, any, or a number.", types=("parallel",)),
@@ -197,7 +198,7 @@ ACTION: Shape = {
     "branches": Key("branches", "Lines of work that go on side by side.", types=("parallel",)),
     "join": Key("join", "How many must succeed: all, any, or a number.", types=_BOTH),
     "fail_fast": Key("flag", "Whether the first failure ends the others.", types=_BOTH),
-    "concurrency": Key("positive", "How many at the same time.", types=_BOTH),
+    "concurrency": Key("positive", "How many at the same time; of a `for_each` that does not say, 50.", types=_BOTH),
     "tolerate": Key("count", "How many may fail.", types=_BOTH),
 }
 TRANSITION: Shape = {
@@ -279,6 +280,7 @@ TOOL: Shape = {
 GROUP: Shape = {
     "key": Key("template", "Runs with the same key are one group; it can read `context`, the input.", is_needed=True),
     "limit": Key("positive", "How many of them go on at the same time; 1 by default."),
+    "rate": Key("text", "Instead of `limit`: how many may begin in which time, such as `10/min`; the others wait."),
     "when_full": Key("choice", "What a run does that finds no place: queue by default.", choices=WHEN_FULL),
 }
 TRIGGER: Shape = {

@@ -1,7 +1,8 @@
-"""Telling the holes of a proof: what can follow what, the way there state by state, and what would close it."""
+"""Telling what a proof has found: what can follow what, where a run may stand for ever, and what would mend it."""
 
 from detent.define.plan import MachinePlan
 from detent.define.proof import MachineProof, way_out, what
+from detent.define.standstill import WAIT_OUT, WAY_OUT, describe_trapped, describe_wait
 
 
 def tell(plan: MachinePlan, proof: MachineProof) -> None:
@@ -12,6 +13,10 @@ def tell(plan: MachinePlan, proof: MachineProof) -> None:
         told = zip(hole.states, places, strict=True)
         way = " → ".join(f"{state} (line {line})" if line else state for state, line in told)
         plan.page.warn(paths[id(hole.rows[0])], f"{what(hole)}: {way}", way_out(hole))
+    for state in proof.standstill.no_way_out:
+        plan.page.warn(plan.path_of(state), describe_trapped(state), WAY_OUT, at_key=True)
+    for wait in proof.standstill.unexplained:
+        plan.page.advise(plan.path_of(wait.state), describe_wait(wait), WAIT_OUT)
     if not proof.is_whole:
         message = "too many ways lead on to look at all: not proved that no irreversible action follows a failure"
         plan.page.warn((*plan.path, "states"), message, "let parts of it be workflows of their own", at_key=True)

@@ -24,6 +24,7 @@ from detent.define.atlas import (
     taking,
     troubles,
 )
+from detent.define.standstill import Standstill
 from detent.define.truth import truth
 
 
@@ -48,13 +49,21 @@ class MachineProof(NamedTuple):
     deeds: int = 0  # irreversible actions
     holes: tuple[Hole, ...] = ()
     is_whole: bool = True  # false: the machine is too large to look at every way
+    standstill: Standstill = Standstill()
+    same: tuple[str, ...] = ()  # irreversible calls that are the same in every run
 
 
 def together(proofs: Iterable[MachineProof]) -> MachineProof:
     """What holds of several machines that are one workflow."""
     every = tuple(proofs)
     holes = tuple(hole for one in every for hole in one.holes)
-    return MachineProof(sum(one.deeds for one in every), holes, all(one.is_whole for one in every))
+    still = Standstill(
+        tuple(state for one in every for state in one.standstill.no_way_out),
+        sum(one.standstill.waits for one in every),
+        tuple(wait for one in every for wait in one.standstill.endless),
+    )
+    same = tuple(action for one in every for action in one.same)
+    return MachineProof(sum(one.deeds for one in every), holes, all(one.is_whole for one in every), still, same)
 
 
 def prove(machine: Machine, is_irreversible: IsIrreversible) -> MachineProof:

@@ -42,10 +42,12 @@ def constant_calls(machine: Machine, effects: Mapping[str, Effect]) -> Iterator[
             yield action
 
 
-def advise(plan: "MachinePlan", machine: Machine, effects: Mapping[str, Effect]) -> None:
-    """Say where a file has such a call."""
-    for action in constant_calls(machine, effects):
+def advise(plan: "MachinePlan", machine: Machine, effects: Mapping[str, Effect]) -> tuple[str, ...]:
+    """Say where a file has such a call; their names."""
+    found = tuple(constant_calls(machine, effects))
+    for action in found:
         plan.page.advise(plan.actions.get(action.id, plan.path), describe(action), ADVICE)
+    return tuple(action.id for action in found)
 
 
 def _name(action: Action) -> str:

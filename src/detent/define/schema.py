@@ -15,7 +15,15 @@ _ACTIONS = {"type": "array", "items": {"$ref": "#/$defs/action"}}
 _BRANCH = {
     "anyOf": [
         _ACTIONS,
-        {"type": "object", "properties": {"id": _NAME, "name": _NAME, "actions": _ACTIONS}, "required": ["actions"]},
+        {
+            "type": "object",
+            "properties": {
+                "id": {**_NAME, "description": "The branch's name, where branches are a list."},
+                "name": {**_NAME, "description": "The same as `id`."},
+                "actions": {**_ACTIONS, "description": "What the branch does, in this order."},
+            },
+            "required": ["actions"],
+        },
         {"$ref": "#/$defs/nested"},
     ]
 }

@@ -22,6 +22,7 @@ from detent.core.machine import Machine, did_you_mean
 from detent.define.irreversible import is_irreversible
 from detent.define.proof import MachineProof, prove, what
 from detent.define.repeat import ADVICE, constant_calls, describe
+from detent.define.standstill import WAY_OUT, describe_trapped, find_standstill
 from detent.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -85,7 +86,10 @@ def _prove(definition: Definition, known_effects: Iterable[str]) -> Definition:
     known, own = known_effects if isinstance(known_effects, Mapping) else {}, definition.effects
     proof = prove(definition.machine, lambda one: is_irreversible(one, own if one.effect in own else known))
     told = [f"{definition.source}: warning: {what(hole)}: {' → '.join(hole.states)}" for hole in proof.holes]
-    same = constant_calls(definition.machine, ChainMap(dict(own), cast("dict[str, Effect]", known)))
+    same = list(constant_calls(definition.machine, ChainMap(dict(own), cast("dict[str, Effect]", known))))
+    still = find_standstill(definition.machine)
+    told += [f"{definition.source}: warning: {describe_trapped(state)}; {WAY_OUT}" for state in still.no_way_out]
+    proof = proof._replace(standstill=still, same=tuple(action.id for action in same))
     advice = tuple(f"{definition.source}: advice: {describe(action)}; {ADVICE}" for action in same)
     return definition._replace(warnings=tuple(told), proof=proof, advice=advice)
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from detent.core.duration import seconds_of
 from detent.core.effect_type import Effect
 from detent.core.machine import Group, Limits, Machine
 from detent.define.child import Shelf
@@ -22,10 +23,11 @@ from detent.define.last import read_last
 from detent.define.lint import lint, lint_names
 from detent.define.page import Page
 from detent.define.plan import MachinePlan, lean
-from detent.define.problem import BrokenDefinition, Problem, refuse
+from detent.define.problem import BrokenDefinition, Problem, cut, refuse
 from detent.define.proof import MachineProof, prove, together
 from detent.define.repeat import advise
 from detent.define.shape import Fields, fields
+from detent.define.standstill import find_standstill
 from detent.define.state import declare, waits, work
 from detent.define.steps import compile_steps, is_steps
 from detent.define.tool import read_tools
@@ -34,6 +36,8 @@ from detent.define.trigger import Trigger, read_triggers
 from detent.define.value_check import NAME_MAX, mend_name, seconds
 from detent.errors import DefinitionError, Part
 
+RATE_UNITS = {"s": "1s", "sec": "1s", "m": "1m", "min": "1m", "h": "1h", "hour": "1h", "d": "1d", "day": "1d"}
+RATE_LETTERS = 4
 MAX_TRANSITIONS = 1000
 
 
@@ -227,9 +231,11 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
         return None
     if wanted.warnings:
         lint(plan)
-        plan.proof = prove(machine, partial(is_irreversible, effects=wanted.effects))
+        proof = prove(machine, partial(is_irreversible, effects=wanted.effects))
+        reasons = {name: state["endless"] for name, state in plan.states.items() if "endless" in state}
+        still = find_standstill(machine, reasons)
+        plan.proof = proof._replace(standstill=still, same=advise(plan, machine, wanted.effects))
         tell(plan, plan.proof)
-        advise(plan, machine, wanted.effects)
     return machine
 
 
@@ -248,7 +254,25 @@ def _group(plan: MachinePlan, given: Fields) -> Group | None:
     if not isinstance(wanted["key"], str):
         wanted.say("key", "the key must be a text")
         return None
-    return Group(wanted["key"], wanted.get("limit", 1), wanted.get("when_full", "queue"))
+    rate, per_s = _rate(wanted)
+    return Group(wanted["key"], wanted.get("limit", 1), wanted.get("when_full", "queue"), rate, per_s)
+
+
+def _rate(wanted: Fields) -> tuple[int, float]:
+    """How many runs of a group may begin in which time; nothing where the file says nothing of it, or after a note."""
+    if "rate" not in wanted:
+        return 0, 0.0
+    count, _, per = str(wanted["rate"]).replace(" ", "").partition("/")
+    unit = RATE_UNITS.get(per, per)
+    rate = int(count) if count.isascii() and count.isdecimal() and len(count) <= RATE_LETTERS else 0
+    per_s = seconds_of(unit) or 0.0
+    if not rate or not per_s:
+        wanted.say("rate", f"`{cut(wanted['rate'])}` is no rate", "write one such as 10/min, 5/s, 100/h or 3/90s")
+    if "limit" in wanted:
+        wanted.say("limit", "a group has a `limit` or a `rate`, not both")
+    if wanted.get("when_full") == "cancel_previous":
+        wanted.say("when_full", "`cancel_previous` does not go with `rate`", "say queue, drop or ask")
+    return rate, per_s
 
 
 def _limits(plan: MachinePlan, given: Fields) -> Limits:

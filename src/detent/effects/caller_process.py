@@ -94,7 +94,7 @@ def make_caller_effect(home: Path, source: str) -> Effect:
     door = _CallDoor(home / FOLDER, place)
     # No time limit of its own: a program that dies is noticed at once, and how long a function takes only it knows.
     declared = Declared("irreversible", 0.0, "global", place.settle_s)
-    return Effect(place.tool, door.perform, declared, door.reconcile, is_local=True)
+    return Effect(place.tool, door.perform, declared, door.reconcile, may_trail=True, is_local=True)
 
 
 class _CallDoor:
@@ -123,7 +123,7 @@ class _CallDoor:
 
     async def _finish(self, exchange: "_Exchange") -> Outcome | None:
         """What came of the call; None where whoever waited for it has left in the last moment."""
-        reply = asyncio.ensure_future(exchange.reply())
+        reply = exchange.outcome
         try:
             said = await asyncio.shield(reply)
             return None if "absent" in said else _take_reply(said)
@@ -136,7 +136,7 @@ class _CallDoor:
         for program in self._list_programs():
             try:
                 exchange = await _begin(self._folder, program, "probe", self._place.run_id, contract)
-                return _take_reply(await exchange.reply())
+                return _take_reply(await asyncio.shield(exchange.outcome))
             except _Absent as absent:
                 is_sure = is_sure and absent.is_alive
             except OutcomeUnknown:
@@ -163,8 +163,10 @@ class _Absent(Exception):
         self.is_alive = is_alive
 
 
-class _Exchange(Protocol):
-    async def reply(self) -> Reply: ...
+class _Exchange(NamedTuple):
+    """A call that a program was told to make, and what will come of it."""
+
+    outcome: "asyncio.Future[Reply]"
 
 
 class _LateReply:
@@ -174,33 +176,17 @@ class _LateReply:
         self._reply = reply
 
     def __await__(self) -> Generator[Any, None, Outcome]:
-        return _take_reply((yield from self._reply.__await__()))
+        return _take_reply((yield from asyncio.shield(self._reply).__await__()))
 
 
-class _LocalExchange:
-    """A call made by this very process."""
-
-    def __init__(self, outcome: "asyncio.Future[Reply]") -> None:
-        self._outcome = outcome
-
-    async def reply(self) -> Reply:
-        return await asyncio.shield(self._outcome)
-
-
-class _SocketExchange:
-    """A call made by another process, on an open connection."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-
-    async def reply(self) -> Reply:
-        try:
-            line = await self._reader.readline()
-            return _decode(line)
-        except (OSError, ValueError):
-            return {"unknown": "the program that made the call is gone"}
-        finally:
-            self._writer.close()
+async def _read_reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Reply:
+    """What another process says came of a call, on the connection on which it was told to make it."""
+    try:
+        return _decode(await reader.readline())
+    except (OSError, ValueError):
+        return {"unknown": "the program that made the call is gone"}
+    finally:
+        writer.close()
 
 
 async def _begin(folder: Path, program: str, verb: str, run_id: str, contract: Contract) -> _Exchange:
@@ -212,7 +198,7 @@ async def _begin(folder: Path, program: str, verb: str, run_id: str, contract: C
             raise _Absent(is_alive=True)
         if verb == "call":
             here.go(run_id, contract)
-        return _LocalExchange(outcome)
+        return _Exchange(outcome)
     try:
         with _socket_path(folder, program) as path:
             reader, writer = await asyncio.open_unix_connection(path, limit=LINE_MAX)
@@ -227,7 +213,7 @@ async def _begin(folder: Path, program: str, verb: str, run_id: str, contract: C
             raise _Absent(is_alive="absent" in reply)
         is_ready = True
         writer.write(b'{"go": 1}\n')  # from here on only its answer tells
-        return _SocketExchange(reader, writer)
+        return _Exchange(asyncio.ensure_future(_read_reply(reader, writer)))
     except (OSError, ValueError):
         raise _Absent(is_alive=False) from None
     finally:
@@ -268,6 +254,7 @@ class CallerSocket:
         self._folder, self.name, self._program = home / FOLDER, name, program
         self._server: asyncio.AbstractServer | None = None
         self._talking: set[asyncio.Task[Any]] = set()
+        self._marked: set[str] = set()
 
     async def open(self) -> None:
         """Begin to listen."""
@@ -304,13 +291,16 @@ class CallerSocket:
 
     def mark(self, run_id: str) -> None:
         """Say that this program, too, waits for a run that another one began."""
+        self._marked.add(run_id)
         with contextlib.suppress(FileExistsError):
             os.symlink(self.name, self._folder / f"{run_id}~{self.name}")
 
     def unmark(self, run_id: str) -> None:
         """This program has not made that run's call, and does not wait for it any more; or all is over."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._folder / f"{run_id}~{self.name}")
+        if run_id in self._marked:
+            self._marked.discard(run_id)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._folder / f"{run_id}~{self.name}")
 
     async def close(self) -> None:
         """Stop listening."""

@@ -23,14 +23,17 @@ The program does not inherit our environment, where secrets live: only the varia
 """
 
 import asyncio
+import codecs
 import errno
 import os
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure, effect
+from detent.core.progress import voice
 from detent.core.value import plain
 from detent.effects import process, sandbox
 from detent.effects.arguments import Arguments, invalid
@@ -63,7 +66,7 @@ async def shell(contract: Contract) -> Outcome:
         await sweep(contract)
     try:
         async with asyncio.timeout(timeout_s) as limit:
-            finished = await process.run(argv, env, cwd, stdin, contract.key, sandbox=box)
+            finished = await process.run(argv, env, cwd, stdin, contract.key, _listen(contract), sandbox=box)
     except TimeoutError as error:
         if not limit.expired():
             raise
@@ -78,6 +81,22 @@ async def shell(contract: Contract) -> Outcome:
     if given.flag("is_json"):
         outcome = _read_answer(argv[0], finished.stdout, outcome)
     return with_usage(outcome, finished.stdout) if given.flag("is_metered") else outcome
+
+
+def _listen(contract: Contract) -> process.Ears:
+    """Pass on what the program writes, as it comes and with its colours, to whoever looks on."""
+    speak = voice(contract)
+
+    def hear() -> Callable[[bytes], None]:
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+        def take(chunk: bytes) -> None:
+            if text := decode(chunk):  # half a letter waits for its other half
+                speak({"text": text})
+
+        return take
+
+    return process.Ears(stdout=hear(), stderr=hear())
 
 
 def _outcome(contract: Contract, program: str, finished: process.Finished, ok_exit: tuple[int, ...]) -> Outcome:

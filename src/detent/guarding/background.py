@@ -1,4 +1,6 @@
-"""The journal's side of guarded functions: a thread with a host, which begins calls and stays with them.
+"""The journal's side of guarded functions: a host, which begins calls and stays with them, in a thread of its own.
+
+A program that is nothing but an event loop has it there instead, without a hand-over between threads for every message.
 
 One process of a home holds the journal, this one or another; functions are called here all the same. When the holder
 dies while a function is at work, this process takes over or finds the next one, which asks here what came of it.
@@ -12,7 +14,7 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -25,13 +27,13 @@ from detent.core.status import Status
 from detent.core.value import digest
 from detent.effects.caller_process import CALLER_MARK, GONE, CallerSocket, CallPlace, Reply
 from detent.errors import DetentError, JournalError, Refused
-from detent.guarding.mailbox import CallBroken, CallMailbox, CallSettled, settle_reply
+from detent.guarding.mailbox import CallBroken, CallMailbox, CallSettled, call_in_loop, find_running_loop, settle_reply
 from detent.home import open as open_home
 from detent.host.embedded.shared import SharedHost
 from detent.host.reading import Query
 from detent.host.run_id import new_run_id
 
-REMEMBERED = 10_000  # calls whose outcome is kept for a holder that asks later
+REMEMBERED = 10_000  # runs whose calls are kept for a holder that asks later
 OFFERS_MAX = 3  # how often an approved call is offered to this process before it is told that it cannot be reached
 T = TypeVar("T")
 log = logging.getLogger("detent.guard")
@@ -63,7 +65,7 @@ class LocalProgram:
         self.loop = loop
         self._waiting: dict[str, list[CallMailbox]] = {}
         self._accepted: dict[tuple[str, str], asyncio.Future[Reply]] = {}
-        self._made: OrderedDict[tuple[str, str], asyncio.Future[Reply]] = OrderedDict()
+        self._made: OrderedDict[str, dict[str, asyncio.Future[Reply]]] = OrderedDict()  # by run, then by contract
 
     def attend(self, run_id: str, pending: CallMailbox) -> None:
         """Somebody here waits for a run."""
@@ -92,52 +94,63 @@ class LocalProgram:
         if waiting is None:
             settle_reply(outcome, {"absent": 1})
             return
-        self._made[mark] = outcome
+        self._made.setdefault(run_id, {})[contract.id] = outcome
         while len(self._made) > REMEMBERED:
             self._made.popitem(last=False)
-        waiting.offer(contract, partial(self._settle_soon, mark, outcome))
-
-    def _settle_soon(self, mark: tuple[str, str], outcome: "asyncio.Future[Reply]", reply: Reply) -> None:
-        self.loop.call_soon_threadsafe(self._settle, mark, outcome, reply)
+        waiting.offer(contract, partial(call_in_loop, self.loop, self._settle, mark, outcome))
 
     def _settle(self, mark: tuple[str, str], outcome: "asyncio.Future[Reply]", reply: Reply) -> None:
-        if "absent" in reply and self._made.get(mark) is outcome:
-            del self._made[mark]
+        made = self._made.get(mark[0], {})
+        if "absent" in reply and made.get(mark[1]) is outcome:
+            del made[mark[1]]
         settle_reply(outcome, reply)
 
     def recall(self, run_id: str, contract: Contract) -> "asyncio.Future[Reply] | None":
         """What came of a call that was made here, or will."""
-        return self._made.get((run_id, contract.id))
+        return self._made.get(run_id, {}).get(contract.id)
 
     def has_made(self, run_id: str) -> bool:
         """Whether a call of that run was made here."""
-        return any(mark[0] == run_id for mark in self._made)
+        return bool(self._made.get(run_id))
 
 
 class Background:
-    """A thread with a host and an event loop, for all guarded functions of one home in this process."""
+    """A host and the calls that it is asked for, for all guarded functions of one home in this process."""
 
     def __init__(self, home: Path, policy: Any) -> None:
         self._home = home
         self._open: Callable[[], Any] = partial(open_home, home, policy=policy)
-        self._opened: Future[None] = Future()
         self._stop: asyncio.Event | None = None
+        self._thread: threading.Thread | None = None
+        self._begun: set[asyncio.Task[None]] = set()  # an event loop keeps no task alive by itself
         self.pid = os.getpid()
-        self._thread = threading.Thread(target=self._work, name="detent.guard", daemon=True)
-        self._thread.start()
-        self._opened.result()
 
-    def _work(self) -> None:
+    def open_in_thread(self) -> None:
+        """Begin, in a thread with an event loop of its own."""
+        opened: Future[None] = Future()
+        self._thread = threading.Thread(target=self._work, args=(opened,), name="detent.guard", daemon=True)
+        self._thread.start()
+        opened.result()
+
+    def _work(self, opened: "Future[None]") -> None:
+        async def serve() -> None:
+            self._stop = asyncio.Event()
+            async with self.open_in_loop():
+                opened.set_result(None)
+                await self._stop.wait()
+
         try:
-            asyncio.run(self._serve())
+            asyncio.run(serve())
         except BaseException as error:  # it is told to whoever opened it
-            if self._opened.done():
+            if opened.done():
                 log.exception("the journal's side of the guard has ended")
             else:
-                self._opened.set_exception(error)
+                opened.set_exception(error)
 
-    async def _serve(self) -> None:
-        self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    @contextlib.asynccontextmanager
+    async def open_in_loop(self) -> AsyncIterator[None]:
+        """Serve calls in the event loop that is running."""
+        self.loop = asyncio.get_running_loop()
         self.program = LocalProgram(self.loop)
         async with self._open() as host:
             self.host: SharedHost = host
@@ -146,8 +159,7 @@ class Background:
             try:
                 if host.is_holder:
                     await self._take_up_own()
-                self._opened.set_result(None)
-                await self._stop.wait()
+                yield
             finally:
                 await self.socket.close()
 
@@ -167,19 +179,33 @@ class Background:
 
     def close(self, grace_s: float | None = None) -> None:
         """Let go of the journal; calls that are under way finish first, or have so many seconds for it."""
-        if self._stop is not None and self._thread.is_alive():
+        if self._thread is not None and self._stop is not None and self._thread.is_alive():
             self.host.grace_s = grace_s
             with contextlib.suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is in the event loop that runs in this thread."""
+        return find_running_loop() is self.loop
+
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Have something done in the thread of the journal."""
+        """Have something done where the journal's side is, from another thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
-    def begin(self, order: CallOrder, pending: CallMailbox) -> "Future[None]":
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same from any event loop."""
+        return await (work if self.is_here else asyncio.wrap_future(self.submit(work)))
+
+    def begin(self, order: CallOrder, pending: CallMailbox) -> "Future[None] | asyncio.Task[None]":
         """Begin a call, or join the one that is under way; what follows is posted to its caller."""
-        return self.submit(self._stay(order, pending))
+        if not self.is_here:
+            return self.submit(self._stay(order, pending))
+        task = self.loop.create_task(self._stay(order, pending))
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        return task
 
     async def _stay(self, order: CallOrder, pending: CallMailbox) -> None:
         try:

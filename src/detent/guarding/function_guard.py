@@ -6,7 +6,8 @@ import concurrent.futures.thread  # noqa: F401  # see the end of `_close_all`
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, Self, TypeVar, cast
 
@@ -47,7 +48,9 @@ class FunctionGuard:
         """The journal's side in this process, begun when it is first wanted; a forked process has one of its own."""
         with self._lock:
             if self._background is None or self._background.pid != os.getpid():
-                self._background = Background(self._home, self._policy)
+                background = Background(self._home, self._policy)
+                background.open_in_thread()
+                self._background = background
                 _OPEN.add(self)
             return self._background
 
@@ -56,6 +59,23 @@ class FunctionGuard:
         """The journal's side, if it is there already."""
         background = self._background
         return background if background is not None and background.pid == os.getpid() else None
+
+    @asynccontextmanager
+    async def open_in_loop(self) -> AsyncIterator[Self]:
+        """Keep the journal in the event loop that is running, for a program that is nothing but one.
+
+        Without it the journal has a thread of its own, and each message of a call passes between the two. In such a
+        program functions that are not async are called from other threads.
+        """
+        background = Background(self._home, self._policy)
+        async with background.open_in_loop():
+            with self._lock:
+                self._background = background
+            try:
+                yield self
+            finally:
+                with self._lock:
+                    self._background = None
 
     def close(self, grace_s: float | None = None) -> None:
         """Let go of the journal. Calls under way finish first, or have `grace_s` seconds; the next one opens it."""
@@ -150,9 +170,8 @@ class FunctionGuard:
 
     async def answer_async(self, asked: CallNotDone, answer: Mapping[str, Any], *, by: By = "") -> None:
         """The same in an event loop."""
-        host = self.background.host
-        work = self.background.submit(host.answer(asked.run_id, asked.contract_id, answer, by=by))
-        await asyncio.wrap_future(work)
+        background = self.background
+        await background.run(background.host.answer(asked.run_id, asked.contract_id, answer, by=by))
 
     def describe_tools(self, style: Literal["openai", "anthropic"]) -> list[dict[str, Any]]:
         """All guarded functions as the `tools` of a request to a model's API."""

@@ -56,9 +56,8 @@ class FunctionSchema:
         except TypeError as error:
             raise Refused(f"an argument cannot be written down as JSON: {error}") from None
 
-    def decode(self, said: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments to call with: those given, unless a person has changed them."""
-        before = self.encode(given)
+    def decode(self, said: Mapping[str, Any], given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments to call with: those given, unless a person has changed what they were as JSON `before`."""
         changed = {name: self._convert(name, value) for name, value in said.items() if before.get(name) != value}
         kept = {name: value for name, value in given.items() if name in said or name in self._left_out}
         return {**kept, **changed}

@@ -91,8 +91,11 @@ class GuardedFunction:
     def call(self, options: CallOptions, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Make a call and wait for what comes of it in this thread."""
         made = _MadeCall(self, options, args, named)
+        background = self.guard.background
+        if background.is_here:
+            raise Refused(f"`{self.name}` is not async, and waiting for it here would stop the journal: use a thread")
         pending, receive = make_thread_mailbox()
-        begun = self.guard.background.begin(made.order, pending)
+        begun = background.begin(made.order, pending)
         try:
             while True:
                 message = receive()
@@ -197,7 +200,8 @@ class _MadeCall:
     def _begin(self, contract: Contract) -> Any:
         self._contract_id, self._error = contract.id, None
         tool = self.tool
-        return tool.parameters.call(tool.function, tool.parameters.decode(contract.input, self.given))
+        args = tool.parameters.decode(contract.input, self.given, self.order.input["args"])
+        return tool.parameters.call(tool.function, args)
 
     def _fail(self, error: BaseException, message: MakeCall) -> None:
         self._error = error

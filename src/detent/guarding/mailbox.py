@@ -9,6 +9,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from detent.core.contract import Contract
@@ -85,12 +86,25 @@ def make_thread_mailbox() -> tuple[CallMailbox, Callable[[], Message]]:
 
 def make_task_mailbox() -> tuple[CallMailbox, Callable[[], Any]]:
     """A mailbox for a task, and how it waits for the next message."""
-    loop, box = asyncio.get_running_loop(), asyncio.Queue[Message]()
-    return CallMailbox(lambda message: _put_soon(loop, box, message)), box.get
+    loop = asyncio.get_running_loop()
+    box: asyncio.Queue[Message] = asyncio.Queue()
+    return CallMailbox(partial(call_in_loop, loop, box.put_nowait)), box.get
 
 
-def _put_soon(loop: asyncio.AbstractEventLoop, box: "asyncio.Queue[Message]", message: Message) -> None:
-    loop.call_soon_threadsafe(box.put_nowait, message)
+def find_running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread, if there is one."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> None:
+    """Call a function in an event loop: now, where that is the one of this thread, else as soon as it can."""
+    if find_running_loop() is loop:
+        function(*args)
+    else:
+        loop.call_soon_threadsafe(function, *args)
 
 
 def settle_reply(outcome: "asyncio.Future[Reply]", reply: Reply) -> None:

@@ -8,7 +8,7 @@ from detent.host.people import RECORD_ID
 
 ANCHORED = Machine(name="anchored", initial="done", ends={"done": "completed"}, title="What the journal held")
 PRUNED = Machine(name="pruned", initial="done", ends={"done": "completed"}, title="Runs that were forgotten")
-WEBHOOK_NAME = "detent_webhook"
+WEBHOOK_NAME, NOTICE_NAME = "detent_webhook", "detent_notice"
 TRIGGERS_ID, TRIGGER_NAME, GROUP_NAME = "detent_triggers", "detent_trigger", "detent_group"
-RECORDS = (RECORD_ID, WEBHOOK_NAME, TRIGGERS_ID, TRIGGER_NAME, GROUP_NAME)
+RECORDS = (RECORD_ID, WEBHOOK_NAME, NOTICE_NAME, TRIGGERS_ID, TRIGGER_NAME, GROUP_NAME)
 HOUSEKEEPING = (*RECORDS, ANCHORED.digest, PRUNED.digest)  # for `Query.without`

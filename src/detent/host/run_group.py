@@ -51,7 +51,7 @@ class GroupQueue:
     """A projection: who is in a group, in the order in which they came."""
 
     name: ClassVar[str] = "group_queue"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reach: ClassVar[int] = 0
 
     def __init__(self, run_id: str) -> None:
@@ -59,6 +59,9 @@ class GroupQueue:
         self.members: dict[str, float] = {}  # since when
         self.limit = 1
         self.key = ""
+        self.slots: list[float] = []  # when the latest that have entered could begin, where there is a rate
+        self.given: dict[str, float] = {}  # and by member
+        self.rate = 0
 
     def take(self, entry: Entry) -> None:
         """Somebody enters or leaves."""
@@ -69,18 +72,30 @@ class GroupQueue:
         if event.name == ENTER:
             self.members.setdefault(run_id, event.at)
             self.limit, self.key = int(event.data.get("limit", 1)), str(event.data.get("key", ""))
+            self.rate = int(event.data.get("rate", 0))
+            if self.rate and run_id not in self.given:
+                self.given[run_id] = self._find_slot(event.at, self.rate, float(event.data.get("per_s", 0.0)))
         elif event.name == LEAVE:
             self.members.pop(run_id, None)
+            self.given.pop(run_id, None)
+
+    def _find_slot(self, at: float, rate: int, per_s: float) -> float:
+        """When the next one may begin: in any time of `per_s` at most `rate` begin, in the order in which they came."""
+        earlier = self.slots[-rate] + per_s if len(self.slots) >= rate else 0.0
+        slot = max(at, earlier, *self.slots[-1:])
+        self.slots = [*self.slots, slot][-rate:]
+        return slot
 
     def dump(self) -> bytes:
         """What is kept, so that a long history need not be read again."""
-        return msgspec.json.encode([list(self.members.items()), self.limit, self.key])
+        kept = [list(self.members.items()), self.limit, self.key, self.slots, self.given, self.rate]
+        return msgspec.json.encode(kept)
 
     @classmethod
     def load(cls, run_id: str, body: bytes) -> "GroupQueue":
         """What was kept."""
         made = cls(run_id)
-        members, made.limit, made.key = msgspec.json.decode(body)
+        members, made.limit, made.key, made.slots, made.given, made.rate = msgspec.json.decode(body)
         made.members = dict(members)
         return made
 
@@ -144,29 +159,39 @@ def mark_of(group: str) -> str:
     return f"group:{group}"
 
 
-async def enter(host: GroupHost, group: Group, id: str, key: str, run_id: str, *, is_again: bool = False) -> bool:
-    """Let a run into its group; whether it has a place. One that cannot wait is refused, and may try again."""
+async def enter(
+    host: GroupHost, group: Group, id: str, key: str, run_id: str, *, is_again: bool = False
+) -> dict[str, Any]:
+    """Let a run into its group; gives what its first event says of that. One that cannot wait is refused."""
     await host.start(MACHINE, run_id=id, by=HOST)
     if run_id not in host.reader.project(id, GroupQueue).members:
-        data = {"run_id": run_id, "limit": group.limit, "key": key[:KEY_MAX]}
+        data: dict[str, Any] = {"run_id": run_id, "limit": group.limit, "key": key[:KEY_MAX]}
+        data |= {"rate": group.rate, "per_s": group.per_s} if group.rate else {}
         await host.signal(id, ENTER, data, by=HOST)
     queue = host.reader.project(id, GroupQueue)
-    if run_id in queue.holders:
-        return True
+    slot = queue.given.get(run_id, 0.0)
+    if slot <= queue.members[run_id] if queue.rate else run_id in queue.holders:
+        return {"group": id}
     before = [one for one in queue.members if one != run_id]
     if group.when_full == "drop" or is_again:
         await leave(host, id, run_id, f"dropped {new_run_id()}")
+        if queue.rate:
+            raise GroupFull(f"it is too early for another run of its group `{key[:KEY_MAX]}`, which is full")
         raise GroupFull(f"its group `{key[:KEY_MAX]}` is full: run {before[0]} has the place")
     if group.when_full == "cancel_previous":
         for other in before:
             await _cancel(host, other, run_id)
-    return False
+    held: dict[str, Any] = {"group": id, "held_by": mark_of(id)} | ({"place_at": slot} if slot else {})
+    if group.when_full == "ask":
+        why = "it is early for another run" if queue.rate else f"run {before[0]} has the place"
+        held["place_question"] = f"Its group `{key[:KEY_MAX]}` is full: {why}. Go on all the same? No ends this run."
+    return held
 
 
 @asynccontextmanager
 async def enter_new(
     host: GroupHost, group: Group | None, input: dict[str, Any], run_id: str, parent: str
-) -> AsyncIterator[dict[str, str]]:
+) -> AsyncIterator[dict[str, Any]]:
     """A run that is about to begin enters its group, if it has one; gives what its first event says of that.
 
     A child has the place of its parents in the same group: else it would wait for them, and they for it.
@@ -181,8 +206,7 @@ async def enter_new(
         return
     host.entering.add(run_id)
     try:
-        has_place = await enter(host, group, id, key, run_id)
-        yield {"group": id} | ({} if has_place else {"held_by": mark_of(id)})
+        yield await enter(host, group, id, key, run_id)
     finally:
         host.entering.discard(run_id)
 
@@ -224,6 +248,8 @@ async def pass_on(host: GroupHost, group: str) -> None:
         with suppress(EventRefused):  # somebody else has closed it already
             await host.signal(group, EMPTY, by=HOST)
         return
+    if queue.rate:
+        return  # each goes on when its time has come, by a timer of its own
     for run_id in queue.holders:
         try:
             run = host.reader.standing(run_id).run
@@ -262,5 +288,8 @@ def find_place(reader: Reader, run: Run) -> PlaceInQueue | None:
         return None
     queue = reader.project(run.group, GroupQueue)
     order = [*queue.members]
+    if queue.rate:
+        order = [one for one in order if queue.given.get(one, 0.0) > run.at or one == run.id]
+        return PlaceInQueue(queue.key, order.index(run.id) + 1 if run.id in order else 1, "")
     number = max(1, order.index(run.id) + 1 - queue.limit) if run.id in queue.members else 1
     return PlaceInQueue(queue.key, number, order[0] if order else "")

@@ -1,4 +1,5 @@
 """Finding runs by what is in them: their attributes, and full text over what they were given, asked and gave.
+Counting them, too (`run_figure`): both look at every event once.
 
 The index is a file of its own beside the journal (`search.db`), outside every commit. It is brought up to date from the
 order of all events when somebody searches, and made anew where it is missing, damaged, older, or of another journal.
@@ -18,11 +19,21 @@ from detent.core.events import ContractMoved, Started
 from detent.core.expression import compile_condition
 from detent.core.status import Status
 from detent.errors import DetentError, ExpressionError, JournalError
+from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
+from detent.kit.run_figure import (
+    FIGURE_SCHEMA,
+    FIGURE_TABLES,
+    FigureFilter,
+    Figures,
+    note_entry,
+    read_figures,
+    read_totals,
+)
 
 FILE = "search.db"
-VERSION = 1
+VERSION = 2
 TEXT_MAX = 64 * 1024  # letters of one field that are indexed
 WORDS_MAX = 16  # of one search
 TRIGRAM = 3  # shorter words are looked for one row after the other
@@ -94,6 +105,14 @@ class RunIndex:
             found = _sort(found, wanted.sort)
         return FoundRuns(found[wanted.offset : wanted.offset + wanted.limit], len(found), is_cut)
 
+    def figures(self, wanted: FigureFilter) -> Figures:
+        """What was counted in a time."""
+        return self._ask(lambda db: read_figures(db, wanted))
+
+    def totals(self) -> list[tuple[str, str, str, int, float]]:
+        """What was counted since the journal began: machine, what, name, how often, how much."""
+        return self._ask(read_totals)
+
     def _newest(self, wanted: RunFilter) -> tuple[list[Summary], bool]:
         found: list[Summary] = []
         before = 0
@@ -134,9 +153,9 @@ class RunIndex:
             has_meta = db.execute("select 1 from sqlite_master where name = 'meta'").fetchone()
             row = db.execute("select value from meta where name = 'mark'").fetchone() if has_meta else None
             if row is None or row[0] != mark:
-                for name in ("places", "texts", "runs", "meta"):
+                for name in ("places", "texts", "runs", "meta", *FIGURE_TABLES):
                     db.execute(f"drop table if exists {name}")
-                for statement in SCHEMA.split(";"):
+                for statement in (*SCHEMA.split(";"), *FIGURE_SCHEMA.split(";")):
                     db.execute(statement)
                 db.executemany("insert into meta values (?, ?)", [("mark", mark), ("cursor", "0")])
             db.execute("commit")
@@ -171,9 +190,12 @@ class RunIndex:
         """A run as it stands, and what its events since the last look have to say."""
         row = db.execute("select seq from runs where run_id = ?", (run_id,)).fetchone()
         seq = 0 if row is None else int(row[0])
-        run = None
+        run, name = None, ""
         for entry in self._reader.entries(run_id, seq):
             event, run = entry.event, entry.run
+            name = name or self._reader.machine(run.machine).name
+            if name not in HOUSEKEEPING and run.machine not in HOUSEKEEPING:
+                note_entry(db, name, entry)
             if isinstance(event, Started):
                 _add(db, run_id, "input", _words(event.input))
             elif isinstance(event, ContractMoved) and event.question is not None:

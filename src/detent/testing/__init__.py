@@ -9,6 +9,7 @@ made up. Time jumps to the next alarm as soon as nothing else can happen, so a w
 """
 
 from detent.testing.case import Case, CaseStep, read_cases, read_tools
+from detent.testing.case_record import record_case
 from detent.testing.case_run import CaseVerdict, Told, crash_case, play, try_case, try_cases
 from detent.testing.coverage import CaseCoverage, measure_coverage
 from detent.testing.crash_test import (
@@ -59,6 +60,7 @@ __all__ = [
     "read_cases",
     "read_tools",
     "crash_case",
+    "record_case",
     "play",
     "try_case",
     "try_cases",

@@ -271,9 +271,12 @@ def _tools(page: Page, path: Route, value: Any) -> Tools:
 
 def _answer(page: Page, path: Route, value: Any) -> Any:
     checked = _one_of(page, path, value, ANSWER, "an answer")
-    if checked is None:
-        return {}
-    kind, given = checked
+    return {} if checked is None else make_answer(checked[1])
+
+
+def make_answer(given: Mapping[str, Any]) -> Any:
+    """What a made-up tool does, from what a case says: a result, an exception, or "hang"."""
+    kind = next(kind for kind in ANSWER if kind in given)
     if kind == "hang":
         return "hang"
     if kind == "output":

@@ -52,8 +52,9 @@ PROGRAMS = {
     "langgraph": Program("bin/python"),
     "openai-agents": Program("bin/python"),
     "pydantic-ai": Program("bin/python"),
+    "dbos": Program("bin/python"),  # what `./run bench postgres` is measured against
 }
-IN_PYTHON = ("aider", "langgraph", "openai-agents", "pydantic-ai")
+IN_PYTHON = ("aider", "langgraph", "openai-agents", "pydantic-ai", "dbos")
 USUAL = ("claude", "codex", "aider", "langgraph", "openai-agents", "pydantic-ai")  # those that CI has
 
 

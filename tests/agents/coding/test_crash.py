@@ -256,3 +256,33 @@ def test_every_worker_and_every_check_can_be_the_last_of_a_process(where: str, t
         if where == "worker":
             assert told["context"]["tasks"]["T-001"]["interruptions"] == 1
     assert lives == [2] * (len(calls) - (where == "check")) + [1] * (where == "check"), lives
+
+
+class BesideCase(SmallCase):
+    """Two tasks that are worked on at once, each of which writes a file."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, is_mending=False)
+        (self.root / "calc.py").write_text(GOOD)
+        plan = folder / "plan.md"
+        plan.write_text("# P\n\n## Tasks\n\n- [ ] T-001 (P0) [P] One\n- [ ] T-002 (P0) [P] Two\n")
+        step = {"name": "tests", "run": self._mortal("check", "", "grep -q 'a + b' calc.py")}
+        command = self._mortal("worker", "echo half > half;", 'echo "$DETENT_TASK" > "made-$DETENT_TASK"')
+        self.settings = configured(command, plan, verify=[step], fix={"interruptions": 20}, sandbox={"level": "off"})
+        self.before = listing(self.root)
+
+
+def test_tasks_that_are_worked_on_at_once_survive_every_death(tmp_path: Path) -> None:
+    deaths = [
+        *({"worker": n} for n in (1, 2)),
+        *({"check": n} for n in (1, 3)),
+        {"fold": 9},
+        {"fold": 12, "after": True},
+    ]
+    cases = [BesideCase(tmp_path / f"{number}") for number in range(len(deaths))]
+    scripts = [case.script([death]) for case, death in zip(cases, deaths, strict=True)]
+    for case, death, told in zip(cases, deaths, played(scripts), strict=True):
+        assert (told["lives"], (told.get("output") or {}).get("outcome")) == (2, "archived"), (death, told)
+        made = {f"made-{task}": listing(case.root)[f"made-{task}"] for task in ("T-001", "T-002")}
+        assert listing(case.root) == {**case.before, **made}, death
+        case.check_journal()

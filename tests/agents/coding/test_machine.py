@@ -75,8 +75,11 @@ def test_what_an_effect_concludes_is_guarded(row: object) -> None:
         ("CONFIRMING", {"confirm", "revise", "cancel"}),
         ("EXECUTING", {"pause", "progress", "stop"}),
         ("AUTO_FIX", {"errors", "stop"}),
-        ("BLOCKED", {"fix", "rollback", "skip", "retry", "extend", "answer", "revise", "approve", "abandon"}),
-        ("ARCHIVING", set()),
+        (
+            "BLOCKED",
+            {"fix", "rollback", "skip", "retry", "extend", "answer", "revise", "approve", "abandon", "include"},
+        ),
+        ("ARCHIVING", {"review"}),
     ],
 )
 def test_each_state_allows_its_operations_and_no_others(state: str, operations: set[str]) -> None:

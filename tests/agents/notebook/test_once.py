@@ -1,6 +1,7 @@
 """Cells that touched the world run once: what they made comes back from a checkpoint."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -266,3 +267,59 @@ def test_two_risky_cells_with_kills_between_do_each_deed_once(tmp_path: Path) ->
         done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
         assert done.stdout.split()[:1] == ["workflow_completed"], done.stdout + done.stderr
         assert lines(path) == ["a", "b"], f"life {number}"
+
+
+HIDDEN = "import os, time\nact = getattr(os, 'sys' + 'tem')\nact('echo a >> {path}')\n"
+HIDDEN_LIFE = """
+import asyncio, sys
+from pathlib import Path
+from tests.agents.notebook.studio import code, script, studio
+
+async def main(home, cell):
+    async with studio(home) as here:
+        await here.begin(script(*code("n = 1"), *code(cell), *code("n += 1")))
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+
+def live_until(path: Path, home: Path, cell: str) -> None:
+    """Run a cell in a process of its own, which dies with its kernel once the deed is done and before it is told."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
+    with subprocess.Popen([sys.executable, "-c", HIDDEN_LIFE, str(home), cell], env=env) as first:
+        while first.poll() is None and not lines(path):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                first.wait(0.01)
+        first.send_signal(signal.SIGKILL)
+
+
+async def test_a_deed_that_no_reading_finds_is_marked_before_it_is_done(tmp_path: Path) -> None:
+    path, go = tmp_path / "mail", tmp_path / "go"
+    cell = HIDDEN.format(path=path) + f"while not os.path.exists({str(go)!r}): time.sleep(0.02)"
+    assert findings(cell) == []
+    await asyncio.to_thread(live_until, path, tmp_path, cell)
+    async with studio(tmp_path) as here:
+        run = await here.recover()
+        (waiting,) = run.waiting
+        assert waiting.question is not None
+        assert "about to touch the world" in waiting.question.text
+        assert "starts a program: echo a" in waiting.question.text
+    async with studio(tmp_path) as here:  # whoever comes next knows it still
+        (waiting,) = (await here.recover()).waiting
+        assert lines(path) == ["a"]
+        go.touch()
+        run = await here.answer(approved=True)
+        assert run.state == "workflow_completed", run.error
+        assert (lines(path), here.book.variables["n"]) == (["a", "a"], 2)  # a person said so
+
+
+async def test_a_deed_of_a_cell_whose_kernel_died_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "mail"
+    async with studio(tmp_path) as here:
+        run = await here.begin(script(*code(HIDDEN.format(path=path) + "os._exit(3)"), *code("n = 1")))
+        assert run.state == "error"
+        assert here.book.executed[0]["deeds"][0].startswith("starts a program: echo a")
+        run = await here.signal("START_BEHAVIOR")
+        (waiting,) = run.waiting
+        assert waiting.question is not None
+        assert (lines(path), "May it run again?" in waiting.question.text) == (["a"], True)

@@ -274,7 +274,7 @@ async def test_the_advice_for_a_tool_says_how_to_declare_it(tmp_path: Path) -> N
 
 
 async def test_servers_end_with_their_host(tmp_path: Path) -> None:
-    async with serving(tmp_path, peer(tmp_path)) as (_, effects):
+    async with serving(tmp_path, peer(tmp_path, env={"DETENT_COLD": "1"})) as (_, effects):
         await call(effects["peer.look"], word="x")
         (pid,) = alive(tmp_path)
     assert not alive(tmp_path), pid

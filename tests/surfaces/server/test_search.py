@@ -1,5 +1,6 @@
 """Finding runs: by words in any language, by attributes, with an index that can be lost."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -174,3 +175,56 @@ def test_attributes_that_cannot_be_are_refused_when_the_machine_is_made(
 ) -> None:
     with pytest.raises(DefinitionError, match=problem):
         detent.Machine("m", "a", detent.table("a GO b"), ends={"b": Status.COMPLETED}, attributes=attributes)
+
+
+async def test_many_runs_go_on_under_another_definition(folder: Path) -> None:
+    async with stage(folder) as at:
+        _one, two, three = await ordered(at)
+        (folder / "newer.yaml").write_text(ORDER.replace("Deliver to", "Bring it to"))
+        (folder / "other.yaml").write_text(
+            ORDER.replace("large:\n    actions", "big:\n    actions").replace("large}", "big}")
+        )
+        body = {"verb": "migrate", "where": "status == 'waiting'", "definition": "newer.yaml"}
+        seen = await at.post("/api/bulk", {**body, "preview": True})
+        assert [line.get("problem", "") for line in seen["runs"]] == ["", ""]
+        assert (await at.post("/api/bulk", body))["done"] == 2
+        digests = {(await at.get(f"/api/runs/{run_id}"))["digest"] for run_id in (two, three)}
+        assert len(digests) == 1
+        seen = await at.post("/api/bulk", {**body, "preview": True})
+        assert {line["problem"] for line in seen["runs"]} == {"it is on this definition already"}
+        await at.post("/api/bulk", {**body, "definition": ""}, 422)
+        await at.post("/api/bulk", {**body, "verb": "settle"}, 422)
+        seen = await at.post("/api/bulk", {**body, "verb": "settle", "outcome": "happened", "preview": True})
+        assert {line["problem"] for line in seen["runs"]} == {"it has no open doubt"}
+        answer = await at.client.post("/api/bulk", json={"verb": "cancel"}, headers={"accept-language": "zh-CN"})
+        assert "指明" in answer.json()["error"]["message"]
+
+
+def test_the_command_shows_first_and_then_does(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "order.yaml").write_text(ORDER)
+    for given in GIVEN[1:]:
+        detent("run", "order.yaml", "--input", json.dumps(given), code=3)
+    seen = detent("bulk", "cancel", "--where", "amount > 200", "--json").json
+    assert (seen["is_preview"], seen["matching"], seen["done"]) == (True, 1, 0)
+    assert "--yes" in detent("bulk", "cancel", "--where", "amount > 200").out
+    assert (
+        detent("bulk", "cancel", "--where", "amount > 200", "--reason", "too much", "--yes", "--json").json["done"] == 1
+    )
+    left = detent("list", "--where", "status == 'waiting'", "--json").json["runs"]
+    assert [one["attributes"]["amount"] for one in left] == [120]
+    refused = detent("bulk", "cancel", code=None)
+    assert refused.code == 2
+    assert "--where" in refused.err
+    assert "--signal" in detent("bulk", "signal", "--where", "true", code=2).err
+
+
+async def test_a_dry_run_before_the_start_touches_nothing(folder: Path) -> None:
+    async with stage(folder) as at:
+        body = {"definition": "order.yaml", "input": dict(GIVEN[1])}
+        found = await at.post("/api/rehearsals", body)
+        assert (found["state"], found["status"]) == ("sent", "completed")
+        assert [step["kind"] for step in found["steps"]] == ["state", "state", "ask", "state"]
+        assert (await at.get("/api/runs"))["runs"] == []
+        await at.post("/api/rehearsals", {"definition": "order.yaml", "input": {"amount": "much"}}, 422)
+        await at.post("/api/rehearsals", {"definition": "nothing"}, 404)

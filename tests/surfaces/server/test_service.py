@@ -16,6 +16,7 @@ from typing import Any
 from detent.surfaces.server.service import bind_socket
 from tests.effort import PATIENCE_S
 from tests.surfaces.command import SCRIPT
+from tests.surfaces.server.people import write_people
 from tests.surfaces.server.stage import FLOWS
 
 ENV = {name: value for name, value in os.environ.items() if name not in ("LANG", "LC_ALL", "LC_MESSAGES")}
@@ -24,10 +25,12 @@ ENV = {name: value for name, value in os.environ.items() if name not in ("LANG",
 class Process:
     """A server of its own, and how to ask it."""
 
-    def __init__(self, folder: Path, *argv: str) -> None:
+    def __init__(self, folder: Path, *argv: str, env: dict[str, str] | None = None) -> None:
         command = [SCRIPT, "serve", "--json", "--port", "0", *argv]
         self.folder = folder
-        self.process = subprocess.Popen(command, cwd=folder, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=env or ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.process.stderr and self.process.stderr.read()
@@ -52,10 +55,10 @@ class Process:
 
 
 @contextmanager
-def process(folder: Path, *argv: str) -> Iterator[Process]:
+def process(folder: Path, *argv: str, env: dict[str, str] | None = None) -> Iterator[Process]:
     if not (folder / "flows.py").exists():
         (folder / "flows.py").write_text(FLOWS)
-    one = Process(folder, *argv)
+    one = Process(folder, *argv, env=env)
     try:
         yield one
     finally:
@@ -180,3 +183,10 @@ def test_wrong_words_are_sentences_and_exit_2(tmp_path: Path) -> None:
         )
         assert (done.returncode, word in done.stderr) == (2, True), (argv, done.stderr)
         assert "Traceback" not in done.stderr
+
+
+def test_a_server_for_everybody_names_an_address_that_a_phone_can_open(tmp_path: Path) -> None:
+    write_people(tmp_path / ".detent")
+    with process(tmp_path, "--host", "0.0.0.0") as one:  # noqa: S104
+        assert "0.0.0.0" not in one.address  # noqa: S104
+        assert one.get("/healthz")["ok"]

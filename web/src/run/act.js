@@ -5,7 +5,7 @@ import { mayDo } from "../me.js";
 import { Dialog, Ends } from "../dialog.js";
 import { Broken, Field } from "../form.js";
 import { clock } from "../format.js";
-import { go } from "../route.js";
+import { go, place, tune } from "../route.js";
 import { Text } from "../text.js";
 import { say } from "../toast.js";
 import { Value } from "../value.js";
@@ -55,6 +55,13 @@ function Deeds({ title, deeds }) {
 
 function RetryDialog({ store, close }) {
   const [busy, setBusy] = useState(false);
+  const [again, setAgain] = useState(null); // the contracts that failed where the run stopped
+  useEffect(() => {
+    attempt(() => call(`${store.base}/waterfall?limit=500&only=failed`)).then((page) => {
+      const latest = new Map((page?.bars || []).filter((bar) => bar.kind !== "state").map((bar) => [`${bar.name} ${bar.lane || ""}`, bar]));
+      setAgain([...latest.values()].slice(-20));
+    });
+  }, []);
   const send = async (event) => {
     event.preventDefault();
     setBusy(true);
@@ -62,6 +69,7 @@ function RetryDialog({ store, close }) {
   };
   return html`<${Dialog} title=${_("Try again")} close=${close}><form class="stack" onSubmit=${send}>
     <p class="soft">${_("The run goes on from what failed. What is done stays done, and a yes to the same call holds. A deed that may have happened asks first.")}</p>
+    ${again?.length > 0 && html`<div class="stack"><h3>${_("Would be done again")}</h3><ul class="card">${again.map((bar) => html`<li class="contract" key=${bar.id}><header><b><${Text} value=${bar.name} /></b><span class="soft"><${Text} value=${bar.effect || ""} /></span>${bar.lane && html`<span class="tag"><${Text} value=${bar.lane} /></span>`}<span class="wrong"><${Text} value=${bar.error || ""} /></span></header></li>`)}</ul></div>`}
     <${Ends} close=${close}><button class="main" disabled=${busy}>${_("Try again")}</button></${Ends}></form></${Dialog}>`;
 }
 
@@ -96,8 +104,11 @@ function VerifyButton({ store }) {
 }
 
 export function Acts({ store }) {
-  const [open, setOpen] = useState("");
-  const close = () => setOpen("");
+  // A link to a step may ask for the fork before it; the dialog shows what has been done and is not taken back.
+  const isForking = place.value.query.get("fork") === "1" && Boolean(store.past.value);
+  const [chosen, setOpen] = useState("");
+  const open = isForking ? "fork" : chosen;
+  const close = () => { setOpen(""); if (isForking) tune({ fork: "" }); };
   const run = store.run.value;
   const { can } = run;
   const isPast = Boolean(store.past.value);

@@ -6,6 +6,7 @@ import { address, place } from "../route.js";
 import { Glyph, Status, isOver, word } from "../status.js";
 import { Text } from "../text.js";
 import { Value } from "../value.js";
+import { Printed, spoken } from "./output.js";
 
 const DEEDS = () => ({ possible: _("may have happened"), done: _("has happened") });
 
@@ -23,9 +24,7 @@ function Life({ life, upto }) {
 
 function Voices({ said }) {
   if (!said?.length) return null;
-  // Pieces of a text follow each other; a line of a program's output is a line.
-  const text = said.map((data) => (typeof data.text !== "string" ? `${JSON.stringify(data)}\n` : data.stream ? `${data.text}\n` : data.text)).join("");
-  return html`<div class="plainout call" aria-live="off"><${Text} value=${text.slice(-4000)} /></div>`;
+  return html`<div class="plainout call" aria-live="off"><${Printed} text=${spoken(said).slice(-4000)} /></div>`;
 }
 
 /** A contract has an address of its own: its name is the link to it. */

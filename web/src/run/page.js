@@ -6,6 +6,7 @@ import { moved } from "../feed.js";
 import { useItem } from "../item.js";
 import { age, ahead, iso, moment, money, now, short, span } from "../format.js";
 import { useKeys } from "../key.js";
+import { later } from "../later.js";
 import { Question } from "../question.js";
 import { address, place, tune } from "../route.js";
 import { Status, isOver } from "../status.js";
@@ -17,6 +18,10 @@ import { Acts, Keep } from "./act.js";
 import { Contracts } from "./contracts.js";
 import { openRun } from "./store.js";
 import { Event, Timeline } from "./timeline.js";
+
+const Waterfall = later(() => import("./waterfall.js"), "Waterfall", "style/seeing.css");
+const Versus = later(() => import("./versus.js"), "Versus", "style/seeing.css");
+const WIDE = ["waterfall", "compare"]; // what needs the whole width; the picture stands aside
 
 function Head({ store }) {
   const run = store.shown.value;
@@ -39,10 +44,12 @@ function Head({ store }) {
 function Travel({ store }) {
   const last = store.run.value.last;
   const past = store.past.value;
-  const at = past?.seq || last;
+  const asked = Number(place.value.query.get("at")) || 0;
+  const at = asked || last; // where the hand is; what is shown follows
+  const isLoading = store.sought.value > 0;
   const when = past?.run.at;
   return html`<div class="travel"><div class="line"><label for="travel">${_("Event")} <b class="mono">${at}</b> / ${last}</label>
-      <span class="grow">${past ? html`<span class="tag here">${_("as it was, {when}", { when: moment(when) })}</span>` : html`<span class="faint">${isOver(store.run.value.status) ? _("the end") : _("now")}</span>`}</span>
+      <span class="grow" aria-live="polite">${isLoading ? html`<span class="tag loading">${_("loading event {seq}…", { seq: store.sought.value })}</span>` : past ? html`<span class="tag here">${_("as it was, {when}", { when: moment(when) })}</span>` : html`<span class="faint">${isOver(store.run.value.status) ? _("the end") : _("now")}</span>`}</span>
       ${past && html`<button class="small" onClick=${() => tune({ at: "" })}>${_("Back to now")}</button>`}</div>
     <input id="travel" type="range" min="1" max=${last} value=${at} disabled=${last < 2} aria-valuetext=${_("after event {seq} of {last}", { seq: at, last })}
       onInput=${(event) => tune({ at: Number(event.target.value) >= last ? "" : event.target.value })} /></div>`;
@@ -86,10 +93,12 @@ function Now({ store }) {
 
 function Panel({ store }) {
   const run = store.run.value;
-  const tabs = [...viewsOf(run, store), ["now", _("Now"), Now], ["timeline", _("Timeline"), Timeline], ["contracts", _("Contracts"), Contracts]];
+  const tabs = [...viewsOf(run, store), ["now", _("Now"), Now], ["timeline", _("Timeline"), Timeline], ["contracts", _("Contracts"), Contracts], ["waterfall", _("Waterfall"), Waterfall], ["compare", _("Compare"), Versus]];
   const wanted = place.value.query.get("tab");
   const [name, , Shown] = tabs.find(([key]) => key === wanted) || tabs[0];
   const list = useRef(null);
+  // On a phone the row of tabs is wider than the screen.
+  useEffect(() => { const tab = list.current?.querySelector("[aria-selected=true]"); if (tab) list.current.scrollLeft = tab.offsetLeft - list.current.offsetLeft - 40; }, [name]);
   const move = (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
@@ -125,6 +134,7 @@ export function RunPage() {
   if (store.trouble.value) return html`<div class="card empty"><h2>${_("This run cannot be shown")}</h2><p><${Text} value=${store.trouble.value} /></p><p><a href="#/runs">${_("All runs")}</a></p></div>`;
   if (!store.shown.value || !store.picture.value) return html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /><i /></div>`;
   const run = store.shown.value;
+  if (WIDE.includes(place.value.query.get("tab"))) return html`<${Head} store=${store} /><div class="run wide"><${Panel} store=${store} /></div>`;
   return html`<${Head} store=${store} />
     <div class="run"><section class=${`card seen ${store.past.value ? "past" : ""}`} aria-label=${_("Picture and past")}>
       <${Diagram} graph=${store.picture.value} lit=${run.state} status=${run.status} /><${Travel} store=${store} /></section><${Panel} store=${store} /></div>`;

@@ -60,6 +60,7 @@ export function openRun(runId, { isPlain = false } = {}) {
   const voices = signal(new Map()); // what effects say while they are at work, by contract
   const trouble = signal("");
   const past = signal(null); // {run, graph} at an earlier event
+  const sought = signal(0); // the event that is being read for it
   const fresh = signal(0); // entries after this one came while somebody looked
   let stopStream = () => {};
   let timer = 0;
@@ -140,7 +141,7 @@ export function openRun(runId, { isPlain = false } = {}) {
   begin();
 
   return {
-    run, graph, entries, lives, voices, trouble, past, fresh, base, reread,
+    run, graph, entries, lives, voices, trouble, past, sought, fresh, base, reread,
     shown: computed(() => past.value?.run || run.value),
     picture: computed(() => past.value?.graph || graph.value),
     /** Hear the run's events, or no longer. */
@@ -158,10 +159,14 @@ export function openRun(runId, { isPlain = false } = {}) {
     },
     /** Look at the run as it was; 0: now. */
     async travel(seq) {
+      sought.value = 0;
       if (!seq || seq >= (run.value?.last ?? 0)) { past.value = null; return; }
+      sought.value = seq;
       const isFar = seq < (entries.value[0]?.seq ?? 1); // its events are not among those that were read
       const [was, picture, around] = await Promise.all([call(`${base}/at/${seq}`), call(`${base}/graph?at=${seq}`), isFar ? before(seq + 1) : null]);
+      if (sought.value !== seq) return; // another moment was asked for meanwhile
       past.value = { run: was, graph: picture, seq, entries: around };
+      sought.value = 0;
     },
     close() { isClosed = true; isBack(); clearTimeout(timer); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
   };

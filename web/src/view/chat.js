@@ -1,7 +1,7 @@
 // Chat: what was said, with the tools' contracts between the words; a question of a tool is answered where it stands.
 import { agentOf } from "../agent.js";
 import { readAnswer } from "../answer.js";
-import { html, useEffect } from "../lib.js";
+import { html, useEffect, useRef, useState } from "../lib.js";
 import { _ } from "../language.js";
 import { useItem } from "../item.js";
 import { Markdown } from "../markdown.js";
@@ -18,11 +18,16 @@ const INNER = /^(assistant\.(?!form$)|llm$|set$|log$|choose$|wait$|$)/;
 
 function Tool({ life, store, takesKeys }) {
   const { contract } = life;
-  const isAsking = contract.status === "waiting" && !store.past.value;
-  const { item } = useItem(isAsking ? store.run.value.run_id : "", isAsking ? contract.id : "");
-  if (isAsking && item) return html`<${Question} item=${item} takesKeys=${takesKeys} isBare=${true} />`;
-  if (contract.effect === "assistant.form") return null;
-  return html`<div class="say tool"><details><summary class="contract row"><code><${Text} value=${contract.effect} /></code><span class="faint cut grow"><${Text} value=${brief(contract.input || {}, 80)} /></span><${Status} status=${contract.status} />${contract.kind === "irreversible" && html`<span class="tag harm">${_("cannot be taken back")}</span>`}</summary>
+  // A card that somebody else decides stays where it is and says so; one's own decision makes room for what came of it.
+  const [own, setOwn] = useState(0); // when the question was asked that was decided here
+  const wasAsked = useRef(false);
+  const isAsking = contract.status === "waiting" && !store.past.value && contract.question?.since !== own;
+  wasAsked.current = isAsking || (wasAsked.current && !own && !store.past.value);
+  const { item, decided } = useItem(wasAsked.current ? store.run.value.run_id : "", wasAsked.current ? contract.id : "");
+  const card = wasAsked.current && item && html`<${Question} item=${item} decided=${decided} takesKeys=${takesKeys && !decided} isBare=${true} onDecided=${() => setOwn(item.question.since)} />`;
+  if (isAsking && card) return card;
+  if (contract.effect === "assistant.form") return card || null;
+  return html`${card}<div class="say tool"><details><summary class="contract row"><code><${Text} value=${contract.effect} /></code><span class="faint cut grow"><${Text} value=${brief(contract.input || {}, 80)} /></span><${Status} status=${contract.status} />${contract.kind === "irreversible" && html`<span class="tag harm">${_("cannot be taken back")}</span>`}</summary>
     <div class="contract"><${Value} value=${contract.input || {}} />${contract.result !== undefined && contract.result !== null && html`<div><h3>${_("Result")}</h3><${Value} value=${contract.result} /></div>`}${contract.error && html`<div class="wrong"><${Text} value=${`${contract.error.type} ${contract.error.message || ""}`} /></div>`}</div></details></div>`;
 }
 

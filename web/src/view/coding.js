@@ -7,6 +7,7 @@ import { Text } from "../text.js";
 import { say } from "../toast.js";
 import { Value } from "../value.js";
 import { call, query } from "../wire.js";
+import { Diff, Review } from "./review.js";
 
 export const name = "coding";
 export const title = () => _("Plan and tasks");
@@ -14,10 +15,6 @@ export const fits = (run) => agentOf(run) === "coding";
 
 const KINDS = { DONE: "good", IN_PROGRESS: "here", BLOCKED: "harm", FAILED: "harm", RETRY: "warn", SKIPPED: "" };
 const WORDS = () => ({ DONE: _("done"), IN_PROGRESS: _("in progress"), BLOCKED: _("blocked"), FAILED: _("failed"), RETRY: _("again"), SKIPPED: _("skipped"), PENDING: _("pending") });
-
-function Diff({ text }) {
-  return html`<div class="diff" tabIndex="0" role="region" aria-label=${_("Differences")}>${text.split("\n").map((line, at) => html`<div key=${at} class=${line.startsWith("+") ? "plus" : line.startsWith("-") ? "minus" : line.startsWith("@@") ? "at" : ""}><${Text} value=${line || " "} /></div>`)}</div>`;
-}
 
 /** What a task has changed; read from the work tree only when somebody wants to see it. */
 function Differences({ base, task = "" }) {
@@ -57,7 +54,7 @@ function Confirm({ store, job }) {
   const [wish, setWish] = useState("");
   const send = (signal, data) => () => call(`${store.base}/signals`, { name: signal, data }).then(() => store.reread()).catch((error) => say(error.message, "harm"));
   return html`<div class="note"><div class="stack grow"><b>${_("The plan waits for your word.")}</b>
-    <div class="row wrap"><button class="main" onClick=${send("USER_CONFIRM", { plan: job.plan?.digest || "" })}>${_("Confirm the plan")}</button><button class="harm" onClick=${send("USER_CANCEL", {})}>${_("Cancel")}</button></div>
+    <div class="row wrap"><button class="main" onClick=${send("USER_CONFIRM", { plan: job.plan?.digest || "", attended: true })}>${_("Confirm the plan")}</button><button class="harm" onClick=${send("USER_CANCEL", {})}>${_("Cancel")}</button></div>
     <form class="row" onSubmit=${(event) => { event.preventDefault(); send("USER_MODIFY", { wish })(); }}><input aria-label=${_("What should be different?")} placeholder=${_("What should be different?")} value=${wish} onInput=${(event) => setWish(event.target.value)} /><button disabled=${!wish.trim()}>${_("Plan again")}</button></form></div></div>`;
 }
 
@@ -69,6 +66,7 @@ export function View({ store }) {
   const done = tasks.filter((task) => ["DONE", "SKIPPED"].includes(job.tasks?.[task.id]?.status)).length;
   const marks = [job.first_checkpoint && [_("before the job"), job.first_checkpoint], job.last_checkpoint && [_("latest"), job.last_checkpoint], job.undo && [_("undoes the rollback"), job.undo]].filter(Boolean);
   return html`<div class="stack">${run.state === "CONFIRMING" && !store.past.value && html`<${Confirm} store=${store} job=${job} />`}
+    ${!store.past.value && run.waiting.filter((one) => one.contract_id.startsWith("ARCHIVING/review")).map((one) => html`<${Review} key=${one.contract_id} base=${store.base} runId=${run.run_id} contractId=${one.contract_id} />`)}
     ${job.blocked?.reason && html`<div class="note harm"><div><b><${Text} value=${job.blocked.reason} /></b><br /><${Text} value=${job.blocked.detail || ""} /></div></div>`}
     <section class="card"><header><h2><${Text} value=${plan?.title || job.requirement || _("No plan yet")} /></h2><span class="grow" />${tasks.length > 0 && html`<span class="faint">${_("{done} of {count} tasks", { done, count: tasks.length })}</span>`}</header>
       ${tasks.length > 0 && html`<progress class="unseen" max=${tasks.length} value=${done} aria-label=${_("Progress")} /><div class="bars" aria-hidden="true">${tasks.map((task) => html`<i class=${KINDS[job.tasks?.[task.id]?.status] || ""} />`)}</div>`}

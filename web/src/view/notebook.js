@@ -1,10 +1,11 @@
 // Notebook runs: stage, step and behaviour, and the live notebook with outputs and plots. Everything is told by the
 // events: what an effect of the notebook agent did is in its result under `changes`.
 import { agentOf } from "../agent.js";
-import { html, useEffect, useMemo, useSignal } from "../lib.js";
+import { html, signal, useEffect, useMemo, useRef, useSignal } from "../lib.js";
 import { _ } from "../language.js";
 import { span } from "../format.js";
 import { Markdown } from "../markdown.js";
+import { Painted } from "../run/output.js";
 import { Text } from "../text.js";
 import { call } from "../wire.js";
 
@@ -13,6 +14,8 @@ export const title = () => _("Notebook");
 export const fits = (run) => agentOf(run) === "notebook";
 
 const PAGE = 200;
+const NEAR = 240; // pixels from the end: somebody so near to it wants to see what comes
+const isFolded = signal(false); // the code of all cells
 const IMAGES = ["image/png", "image/jpeg", "image/gif"];
 
 const templateOf = (given) => ({ ...given, stages: (given.stages || []).map((stage) => ({ ...stage, title: stage.title || stage.name || stage.id, steps: (stage.steps || []).map((step) => ({ ...step, step_id: step.step_id || step.id, title: step.title || step.name || step.step_id || step.id })) })) });
@@ -109,14 +112,14 @@ function Foreign({ text }) {
 const joined = (text) => (Array.isArray(text) ? text.join("") : String(text ?? ""));
 
 function Output({ output }) {
-  if (output.output_type === "error") return html`<pre class="err"><${Text} value=${`${output.ename}: ${output.evalue}\n${joined((output.traceback || []).map((line) => `${line}\n`))}`.replace(/\u001b\[[0-9;]*m/g, "")} /></pre>`;
+  if (output.output_type === "error") return html`<pre class="err"><${Painted} text=${`${output.ename}: ${output.evalue}\n${joined((output.traceback || []).map((line) => `${line}\n`))}`} /></pre>`;
   const data = output.data || {};
   const image = IMAGES.find((kind) => data[kind]);
   if (image) return html`<img src=${`data:${image};base64,${joined(data[image]).replace(/\s/g, "")}`} alt=${joined(data["text/plain"]) || _("Plot")} />`;
   if (data["image/svg+xml"]) return html`<img src=${`data:image/svg+xml;base64,${btoa(unescape(encodeURIComponent(joined(data["image/svg+xml"]))))}`} alt=${_("Plot")} />`;
   if (data["text/html"]) return html`<${Foreign} text=${joined(data["text/html"])} />`;
   const text = joined(output.text || data["text/plain"] || output.content);
-  return text ? html`<pre class=${output.name === "stderr" ? "err" : ""}><${Text} value=${text.replace(/\u001b\[[0-9;]*m/g, "")} /></pre>` : null;
+  return text ? html`<pre class=${output.name === "stderr" ? "err" : ""}><${Painted} text=${text} /></pre>` : null;
 }
 
 const RAN = () => ({ error: _("failed"), timeout: _("took too long"), dead: _("the kernel died"), interrupted: _("interrupted"), skipped: _("skipped") });
@@ -126,7 +129,18 @@ function Thinking({ cell }) {
   return html`<div class="cell thinking"><div class="prose"><span class="tag">${_("thinking")}</span> ${cell.agent_name && html`<b><${Text} value=${cell.agent_name} /></b> `}<${Markdown} text=${text} /></div></div>`;
 }
 
+/** The cell that runs comes into view for those who read the end of the notebook; nobody else is moved. */
+function useFollowing(isRunning) {
+  const place = useRef(null);
+  useEffect(() => {
+    const page = document.scrollingElement;
+    if (isRunning && page.scrollHeight - page.scrollTop - page.clientHeight < NEAR) place.current?.scrollIntoView({ block: "nearest" });
+  }, [isRunning]);
+  return place;
+}
+
 function Cell({ cell, said }) {
+  const place = useFollowing(Boolean(said));
   if (cell.type === "thinking") return html`<${Thinking} cell=${cell} />`;
   const outputs = [...(cell.outputs || []), ...(said || [])];
   const shown = outputs.map((output) => html`<${Output} output=${output} />`);
@@ -135,8 +149,8 @@ function Cell({ cell, said }) {
     return html`<div class=${`cell ${cell.type}`}><div class="prose"><${Markdown} text=${cell.content || ""} /></div>${shown}</div>`;
   }
   const wrong = cell.error && !outputs.some((output) => output.output_type === "error") ? { output_type: "error", ...cell.error } : null;
-  return html`<div class="cell code"><div class="about"><span class="faint mono" title=${_("how often the kernel had worked by then")}>[${cell.execution_count || (said ? "*" : " ")}]</span>${said && html`<span class="tag here">${_("running")}</span>`}${RAN()[cell.ran] && html`<span class="tag harm">${RAN()[cell.ran]}</span>`}${cell.repeat === "once" && html`<span class="tag warn">${_("never twice without asking")}</span>`}${cell.duration_s >= 0.1 && html`<span class="faint">${span(cell.duration_s)}</span>`}</div>
-    <pre class="in"><${Text} value=${cell.content || ""} /></pre>${shown}${wrong && html`<${Output} output=${wrong} />`}
+  return html`<div class="cell code" ref=${place} id=${said ? "running-cell" : undefined}><div class="about"><span class="faint mono" title=${_("how often the kernel had worked by then")}>[${cell.execution_count || (said ? "*" : " ")}]</span>${said && html`<span class="tag here">${_("running")}</span>`}${RAN()[cell.ran] && html`<span class="tag harm">${RAN()[cell.ran]}</span>`}${cell.repeat === "once" && html`<span class="tag warn">${_("never twice without asking")}</span>`}${cell.duration_s >= 0.1 && html`<span class="faint">${span(cell.duration_s)}</span>`}</div>
+    <details class="code-fold" open=${!isFolded.value}><summary>${_("code")} <span class="faint mono cut">${isFolded.value ? (cell.content || "").split("\n")[0] : ""}</span></summary><pre class="in"><${Text} value=${cell.content || ""} /></pre></details>${shown}${wrong && html`<${Output} output=${wrong} />`}
     ${(cell.repairs || []).map((text) => html`<div class="prose soft">↻ <${Text} value=${text} /></div>`)}</div>`;
 }
 
@@ -184,7 +198,8 @@ export function View({ store }) {
   const live = open ? voices.slice(voices.findLastIndex((one) => one.cell === open)).filter((one) => one.output).map((one) => (typeof one.output === "string" ? { output_type: "stream", text: one.output } : one.output)) : [];
   const code = open && !value.cells.has(open) && voices.findLast((one) => one.cell === open && one.code);
   return html`<div class="stack">${value.plan && html`<section class="card"><header><h2>${_("Progress")}</h2>${value.queue.length > 0 && html`<span class="faint">${_("action {count} of {all}", { count: Math.min(value.position + 1, value.queue.length), all: value.queue.length })}</span>`}</header><div class="body"><${Progress} book=${value} /></div></section>`}
-    ${value.title && html`<h2><${Text} value=${value.title} /></h2>`}
+    <div class="row wrap">${value.title && html`<h2 class="grow"><${Text} value=${value.title} /></h2>`}${value.cells.size > 0 && html`<button class="small" aria-pressed=${String(isFolded.value)} onClick=${() => { isFolded.value = !isFolded.value; }}>${isFolded.value ? _("Show the code") : _("Fold the code")}</button>`}
+      ${open && html`<button class="small" onClick=${() => document.getElementById("running-cell")?.scrollIntoView({ block: "center" })}>${_("Go to the running cell")}</button>`}</div>
     ${[...value.cells.values()].map((cell) => html`<${Cell} key=${cell.id} cell=${cell} said=${cell.id === open ? live : null} />`)}
     ${code && html`<${Cell} key="live" cell=${{ id: open, type: "code", content: code.code }} said=${live} />`}
     ${!value.cells.size && !code && html`<p class="faint">${_("No cell yet.")}</p>`}</div>`;

@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,12 +33,15 @@ MISSING = re.compile(
 )
 
 
-def environment(report: Path, own: Path) -> dict[str, str]:
+def environment(report: Path, own: Path, services: Collection[str] = ()) -> dict[str, str]:
     """What a check sees: our environment without what looks like a secret, and no bytecode left in the tree.
 
-    The caches of tools are the step's own: only earlier runs of this very step have written them.
+    The caches of tools are the step's own: only earlier runs of this very step have written them. Variables that are
+    named in `services` are handed on, whatever they look like; `*` means all.
     """
-    kept = {k: v for k, v in os.environ.items() if not any(fnmatch.fnmatchcase(k.upper(), glob) for glob in SECRETS)}
+    is_secret = {k for k in os.environ if any(fnmatch.fnmatchcase(k.upper(), glob) for glob in SECRETS)}
+    wanted = is_secret if "*" in services else is_secret.intersection(services)
+    kept = {k: v for k, v in os.environ.items() if k not in is_secret or (k in wanted and not k.startswith("DETENT_"))}
     kept |= {name: str(own / "cache") for name in CACHES}
     return kept | {"PYTHONDONTWRITEBYTECODE": "1", "CI": kept.get("CI", "1"), "DETENT_REPORT_FILE": str(report)}
 
@@ -63,22 +66,38 @@ async def run_steps(
     hear: Hear,
     rerun: bool = False,
     space: Space = ANY,
+    only: Collection[str] = (),
 ) -> tuple[Ran, ...]:
-    """Run every step in order; a red one does not keep the next from running, a missing tool does."""
+    """Run every step in order; a red one does not keep the next from running, a missing tool does.
+
+    Where tests can be chosen by name, `only` these are run.
+    """
     done: list[Ran] = []
     for step in steps:
-        ran = await _run(step, place, folder, key, hear, space)
+        ran = await _run(step, place, folder, key, hear, space, only)
         checked = ran.checked
         if rerun and not checked.is_green and not checked.environment and not checked.timed_out:
-            again = await _run(step, place, folder, key, hear, space)
-            ran = Ran(msgspec.structs.replace(again.checked, reran=True, first_exit=checked.exit), again.outcomes)
+            again = await _run(step, place, folder, key, hear, space, only)
+            facts = {"reran": True, "first_exit": checked.exit, "flaky": _list_flaky(ran, again)}
+            ran = Ran(msgspec.structs.replace(again.checked, **facts), again.outcomes)
         done.append(ran)
         if ran.checked.environment:
             break
     return tuple(done)
 
 
-async def _run(step: CheckStep, place: Workplace, folder: Path, key: str, hear: Hear, space: Space) -> Ran:
+def _list_flaky(one: Ran, two: Ran) -> tuple[str, ...]:
+    """What came out differently in two runs of the same tree; a step without names stands for itself."""
+    names = {*one.outcomes, *two.outcomes}
+    found = sorted(name for name in names if one.outcomes.get(name) != two.outcomes.get(name))
+    if not found and one.checked.is_green != two.checked.is_green:
+        found = [one.checked.name]
+    return tuple(found[:FAILURES_MAX])
+
+
+async def _run(
+    step: CheckStep, place: Workplace, folder: Path, key: str, hear: Hear, space: Space, only: Collection[str]
+) -> Ran:
     own = folder / step.name.replace(" ", "-")  # not that of another step: what is in it is believed
     own.mkdir(parents=True, exist_ok=True)
     report = own / "report"
@@ -93,8 +112,8 @@ async def _run(step: CheckStep, place: Workplace, folder: Path, key: str, hear: 
     heard = _Heard(hear)
     begun = time.monotonic()
     witnessed = testimony.attach(argv)
-    with testimony.open_channel() as channel:
-        seen = environment(report, own) | {"PWD": place.seen}
+    with testimony.open_channel(only) as channel:
+        seen = environment(report, own, place.services) | {"PWD": place.seen}
         fds: tuple[int, ...] = ()
         if witnessed is not None:
             seen, fds = seen | channel.environment, (channel.fd,)

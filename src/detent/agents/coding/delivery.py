@@ -31,7 +31,7 @@ async def deliver(stage: Stage, job: Job, since: float = 0.0, verified: str = ""
             f"the files in {Path(job.root) / job.workspace} changed after they were verified; have them checked again"
         )
         return replace(job, blocked=Blocked("changed", told))
-    made = await _read_made(stage, job, found)
+    made = await read_made(stage, job, found)
     users = stage.users
     done = await users.land(stage.run_id, job.base, made)
     if done.conflicts:
@@ -56,7 +56,7 @@ async def deliver(stage: Stage, job: Job, since: float = 0.0, verified: str = ""
     return await _commit_landed(stage, job)
 
 
-async def _read_made(stage: Stage, job: Job, found: Snapshot) -> MadeTree:
+async def read_made(stage: Stage, job: Job, found: Snapshot) -> MadeTree:
     """The copy's tree, without what tools left in it."""
     steps = await difference.steps(stage.users.place, job.base, found.tree)
     litter = {

@@ -1,8 +1,10 @@
 """The effects of the lifecycle by name; a host that drives coding runs is given these."""
 
+from detent.agents.coding.beside import work_beside
 from detent.agents.coding.ending import archive, report, undo
 from detent.agents.coding.execution import baseline, checkpoint, choose, repair, restore, verify, work
 from detent.agents.coding.planning import brief, make_plan, present
+from detent.agents.coding.review import review
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect, EffectFailed, effect
 from detent.effects.registry import BUILTIN
@@ -19,6 +21,8 @@ def effects() -> dict[str, Effect]:
     """Every effect that the machine CODING calls and that does not come with detent anyway."""
     own = (
         brief,
+        work_beside,
+        review,
         make_plan,
         present,
         baseline,

@@ -23,6 +23,7 @@ MENU = (
     ("detent code skip", "leave this task and what depends on it out (--keep keeps its changes)"),
     ("detent code extend --cost 5 --minutes 30 --lines 500", "let the job use more"),
     ("detent code approve", "accept the changes to tests and check settings that `detent code approve --show` shows"),
+    ("detent code include PATH", "give the checks files, sockets or variables that they need (--none: nothing)"),
     ("detent code abandon --keep", "end the job and keep what was done so far, unverified"),
     ("detent code rollback", "put everything back to before the task and end the job (--run: before the job)"),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from detent.core.value import digest
 FAILURES_MAX = 50  # kept per step; the count of all is kept too
 MESSAGE_MAX = 2000
 IDS_MAX = 5000
+Word = Literal["", "verified", "checked", "unverified"]
 _NOISE = re.compile(r"0x[0-9a-fA-F]+|\d+|/tmp/\S+|\b[0-9a-f]{8,}\b")
 
 
@@ -51,6 +52,7 @@ class Checked(msgspec.Struct, frozen=True, omit_defaults=True):
     ids: str = ""  # digest of the names of the tests that passed
     lost: tuple[Failing, ...] = ()  # passed before the job and did not run and pass now
     mended: dict[str, str] = {}  # of what failed before the job: how it ended now
+    flaky: tuple[str, ...] = ()  # came out differently in two runs of the same tree
 
     @property
     def failed(self) -> int:
@@ -77,6 +79,14 @@ class ReviewItem(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.path}@{self.blob[:12]}"
 
 
+class OnlyHere(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A test that passes only with what the user's own tree has besides: ignored files, or something outside of it."""
+
+    test: str
+    needs: Literal["files", "services"]
+    files: tuple[str, ...] = ()  # those that it may need, as far as anybody can tell
+
+
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """Every step's result for one tree; `moved` are files that changed while the checks ran.
 
@@ -92,9 +102,10 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     own_steps: tuple[Checked, ...] = ()
     review: tuple[ReviewItem, ...] = ()
-    word: Literal["", "verified", "checked", "unverified"] = ""
+    word: Word = ""
     notes: tuple[str, ...] = ()
     around: dict[str, str] = {}  # of a baseline: digests of the settings files in the folders above the project
+    only_here: tuple[OnlyHere, ...] = ()  # of a baseline: what passes in the user's own tree and not in a checkout
 
     @property
     def counted(self) -> str:

@@ -15,6 +15,7 @@ from detent.agents.coding import check, judgement, lifecycle, mending, plan, pro
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
+from detent.agents.coding.court import list_outside
 from detent.agents.coding.delivery import discard_copies
 from detent.agents.coding.evidence import Evidence
 from detent.agents.coding.git_backup import Guard
@@ -39,7 +40,7 @@ async def baseline(contract: Contract) -> Outcome:
     """Keep the tree as it was before the job, and find out what was already wrong with it."""
     async with set_stage(contract) as stage:
         before = stage.job
-        job = lifecycle.confirm_plan(before)
+        job = lifecycle.attend(lifecycle.confirm_plan(before))
         if not job.first_checkpoint:
             job = await _begin_work(stage, job)
         found = await judgement.measure(stage.renew(job), contract.key, job.base or job.first_tree)
@@ -48,6 +49,9 @@ async def baseline(contract: Contract) -> Outcome:
         wrong = sum(step.failed for step in found.steps)
         told = f"baseline: {found.counted}{_were_wrong(job, found)}"
         after = replace(add_note(job, now(), told), baseline=found)
+        after = lifecycle.ask_what_is_missing(after, now())
+        if after.verdict == "BREAKER_OPEN":
+            return stage.conclude(after, since=before)
         return stage.outcome(after, {"tests": found.tests, "failures": wrong}, since=before)
 
 
@@ -62,7 +66,7 @@ async def _begin_work(stage: Stage, job: Job) -> Job:
     site = arrange(job.root, copy.root, job.settings)
     facts = await record.facts(stage.users.place, first)
     await checkout.make_copy(stage.users.place, copy.place, facts, is_linked=site.is_mounted)
-    await asyncio.to_thread(include, job.root, copy.root, job.settings)
+    await asyncio.to_thread(include, job.root, copy.root, job.settings.workspace.include)
     if site.why_open:
         job = add_note(job, now(), f"the worker runs without a sandbox, in {copy.root}: {site.why_open}")
     shared = find_shared(job.root, copy.root, job.settings)
@@ -97,6 +101,7 @@ async def choose(contract: Contract) -> Outcome:
         if asked is not None and asked.name in ("HUMAN_INTERVENTION", "RETRY_TASK"):
             job = await _read_settings_again(stage, job, contract.key)
         if asked is not None and asked.name == "HUMAN_INTERVENTION" and job.workspace:
+            job = await _include_more(stage, job, asked.data, contract.key)
             job = await _take_in_edits(stage, job, contract.key)
         hand = projection.project(stage.job, stage.run_id, stage.state)
         job = replace(job, scratchpad=hand.scratchpad)
@@ -124,6 +129,21 @@ async def _read_settings_again(stage: Stage, job: Job, key: str) -> Job:
         base = job.base or job.first_tree
         job = replace(job, baseline=await judgement.measure(stage.renew(job), key, base))
     return job
+
+
+async def _include_more(stage: Stage, job: Job, said: dict[str, Any], key: str) -> Job:
+    """A person has named what tests need of their own tree: the copy gets it, and the baseline is measured again."""
+    chosen = job.settings.workspace
+    more = {name: [str(one) for one in said.get(name) or () if one] for name in ("include", "services")}
+    if not any(more.values()):
+        return job
+    chosen = replace(
+        chosen, include=[*chosen.include, *more["include"]], services=[*chosen.services, *more["services"]]
+    )
+    job = replace(job, settings=replace(job.settings, workspace=chosen))
+    await asyncio.to_thread(include, job.root, stage.repository.root, chosen.include)
+    job = add_note(job, now(), f"given to the checks as well: {_some([*more['include'], *more['services']])}")
+    return replace(job, baseline=await judgement.measure(stage.renew(job), key, job.base or job.first_tree))
 
 
 async def _take_in_edits(stage: Stage, job: Job, key: str) -> Job:
@@ -206,8 +226,9 @@ async def checkpoint(contract: Contract) -> Outcome:
         job, step = stage.job, stage.job.step
         taken = await stage.checkpoint(f"before attempt {step.attempt} at {step.task}")
         word = await stage.fingerprint(job.first_tree, taken.tree)
-        if not job.progress(step.task).checkpoint:
-            job = update_task(job, step.task, checkpoint=taken.id, tree=taken.tree, base=job.base)
+        for task in step.beside or (step.task,):
+            if not job.progress(task).checkpoint:
+                job = update_task(job, task, checkpoint=taken.id, tree=taken.tree, base=job.base)
         job = replace(job, step=replace(step, checkpoint=taken.id, before=word), last_checkpoint=taken.id)
         return stage.outcome(job, {"checkpoint": taken.id})
 
@@ -264,44 +285,52 @@ def _has_begun(contract: Contract) -> bool:
 
 async def _run_worker(contract: Contract) -> Outcome:
     async with set_stage(contract, is_projected=False) as stage:
-        job, step = stage.job, stage.job.step
-        since = job.progress(step.task).checkpoint
-        diff = await stage.repository.diff(since) if since and step.attempt > 1 else ""
-        left = 0.0
-        if job.settings.budget.cost_usd:
-            left = max(0.01, job.settings.budget.cost_usd - job.spent.cost_usd)
-        progress, task = job.progress(step.task), lifecycle.task_of(job, step.task)
-        site = arrange(job.root, stage.repository.root, job.settings, judgement.list_outside(stage.users.place))
-        assignment = Assignment(
-            run_id=stage.run_id,
-            task_id=step.task,
-            attempt=step.attempt,
-            root=site.seen,
-            tree=site.folder,
-            project=job.root,
-            folder=str(_attempt_folder(contract, job)),
-            prompt=prompt.for_worker(job, diff),
-            failures=tuple(msgspec.to_builtins(fault) for fault in lifecycle.to_mend(job, task)),
-            limits=limits_of(job.settings.limits, left),
-            session=progress.session,
-            key=contract.key,
-            checks=tuple(_steps(job)),
-            protected=tuple(job.settings.all_protected),
-            changeable=(*task.files, *progress.allow),
-            sandbox=site.wish,
-        )
         guard = Guard(stage.users.place)
         await asyncio.to_thread(guard.keep)
         begun = now()
-        report = await crew.hire(job.settings.worker).work(assignment, stage.hear)
+        report = await attempt(stage, _attempt_folder(contract, stage.job), contract.key)
         damage = await asyncio.to_thread(guard.repair)
-        projection.put_back(job.root, stage.run_id)
-        return _report(stage, report, round(now() - begun, 3), damage)
+        projection.put_back(stage.job.root, stage.run_id)
+        job = add_report(stage.job, report, round(now() - begun, 3), damage)
+        if damage:
+            job = add_note(job, now(), job.step.report["summary"], job.step.task)
+        return stage.outcome(job, job.step.report, usage_of(report))
 
 
-def _report(stage: Stage, report: WorkerReport, seconds: float, damage: str) -> Outcome:
-    """What the worker said and used, as far as the lifecycle needs it."""
+async def attempt(stage: Stage, folder: Path, key: str) -> WorkerReport:
+    """Let the worker do the task under way, in the tree of this stage."""
     job, step = stage.job, stage.job.step
+    since = job.progress(step.task).checkpoint
+    diff = await stage.repository.diff(since) if since and step.attempt > 1 else ""
+    left = 0.0
+    if job.settings.budget.cost_usd:
+        left = max(0.01, job.settings.budget.cost_usd - job.spent.cost_usd)
+    progress, task = job.progress(step.task), lifecycle.task_of(job, step.task)
+    site = arrange(job.root, stage.repository.root, job.settings, list_outside(stage.users.place))
+    assignment = Assignment(
+        run_id=stage.run_id,
+        task_id=step.task,
+        attempt=step.attempt,
+        root=site.seen,
+        tree=site.folder,
+        project=job.root,
+        folder=str(folder),
+        prompt=prompt.for_worker(job, diff),
+        failures=tuple(msgspec.to_builtins(fault) for fault in lifecycle.to_mend(job, task)),
+        limits=limits_of(job.settings.limits, left),
+        session=progress.session,
+        key=key,
+        checks=tuple(list_checks(job)),
+        protected=tuple(job.settings.all_protected),
+        changeable=(*task.files, *progress.allow),
+        sandbox=site.wish,
+    )
+    return await crew.hire(job.settings.worker).work(assignment, stage.hear)
+
+
+def add_report(job: Job, report: WorkerReport, seconds: float, damage: str = "") -> Job:
+    """The job with what the worker said and used, as far as the lifecycle needs it."""
+    step = job.step
     said: dict[str, Any] = {
         "status": report.status,
         "ended": report.ended,
@@ -334,13 +363,10 @@ def _report(stage: Stage, report: WorkerReport, seconds: float, damage: str) -> 
         unpriced_calls=job.spent.unpriced_calls + report.unpriced_calls,
         seconds=round(job.spent.seconds + seconds, 3),
     )
-    job = replace(job, step=replace(step, report=said), spent=spent)
-    if damage:
-        job = add_note(job, now(), said["summary"], step.task)
-    return stage.outcome(job, said, usage_of(report))
+    return replace(job, step=replace(step, report=said), spent=spent)
 
 
-def _steps(job: Job) -> list[CheckStep]:
+def list_checks(job: Job) -> list[CheckStep]:
     """The checks that decide about the task under way."""
     if job.step.task == FINAL:
         return list(job.settings.verify)
@@ -357,20 +383,25 @@ async def verify(contract: Contract) -> Outcome:
         hopeless = lifecycle.find_stop(job)
         if hopeless is not None:
             return stage.conclude(lifecycle.block(job, *hopeless, step.task))
-        approved = job.progress(step.task).approved
-        found = await judgement.verify(stage, _steps(job), step.mode, contract.key, approved)
-        spent = replace(job.spent, seconds=round(job.spent.seconds + found.seconds, 3))
-        since = job.progress(step.task).tree
-        word, lines, changed, differing = await asyncio.gather(
-            stage.fingerprint(job.first_tree, found.tree),
-            stage.lines(job.first_tree, found.tree),
-            stage.list_changed(since or found.tree, found.tree),
-            stage.list_changed(job.base or job.first_tree, found.tree),
-        )
-        theirs = tuple(set(changed).difference(differing)) if job.workspace else ()
-        after = lifecycle.judge(
-            replace(job, spent=spent), found, TreeFindings(word, tuple(changed), lines, now(), theirs)
-        )
+        found, after = await judge(stage, contract.key)
         if after.verdict in ("FIX_SUCCESS", "TASK_VERIFIED"):
             projection.json_file(stage.folder / "evidence" / f"{step.task}.json", msgspec.to_builtins(found))
         return stage.conclude(after, {"verdict": after.verdict, "tree": found.tree, "tests": found.tests})
+
+
+async def judge(stage: Stage, key: str) -> tuple[Evidence, Job]:
+    """Check the tree of this stage as it is: the evidence, and what it means for the task under way."""
+    job, step = stage.job, stage.job.step
+    approved = tuple({name for progress in job.tasks.values() for name in progress.approved})
+    found = await judgement.verify(stage, list_checks(job), step.mode, key, approved)
+    spent = replace(job.spent, seconds=round(job.spent.seconds + found.seconds, 3))
+    since = job.progress(step.task).tree
+    word, lines, changed, differing = await asyncio.gather(
+        stage.fingerprint(job.first_tree, found.tree),
+        stage.lines(job.first_tree, found.tree),
+        stage.list_changed(since or found.tree, found.tree),
+        stage.list_changed(job.base or job.first_tree, found.tree),
+    )
+    theirs = tuple(set(changed).difference(differing)) if job.workspace else ()
+    seen = TreeFindings(word, tuple(changed), lines, now(), theirs)
+    return found, lifecycle.judge(replace(job, spent=spent), found, seen)

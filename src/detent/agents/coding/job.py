@@ -10,7 +10,7 @@ from detent.agents.coding.settings import Settings
 
 FINAL = "FINAL"  # stands for the verification before archiving; repaired like a task, never skipped
 TaskStatus = Literal["PENDING", "IN_PROGRESS", "DONE", "BLOCKED", "SKIPPED"]
-Go = Literal["", "work", "verify"]
+Go = Literal["", "work", "verify", "beside"]
 LOG_MAX = 100
 
 
@@ -38,6 +38,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     commit: str = ""  # what the commit policy made of it: a commit, or why there is none
     base: str = ""  # the user's tree that the checkpoint stands on
     approved: tuple[str, ...] = ()  # changes that a person has looked at, each as path@blob
+    is_alone: bool = False  # beside others it did not come to anything: it is done by itself
 
 
 class Current(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,6 +53,7 @@ class Current(msgspec.Struct, frozen=True, omit_defaults=True):
     before: str = ""  # fingerprint before this attempt
     report: dict[str, Any] = {}
     is_repair: bool = False
+    beside: tuple[str, ...] = ()  # the tasks that are worked on at once; the first of them is `task`
 
 
 class Planned(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -143,6 +145,9 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     base: str = ""  # the user's tree that the copy stands on
     landed: Landed | None = None
     read_worker: str = ""  # digest of the worker in the settings file when the job began
+    is_attended: bool = False  # somebody said Go who is there to answer
+    needs_review: bool = False  # a person looks at the whole difference before it lands
+    reviewed: str = ""  # the tree that a person has accepted
 
     def progress(self, task_id: str) -> Progress:
         """How far a task has come."""

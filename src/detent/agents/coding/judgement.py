@@ -6,8 +6,6 @@ changes are for a person to look at. A test that passed before must have run and
 """
 
 import asyncio
-import difflib
-import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,85 +14,55 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import check, classification, mutation, suspicion, testimony
+from detent.agents.coding import classification, differential, locality, suspicion
 from detent.agents.coding.check import Ran
-from detent.agents.coding.classification import JudgingPaths
-from detent.agents.coding.evidence import Checked, Evidence, Failing, ReviewItem, faults, without
+from detent.agents.coding.classification import JudgingPaths, Kind
+from detent.agents.coding.court import TEXT_MAX, Court, find_added_lines
+from detent.agents.coding.differential import TestDoubts, before
+from detent.agents.coding.evidence import Checked, Evidence, Failing, ReviewItem, Word, faults, without
 from detent.agents.coding.job import Job
-from detent.agents.coding.port import limits_of
 from detent.agents.coding.settings import CheckStep
 from detent.agents.coding.stage import Stage, now
-from detent.agents.coding.workplace import Workplace, arrange, find_shared, include
+from detent.agents.coding.workplace import find_shared
 from detent.agents.coding.workspace import checkout, difference
 from detent.agents.coding.workspace.difference import PathStep
-from detent.agents.coding.workspace.place import Worktree
 from detent.core.value import digest
 from detent.effects import process
 
-FOLDER, WATCH, NAMES = "checkout", "checkout.view", "passed.json"
+NAMES = "passed.json"
 MOVED_MAX = 50
 LOST_MAX = 50
-TEXT_MAX = 512 * 1024
 GONE = "0" * 12
 TESTS_MAX = 400
-MUTANTS_S_MAX = 30.0  # checks that take longer are not repeated for that
 LINK, NOTHING = "120000", "000000"
-
-
-class Court:
-    """One verification: the checkout, the rules, and what there was before."""
-
-    def __init__(self, stage: Stage, key: str) -> None:
-        self.stage, self.job, self.key = stage, stage.job, key
-        project = stage.users.place
-        self.place: Worktree = checkout.copy_of(project, stage.folder / FOLDER, stage.folder / WATCH)
-        self.base = stage.job.base or stage.job.first_tree
-
-    async def run(self, tree: str, steps: Sequence[CheckStep], rerun: bool) -> tuple[tuple[Ran, ...], list[str]]:
-        """Check a tree in a clean checkout; also what the checks themselves changed in it."""
-        job = self.job
-        if not steps:
-            return (), []
-        await checkout.put(self.place, tree)
-        await asyncio.to_thread(include, job.root, self.place.root, job.settings)
-        ran = await check.run_steps(
-            steps,
-            self.site,
-            self.stage.folder / "checks",
-            self.key,
-            self.stage.hear,
-            rerun,
-            limits_of(job.settings.limits).space,
-        )
-        moved = without(await checkout.find_moved(self.place), job.settings.all_litter)
-        return ran, [path for path in moved if not path.startswith(job.settings.workspace.shared)]
-
-    @functools.cached_property
-    def site(self) -> Workplace:
-        """Where the checks run."""
-        project = self.stage.users.place
-        return arrange(self.job.root, self.place.root, self.job.settings, list_outside(project), is_check=True)
-
-
-def list_outside(project: Worktree) -> list[str]:
-    """The git dirs of a project that lie elsewhere, as those of a linked work tree do."""
-    found = (str(project.git_dir), str(project.common_dir))
-    return [place for place in dict.fromkeys(found) if not Path(place).is_relative_to(project.root)]
 
 
 async def measure(stage: Stage, key: str, tree: str) -> Evidence:
     """The baseline: how the tree that a job begins with does in the same kind of checkout."""
     await asyncio.to_thread(process.kill_leftovers, key)
     begun = now()
-    court = Court(stage, key)
-    ran, moved = await court.run(tree, stage.job.settings.verify, rerun=False)
+    court, checks = Court(stage, key), stage.job.settings.verify
+    ran, moved = await court.run(tree, checks, rerun=False)
     steps = tuple(replace(one.checked, ids=digest(one.passed)[:16]) if one.passed else one.checked for one in ran)
     body = {one.checked.name: one.passed for one in ran}
     path = stage.folder / NAMES
     await asyncio.to_thread(path.write_text, json.dumps(body), "utf-8")
     around = await asyncio.to_thread(classification.read_around, Path(stage.job.root))
+    only_here = tuple(await locality.find_only_here(court, tree, ran, checks))
     seconds = round(now() - begun, 3)
-    return Evidence(tree, "baseline", steps, tuple(moved[:MOVED_MAX]), now(), seconds, around=around)
+    return Evidence(
+        tree, "baseline", steps, tuple(moved[:MOVED_MAX]), now(), seconds, around=around, only_here=only_here
+    )
+
+
+class ChangeSet(msgspec.Struct, frozen=True):
+    """What a worker has changed, and what of it judges."""
+
+    tree: str  # as the worker left it
+    source_tree: str  # the same with tests and check settings as they were, save what a person approved
+    source: dict[str, PathStep]
+    judging: dict[str, PathStep]
+    review: tuple[ReviewItem, ...]  # what a person has to look at, or had to
 
 
 async def verify(
@@ -104,8 +72,43 @@ async def verify(
     await asyncio.to_thread(process.kill_leftovers, key)
     begun, job = now(), stage.job
     court = Court(stage, key)
-    tree = await stage.repository.tree_id()
-    changed = await difference.steps(stage.users.place, court.base, tree)
+    change = await _read_change(court, steps, approved)
+    strange = await asyncio.to_thread(_find_around, job)
+    if strange:
+        told = Checked("settings", "", environment=strange)
+        return Evidence(change.tree, mode, (told,), (), now(), round(now() - begun, 3))
+    rerun, is_same = job.settings.rerun_flaky, change.source_tree == change.tree
+    ran, moved = await court.run(change.source_tree, steps, rerun)
+    own, own_moved = await court.run(change.tree, steps, rerun) if not is_same and not _stops(ran) else ((), [])
+    known = await asyncio.to_thread(_read_names, stage.folder / NAMES)
+    found = tuple(_compare(one, job.baseline, known, change.judging) for one in ran)
+    flaky = _list_flaky(job, change.tree, tuple(one.checked for one in own) or found)
+    notes = [*_list_notes(court, found, change.judging), *flaky]
+    word: Word = "checked" if flaky and _word(found, court) == "verified" else _word(found, court)
+    is_good = all(one.is_green and not one.lost for one in (*found, *(one.checked for one in own)))
+    if word == "verified" and is_good:
+        doubts = await _try_tests(court, change, steps, own or ran, known)
+        notes += doubts.notes
+        word = "checked" if doubts.is_weak else word
+    evidence = Evidence(
+        change.tree,
+        mode,
+        found,
+        tuple(dict.fromkeys([*moved, *own_moved]))[:MOVED_MAX],
+        now(),
+        round(now() - begun, 3),
+        tuple(one.checked for one in own),
+        tuple(item for item in change.review if item.name not in approved),
+        word,
+        tuple(notes),
+    )
+    return replace(evidence, word="unverified") if _is_open(evidence, job.baseline) else evidence
+
+
+async def _read_change(court: Court, steps: Sequence[CheckStep], approved: Sequence[str]) -> ChangeSet:
+    """What differs from the tree of the beginning, and which of it is put back before it is judged."""
+    job, tree = court.job, await court.stage.repository.tree_id()
+    changed = await difference.steps(court.project, court.base, tree)
     changed = {path: changed[path] for path in without(changed, job.settings.all_litter)}
     rules = await _read_rules(court, steps)
     kinds = {path: rules.kind_of(path, is_new=step.status == "A") for path, step in changed.items()}
@@ -114,77 +117,27 @@ async def verify(
     judging = {path: step for path, step in changed.items() if kinds[path] != "source"}
     review = [*_list_changes(job, judging, kinds), *await _list_suspects(court, changed, kinds, tests)]
     open_ones = {item.path for item in review if item.name not in approved}
-    reverted = {
-        path: step for path, step in judging.items() if path in open_ones or path not in {r.path for r in review}
-    }
-    source = await checkout.adjust(
-        stage.users.place,
-        tree,
-        {path: None if s.status == "A" else (s.old_mode, s.old) for path, s in reverted.items()},
-    )
-    rerun = job.settings.rerun_flaky
-    strange = await asyncio.to_thread(_find_around, job)
-    if strange:
-        told = Checked("settings", "", environment=strange)
-        return Evidence(tree, mode, (told,), (), now(), round(now() - begun, 3))
-    ran, moved = await court.run(source, steps, rerun)
-    own, own_moved = await court.run(tree, steps, rerun) if source != tree and not _stops(ran) else ((), [])
-    known = await asyncio.to_thread(_read_names, stage.folder / NAMES)
-    found = tuple(_compare(one, job.baseline, known, judging) for one in ran)
-    word, notes = _word(found, court), _list_notes(court, found, judging)
-    is_good = all(one.is_green and not one.lost for one in (*found, *(one.checked for one in own)))
-    if word == "verified" and is_good and sum(one.seconds for one in found) <= MUTANTS_S_MAX:
-        # With the worker's new tests, too: a new feature has no others.
-        new = {path: step for path, step in changed.items() if path not in judging}
-        unnoticed, said = await _try_mutants(court, tree if own else source, steps, new)
-        notes += said
-        word = "checked" if unnoticed else word
-    evidence = Evidence(
-        tree,
-        mode,
-        found,
-        tuple(dict.fromkeys([*moved, *own_moved]))[:MOVED_MAX],
-        now(),
-        round(now() - begun, 3),
-        tuple(one.checked for one in own),
-        tuple(item for item in review if item.name not in approved),
-        word,
-        tuple(notes),
-    )
-    return replace(evidence, word="unverified") if _is_open(evidence, job.baseline) else evidence
+    unasked = set(judging).difference(item.path for item in review)
+    reverted = {path: before(step) for path, step in judging.items() if path in open_ones or path in unasked}
+    source = {path: step for path, step in changed.items() if path not in judging}
+    return ChangeSet(tree, await checkout.adjust(court.project, tree, reverted), source, judging, tuple(review))
+
+
+async def _try_tests(
+    court: Court, change: ChangeSet, steps: Sequence[CheckStep], ran: Sequence[Ran], known: Mapping[str, list[str]]
+) -> TestDoubts:
+    """Whether the tests would notice: on the old source, and on mutants, with the worker's new tests as well."""
+    new = {test for one in ran for test in one.passed if test not in known.get(one.checked.name, ())}
+    doubts = await differential.try_old_source(court, change.tree, steps, change.source, new)
+    if sum(one.checked.seconds for one in ran) > differential.SECONDS_MAX:
+        return doubts
+    return await differential.try_mutants(court, change.tree, steps, change.source, doubts)
 
 
 def _is_open(evidence: Evidence, baseline: Evidence | None) -> bool:
     """Whether something stands against the work: then no good word is said about it."""
     own = replace(evidence, steps=evidence.own_steps)
     return bool(evidence.review or evidence.environment or faults(evidence, baseline) or faults(own, baseline))
-
-
-async def _try_mutants(
-    court: Court, source: str, steps: Sequence[CheckStep], changed: Mapping[str, PathStep]
-) -> tuple[bool, list[str]]:
-    """Whether the tests do not mind most of some wrong changes of the new lines; and which ones they do not mind."""
-    most, place = court.job.settings.mutants, court.stage.users.place
-    steps = [step for step in steps if testimony.attach(step.argv) is not None]
-    mutants: list[tuple[str, mutation.Mutant]] = []
-    for path, step in sorted(changed.items()):
-        if path.endswith(".py") and step.status != "D" and step.new_mode != LINK and len(mutants) < most:
-            was = await _body(court, step.old) if step.status != "A" else ""
-            text = await _body(court, step.new)
-            made = mutation.make_mutants(text, _added_lines(was, text), most - len(mutants))
-            mutants += [(path, mutant) for mutant in made]
-    alive = []
-    for path, mutant in mutants:
-        blob = await place.view.line("hash-object", "-w", "--stdin", stdin=mutant.text.encode())
-        tree = await checkout.adjust(place, source, {path: (changed[path].new_mode, blob)})
-        ran, _ = await court.run(tree, steps, rerun=False)
-        if all(one.checked.is_green for one in ran):
-            alive.append(f"{path}:{mutant.line} as {mutant.what}")
-    if not mutants:
-        return False, []
-    told = [f"the tests notice {len(mutants) - len(alive)} of {len(mutants)} wrong changes of the new lines"]
-    told += [f"no test notices {name}" for name in alive]
-    return len(alive) * 2 > len(mutants), told
 
 
 def _find_around(job: Job) -> str:
@@ -201,19 +154,15 @@ def _stops(ran: Sequence[Ran]) -> bool:
 
 async def _read_rules(court: Court, steps: Sequence[CheckStep]) -> JudgingPaths:
     """Which files judge, by the tree of the beginning."""
-    blobs = await checkout.list_blobs(court.stage.users.place, court.base)
+    blobs = await checkout.list_blobs(court.project, court.base)
     shared = find_shared(court.job.root, court.place.root, court.job.settings)
     texts = court.stage.folder / "rules"
     await asyncio.to_thread(texts.mkdir, parents=True, exist_ok=True)
     for name in ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg"):
-        body = await _body(court, blobs[name][1]) if name in blobs else ""
+        body = await court.read(blobs[name][1]) if name in blobs else ""
         await asyncio.to_thread((texts / name).write_text, body, "utf-8")
     modules = [str(Path(court.job.root) / name) for name in shared]
     return classification.read_rules(texts, [*court.job.settings.verify, *steps], blobs, modules)
-
-
-async def _body(court: Court, blob: str) -> str:
-    return (await court.stage.users.place.view("cat-file", "blob", blob))[:TEXT_MAX].decode("utf-8", "replace")
 
 
 def _list_changes(job: Job, judging: Mapping[str, PathStep], kinds: Mapping[str, str]) -> list[ReviewItem]:
@@ -231,11 +180,11 @@ def _list_changes(job: Job, judging: Mapping[str, PathStep], kinds: Mapping[str,
 
 async def _read_tests(court: Court) -> list[str]:
     """The texts of the tests of the beginning."""
-    blobs = await checkout.list_blobs(court.stage.users.place, court.base)
+    blobs = await checkout.list_blobs(court.project, court.base)
     rules = JudgingPaths()
     names = [path for path in blobs if path.endswith(classification.CODE) and rules.kind_of(path) == "test"]
     asked = "".join(f"{blobs[path][1]}\n" for path in names[:TESTS_MAX]).encode()
-    rest = await court.stage.users.place.view("cat-file", "--batch", stdin=asked) if names else b""
+    rest = await court.project.view("cat-file", "--batch", stdin=asked) if names else b""
     found = []
     while rest:
         header, _, rest = rest.partition(b"\n")
@@ -246,12 +195,12 @@ async def _read_tests(court: Court) -> list[str]:
 
 
 async def _find_judges(
-    court: Court, changed: Mapping[str, PathStep], kinds: dict[str, classification.Kind], tests: Sequence[str]
+    court: Court, changed: Mapping[str, PathStep], kinds: dict[str, Kind], tests: Sequence[str]
 ) -> None:
     """A file that is both source and test counts as both."""
     for path, step in changed.items():
         if kinds[path] == "source" and step.old_mode not in (LINK, NOTHING):
-            was = await _body(court, step.old) if path.endswith(".py") else ""
+            was = await court.read(step.old) if path.endswith(".py") else ""
             if classification.is_judge(path, was, tests):
                 kinds[path] = "test"
 
@@ -277,23 +226,14 @@ async def _list_suspects(
     ]
     if not python:
         return links
-    after = {path: await _body(court, changed[path].new) for path in python}
-    before = {path: await _body(court, changed[path].old) for path in python if changed[path].status != "A"}
-    added = {path: _added_lines(before.get(path, ""), text) for path, text in after.items()}
+    after = {path: await court.read(changed[path].new) for path in python}
+    before = {path: await court.read(changed[path].old) for path in python if changed[path].status != "A"}
+    added = {path: find_added_lines(before.get(path, ""), text) for path, text in after.items()}
     suspects = await asyncio.to_thread(suspicion.find_suspects, after, before, added, tests)
     by_file: dict[str, list[str]] = {}
     for suspect in suspects:
         by_file.setdefault(suspect.file, []).append(f"line {suspect.line}: {suspect.why}")
     return [*links, *(ReviewItem(path, changed[path].new, "; ".join(why[:5])) for path, why in by_file.items())]
-
-
-def _added_lines(before: str, after: str) -> set[int]:
-    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
-    found: set[int] = set()
-    for tag, _, _, start, end in matcher.get_opcodes():
-        if tag in ("insert", "replace"):
-            found |= set(range(start + 1, end + 1))
-    return found
 
 
 def _read_names(path: Path) -> dict[str, list[str]]:
@@ -347,7 +287,7 @@ def _has_siblings(test: str, before: Sequence[str], ran: Ran) -> bool:
     return sum(one.startswith(f"{name}[") for one in ran.passed) >= was
 
 
-def _word(steps: Sequence[Checked], court: Court) -> Any:
+def _word(steps: Sequence[Checked], court: Court) -> Word:
     """How much the evidence says: test by test, by exit codes only, or nothing."""
     site = court.site
     deciding = [step for step in steps if step.is_required]
@@ -358,7 +298,22 @@ def _word(steps: Sequence[Checked], court: Court) -> Any:
     is_green = all(
         step.is_green for step in deciding
     )  # what failed before and fails still is nobody's fault, and no proof
-    return "verified" if is_told and is_apart and is_green else "checked"
+    is_steady = not any(step.flaky for step in deciding)
+    return "verified" if is_told and is_apart and is_green and is_steady else "checked"
+
+
+def _list_flaky(job: Job, tree: str, steps: Sequence[Checked]) -> list[str]:
+    """What came out differently in two runs of the same tree: just now, or now and at an earlier verification."""
+    found = [(step.name, step.flaky) for step in steps if step.flaky]
+    earlier = [one.evidence for one in job.tasks.values() if one.evidence and one.evidence.tree == tree]
+    for was in (one for evidence in earlier for one in evidence.own_steps or evidence.steps):
+        step = next((one for one in steps if one.name == was.name), was)
+        differing = tuple(sorted(set(was.failing_ids) ^ set(step.failing_ids)))
+        is_told = not was.environment and not step.environment
+        if is_told and (differing or was.is_green != step.is_green):
+            found.append((was.name, differing or (was.name,)))
+    told = (f"flaky (same tree, two results): {name}: {', '.join(tests[:5])}" for name, tests in found)
+    return list(dict.fromkeys(told))
 
 
 def _list_notes(court: Court, steps: Sequence[Checked], judging: Mapping[str, PathStep]) -> list[str]:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.agents.coding import evidence as evidences
-from detent.agents.coding import mending
+from detent.agents.coding import mending, parallel
 from detent.agents.coding.evidence import Evidence, Fault
 from detent.agents.coding.job import FINAL, Blocked, Current, Job, LastWord, add_note, update_task
 from detent.agents.coding.plan import Task, order
@@ -160,7 +160,8 @@ def choose(job: Job, tree: str, changed: Sequence[str] = ()) -> Job:
         progress = job.progress(task.id)
         done = all(job.progress(other).status in ("DONE", "SKIPPED") for other in task.depends)
         if progress.status in ("PENDING", "IN_PROGRESS") and done:
-            return _begin(job, task.id, "work")
+            beside = parallel.list_beside(job, task)
+            return parallel.begin_beside(job, beside) if len(beside) > 1 else _begin(job, task.id, "work")
     stuck = [task.id for task in tasks if job.progress(task.id).status not in ("DONE", "SKIPPED")]
     if stuck:
         return block(job, "no_runnable", f"no task can run: {', '.join(stuck)}", stuck[0])
@@ -251,6 +252,14 @@ def judge(job: Job, found: Evidence, seen: TreeFindings) -> Job:
     if hopeless is not None:
         return block(job, *hopeless, task.id)
     return _red(job, task.id, faults, seen.at)
+
+
+def reject_review(job: Job, comments: Sequence[str], by: str, at: float) -> Job:
+    """A person has looked at the whole and wants some of it done differently: back to the worker with their words."""
+    hints = (*job.progress(FINAL).hints, *comments)[-HINTS_MAX:]
+    job = update_task(job, FINAL, status="IN_PROGRESS", hints=hints, repairs=0, seen=(), faults=())
+    job = add_note(job, at, f"rejected before landing by {by or 'somebody'}: {len(comments)} remarks", FINAL)
+    return replace(job, verdict="REVIEW_REJECTED", final=None, reviewed="", step=Current(go="work", task=FINAL))
 
 
 def _is_changed(task: Task, seen: TreeFindings) -> bool:
@@ -380,6 +389,32 @@ def _brief(faults: Sequence[Fault]) -> str:
     where = first.test or first.message.partition("\n")[0]
     more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
     return f"{first.step}: {where}"[:200] + more
+
+
+def attend(job: Job) -> Job:
+    """The job with whether somebody is there who said Go, and who is to look at the work before it lands."""
+    asked, ask = job.asked, job.settings.workspace.ask
+    is_attended = job.is_attended or bool(asked and asked.name == "USER_CONFIRM" and asked.data.get("attended"))
+    needs_review = ask == "always" or (ask == "auto" and is_attended)
+    return replace(job, is_attended=is_attended, needs_review=needs_review)
+
+
+def ask_what_is_missing(job: Job, at: float) -> Job:
+    """Tests that pass only in the user's own tree: told, and asked about once where somebody is there."""
+    found = job.baseline.only_here if job.baseline else ()
+    if not found:
+        return job
+    tests = ", ".join(one.test for one in found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    files = tuple(dict.fromkeys(name for one in found for name in one.files))
+    parts = [f"these pass only in your own tree and are not held against the worker: {tests}"]
+    if files:
+        parts.append(f"they may need ignored files: {', '.join(files[:5])}")
+    if any(one.needs == "services" for one in found):
+        parts.append("some need something of this machine: a socket, a folder or a variable")
+    job = add_note(job, at, "; ".join(parts))
+    if job.is_attended and job.settings.workspace.only_here == "ask":
+        return block(job, "only_here", "; ".join(parts))
+    return job
 
 
 def confirm_plan(job: Job) -> Job:

@@ -53,6 +53,7 @@ CARRIED = table("""
     BLOCKED     ROLLBACK             BLOCKED
     BLOCKED     ROLLBACK_FAILED      BLOCKED
     BLOCKED     RETRY_ARCHIVE        ARCHIVING
+    ARCHIVING   REVIEW_REJECTED      EXECUTING
     EXECUTING   ATTEMPT_INTERRUPTED  EXECUTING
     AUTO_FIX    ATTEMPT_INTERRUPTED  AUTO_FIX
     PLANNING    !*                   BLOCKED
@@ -69,15 +70,15 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     CONFIRMING: ("confirm", "revise", "cancel"),
     EXECUTING: ("pause", "progress", "stop"),
     AUTO_FIX: ("errors", "stop"),
-    BLOCKED: ("fix", "rollback", "skip", "retry", "extend", "answer", "revise", "approve", "abandon"),
-    ARCHIVING: (),
+    BLOCKED: ("fix", "rollback", "skip", "retry", "extend", "answer", "revise", "approve", "abandon", "include"),
+    ARCHIVING: ("review",),
 }
 
 # What an effect concludes; everything else is said by people.
 CONCLUDED = frozenset({
     "PRD_GENERATED", "PLAN_FAILED", "ERROR_DETECTED", "FIX_SUCCESS", "FIX_FAILED_3X", "ALL_TASKS_DONE",
     "ARCHIVE_COMPLETE", "TASK_VERIFIED", "FIX_ATTEMPT_FAILED", "BREAKER_OPEN", "ARCHIVE_FAILED",
-    "ATTEMPT_INTERRUPTED", "ROLLBACK_FAILED", "CLARIFIED",
+    "ATTEMPT_INTERRUPTED", "ROLLBACK_FAILED", "CLARIFIED", "REVIEW_REJECTED",
 })  # fmt: skip
 HAS_PLAN = "context.is_confirmed"
 GUARDS = {
@@ -123,7 +124,7 @@ JOB = {"job": "{{ context }}", "run": "{{ run.id }}", "state": "{{ run.state }}"
 THINK = {"messages": "{{ context.messages }}", "model": "{{ context.settings.planner.model }}"}
 ATTEMPT = (
     Action("restore", "code.rollback", JOB, when="context.restore"),
-    Action("checkpoint", "code.checkpoint", JOB, when="context.step.go == 'work'"),
+    Action("checkpoint", "code.checkpoint", JOB, when="context.step.go == 'work' or context.step.go == 'beside'"),
     Action(
         "work",
         "code.work",
@@ -139,7 +140,15 @@ ATTEMPT = (
         key="{{ run.id }}/{{ context.step.key }}",
         scope="run",
     ),
-    Action("verify", "code.verify", JOB, when="context.step.go"),
+    Action("verify", "code.verify", JOB, when="context.step.go == 'work' or context.step.go == 'verify'"),
+)
+BESIDE = Action(
+    "beside",
+    "code.beside",
+    JOB,
+    when="context.step.go == 'beside'",
+    key="{{ run.id }}/{{ context.step.key }}",
+    scope="run",
 )
 
 CODING = Machine(
@@ -158,13 +167,17 @@ CODING = Machine(
             Action("baseline", "code.baseline", JOB, when="not context.baseline"),
             Action("next", "code.next", JOB, when="context.verdict != 'BREAKER_OPEN'"),
             *ATTEMPT,
+            BESIDE,
         ),
         AUTO_FIX: (Action("repair", "code.repair", JOB), *ATTEMPT),
         BLOCKED: (
             Action("undo", "code.undo", JOB, when="context.asked.name == 'ROLLBACK'"),
             Action("report", "code.report", JOB, when="context.verdict != 'ROLLBACK'"),
         ),
-        ARCHIVING: (Action("archive", "code.archive", JOB),),
+        ARCHIVING: (
+            Action("review", "code.review", JOB, when="context.needs_review"),
+            Action("archive", "code.archive", JOB, when="not context.needs_review or context.reviewed"),
+        ),
     },
     ends={IDLE: Status.COMPLETED},
     output={"outcome": "{{ context.outcome }}", "archive": "{{ context.archive }}"},

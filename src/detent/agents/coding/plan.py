@@ -33,6 +33,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     fewer_tests: Annotated[int, msgspec.Meta(ge=0)] = 0  # so many tests may disappear
     no_change: bool = False  # it may be done without any change to the tree
     is_done: bool = False  # ticked off in the document it was read from
+    is_parallel: bool = False  # marked [P]: it may be worked on beside others
 
 
 class TaskPlan(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -111,7 +112,8 @@ def write_plan(plan: TaskPlan, front: Mapping[str, Any]) -> str:
 
 
 def _task_lines(task: Task) -> list[str]:
-    lines = [f"- [{'x' if task.is_done else ' '}] {task.id} (P{task.priority}) {task.title}"]
+    mark = "[P] " if task.is_parallel else ""
+    lines = [f"- [{'x' if task.is_done else ' '}] {task.id} (P{task.priority}) {mark}{task.title}"]
     lines += [f"  {line}" for line in task.about.splitlines() if line.strip()]
     if task.files:
         lines.append("  - Files: " + ", ".join(f"`{path}`" for path in task.files))

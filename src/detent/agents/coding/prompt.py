@@ -34,7 +34,9 @@ def for_worker(job: Job, diff: str) -> str:
         parts.append("It is done when:\n" + "\n".join(f"- {item}" for item in task.acceptance))
     if task.files:
         parts.append("Files it is about: " + ", ".join(task.files))
-    if task.id == FINAL:
+    if task.id == FINAL and progress.hints:
+        parts.append("All tasks are done. A person has looked at the result and wants some of it done differently.")
+    elif task.id == FINAL:
         parts.append("All tasks are done, but the verification of the whole does not pass. Make it pass.")
     if progress.hints:
         parts.append("A person said:\n" + "\n".join(f"- {hint}" for hint in progress.hints))

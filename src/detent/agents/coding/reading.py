@@ -133,6 +133,8 @@ def _item(task_id: str, mark: str, rest: str, number: int) -> dict[str, Any]:
     while found := _PRIORITY.match(rest) or _TAG.match(rest):
         if found.re is _PRIORITY:
             given["priority"] = found["p"] or found["q"]
+        elif found.group(0).startswith("[P]"):
+            given["is_parallel"] = True
         rest = rest[found.end() :]
     given["title"] = rest
     return given
@@ -227,6 +229,7 @@ def _task(given: dict[str, Any]) -> Task:
         value["fewer_tests"] = int(given["fewer_tests"])
     value["no_change"] = bool(given.get("no_change"))
     value["is_done"] = bool(given.get("is_done"))
+    value["is_parallel"] = bool(given.get("is_parallel"))
     try:
         return msgspec.convert(value, Task, strict=False)
     except msgspec.ValidationError as error:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from detent.agents.coding.job import Job, job_of
+from detent.agents.coding.review import LandingReview, read_review
 from detent.agents.coding.stage import find_worked_on
 from detent.agents.coding.workspace import GitFailed, Repository
 from detent.errors import Refused, Unknown
@@ -32,6 +33,23 @@ class Patch(msgspec.Struct, frozen=True):
     until: str
     diff: str
     is_cut: bool
+
+
+async def review(room: ServerContext, call: HttpCall) -> LandingReview:
+    """What waits for a person's word before it lands, hunk by hunk."""
+    found = await room.find(call.path["run_id"])
+    run = (await room.ask(room.reader.standing, found.run_id)).run
+    if owner(found.source, found.parent) != "coding":
+        raise Refused(f"run {run.id} is no coding run")
+    asked = next((one.question for one in run.waiting if one.effect == "code.review" and one.question), None)
+    if asked is None:
+        raise Refused(f"nothing of run {run.id} waits for a review")
+    try:
+        job = job_of(run.context)
+        async with asyncio.timeout(PATIENCE_S):
+            return await read_review(await Repository.open(job.root), job.base, str(asked.data.get("tree")))
+    except (msgspec.ValidationError, GitFailed, OSError, TimeoutError) as error:
+        raise Refused(f"the work tree of run {run.id} cannot be compared: {str(error) or 'it took too long'}") from None
 
 
 async def diff(room: ServerContext, call: HttpCall) -> Patch:
@@ -70,4 +88,6 @@ def span(job: Job, task: str) -> tuple[str, str]:
 ROUTES = (
     Route("GET", "/api/runs/{run_id}/diff", diff, "What a coding run has changed", Patch, query=DiffQuery,
           errors=(404, 409), tag="coding"),
+    Route("GET", "/api/runs/{run_id}/review", review, "What of a coding run waits for a review before it lands",
+          LandingReview, errors=(404, 409), tag="coding"),
 )  # fmt: skip

@@ -120,6 +120,9 @@ class WorkspaceSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_
     include: list[str] = []  # globs of ignored files that are copied into it
     share: list[str] = []  # further folders of dependencies, which it can read
     land: Literal["tree", "branch"] = "tree"
+    services: list[str] = []  # what of this machine checks may use: sockets and folders, names of variables
+    only_here: Literal["ask", "tell"] = "ask"  # about tests that pass only in the user's own tree
+    ask: Literal["auto", "always", "never"] = "auto"  # whether a person sees the difference before it lands
 
     @property
     def shared(self) -> tuple[str, ...]:
@@ -144,6 +147,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     commit: Literal["none", "branch", "in_place"] = "none"
     sandbox: SandboxSettings = SandboxSettings()
     workspace: WorkspaceSettings = WorkspaceSettings()
+    parallel: Count = 3  # how many tasks marked [P] are worked on at once; 1: one after the other
     mutants: Count = 3  # small wrong changes of new lines that the tests should notice; 0: none are tried
     review: Literal["changes", "all", "none"] = "changes"  # of tests and check settings: what a person is asked about
 
@@ -165,6 +169,36 @@ def read(root: Path) -> Settings | None:
         return None
     document = read_document(read_file(path), FILE)
     return settings(document.value if document.value is not None else {}, FILE)
+
+
+LOCAL = Path(".detent", "code", "local.json")
+
+
+class LocalAnswers(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a person said on this machine about tests that pass only in their own tree."""
+
+    include: list[str] = []
+    services: list[str] = []
+
+
+def read_local(root: Path) -> LocalAnswers | None:
+    """What was said; None: nobody was asked yet."""
+    try:
+        return msgspec.json.decode((root / LOCAL).read_bytes(), type=LocalAnswers)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def add_local(root: Path, found: Settings) -> Settings:
+    """The settings with what was said on this machine."""
+    said = read_local(root)
+    if said is None:
+        return found
+    own = found.workspace
+    include = list(dict.fromkeys([*own.include, *said.include]))
+    services = list(dict.fromkeys([*own.services, *said.services]))
+    workspace = msgspec.structs.replace(own, include=include, services=services, only_here="tell")
+    return msgspec.structs.replace(found, workspace=workspace)
 
 
 AGAIN = ("verify", "protect", "litter", "fix", "limits", "sandbox", "review", "rerun_flaky", "allow_fewer_tests")

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +49,11 @@ class Testimony(msgspec.Struct, frozen=True):
 class Channel:
     """The file that one test runner reports to."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, only: Collection[str] = ()) -> None:
         self.fd, self._key = fd, os.urandom(KEY_BYTES)
-        os.write(fd, self._key)
+        rest = self._key + "\n".join(sorted(only)).encode()
+        while rest:
+            rest = rest[os.write(fd, rest) :]
         os.lseek(fd, 0, os.SEEK_SET)
 
     @property
@@ -80,15 +82,15 @@ class Channel:
 
 
 @contextlib.contextmanager
-def open_channel() -> Iterator[Channel]:
-    """A file without a name."""
+def open_channel(only: Collection[str] = ()) -> Iterator[Channel]:
+    """A file without a name; with `only`, no other tests than these are run."""
     if sys.platform == "linux":
         fd = os.memfd_create("report")
     else:
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
     try:
-        yield Channel(fd)
+        yield Channel(fd, only)
     finally:
         os.close(fd)
 

@@ -7,7 +7,35 @@ CHINESE: dict[str, str] = {
     "The worker to use instead of the configured one.": "由谁来做，代替设置中的工作者。",
     "The planner to use.": "由谁来制定计划。",
     "Run `git init` where there is no repository.": "没有仓库时运行 `git init`。",
-    "Confirm the plan without asking.": "不询问，直接确认计划。",
+    "Confirm the plan without asking, and land what was verified.": "不询问，直接确认计划，并将已验证的改动并入。",
+    "Land what was verified without asking.": "不询问，直接将已验证的改动并入。",
+    "give them what they need": "给它们所需的东西",
+    "go on without them, and do not ask again": "不管它们，继续，并不再询问",
+    "  the change waits for your review: {command}": "  改动等待您审阅：{command}",
+    "Give them what? (paths or variables; nothing: go on without)": "给它们什么？（路径或变量；不填则继续）",
+    "{number} of {count}": "第 {number} 个，共 {count} 个",
+    "{place}: accept, reject REMARK, all, quit?": (
+        "{place}：接受（accept）、拒绝（reject 意见）、其余全接受（all）还是退出（quit）？"
+    ),
+    "What is wrong with it?": "哪里不对？",
+    "Look at the change that waits to land: accept it, or send parts of it back.": (
+        "查看等待并入的改动：接受它，或把其中一部分退回。"
+    ),
+    "Let it land as it is.": "按现状并入。",
+    "Send this hunk back to the worker.": "把这个片段退回给工作者。",
+    "What is wrong: for each --reject in turn, or at all.": "哪里不对：依次对应每个 --reject，或针对整体。",
+    "The digest of the difference you looked at.": "你看过的差异的摘要。",
+    "Neither: block the job.": "都不：阻塞任务。",
+    "say one of --accept, --reject and --stop": "请在 --accept、--reject 和 --stop 中选一个",
+    "  let it land: {command}": "  并入：{command}",
+    "  send a part back: {command}": "  退回一部分：{command}",
+    "Blocked: name what tests need that pass only in your own tree.": (
+        "已阻塞：说明只在您自己的目录中通过的测试需要什么。"
+    ),
+    "A socket or folder outside of the project.": "项目之外的套接字或文件夹。",
+    "Nothing: go on without these tests.": "什么都不需要：不管这些测试，继续。",
+    "name what they need, or say --none": "请说明它们需要什么，或使用 --none",
+    "remembered here; for everybody, in {file}: {line}": "已在此处记住；若对所有人生效，请写入 {file}：{line}",
     "the requirement is empty": "需求为空",
     "job {run_id} is over; its lease was taken over": "任务 {run_id} 已结束；它的占用已被接管",
     "There is no git repository here. Run `git init`?": "这里没有 git 仓库。要运行 `git init` 吗？",

@@ -38,6 +38,7 @@ class Workplace(msgspec.Struct, frozen=True):
     wish: SandboxWish = SandboxWish()
     why_open: str = ""  # why there is no sandbox
     root: str = ""  # the project
+    services: tuple[str, ...] = ()  # names of variables that programs find although they look like secrets
 
     @property
     def is_mounted(self) -> bool:
@@ -67,13 +68,14 @@ def arrange(
     A check can write nothing but the copy, and its temporary files are its own.
     """
     level = chosen.sandbox.level
+    variables = tuple(name for name in chosen.workspace.services if not _is_path(name)) if is_check else ()
     if folder == root:
-        return Workplace(folder, root, chosen.sandbox.wish, root=root)
+        return Workplace(folder, root, chosen.sandbox.wish, root=root, services=variables)
     if level == "off":
-        return Workplace(folder, folder, chosen.sandbox.wish, "the settings say `off`", root)
+        return Workplace(folder, folder, chosen.sandbox.wish, "the settings say `off`", root, variables)
     problem = sandbox.find_problem(level or "folder")
     if problem:
-        return Workplace(folder, folder, SandboxWish("off"), problem, root)
+        return Workplace(folder, folder, SandboxWish("off"), problem, root, variables)
     shown = [
         (os.path.realpath(os.path.join(root, name)), f"{root}/{name}") for name in find_shared(root, folder, chosen)
     ]
@@ -84,6 +86,8 @@ def arrange(
     write = wish.write
     if not level and not is_check:
         write = (*write, *_list_writable())
+    if is_check:
+        write = (*write, *(os.path.expanduser(name) for name in chosen.workspace.services if _is_path(name)))
     wish = msgspec.structs.replace(
         wish,
         level=level or "folder",
@@ -95,7 +99,11 @@ def arrange(
         shown=tuple(shown),
         hidden=tuple(place for place in hidden if os.path.isdir(place)),
     )
-    return Workplace(folder, root, wish, root=root)
+    return Workplace(folder, root, wish, root=root, services=variables)
+
+
+def _is_path(service: str) -> bool:
+    return service.startswith(("/", "~"))
 
 
 def find_shared(root: str, folder: str, chosen: Settings) -> list[str]:
@@ -123,10 +131,10 @@ def _has_files(folder: str) -> bool:
     return os.path.islink(folder) or (os.path.isdir(folder) and bool(os.listdir(folder)))
 
 
-def include(root: str, folder: str, chosen: Settings) -> int:
+def include(root: str, folder: str, globs: Iterable[str]) -> int:
     """Copy the ignored files that the settings name; how many."""
     count = 0
-    for glob in chosen.workspace.include:
+    for glob in globs:
         for path in sorted(Path(root).glob(glob)):
             inner = path.relative_to(root)
             if inner.parts[0] in (".git", ".detent") or not path.is_file() or path.is_symlink():

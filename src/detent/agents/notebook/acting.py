@@ -163,6 +163,7 @@ class Acting:
         self._review(cell)
         inputs = inputs_given(self.contract)
         self._refuse_second_start(inputs)
+        await self._ask_after_crash(cell, inputs)
         kernel, notes = await self.notebooks.bench.ready(book, self._say, way_given(self.contract))
         for note in notes:
             store.add_effect(note)
@@ -239,6 +240,18 @@ class Acting:
         is_deed = self.contract.effect == "notebook.once" or bool(self.contract.asked.get("deeds"))
         if inputs and is_deed and not self.notebooks.bench.is_asking(self.book.run.id):
             raise OutcomeUnknown("the cell had begun and asked for input; the kernel it waited in is gone")
+
+    async def _ask_after_crash(self, cell: Cell, inputs: tuple[str, ...]) -> None:
+        """A cell taken for pure that was about to touch the world when all died: nobody knows whether it did."""
+        bench, is_agreed = self.notebooks.bench, len(self.contract.answers) > len(inputs)
+        deeds = await bench.find_marks(self.book, cell.content) if self.contract.effect == "notebook.act" else []
+        if deeds and not is_agreed:
+            text = (
+                f"This cell was about to touch the world when its kernel and detent ended ({'; '.join(deeds)}). "
+                f"Nobody knows whether it did. May it run again?\n{cell.content}"
+            )
+            raise NeedsConsent(Question(text, data={"cell_id": cell.id, "code": cell.content, "deeds": deeds}))
+        await bench.forget_marks(self.book)
 
     def _review(self, cell: Cell) -> None:
         """Ask before a cell that starts programs, uses the network, writes elsewhere or installs something."""

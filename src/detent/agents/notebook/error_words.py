@@ -17,6 +17,7 @@ CHINESE: dict[str, str] = {
     "run {} is no notebook": "运行 {0} 不是笔记本",
     "{}: the ending says the form, and is one of {}": "{0}：扩展名决定格式，应为以下之一：{1}",
     "this detent cannot write {}; --form json is always there": "此 detent 不能写 {0}；--form json 总是可用",
+    "a notebook needs {}: pip install 'detent[{}]'": "笔记本需要 {0}：pip install 'detent[{1}]'",
     "the planner llm needs a model: {}": "计划者 llm 需要模型：{0}",
     "there is a run {} of another machine (`{}`); give this one another id": "已有另一个状态机（`{1}`）的运行 {0}；请给这个运行换一个 id",
     "nothing was started yet; `start` does it": "还没有启动；请用 `start`",

@@ -90,7 +90,16 @@ class Bench:
             await kernel.restart()  # it knows something, but not what the journal says
         told = await self._restore(kernel, book, say, way)
         self._ready[run_id] = kernel.generation
+        kernels.note(run_id, len(book.executed))  # a new process: whoever comes after a crash looks into its folder
         return kernel, told
+
+    async def find_marks(self, book: NotebookState, code: str) -> list[str]:
+        """What this cell was about to do to the world when its kernel and its detent died."""
+        return (await self._all()).marked(book.run.id, code)
+
+    async def forget_marks(self, book: NotebookState) -> None:
+        """What was marked has been dealt with."""
+        (await self._all()).forget_marks(book.run.id)
 
     def plan(self, book: NotebookState) -> RestorePlan:
         """What a new kernel of this run would be given."""

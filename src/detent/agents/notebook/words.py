@@ -56,6 +56,7 @@ CHINESE: dict[str, str] = {
     "The port to listen on.": "监听的端口。",
     "planner at {url}; Ctrl-C ends it": "规划器位于 {url}；按 Ctrl-C 结束",
     "an http planner is served already, where it is": "http 规划器已经在它自己的地址提供服务",
+    "a script runs alone; name no other files beside {name}": "脚本单独运行；除 {name} 外请不要给出其他文件",
     "name a data file or a script, like {example}": "请给出数据文件或脚本，例如 {example}",
     "usage: {usage}": "用法：{usage}",
     "Behaviors a step may take; by default 20, with a model 5.": "一个步骤最多可用的行为数；默认 20，使用模型时为 5。",

@@ -53,15 +53,15 @@ def text(value: Any, is_stripped: Any = False) -> str:
     return made.rstrip("\n") if is_stripped else made
 
 
-def dig(value: Any, path: str) -> Any:
+def dig(value: Any, path: str, missing: Any = None) -> Any:
     """What stands at a path of keys and positions; null where there is nothing."""
     for part in path.split(".") if path else ():
         if isinstance(value, list):
-            value = value[int(part)] if _INDEX.match(part) and int(part) < len(value) else None
+            value = value[int(part)] if _INDEX.match(part) and int(part) < len(value) else missing
         elif isinstance(value, dict):
-            value = value.get(part)
+            value = value.get(part, missing)
         else:
-            return None
+            return missing
     return value
 
 
@@ -142,10 +142,19 @@ def _output_of(output: Any) -> dict[str, Any]:
 
 def step(result: Any, path: Any = "", answer: Any = None, subject: Any = None, ids: Any = None) -> Any:
     """What a reference reads: a field of a step's record, and what is inside it."""
+    return dig(_describe_step(result, answer, subject, ids), str(path))
+
+
+def has(result: Any, path: Any = "", answer: Any = None, subject: Any = None, ids: Any = None) -> bool:
+    """Whether there is anything where a reference reads: null is something, and equals no path that leads nowhere."""
+    return dig(_describe_step(result, answer, subject, ids), str(path), NOTHING) is not NOTHING
+
+
+def _describe_step(result: Any, answer: Any, subject: Any, ids: Any) -> dict[str, Any]:
     made = record(result, answer, ids)
     if isinstance(subject, dict) and "value" in subject:
         made = {**_synthetic(subject["value"]), **made, "subject": subject["value"]}
-    return dig(made, str(path))
+    return made
 
 
 def _items_of(made: dict[str, Any]) -> list[Any]:
@@ -266,6 +275,8 @@ COMPARISONS: dict[str, Callable[..., bool]] = {
 
 STEP_FILTERS: dict[str, Callable[..., Any]] = {
     "step": step,
+    "step_has": has,
+    "step_has_at": lambda value, path="": dig(value, str(path), NOTHING) is not NOTHING,
     "step_at": lambda value, path="": dig(value, str(path)),
     "step_text": text,
     "step_env": environment,

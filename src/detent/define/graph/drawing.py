@@ -4,6 +4,7 @@ Every format is drawn from this. Rows between the same two states are one edge w
 a node of their own, so that they do not cover the picture.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -23,6 +24,7 @@ CONDITION_MAX = 30  # columns
 DETAIL_MAX = 32
 DETAILS_MAX = 3  # lines
 _SILENT = ("set", "log", "choose")
+_EVENT = re.compile(r"(?:event\.name|result\.\w+\.event) == (?:'([^']+)'|\"([^\"]+)\")(?= and |$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,7 @@ def _edges(machine: Machine, walk: _Walk) -> Iterator[Edge]:
         labels: dict[tuple[str, EdgeKind], bool] = {}
         for index in rows:
             row = machine.transitions[index]
-            key = (_reason(row, source in choosing), _kind(row))
+            key = (_reason(row, source in choosing) or _name_awaited(machine, row), _kind(row))
             labels[key] = labels.get(key, False) or index in walk.rows
         kinds = {kind for _, kind in labels}
         whole: EdgeKind = "retry" if source == target else "signal" if "signal" in kinds else "settled"
@@ -269,12 +271,29 @@ def _kind(row: Transition) -> EdgeKind:
 def _reason(row: Transition, is_choice: bool) -> str:
     """What is written on a row."""
     name = row.on or (f"!{row.error}" if row.error else "on error" if row.only_failed else "")
-    when = shorten("" if _is_same(row) else _bare(row.when), CONDITION_MAX)
+    event, rest = _split_event("" if name or _is_same(row) else _bare(row.when))
+    when = shorten("" if _is_same(row) else rest or ("" if event else _bare(row.when)), CONDITION_MAX)
+    name = name or event
     if name:
         text = f"{name} [{when}]" if when else name
     else:
         text = when or ("retry" if row.is_retry else "else" if is_choice else "")
     return f"{text} (kill)".strip() if row.is_kill else text
+
+
+def _split_event(condition: str) -> tuple[str, str]:
+    """The event that a condition asks for, and what else it wants: of a wait, the name says more than the question."""
+    found = _EVENT.match(condition)
+    return (found[1] or found[2], condition[found.end() :].removeprefix(" and ").strip()) if found else ("", "")
+
+
+def _name_awaited(machine: Machine, row: Transition) -> str:
+    """What a state waits for, on the one row that leads out of it when that has come."""
+    if row.on or row.error or row.when or row.is_retry or row.only_failed:
+        return ""
+    waits = [action.wait for action in machine.work.get(row.source, ()) if action.wait is not None]
+    names = [one.event for wait in waits for one in wait.events]
+    return names[0] if len(names) == 1 else ""
 
 
 def _is_same(row: Transition) -> bool:

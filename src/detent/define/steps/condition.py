@@ -83,14 +83,29 @@ class _Reader:
         return made
 
     def _comparison(self, depth: int) -> str:
+        begun = self.at
         left = self._single(depth, is_right=False)
+        has_left, middle = self._presence(begun), self.at + 1
         sign = self._take("==", "!=", *_ORDER)
         if not sign:
             return left
         right = self._single(depth, is_right=True)
         if sign in _ORDER:
             return f"({left} | step_compare({quote(sign)}, {right}))"
-        return f"({left} {sign} {right})"
+        has_right = self._presence(middle)
+        if "none" not in (left, right) and (has_left == "true" or has_right == "true"):
+            return f"({left} {sign} {right})"
+        # What is not there is not null, and equals only what is not there either.
+        same = f"({left} == {right} and {has_left} == {has_right})"
+        return same if sign == "==" else f"(not {same})"
+
+    def _presence(self, begun: int) -> str:
+        """Whether there is a value where the part read since then stands; only a reference may lead nowhere."""
+        kind, value = self.tokens[begun]
+        if kind != "reference" or self.at != begun + 1:
+            return "true"
+        step, _, path = value[1:].partition(".")
+        return self.scope.sources[step].has(path)
 
     def _single(self, depth: int, is_right: bool) -> str:
         if depth > DEPTH_MAX:

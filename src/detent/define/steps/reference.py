@@ -36,6 +36,15 @@ class StepSource(NamedTuple):
             return f"({self.result} | step_at({quote(rest)}))"
         return f"({self.result} | step_text)" if path == "stdout" else "none"
 
+    def has(self, path: str) -> str:
+        """An expression for whether there is anything at that path."""
+        if not self.is_item:
+            return self.read(path).replace(" | step(", " | step_has(", 1)
+        first, _, rest = path.partition(".")
+        if first == "json":
+            return f"({self.result} | step_has_at({quote(rest)}))"
+        return "true" if path == "stdout" else "false"
+
 
 class StepScope(NamedTuple):
     """What a text can refer to: the arguments that have a default, and the steps that come before.

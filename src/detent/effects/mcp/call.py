@@ -6,6 +6,7 @@ ran, and failed at some point. A lost line or a timeout says nothing at all: the
 
 import asyncio
 import secrets
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from detent.core.contract import Contract
@@ -16,6 +17,7 @@ from detent.effects.mcp.connection import Connection
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, InputRequiredResult
+    from pydantic import TypeAdapter
 
 KEY = "detent/idempotency-key"  # in `_meta` of every call
 TEXT_MAX = 1024 * 1024
@@ -94,19 +96,20 @@ class PendingCall:
 
     async def relay(self, say: Say) -> dict[str, Any]:
         """Send it for somebody else's client, and give back what came, as JSON, without anything that is secret."""
-        from mcp.types import CallToolResult  # noqa: PLC0415
-
         self._say = say
-        result = await self._send(None, None)
-        if not isinstance(result, CallToolResult):
+        result: dict[str, Any] = await self._send_as(_AsItCame, None, None)
+        if result.get("resultType") == "input_required":
             raise PartialFailure(f"`{self.tool}` asks its user something, which cannot be passed on")
-        told: dict[str, Any] = self._hide(result.model_dump(mode="json", by_alias=True, exclude_none=True))
+        told: dict[str, Any] = self._hide(result)
         return told
 
     async def _send(self, responses: Any, state: str | None) -> "CallToolResult | InputRequiredResult":
+        answer: CallToolResult | InputRequiredResult = await self._send_as(_answer_type(), responses, state)
+        return answer
+
+    async def _send_as(self, answer_type: Any, responses: Any, state: str | None) -> Any:
         from mcp import MCPError  # noqa: PLC0415
-        from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult, InputRequiredResult  # noqa: PLC0415
-        from pydantic import TypeAdapter  # noqa: PLC0415
+        from mcp.types import CallToolRequest, CallToolRequestParams  # noqa: PLC0415
 
         given, key = dict(self.contract.input), self.contract.key
         name = self.connection.server.tool(self.tool).key_argument
@@ -123,13 +126,12 @@ class PendingCall:
                 _meta=meta,
             )
         )
-        adapter: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
         if not self.connection.is_open and not self.has_left:  # it died while others were at work on its line
             gone = f"the server `{self.connection.server.name}` is gone; nothing was sent"
             raise EffectFailed(gone, "tool_failure.unavailable")
         self.has_left = True
         try:
-            return await self.connection.session.send_request(request, adapter, progress_callback=self._progress)
+            return await self.connection.session.send_request(request, answer_type, progress_callback=self._progress)
         except MCPError as error:
             raise self._failure(error.error.code, error.error.message) from None
         except Exception as error:  # noqa: BLE001  # whatever it is, the deed may be done
@@ -174,6 +176,22 @@ class PendingCall:
         if result.is_error:
             raise PartialFailure(told["text"][:2000] or f"`{self.tool}` reported an error", "tool_failure", told)
         return Outcome(told)
+
+
+class _AsItCame:
+    """An answer that is passed on: the SDK has checked it, and makes of it what this says."""
+
+    @staticmethod
+    def model_validate(answer: dict[str, Any], **_: Any) -> dict[str, Any]:
+        return answer
+
+
+@cache
+def _answer_type() -> "TypeAdapter[CallToolResult | InputRequiredResult]":
+    from mcp.types import CallToolResult, InputRequiredResult  # noqa: PLC0415
+    from pydantic import TypeAdapter  # noqa: PLC0415
+
+    return TypeAdapter(CallToolResult | InputRequiredResult)  # making one takes longer than a call
 
 
 def _content(blocks: Any) -> tuple[list[dict[str, Any]], bool]:

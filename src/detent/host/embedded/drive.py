@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from detent.core.effect_type import Effect
-from detent.core.events import CANCEL, Event
+from detent.core.events import CANCEL, Event, Signalled
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.progress import Hear
@@ -34,7 +34,7 @@ from detent.host.parts.clock import Clock, SystemClock
 from detent.host.parts.fold import FoldRoom
 from detent.host.parts.gap import open_gap
 from detent.host.parts.journal import Batch, Nobody
-from detent.host.parts.loaded_run import LoadedRun, ResidentRun, drop_ended, load
+from detent.host.parts.loaded_run import LoadedRun, ResidentRun, drop_ended, load, may_trail
 from detent.host.parts.onlooker import Onlookers
 from detent.host.parts.outbox import Outbox
 from detent.host.parts.precaution import describe_ground
@@ -105,7 +105,9 @@ class Drive(FoldRoom):
             self.journal = Journal(path)
             self._next_no = self.journal.next_no()
             gap = open_gap(self.journal)
-            self._marking = Marking(self.home, self.journal.connection, is_durable=self._sync == "full")
+            self._marking = Marking(
+                self.home, self.journal.connection, self._written.sync, is_durable=self._sync == "full"
+            )
             self.admission.look(self.journal)
             undone.pop_all()
         self._writer = InlineWriter(self._written) if self._is_inline else Writer(self._written)
@@ -146,6 +148,7 @@ class Drive(FoldRoom):
 
     def let_go(self) -> None:
         """Close the files and let others write."""
+        self._written.sync()  # before a marker says how far it has come
         self.reader.memory, self.reader.tail.is_fed = None, False
         for part in (self._marking, self.journal, self._written):
             part.close()
@@ -198,6 +201,7 @@ class Drive(FoldRoom):
             if batch.events:  # what is in memory is ahead of the disk, where it will never be
                 self._stop(live, JournalError(f"run {live.run.id} could not go on: {error}"))
             raise
+        batch.is_trailing = live.trails and may_trail(live, batch) and type(event) is not Signalled
         self._hand_over(live, batch, deeds)
 
     def set_timer(self, run_id: str, at: float) -> None:

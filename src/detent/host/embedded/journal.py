@@ -1,9 +1,11 @@
 """The journal as one SQLite file. More SQL: `schema`, and the questions that any journal answers in `host/parts`.
 
-What `commit` has returned from survives a power cut.
+What `commit` has returned from survives a power cut, unless all of it may trail: that survives the end of the process,
+and a power cut after the next `sync` or the next commit that waits for the disk.
 """
 
 import sqlite3
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from detent.host.embedded.marker import check_missing, read_identity
 from detent.host.embedded.schema import (
     MIGRATIONS,
     close_writing,
+    explain_disk_fault,
     explain_trouble,
     find_disk_fault,
     lacking,
@@ -79,6 +82,9 @@ class Journal(Listing):
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"cannot open the journal {path}: {error}") from None
         self._runway = WalPreallocation(path) if is_writer and sync == "full" else None
+        self._is_trailing = False  # how SQLite was last told to commit: without waiting for the disk
+        self._syncing = threading.Lock()
+        self.is_behind = False  # something is written that may not be on disk yet
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -109,6 +115,7 @@ class Journal(Listing):
         if self._fault:
             raise JournalError(self._fault)
         try:
+            self._pace([batch.is_trailing for batch in batches])
             db.execute("begin immediate")
             self._write(batches)
             db.execute("commit")
@@ -125,6 +132,27 @@ class Journal(Listing):
         self._kept.update([batch.machine.digest for batch in batches if batch.machine is not None])
         if self._runway is not None:
             self._runway.roll()
+            self.is_behind = self._is_trailing
+
+    def _pace(self, trailing: list[bool]) -> None:
+        """Wait for the disk at the end of this transaction, unless all of it may trail; the next one that waits, waits
+        for both.
+        """
+        may_trail = bool(trailing) and all(trailing)
+        if may_trail != self._is_trailing and self._runway is not None:
+            self._db.execute(f"pragma synchronous = {'normal' if may_trail else 'full'}")
+            self._is_trailing = may_trail
+
+    def sync(self) -> None:
+        """Wait until everything written is on disk. From any thread."""
+        with self._syncing:
+            if not self.is_behind or self._runway is None:
+                return
+            self.is_behind = False
+            try:
+                self._runway.sync()
+            except OSError as error:
+                self._fault = explain_disk_fault(error, self.path)
 
     def _write(self, batches: Sequence[Batch]) -> None:
         db = self._db

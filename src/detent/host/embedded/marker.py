@@ -16,6 +16,7 @@ import os
 import secrets
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -170,8 +171,10 @@ def forget_claims(home: Path) -> None:
 class Marking:
     """The markers of a journal that is open for writing: compared first, written now and then and at the end."""
 
-    def __init__(self, home: Path, db: sqlite3.Connection, *, is_durable: bool = True) -> None:
-        self._home, self._db, self._left = home, db, EVERY
+    def __init__(
+        self, home: Path, db: sqlite3.Connection, sync: Callable[[], None] = lambda: None, *, is_durable: bool = True
+    ) -> None:
+        self._home, self._db, self._sync, self._left = home, db, sync, EVERY
         try:
             found = check(home, db)
         except sqlite3.Error as error:
@@ -184,6 +187,7 @@ class Marking:
         self._left -= 1
         if self._left < 0:
             self._left = EVERY
+            self._sync()  # a marker must not know more than the disk
             self._mark()
 
     def close(self) -> None:

@@ -298,6 +298,11 @@ def find_disk_fault(error: sqlite3.Error, path: Path) -> str:
     """Why nothing more may be written, if the disk itself has failed: its next yes would be no evidence."""
     if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_IOERR:
         return ""
+    return explain_disk_fault(error, path)
+
+
+def explain_disk_fault(error: Exception, path: Path) -> str:
+    """Why a journal whose disk has failed takes nothing more."""
     return f"{path}: the disk has failed ({error}); nothing more is written until detent is started anew"
 
 

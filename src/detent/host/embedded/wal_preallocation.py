@@ -37,6 +37,11 @@ class WalPreallocation:
         except OSError:
             self._mark = 1 << 62  # no space, or no such file: commits grow the log themselves, and say what is wrong
 
+    def sync(self) -> None:
+        """Wait until the log is on disk."""
+        if self._fd >= 0:
+            os.fdatasync(self._fd)
+
     def close(self) -> None:
         """Let go of the log."""
         if self._fd >= 0:

@@ -23,6 +23,7 @@ BATCH_S = 0.00005  # and how much longer for every batch in it
 HERE_MAX = 1000  # batches; more of them would hold it up for too long on any disk
 CAREFUL = 20  # once they are slow, this many go through the thread before the next try
 SMOOTH = 4  # one slow commit among quick ones says little about the disk
+TRAIL_S = 1.0  # so long may what trails be missing on the disk
 
 
 class Writer:
@@ -36,6 +37,7 @@ class Writer:
         self._careful = 0
         self._is_reporting = False  # whoever is told of a write first may not be told of the next before the others
         self._pace_s = 0.0  # what a commit takes of late, without its batches
+        self._is_sync_due = self._is_closed = False
         self._queue: queue.SimpleQueue[Group | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="detent-writer", daemon=True)
         self._thread.start()
@@ -43,7 +45,8 @@ class Writer:
     def submit(self, batch: Batch, done: Done, is_alone: bool = False) -> None:
         """Write this after everything submitted before; `is_alone`: there is nobody to share the commit with."""
         if not self._gathered:
-            if is_alone and not (self._handed_over or self._careful or self._is_reporting):
+            is_careful = self._careful and not batch.is_trailing
+            if is_alone and not (self._handed_over or is_careful or self._is_reporting):
                 self._write_here([(batch, done)])
                 return
             self._loop.call_soon(self._flush)
@@ -56,13 +59,15 @@ class Writer:
 
     async def close(self) -> None:
         """Write what is left and stop."""
+        self._is_closed = True
         self._flush()
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
 
     def _flush(self) -> None:
         group, self._gathered = self._gathered, []
-        if 0 < len(group) <= HERE_MAX and not self._handed_over and not self._careful:
+        is_careful = self._careful and not all(batch.is_trailing for batch, _ in group)
+        if 0 < len(group) <= HERE_MAX and not self._handed_over and not is_careful:
             self._write_here(group)
         elif group:
             self._handed_over += 1
@@ -76,6 +81,12 @@ class Writer:
         if self._pace_s > QUICK_S:
             self._careful, self._pace_s = CAREFUL, QUICK_S / 2
         self._report(results)
+
+    def _sync(self) -> None:
+        """Wait for the disk, if nobody has since; beside the commits, which need not wait for it."""
+        self._is_sync_due = False
+        if self._journal.is_behind and not self._is_closed:
+            self._loop.run_in_executor(None, self._journal.sync)
 
     def _work(self) -> None:
         while (group := self._queue.get()) is not None:
@@ -100,6 +111,9 @@ class Writer:
         self._report(results)
 
     def _report(self, results: Results) -> None:
+        if self._journal.is_behind and not self._is_sync_due:
+            self._is_sync_due = True
+            self._loop.call_later(TRAIL_S, self._sync)
         self._is_reporting = len(results) > 1
         for done, error in results:
             try:

@@ -80,6 +80,7 @@ class Batch:
     pruned: tuple[tuple[int], ...] = ()  # numbers of runs to forget
     meta: tuple[tuple[str, str], ...] = ()  # what the journal says of itself
     projection: tuple[Any, ...] | None = None  # the row of a projection: only a cache
+    is_trailing: bool = False  # it is written now, and need not be on disk yet
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner  # once one of an owner's batches has failed, none of its later ones may be written

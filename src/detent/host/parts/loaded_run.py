@@ -55,6 +55,7 @@ class LoadedRun:
         "since_bytes",
         "snapshot_bytes",
         "tasks",
+        "trails",
         "unwritten",
         "waiters",
     )
@@ -77,6 +78,7 @@ class LoadedRun:
         self.waiters: list[asyncio.Future[None]] = []
         self.effects: dict[str, Any] | None = None
         self.dispatched: set[str] = set()  # begun by this process, or about to be
+        self.trails = is_new  # so far it has done nothing that must be on disk; see `may_trail`
 
     @property
     def is_adrift(self) -> bool:
@@ -255,3 +257,16 @@ def replay(journal: AnyJournal, no: int, point: Point, upto: int = 0) -> Iterato
             raise ReplayError(f"event {number} of run {run.id} does not replay: {error}") from None
         head, seq = hashed, number
         yield Point(seq, run, head, machine, event, taken)
+
+
+def may_trail(live: LoadedRun, batch: Batch) -> bool:
+    """Whether a power cut could take nothing with this batch but the record of a harmless call nobody was asked about.
+
+    Only where the run's effect says so: what a verb has promised is on disk otherwise.
+    """
+    if not live.trails or not live.effects or not all(effect.may_trail for effect in live.effects.values()):
+        return False
+    live.trails = not (batch.claims or batch.moved or batch.freed or batch.fates or batch.notes) and all(
+        one.kind == "pure" and one.question is None and not one.answers for one in live.run.contracts
+    )
+    return live.trails

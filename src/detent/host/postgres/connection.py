@@ -52,6 +52,7 @@ class Database:
         options = f"{known.pop('options', None) or ''} -c search_path={SCHEMA_NAME}".strip()
         known.setdefault("connect_timeout", int(CONNECT_S))
         self.conninfo = make_conninfo("", **known, options=options)
+        self._known = {**known, "options": options}
         self._pool = ConnectionPool(
             self.conninfo,
             min_size=1,
@@ -65,6 +66,10 @@ class Database:
         )
         self._threads = ThreadPoolExecutor(connections_max, thread_name_prefix="detent-postgres")
         self._is_open = False
+
+    def add_option(self, setting: str) -> str:
+        """The address for connections with another setting."""
+        return make_conninfo("", **{**self._known, "options": f"{self._known['options']} -c {setting}"})
 
     def open(self) -> None:
         """Begin; raises where the database does not answer."""

@@ -7,8 +7,9 @@ what came of its call all the same: it answers the open doubt, or is told as a s
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import psycopg
 from msgspec.structs import replace
 
 from detent.core import progress
@@ -36,12 +37,20 @@ from detent.host.parts.outcome import (
 from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
 from detent.host.postgres.fold_transaction import Moment
 from detent.host.postgres.job_delivery import TAKE_OVER, Beginning, Delivery, begin, hand_on, is_possible, take_over
-from detent.host.postgres.job_queue import RULES_NEEDED, name_need, name_place
+from detent.host.postgres.job_queue import RULES_NEEDED, end_job, find_job, name_need, name_place
 from detent.host.postgres.part import PostgresPerformer
 from detent.host.standing import ASK_WITHIN_S, settle_time
 
-MINE = "select worker, turn from work where run = %s and contract_id = %s"
 CRASHED = UnknownOutcome()
+
+
+class BegunCall(NamedTuple):
+    """A run as it stands, the contract if it is to be carried out, and who is to do that."""
+
+    live: LoadedRun
+    contract: Contract | None = None
+    queue: str = ""  # of those who can, where this worker cannot
+    beginning: Beginning = Beginning(False)
 
 
 class Crew:
@@ -49,7 +58,7 @@ class Crew:
 
     def __init__(self, host: PostgresPerformer) -> None:
         self._host = host
-        self._in_hand: set[Delivery] = set()
+        self._in_hand: dict[Delivery, int] = {}  # and its job
         self._under_way: dict[tuple[str, str], asyncio.Task[Any]] = {}
         self._aborted: set[tuple[str, str]] = set()
         self._lingering: set[tuple[str, str]] = set()
@@ -73,29 +82,35 @@ class Crew:
     async def perform(self, run_id: str, contract_id: str, turn: int) -> None:
         """A job says that a contract is to be carried out."""
         wanted = Delivery(run_id, contract_id, turn, self._host.queue.worker_id)
-        if wanted in self._in_hand:
-            return  # handed out a second time while it goes on here, or what came of it is being told
-        self._in_hand.add(wanted)
+        job = find_job()
+        if wanted in self._in_hand:  # handed out a second time while it goes on here, or what came of it is being told
+            if self._in_hand[wanted] == job:
+                self._host.queue.note_ended(job)  # when the call has ended, and not before
+            return
+        self._in_hand[wanted] = job
         try:
-            await self._perform(wanted)
+            await self._perform(wanted._replace(job=job))
         finally:
-            self._in_hand.discard(wanted)
+            self._in_hand.pop(wanted, None)
 
     async def _perform(self, wanted: Delivery) -> None:
-        host, (run_id, contract_id, *_) = self._host, wanted
-        live = await host.surely(lambda: host.look(run_id))
-        contract = live.run.contract(contract_id)
-        if contract is None or contract.status is not Status.RUNNING:
+        host = self._host
+        tries = 0
+
+        async def try_to_begin() -> BegunCall:
+            nonlocal tries
+            tries += 1
+            return await host.ask(self._look_and_begin, wanted)
+
+        live, contract, queue, begun = await host.surely(try_to_begin)
+        if contract is None:
             return
-        effect = None if contract.effect == "child" else host.effect(live, contract.effect)
-        need = self._find_need(live, contract, effect)
-        if need:
-            host.places.leave(need)
-            await host.surely(lambda: host.ask(hand_on, host.queue, wanted, need))
+        if queue:
+            host.places.leave(queue)
+            await host.surely(lambda: host.ask(hand_on, host.queue, wanted, queue))
             return
-        begun = await self._begin(wanted, host.place if effect is not None and effect.is_local else "")
-        if begun.place:
-            await host.surely(lambda: host.ask(hand_on, host.queue, wanted, name_place(begun.place)))
+        if tries > 1 and begun.dead == wanted.worker:
+            begun = Beginning(True)  # it was begun by a try whose answer was lost: nothing has left
         if not begun.is_ours and not begun.dead:
             return
         try:
@@ -108,25 +123,21 @@ class Crew:
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
             await self._broke(live, contract, wanted, error)
 
-    def _find_need(self, live: LoadedRun, contract: Contract, effect: Effect | None) -> str:
-        """The queue of those who can make a call, where this worker cannot; nothing has left then."""
+    def _look_and_begin(self, connection: psycopg.Connection, wanted: Delivery) -> BegunCall:
+        """Begin a contract that is to be carried out, unless that is for others: then nothing has left."""
+        host = self._host
+        live = host.load(wanted.run_id, connection)
+        contract = live.run.contract(wanted.contract_id)
+        if contract is None or contract.status is not Status.RUNNING:
+            return BegunCall(live)
         if live.run.rules > RULES:
-            return f"{RULES_NEEDED}{live.run.rules}"
-        is_lacking = effect is None and contract.effect != "child"
-        return name_need(contract.effect, live.run.source) if is_lacking else ""
-
-    async def _begin(self, wanted: Delivery, place: str) -> Beginning:
-        tries = 0
-
-        async def try_to_begin() -> Beginning:
-            nonlocal tries
-            tries += 1
-            return await self._host.ask(begin, wanted, place)
-
-        begun = await self._host.surely(try_to_begin)
-        if tries > 1 and begun.dead == wanted.worker:
-            return Beginning(True)  # it was begun by a try whose answer was lost: nothing has left
-        return begun
+            return BegunCall(live, contract, f"{RULES_NEEDED}{live.run.rules}")
+        effect = None if contract.effect == "child" else host.effect(live, contract.effect)
+        if effect is None and contract.effect != "child":
+            return BegunCall(live, contract, name_need(contract.effect, live.run.source))
+        place = host.place if effect is not None and effect.is_local else ""
+        begun = begin(connection, wanted, place, not contract.is_irreversible)
+        return BegunCall(live, contract, name_place(begun.place) if begun.place else "", begun)
 
     async def _take_over(self, live: LoadedRun, contract: Contract, wanted: Delivery, dead: int) -> None:
         """A worker that has begun this is gone: what follows is what follows from any crash."""
@@ -228,16 +239,23 @@ class Crew:
     ) -> None:
         """Say what came of a contract, if it is still in our hands; if not, it is evidence."""
 
+        is_ended = False
+
         def make(moment: Moment) -> Sequence[Event]:
+            nonlocal is_ended
             at = self._host.clock.now()
             told = [replace(one, at=one.at or at) for one in moved]
-            row = moment.connection.execute(MINE, (moment.live.no, wanted.contract_id)).fetchone()
-            if not is_late and row == (wanted.worker, wanted.turn):
+            held = moment.held
+            is_ended = not is_late and held == (wanted.worker, wanted.turn)
+            if is_ended:
+                end_job(moment.statements, wanted.job, wanted.worker)  # with its work, or not at all
                 return told
-            return self._judge_late(moment, performed, told[0], is_redone=row is not None and row[1] != wanted.turn)
+            return self._judge_late(moment, performed, told[0], is_redone=held is not None and held[1] != wanted.turn)
 
         try:
-            await self._host.fold(live, make, patience_s=float("inf"))
+            await self._host.fold(live, make, patience_s=float("inf"), about=wanted.contract_id)
+            if is_ended:
+                self._host.queue.note_ended(wanted.job)
         except NotWaiting:
             return  # it was ended in the meantime; a late result changes nothing
         except Refused as error:

@@ -20,19 +20,22 @@ from detent.host.parts.clock import Clock
 from detent.host.parts.fold import FoldPlan, FoldRoom
 from detent.host.parts.gap import open_gap
 from detent.host.parts.journal import Batch
-from detent.host.parts.loaded_run import LoadedRun, Point, load, replay
+from detent.host.parts.loaded_run import LoadedRun, Point, beginning, load, replay
 from detent.host.parts.outbox import Outbox
 from detent.host.policy_check import Rulings
 from detent.host.postgres.connection import GONE
 from detent.host.postgres.job_queue import ANYWHERE, QUEUE, JobQueue, QueuedJob, name_need, name_place
 from detent.host.postgres.journal import PostgresJournal, take_claims, write_batch
+from detent.host.postgres.statement import Statements
 
+SHORT = 50  # events that are read at once, without asking for a snapshot first
 LOCK = (
     "select no, seq, head, extract(epoch from clock_timestamp())::float8,"
     " exists (select 1 from runs where name = 'restored' and state <> 'closed'),"
     " (select place from pins where pins.run_id = runs.run_id)"
     " from runs where run_id = %s for update"
 )
+HELD = "select worker, turn from work where run = (select no from runs where run_id = %s) and contract_id = %s"
 FIRST = (
     "select nextval(pg_get_serial_sequence('runs', 'no')), extract(epoch from clock_timestamp())::float8,"
     " exists (select 1 from runs where name = 'restored' and state <> 'closed')"
@@ -69,10 +72,12 @@ class Moment(NamedTuple):
     connection: psycopg.Connection
     journal: PostgresJournal
     claims: Claims
+    statements: Statements  # what is written with what is folded
+    held: tuple[int, int] | None = None  # whose hands the contract is in that the fold is about, and its turn
 
 
 Make = Callable[[Moment], Sequence[Event]]  # what is to be folded, decided while the run is locked
-Put = Callable[[psycopg.Connection, Sequence[QueuedJob]], None]
+Put = Callable[[Statements, Sequence[QueuedJob]], None]
 
 
 class Folded(NamedTuple):
@@ -82,6 +87,7 @@ class Folded(NamedTuple):
     plan: FoldPlan
     now: float
     wake_at: float | None = None
+    has_jobs: bool = False
 
 
 class FoldingHost(Protocol):
@@ -109,6 +115,8 @@ class FoldTransaction(FoldRoom):
         self.outbox, self.rulings = host.outbox, host.rulings
         self._wake_at: float | None = None
         self._place = ""  # the run is pinned to
+        self.held: tuple[int, int] | None = None
+        self.statements = Statements()
         self.now = 0.0
 
     def effect(self, live: LoadedRun, name: str) -> Effect | None:
@@ -119,9 +127,12 @@ class FoldTransaction(FoldRoom):
         """Wake the run at that time; 0: no more."""
         self._wake_at = at
 
-    def lock(self, run_id: str, cached: LoadedRun | None) -> LoadedRun:
+    def lock(self, run_id: str, cached: LoadedRun | None, about: str) -> LoadedRun:
         """The run as it stands, which nobody else moves until this transaction ends."""
-        row = self._connection.execute(LOCK, (run_id,)).fetchone()
+        locked = self._connection.execute(LOCK, (run_id,))
+        held = self._connection.execute(HELD, (run_id, about)) if about else None  # when the lock is ours
+        row = locked.fetchone()
+        self.held = held.fetchone() if held is not None else None
         if row is None:
             raise Unknown(f"there is no run {run_id}")
         no, seq, head, self.now, is_restored, place = row
@@ -142,7 +153,7 @@ class FoldTransaction(FoldRoom):
     def fold(self, live: LoadedRun, make: Make, put: Put, machine: Machine | None) -> Folded:
         """Fold what is to be folded and write it; the caller commits."""
         before = live.run
-        events = make(Moment(live, self._connection, self._journal, self.claims))
+        events = make(Moment(live, self._connection, self._journal, self.claims, self.statements, self.held))
         batch = Batch(live)
         batch.machine = machine
         plan = FoldPlan(live, batch)
@@ -154,9 +165,12 @@ class FoldTransaction(FoldRoom):
         if batch.events:
             live.seal(batch)
             take_claims(self._connection, batch)
-            write_batch(self._connection, batch, self._journal.places)
+            write_batch(self.statements, batch, self._journal.places)
             self._keep_work(before, plan)
-            put(self._connection, self._list_jobs(before, plan))
+            jobs = self._list_jobs(before, plan)
+            put(self.statements, jobs)
+            self.statements.send(self._connection)
+            return Folded(live, plan, self.now, self._wake_at, bool(jobs))
         return Folded(live, plan, self.now, self._wake_at)
 
     def _withdraw(self, live: LoadedRun, plan: FoldPlan) -> None:
@@ -183,9 +197,9 @@ class FoldTransaction(FoldRoom):
         plan.performs = tuple(one for one in dict.fromkeys(plan.performs) if one in at_work)
         over = [c.id for c in before.contracts if c.status is Status.RUNNING and c.id not in at_work]
         if over:
-            self._connection.execute(END_WORK, (no, over))
+            self.statements.add(END_WORK, (no, over))
         for contract_id in plan.performs:
-            self._connection.execute(PUT_WORK, (no, contract_id, run.seq))
+            self.statements.add(PUT_WORK, (no, contract_id, run.seq))
 
     def _list_jobs(self, before: Run, plan: FoldPlan) -> list[QueuedJob]:
         """The jobs that point at what this fold has led to."""
@@ -245,8 +259,8 @@ class FoldTransaction(FoldRoom):
     def _pin(self, run_id: str, place: str) -> None:
         """All local calls of a run are made in one place from now on."""
         self._place = place
-        self._connection.execute(PIN, (run_id, place))
-        self._connection.execute(KNOW_PLACE, (place, self._host.lease_s))
+        self.statements.add(PIN, (run_id, place))
+        self.statements.add(KNOW_PLACE, (place, self._host.lease_s))
 
     def _let_go(self, before: Run, event: ContractMoved) -> None:
         """Somebody wants a call made elsewhere whose place is away: the run belongs nowhere until a worker takes it."""
@@ -256,7 +270,7 @@ class FoldTransaction(FoldRoom):
         place = contract.question.data.get("machine") if contract is not None and contract.question else None
         said = event.result if isinstance(event.result, dict) else {}
         if place and place == self._place and said.get("outcome") == "not_happened":
-            self._connection.execute(UNPIN, (before.id, place))
+            self.statements.add(UNPIN, (before.id, place))
             self._place = ""
 
     def _find_early(self, before: Run, run: Run) -> list[str]:
@@ -285,17 +299,23 @@ def bring_up(
     journal: PostgresJournal, run_id: str, no: int, seq: int, head: bytes, cached: LoadedRun | None
 ) -> LoadedRun:
     """A run as it is at an event, from what this process has of it and what others have written since."""
-    if cached is None or cached.run.seq > seq or cached.no != no:
+    if cached is not None and (cached.run.seq > seq or cached.no != no):
+        cached = None
+    if cached is None and seq > SHORT:
         return load(journal, run_id)
-    if (cached.run.seq, cached.head) == (seq, head):
+    if cached is not None and (cached.run.seq, cached.head) == (seq, head):
         return copy_run(cached)
-    known = point = Point(cached.run.seq, cached.run, cached.head, cached.machine)
+    known = point = (
+        beginning(run_id) if cached is None else Point(cached.run.seq, cached.run, cached.head, cached.machine)
+    )
     for point in replay(journal, no, known, seq):  # noqa: B007  # the last one is what is wanted
         pass
     if (point.seq, point.head) != (seq, head) or point.machine is None:
         return load(journal, run_id)
-    live = LoadedRun(no, point.machine, point.run, point.head, cached.since + seq - cached.run.seq)
-    live.since_bytes, live.snapshot_bytes = cached.since_bytes, cached.snapshot_bytes
+    live = LoadedRun(no, point.machine, point.run, point.head, seq - known.seq)
+    if cached is not None:
+        live.since += cached.since
+        live.since_bytes, live.snapshot_bytes = cached.since_bytes, cached.snapshot_bytes
     return live
 
 
@@ -317,6 +337,7 @@ def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
     cached: LoadedRun | None,
     first: LoadedRun | None = None,
     machine: Machine | None = None,
+    about: str = "",
 ) -> Folded:
     """Fold a run in one transaction and commit it; raises `CommitCut` where nobody knows whether that was done."""
     room = FoldTransaction(host, connection, journal.inside(connection))
@@ -328,7 +349,7 @@ def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
                 room.lock_new(first)
                 live = first
             else:
-                live = room.lock(run_id, cached)
+                live = room.lock(run_id, cached, about)
             found = room.fold(live, make, put, machine)
             if found.plan.batch.events:
                 folded = found

@@ -10,7 +10,9 @@ from detent.host.postgres.job_queue import STALLED_S, JobQueue, QueuedJob
 BEGIN = (
     "update work set worker = %(worker)s, begun_at = extract(epoch from clock_timestamp()) from runs"
     " where runs.run_id = %(run_id)s and work.run = runs.no and work.contract_id = %(contract_id)s"
-    " and work.turn = %(turn)s and work.worker is null returning 1"
+    " and work.turn = %(turn)s and work.worker is null and"
+    " set_config('synchronous_commit', coalesce(%(commit)s::text, current_setting('synchronous_commit')), true) <> ''"
+    " returning 1"
 )
 FIND = (
     "select work.worker, exists (select 1 from procrastinate_workers where id = work.worker"
@@ -33,6 +35,7 @@ class Delivery(NamedTuple):
     contract_id: str
     turn: int
     worker: int
+    job: int = 0
 
     @property
     def mark(self) -> tuple[str, str]:
@@ -48,18 +51,22 @@ class Beginning(NamedTuple):
     place: str = ""
 
 
-def begin(connection: psycopg.Connection, wanted: Delivery, place: str) -> Beginning:
-    """Begin a turn of a contract; a local one pins its run to this place, or belongs to another."""
+def begin(connection: psycopg.Connection, wanted: Delivery, place: str, is_lazy: bool) -> Beginning:
+    """Begin a turn of a contract; a local one pins its run to this place, or belongs to another.
+
+    What may be called twice need not wait until the disk has that it was begun.
+    """
+    if not place:
+        return _begin(connection, wanted, is_lazy)
     with connection.transaction():
-        if place:
-            row = connection.execute(PIN, (wanted.run_id, place)).fetchone()
-            if row is not None and row[0] != place:
-                return Beginning(False, place=row[0])
-        return _begin(connection, wanted)
+        row = connection.execute(PIN, (wanted.run_id, place)).fetchone()
+        if row is not None and row[0] != place:
+            return Beginning(False, place=row[0])
+        return _begin(connection, wanted, is_lazy)
 
 
-def _begin(connection: psycopg.Connection, wanted: Delivery) -> Beginning:
-    given = {**wanted._asdict(), "stalled_s": STALLED_S}
+def _begin(connection: psycopg.Connection, wanted: Delivery, is_lazy: bool) -> Beginning:
+    given = {**wanted._asdict(), "stalled_s": STALLED_S, "commit": "off" if is_lazy else None}
     if connection.execute(BEGIN, given).fetchone() is not None:
         return Beginning(True)
     row = connection.execute(FIND, given).fetchone()
@@ -79,7 +86,7 @@ def hand_on(connection: psycopg.Connection, queue: JobQueue, wanted: Delivery, n
     """Leave to the workers of another queue what this one has not begun."""
     given = {"run_id": wanted.run_id, "contract_id": wanted.contract_id, "turn": wanted.turn}
     with connection.transaction():
-        queue.put(connection, [QueuedJob("perform", given, queue=name)])
+        queue.put_now(connection, QueuedJob("perform", given, queue=name))
 
 
 def is_possible(contract: Contract) -> bool:

@@ -6,18 +6,24 @@ is decided by what the journal says then. So a job that comes twice, late or for
 
 import asyncio
 import hashlib
+import json
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import procrastinate
 import psycopg
 from procrastinate import exceptions
+from procrastinate.job_context import JobContext
+from procrastinate.jobs import Job
 from procrastinate.worker import Worker
 
 from detent.host.postgres.connection import Database
+from detent.host.postgres.statement import Statements
 
 QUEUE = "detent"  # what every worker can do, as far as whoever puts it there knows
 ANYWHERE = "detent local"  # local calls of runs that belong nowhere yet: the worker that takes one is where they stay
@@ -27,11 +33,27 @@ RULES_NEEDED = f"{NEEDS}rules "
 SHARED, OWN, LOCAL = "shared", "own", "local"
 USUAL = (SHARED, OWN)  # for a process that has more to do than to work
 NAME_MAX = 40  # bytes of a queue's name: with what the library puts before it, it names a channel of 63
+# Taking a job and letting go of it need not wait for the disk: what a failing database loses is the newest, so whoever
+# finds a call begun finds its job taken, and a job that comes again finds its call begun.
+LAZY = "synchronous_commit=off"
 HEARTBEAT_S = 2.0
 STALLED_S = 8.0  # without a heartbeat for so long, a worker is taken for dead
 POLL_S = 2.0  # how soon a job is found whose time has come, or whose notification was lost
 PAUSE_S, PAUSE_S_MAX = 0.2, 5.0
 CLOSE_S = 5.0
+FETCH_MAX = 16  # jobs taken with one question
+FETCH_BUSY, FETCH_GAP_S = 4, 0.004  # with so many jobs under way, the next ones are asked for no sooner
+
+# The library's own functions, without waiting for what they return.
+PUT = "(%s, %s, 0, null, null, %s, %s)::procrastinate_job_to_defer_v1"
+FETCH = (
+    "select job.* from generate_series(1, %(most)s) as number,"
+    " lateral procrastinate_fetch_job_v2(%(queues)s::varchar[], %(worker_id)s + 0 * number) as job"
+    " where job.id is not null"
+)
+END = "delete from procrastinate_jobs where id = %s and worker_id = %s"
+CHANNEL = "procrastinate_any_queue_v1"
+HINT = json.dumps({"type": "job_inserted", "job_id": 0})
 
 # The library tells of every job; what goes wrong with one is told by the run it belongs to.
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
@@ -64,6 +86,35 @@ class QueuedJob(NamedTuple):
     queue: str = QUEUE
 
 
+_taken: ContextVar[int] = ContextVar("taken", default=0)
+
+
+def find_job() -> int:
+    """The job that this task was begun for; 0: none."""
+    return _taken.get()
+
+
+def end_job(statements: Statements, job_id: int, worker_id: int) -> None:
+    """A job is done with, as part of the transaction that makes it so."""
+    if job_id:
+        statements.add(END, (job_id, worker_id))
+
+
+def hint_jobs(connection: psycopg.Connection) -> None:
+    """Tell workers that there may be jobs."""
+    connection.execute("select pg_notify(%s, %s)", (CHANNEL, HINT))
+
+
+class QuietWorker(Worker):
+    """The library's worker, without the records of every job that it makes for a log that nobody keeps here."""
+
+    def _log_extra(self, *_: Any, **__: Any) -> dict[str, Any]:
+        return {}
+
+    def _log_job_outcome(self, *_: Any, **__: Any) -> None:
+        return
+
+
 class JobQueue:
     """Puts jobs into the queue and takes them out of it."""
 
@@ -74,16 +125,16 @@ class JobQueue:
         taken = {SHARED: QUEUE, OWN: name_place(place), LOCAL: ANYWHERE}
         self.is_own, self.is_shared = OWN in queues, SHARED in queues
         self.names = {taken[one] for one in queues}  # the queues it takes jobs from
-        self.app = procrastinate.App(
-            connector=procrastinate.PsycopgConnector(conninfo=database.conninfo, min_size=1, max_size=4)
-        )
-        # Calls of the library that use a connection of ours never ask the connector for one.
-        self._writing = procrastinate.App(connector=procrastinate.SyncPsycopgConnector(conninfo=database.conninfo))
+        connector = procrastinate.PsycopgConnector(conninfo=database.add_option(LAZY), min_size=1, max_size=4)
+        self.app = procrastinate.App(connector=connector)
         for name, handle in handlers.items():
-            self.app.task(name=name)(handle)
-            self._writing.task(name=name)(handle)
-        self._finish, self.app.job_manager.finish_job = self.app.job_manager.finish_job, self._finish_job  # type: ignore[method-assign]
-        self._fetch, self.app.job_manager.fetch_job = self.app.job_manager.fetch_job, self._fetch_job  # type: ignore[method-assign]
+            self.app.task(name=name, pass_context=True)(_make_taker(handle))
+        manager = self.app.job_manager
+        self._finish, manager.finish_job = manager.finish_job, self._finish_job  # type: ignore[method-assign]
+        manager.fetch_job = self._fetch_job  # type: ignore[method-assign]
+        self._fetched: deque[Job] = deque()
+        self._ended: set[int] = set()
+        self._asked_at = 0.0
         self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -95,32 +146,63 @@ class JobQueue:
         """The number under which this process takes jobs; 0 while it does not."""
         return (self._worker.worker_id if self._worker is not None else 0) or 0
 
-    def put(self, connection: psycopg.Connection, jobs: Sequence[QueuedJob]) -> None:
-        """Put jobs into the queue, as part of the transaction of a connection."""
+    def put(self, statements: Statements, jobs: Sequence[QueuedJob]) -> None:
+        """Put jobs into the queue, with what else a transaction writes."""
+        values: list[Any] = []
         for job in jobs:
             schedule = datetime.fromtimestamp(job.at, UTC) if job.at else None
-            waiting = self._writing.configure_task(
-                job.task, queue=job.queue, schedule_at=schedule, connection=connection
-            )
-            try:
-                waiting.defer(**job.args)
-            except exceptions.ConnectorException as error:
-                # In a pipeline this may be what came of an earlier statement: a deadlock, a connection that was cut.
-                raise error.__cause__ or error from None
+            values += [job.queue, job.task, json.dumps(job.args), schedule]
+        if jobs:
+            statements.call(f"select procrastinate_defer_jobs_v1(array[{', '.join([PUT] * len(jobs))}])", values)
 
-    async def _finish_job(self, *args: Any, **given: Any) -> None:
-        """A job that was handed to somebody else meanwhile is theirs to finish; to the library that is an error."""
-        with suppress(exceptions.ConnectorException):
-            await self._finish(*args, **given)
+    def put_now(self, connection: psycopg.Connection, *jobs: QueuedJob) -> None:
+        """Put jobs into the queue, as part of the transaction of a connection, and tell workers of them."""
+        statements = Statements()
+        self.put(statements, jobs)
+        statements.send(connection)
+        hint_jobs(connection)
 
-    async def _fetch_job(self, queues: object, worker_id: int) -> Any:  # noqa: ARG002  # the library keeps a fixed list
-        """Take a job of the queues that this worker serves now."""
-        return await self._fetch(queues=sorted(self.names), worker_id=worker_id)
+    def note_ended(self, job_id: int) -> None:
+        """A job was ended by a transaction of ours: the library need not do it."""
+        self._ended.add(job_id)
 
     def wake_up(self) -> None:
-        """Look for jobs now: there is another queue to look into."""
+        """Look for jobs now: this process has put one there."""
         if self._worker is not None:
             self._worker._new_job_event.set()
+
+    async def _finish_job(self, job: Job, *args: Any, **given: Any) -> None:
+        """A job that was handed to somebody else meanwhile is theirs to finish; to the library that is an error."""
+        if job.id in self._ended:
+            self._ended.discard(job.id)
+            return
+        with suppress(exceptions.ConnectorException):
+            await self._finish(job, *args, **given)
+
+    async def _fetch_job(self, queues: object, worker_id: int) -> Job | None:  # noqa: ARG002
+        """As the library does it, but as many jobs as there are free slots, and none is overlooked.
+
+        The library forgets a notification that comes while it asks: then there would be a job, and nobody to look.
+        """
+        worker = self._worker
+        while not self._fetched and worker is not None:
+            await self._gather(len(worker._running_jobs))
+            worker._new_job_event.clear()
+            most = max(1, min(FETCH_MAX, self._slots - len(worker._running_jobs)))
+            found = await self.app.connector.execute_query_all_async(
+                FETCH, queues=sorted(self.names), worker_id=worker_id, most=most
+            )
+            self._fetched.extend(Job.from_row(row) for row in found)
+            if not found and not worker._new_job_event.is_set():
+                return None
+        return self._fetched.popleft() if self._fetched else None
+
+    async def _gather(self, busy: int) -> None:
+        """Where there is enough to do, let a few jobs come together before they are asked for."""
+        clock = asyncio.get_running_loop().time
+        if busy >= FETCH_BUSY and (left_s := self._asked_at + FETCH_GAP_S - clock()) > 0:
+            await asyncio.sleep(left_s)
+        self._asked_at = clock()
 
     def start(self) -> None:
         """Begin to take jobs, once."""
@@ -154,9 +236,9 @@ class JobQueue:
         while not self._is_closing:
             try:
                 async with self.app.open_async():
-                    worker = Worker(
+                    worker = QuietWorker(
                         self.app,
-                        queues=None,  # it hears of every job, and takes those of its own queues (`_fetch_job`)
+                        queues=None,  # it hears of every queue at one place, and takes what is its own (`_fetch_job`)
                         concurrency=self._slots,
                         fetch_job_polling_interval=POLL_S,
                         delete_jobs="always",
@@ -175,6 +257,8 @@ class JobQueue:
                 self.outages += 1
             finally:
                 self._worker = None
+                self._fetched.clear()  # what it took and did not begin is put back with all that is its own
+                self._ended.clear()
                 self._ready.clear()
             if not self._is_closing:
                 await asyncio.sleep(pause_s)
@@ -184,6 +268,14 @@ class JobQueue:
         while worker.worker_id is None or worker._loop is None:  # noqa: ASYNC110  # the library rings no bell
             await asyncio.sleep(0.001)
         self._ready.set()
+
+
+def _make_taker(handle: Handle) -> Handle:
+    async def take(context: JobContext, **given: Any) -> None:
+        _taken.set(context.job.id or 0)
+        await handle(**given)
+
+    return take
 
 
 STALLED = (
@@ -199,4 +291,6 @@ def put_back_stalled(connection: psycopg.Connection) -> int:
         stalled = [row[0] for row in connection.execute(STALLED, (STALLED_S,)).fetchall()]
         for job_id in stalled:
             connection.execute("select procrastinate_retry_job_v2(%s, now(), null, null, null)", (job_id,))
+        if stalled:
+            hint_jobs(connection)
     return len(stalled)

@@ -15,6 +15,7 @@ from detent.errors import JournalError
 from detent.host.parts.journal import Batch, Claim, JournalIdentity, encode
 from detent.host.parts.listing import Listing
 from detent.host.postgres.connection import GONE, Database, explain
+from detent.host.postgres.statement import Statements
 from detent.host.reading import Step
 
 PLACES = 4096  # events one transaction can have places for
@@ -174,9 +175,9 @@ def _take(connection: psycopg.Connection, claim: Claim) -> None:
         raise Overtaken
 
 
-def write_batch(connection: psycopg.Connection, batch: Batch, places: int) -> None:
+def write_batch(statements: Statements, batch: Batch, places: int) -> None:
     """Write everything of a batch but its claims; part of the caller's transaction."""
-    execute = connection.execute
+    execute = statements.add
     if batch.machine is not None:
         execute(KEEP_MACHINE, (batch.machine.digest, batch.machine.name, batch.machine.to_json()))
     if batch.insert is not None:

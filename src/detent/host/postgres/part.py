@@ -35,11 +35,14 @@ class PostgresMover(Protocol):
     journal: PostgresJournal
     queue: JobQueue
 
+    def load(self, run_id: str, connection: psycopg.Connection | None = None) -> LoadedRun:
+        """The run as it stands now, from any thread; on a connection, where one is at hand."""
+
     async def look(self, run_id: str) -> LoadedRun:
         """The run as it stands now."""
 
     async def fold(
-        self, live: LoadedRun, make: Make, *, machine: Machine | None = None, patience_s: float = ...
+        self, live: LoadedRun, make: Make, *, machine: Machine | None = None, patience_s: float = ..., about: str = ""
     ) -> Run:
         """Fold what `make` says while the run is locked; `live` is the run as it is then."""
 

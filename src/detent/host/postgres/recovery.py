@@ -43,7 +43,7 @@ def put_back_left(connection: psycopg.Connection, queue: JobQueue, known: frozen
             found[run_id] = None
             given = {"run_id": run_id, "contract_id": contract_id, "turn": turn}
             if connection.execute(ORPHANED, given).fetchone() is None:
-                queue.put(connection, [QueuedJob("perform", given)])
+                queue.put_now(connection, QueuedJob("perform", given))
     return tuple(found)
 
 

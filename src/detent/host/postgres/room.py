@@ -29,9 +29,10 @@ from detent.host.port import FindEffects
 from detent.host.postgres.connection import GONE, Database, explain, is_gone
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import CommitCut, Folded, Make, bring_up, copy_run, fold_run
-from detent.host.postgres.job_queue import JobQueue
+from detent.host.postgres.job_queue import JobQueue, hint_jobs
 from detent.host.postgres.journal import Overtaken, PostgresJournal, take_claims, write_batch
 from detent.host.postgres.postgres_reader import MOVED, PostgresReader
+from detent.host.postgres.statement import Statements
 from detent.redaction import ambient_redactor
 
 CACHE_MAX = 2000  # runs kept in memory
@@ -39,7 +40,7 @@ PATIENCE_S = 15.0  # how long a verb waits for a database that does not answer
 TRIES_MAX = 50  # of a fold that somebody else overtakes
 PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
 ABORTED = "detent_abort"  # the channel on which contracts are named whose effects are to stop
-NOTIFY_S = 0.003  # hints that come close together are sent as one
+NOTIFY_S = 0.02  # hints that come closer together are sent as one
 LOCKS_MAX = 10_000
 HINT_MAX = 7000  # bytes of one notification
 
@@ -76,7 +77,9 @@ class PostgresRoom(Precautions):
         self._sources: dict[str, dict[str, Effect]] = {}
         self._news: set[str] = set()
         self._stops: set[tuple[str, str]] = set()
+        self._has_jobs = False
         self._telling: asyncio.TimerHandle | None = None
+        self._told_at = 0.0
         self.is_closing = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -90,15 +93,16 @@ class PostgresRoom(Precautions):
 
     # runs
 
-    def load(self, run_id: str) -> LoadedRun:
-        """The run as it stands now."""
+    def load(self, run_id: str, connection: psycopg.Connection | None = None) -> LoadedRun:
+        """The run as it stands now; on a connection, where one is at hand."""
+        journal = self.journal if connection is None else self.journal.inside(connection)
         with self._cache_lock:
             cached = self._cache.get(run_id)
-        rows = self.journal.rows("select no, seq, head from runs where run_id = ?", (run_id,))
+        rows = journal.rows("select no, seq, head from runs where run_id = ?", (run_id,))
         if not rows:
             raise Unknown(f"there is no run {run_id}")
         no, seq, head = rows[0]
-        live = bring_up(self.journal, run_id, no, seq, bytes(head), cached)
+        live = bring_up(journal, run_id, no, seq, bytes(head), cached)
         self._keep(copy_run(live))
         return live
 
@@ -186,11 +190,20 @@ class PostgresRoom(Precautions):
                     del self._turns[one]
 
     async def fold(
-        self, live: LoadedRun, make: Make, *, machine: Machine | None = None, patience_s: float = PATIENCE_S
+        self,
+        live: LoadedRun,
+        make: Make,
+        *,
+        machine: Machine | None = None,
+        patience_s: float = PATIENCE_S,
+        about: str = "",
     ) -> Run:
-        """Fold what `make` says while the run is locked; `live` is the run as it is then."""
+        """Fold what `make` says while the run is locked; `live` is the run as it is then.
+
+        Where it is about a contract, `make` learns in whose hands that is.
+        """
         async with self.take_turn(live.run.id):
-            folded = await self._fold(live.run.id, make, None, machine, patience_s)
+            folded = await self._fold(live.run.id, make, None, machine, patience_s, about)
         now = folded.live
         live.run, live.head, live.machine, live.no = now.run, now.head, now.machine, now.no
         return now.run
@@ -202,6 +215,7 @@ class PostgresRoom(Precautions):
         first: LoadedRun | None = None,
         machine: Machine | None = None,
         patience_s: float = PATIENCE_S,
+        about: str = "",
     ) -> Folded:
         """Fold until it is committed: anew where somebody was quicker, and when the database is back."""
         if self.is_closing:
@@ -210,7 +224,7 @@ class PostgresRoom(Precautions):
         until, tries, pause_s = loop.time() + patience_s, 0, PAUSE_S
         while True:
             try:
-                folded = await self.database.aside(self._fold_once, run_id, make, first, machine)
+                folded = await self.database.aside(self._fold_once, run_id, make, first, machine, about)
                 break
             except (Overtaken, psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
                 tries += 1
@@ -230,7 +244,9 @@ class PostgresRoom(Precautions):
         self._after(folded)
         return folded
 
-    def _fold_once(self, run_id: str, make: Make, first: LoadedRun | None, machine: Machine | None) -> Folded:
+    def _fold_once(
+        self, run_id: str, make: Make, first: LoadedRun | None, machine: Machine | None, about: str
+    ) -> Folded:
         with self._cache_lock:
             cached = self._cache.get(run_id)
         if first is not None:
@@ -238,7 +254,7 @@ class PostgresRoom(Precautions):
         with self.database.connection() as connection:
             return fold_run(
                 self, connection, self.journal, run_id, make, self.queue.put,
-                cached=cached, first=first, machine=machine,
+                cached=cached, first=first, machine=machine, about=about,
             )  # fmt: skip
 
     async def _was_committed(self, cut: CommitCut, until: float) -> bool:
@@ -263,9 +279,13 @@ class PostgresRoom(Precautions):
         self._news.add(live.run.id)
         for contract in plan.aborts:
             self._stops.add((live.run.id, contract.id))
+        if folded.has_jobs:
+            self._has_jobs = True
+            self.queue.wake_up()
         self.act(folded)
         if self._telling is None:
-            self._telling = asyncio.get_running_loop().call_later(NOTIFY_S, self._tell_others)
+            loop = asyncio.get_running_loop()
+            self._telling = loop.call_at(self._told_at + NOTIFY_S, self._tell_others)  # the first one at once
 
     def set_clock(self, now: float) -> None:
         """What time it is at the database."""
@@ -275,15 +295,16 @@ class PostgresRoom(Precautions):
     # hints for other processes
 
     def _tell_others(self) -> None:
-        self._telling = None
+        self._telling, self._told_at = None, asyncio.get_running_loop().time()
         news, self._news = self._news, set()
         stops, self._stops = self._stops, set()
+        has_jobs, self._has_jobs = self._has_jobs, False
         if (news or stops) and not self.is_closing:
-            self.own(self._notify(sorted(news), sorted(stops)))
+            self.own(self._notify(sorted(news), sorted(stops), has_jobs))
 
-    async def _notify(self, news: Sequence[str], stops: Sequence[tuple[str, str]]) -> None:
+    async def _notify(self, news: Sequence[str], stops: Sequence[tuple[str, str]], has_jobs: bool) -> None:
         try:
-            await self.ask(send_hints, news, stops)
+            await self.ask(send_hints, news, stops, has_jobs)
         except (*GONE, JournalError):
             return  # only a hint: whoever follows looks by himself after a while
 
@@ -328,20 +349,28 @@ class PostgresRoom(Precautions):
         self.problems[run_id] = ambient_redactor().hide_free(str(error))
 
 
-def send_hints(connection: psycopg.Connection, news: Sequence[str], stops: Sequence[tuple[str, str]]) -> None:
-    """Say which runs have moved, and which effects are to stop."""
-    line = ""
-    for run_id in [*news, ""]:
-        if line and (not run_id or len(line) + len(run_id) > HINT_MAX):
-            connection.execute("select pg_notify(%s, %s)", (MOVED, line))
-            line = ""
-        line = f"{line} {run_id}"
-    for stop in stops:
-        connection.execute("select pg_notify(%s, %s)", (ABORTED, msgspec.json.encode([stop]).decode()))
+def send_hints(
+    connection: psycopg.Connection, news: Sequence[str], stops: Sequence[tuple[str, str]], has_jobs: bool
+) -> None:
+    """Say which runs have moved, which effects are to stop, and that there are jobs; nobody waits for the disk."""
+    with connection.pipeline(), connection.transaction():
+        connection.execute("set local synchronous_commit = off")
+        if has_jobs:
+            hint_jobs(connection)
+        line = ""
+        for run_id in [*news, ""]:
+            if line and (not run_id or len(line) + len(run_id) > HINT_MAX):
+                connection.execute("select pg_notify(%s, %s)", (MOVED, line))
+                line = ""
+            line = f"{line} {run_id}"
+        for stop in stops:
+            connection.execute("select pg_notify(%s, %s)", (ABORTED, msgspec.json.encode([stop]).decode()))
 
 
 def write_alone(connection: psycopg.Connection, batch: Batch, places: int) -> None:
     """Write a batch that is about no run's events, in a transaction of its own."""
     with connection.transaction():
         take_claims(connection, batch)
-        write_batch(connection, batch, places)
+        statements = Statements()
+        write_batch(statements, batch, places)
+        statements.send(connection)

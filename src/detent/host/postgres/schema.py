@@ -105,6 +105,16 @@ OLDEST = 2  # the oldest version that may work on these tables: one that knows o
 ARRIVING = "arriving"  # a journal is being moved here, and the other side is not sealed yet
 LOCK = 0x64657465  # one migration at a time
 
+# What the queue's library would do for every job, in our transactions: a notification, for which commits wait in a line
+# (ours are sent after the commit, several at once), and a diary that nobody reads here.
+QUIET = (
+    "procrastinate_jobs_notify_queue_job_inserted_v1",
+    "procrastinate_trigger_status_events_insert_v1",
+    "procrastinate_trigger_status_events_update_v1",
+    "procrastinate_trigger_scheduled_events_v1",
+    "procrastinate_trigger_delete_jobs_v1",
+)
+
 
 def init(database: Database) -> int:
     """Make the tables, or bring them up to date; the version they have then."""
@@ -122,6 +132,8 @@ def init(database: Database) -> int:
         while found < VERSION:
             connection.execute(MIGRATIONS[found])
             found += 1
+        for trigger in QUIET:
+            connection.execute(f"alter table procrastinate_jobs disable trigger {trigger}")
         _keep(connection, {"version": str(found), "oldest": str(OLDEST)})
     return found
 

@@ -44,10 +44,12 @@ def sweep(connection: psycopg.Connection, queue: JobQueue, *, is_own_time: bool)
         if row is None or not row[0]:
             return 0  # another process is at it
         for run_id, contract_id, turn, is_fresh in connection.execute(LOST, given).fetchall():
-            queue.put(connection, [QueuedJob("perform", {"run_id": run_id, "contract_id": contract_id, "turn": turn})])
+            queue.put_now(
+                connection, QueuedJob("perform", {"run_id": run_id, "contract_id": contract_id, "turn": turn})
+            )
             swept += is_fresh  # one that was begun belonged to a worker that was stopped
         for (run_id,) in () if is_own_time else connection.execute(OVERDUE, given).fetchall():
-            queue.put(connection, [QueuedJob("wake", {"run_id": run_id})])
+            queue.put_now(connection, QueuedJob("wake", {"run_id": run_id}))
             swept += 1
         if swept:
             connection.execute(COUNT, (swept,))

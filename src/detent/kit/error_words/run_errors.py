@@ -2,6 +2,8 @@
 
 CHINESE = {
     "run {} waits for a place in its group, and goes on by itself when it has one": "运行 {0} 在等待其组中的位置，有位置后会自行继续",
+    "its group is full, and somebody said no": "它的组已满，并且有人说了不",
+    "it is too early for another run of its group `{}`, which is full": "它的组 `{0}` 已满，再开始一个运行还太早",
     "its group `{}` is full: run {} has the place": "它的组 `{0}` 已满：位置由运行 {1} 占用",
     "the key of its group cannot be computed: {}": "无法计算其组的键：{0}",
     "`{}` is not accepted in state `{}`; accepted now: {}": "状态 `{1}` 不接受 `{0}`；现在接受：{2}",

@@ -62,6 +62,15 @@ CHINESE: dict[str, str] = {
     "give it a condition, or add a handler for `approval_rejected`": "给它一个条件，或为 `approval_rejected` 加处理器",
     "say `on: error`, or give it a condition": "写 `on: error`，或给它一个条件",
     "a failure ends the run here; {}": "这里失败会结束运行；{0}",
+    "from `{}` no end can be reached, whatever happens": "从 `{0}` 出发，无论如何都到不了终点",
+    "let a transition lead to a state that is `type: final` or `type: error`": (
+        "请让一条转移通向 `type: final` 或 `type: error` 的状态"
+    ),
+    "`{}` in `{}` waits for ever if nothing comes": "`{1}` 中的 `{0}` 若什么都不来，就会永远等待",
+    "`{}` waits for ever if nothing comes": "`{0}` 若什么都不来，就会永远等待",
+    "give it a `timeout`, the file `limits.max_duration`, or say under `endless` why it may wait so long": (
+        "请给它 `timeout`，或给文件 `limits.max_duration`，或在 `endless` 中说明为何可以等这么久"
+    ),
     "the state `{}` can never be reached": "状态 `{0}` 永远不会到达",
     "the variable `{}` is never read": "变量 `{0}` 从未被读取",
     "put it before that one, or ask for the failure": "把它放到那一条之前，或要求失败",
@@ -170,6 +179,11 @@ CHINESE: dict[str, str] = {
     "read `context`, its input": "请读取 `context`，即它的输入",
     "the end is not after the start": "结束不在开始之后",
     "the jitter is at most a day": "抖动最多一天",
+    "`{}` is no rate": "`{0}` 不是速率",
+    "write one such as 10/min, 5/s, 100/h or 3/90s": "请写如 10/min、5/s、100/h 或 3/90s",
+    "a group has a `limit` or a `rate`, not both": "组只能有 `limit` 或 `rate` 之一",
+    "`cancel_previous` does not go with `rate`": "`cancel_previous` 不能与 `rate` 同用",
+    "say queue, drop or ask": "请写 queue、drop 或 ask",
     "the key must be a text": "键必须是文本",
     "the tool `{}` needs `{}` under `params`": "工具 `{0}` 在 `params` 下需要 `{1}`",
     "write a path without `..`": "请写不含 `..` 的路径",

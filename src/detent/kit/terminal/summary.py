@@ -24,6 +24,7 @@ def summaries() -> dict[str, str]:
         "retry": _("Continue a failed run from the action that failed."),
         "fork": _("Start a new run from a past point of another."),
         "migrate": _("Move a waiting run to another machine."),
+        "bulk": _("Do one thing to many runs that a query finds."),
         "show": _("Show where a run stands."),
         "log": _("Show what happened in a run, event by event."),
         "list": _("List the runs, newest first."),

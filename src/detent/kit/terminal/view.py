@@ -21,6 +21,7 @@ from detent.kit.terminal.manner import USUAL, Manner
 from detent.kit.terminal.question import render_question
 from detent.kit.text import brief, clock, status_word, visible, when
 
+HOST = "host"  # who holds a run that nobody drives: its process went away before the run was done
 CODES = {
     Status.COMPLETED: 0,
     Status.FAILED: 1,
@@ -79,7 +80,7 @@ class RunReport:
             "checkpoint": self.checkpoint,
             "cost": None if run.usage.get("unpriced_calls") else run.usage.get("cost_usd", 0.0),
             "accepts": list(self.accepts),
-            "paused": run.is_held,
+            "paused": run.is_held and run.held_by != HOST,
             "wake_at": run.wake_at or None,
             "outbox": [note._asdict() for note in self.notes],
             **({"unserved": unserved} if unserved else {}),
@@ -103,9 +104,9 @@ class RunReport:
     def lines(self) -> Iterator[tuple[str, str]]:
         """The run for people, as lines with their colours."""
         run, command = self.run, self.caller.command
-        word = (
-            _("paused") if run.is_held and not run.group and run.status is Status.WAITING else status_word(run.status)
-        )
+        word = status_word(run.status)
+        if run.is_held and not run.group and run.status is Status.WAITING:
+            word = _("not driven") if run.held_by == HOST else _("paused")
         head = f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})"
         yield head, COLOURS.get(run.status, "")
         yield from render_alarms(self.caller, run.id, run.alarms)
@@ -127,10 +128,20 @@ class RunReport:
             yield from render_question(self.caller, question)
         for one in self.unserved:
             yield f"  {visible(one.contract_id)}: {visible(translate_error(one.problem))}", "yellow"
+        yield from self._say_what_next()
+
+    def _say_what_next(self) -> Iterator[tuple[str, str]]:
+        """What the run waits for, and who can let it go on."""
+        run, command = self.run, self.caller.command
         place = find_place(self.caller.reader, run)
         if place is not None:
             about = {"key": visible(place.key), "number": place.number, "run_id": place.behind}
-            yield _("  waiting for a place in `{key}`: number {number}, behind run {run_id}", **about), ""
+            if place.behind:
+                yield _("  waiting for a place in `{key}`: number {number}, behind run {run_id}", **about), ""
+            else:
+                yield _("  waiting for its time in `{key}`: number {number}", **about), ""
+        elif run.is_held and run.ended is None and run.held_by == HOST:
+            yield _("  nobody drives it; `detent serve` does, or {command}", command=command("resume", run.id)), ""
         elif run.is_held and run.ended is None:
             again = self._manner.resume or ("resume", run.id)
             yield _("  go on: {command}", command=command(*again)), ""

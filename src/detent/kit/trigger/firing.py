@@ -5,8 +5,9 @@ between the two leaves a run that the next one finds again. What was noted is ne
 pruned.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ CHAIN_MAX = 16  # runs that start each other by their ends
 WHY_MAX = 500
 BROUGHT = ("webhook", "signal")  # kinds whose occasions somebody brings
 NOTES_MAX = 20
+SIDE_BY_SIDE = 25  # firings of one trigger
 
 
 class Occasion(msgspec.Struct, frozen=True):
@@ -65,7 +67,29 @@ class Firing(NamedTuple):
 
 
 async def fire(host: Host, armed: ArmedTrigger, occasion: Occasion) -> Firing:
-    """Begin the run of an occasion, once."""
+    """Begin the run of an occasion, once, and note it."""
+    begun = await begin_run(host, armed, occasion)
+    if begun.is_new:
+        await _note(host, armed, occasion, begun.run_id)
+    return begun
+
+
+async def fire_all(host: Host, armed: ArmedTrigger, occasions: Sequence[Occasion]) -> list[Firing]:
+    """Fire for several occasions; side by side where no order is promised, so that they share the journal's commits."""
+    if armed.workflow.group is not None:
+        return [await fire(host, armed, one) for one in occasions]
+    fired: list[Firing] = []
+    for at in range(0, len(occasions), SIDE_BY_SIDE):
+        tried = [fire(host, armed, one) for one in occasions[at : at + SIDE_BY_SIDE]]
+        for came in await asyncio.gather(*tried, return_exceptions=True):
+            if isinstance(came, BaseException):
+                raise came
+            fired.append(came)
+    return fired
+
+
+async def begin_run(host: Host, armed: ArmedTrigger, occasion: Occasion) -> Firing:
+    """Begin the run of an occasion, unless that is noted already."""
     run_id = armed.run_id_of(occasion.mark)
     if occasion.mark in host.reader.project(armed.id, FiringRecord).fired:
         return Firing(run_id)
@@ -82,13 +106,16 @@ async def fire(host: Host, armed: ArmedTrigger, occasion: Occasion) -> Firing:
         if armed.state == ARMED and not occasion.is_manual:
             await skip(host, armed, occasion, str(error))
         return Firing("", str(error))
-    data: dict[str, Any] = {"mark": occasion.mark, "run_id": run.id, "planned": occasion.at, "upto": occasion.upto}
+    return Firing(run.id, is_new=True)
+
+
+async def _note(host: Host, armed: ArmedTrigger, occasion: Occasion, run_id: str) -> None:
+    data: dict[str, Any] = {"mark": occasion.mark, "run_id": run_id, "planned": occasion.at, "upto": occasion.upto}
     if occasion.is_manual:
         data["is_manual"] = True
     if occasion.missed_after:
         data["missed_after"] = occasion.missed_after
-    await host.signal(armed.id, FIRED, data, id=f"fire {occasion.mark}", by=by)
-    return Firing(run.id, is_new=True)
+    await host.signal(armed.id, FIRED, data, id=f"fire {occasion.mark}", by=occasion.by or armed.by)
 
 
 async def skip(host: Host, armed: ArmedTrigger, occasion: Occasion, why: str) -> None:

@@ -28,7 +28,7 @@ from detent.kit.trigger.armed_trigger import (
 )
 from detent.kit.trigger.driver_seat import DriverSeat
 from detent.kit.trigger.file_watch import FileWatch
-from detent.kit.trigger.firing import Firing, Occasion, fire, mark_of_event, plan_occasion, skip
+from detent.kit.trigger.firing import Firing, Occasion, fire, fire_all, mark_of_event, plan_occasion, skip
 
 LATE_S = 60.0  # so long after its planned time something still counts as in time
 AT_ONCE = 200  # firings of one trigger before others have their turn
@@ -153,7 +153,7 @@ class TriggerDriver:
                 occasions = await asyncio.to_thread(self._find_ended, armed)
             case _:
                 return [], True  # somebody brings what these wait for
-        return [one.run_id for one in [await fire(self._host, armed, each) for each in occasions] if one.is_new], True
+        return [one.run_id for one in await fire_all(self._host, armed, occasions) if one.is_new], True
 
     async def _run_schedule(self, armed: ArmedTrigger) -> tuple[list[str], bool]:
         schedule = armed.trigger.schedule
@@ -168,11 +168,10 @@ class TriggerDriver:
                 await skip(self._host, armed, plan_occasion(ripe[-1]), why)
             ripe = in_time
         is_late = schedule.catch_up == "last" and len(ripe) > 1
-        begun = []
-        for at in ripe[-1:] if schedule.catch_up == "last" else ripe:
-            done = await fire(self._host, armed, plan_occasion(at, armed.upto if is_late else 0.0))
-            begun += [done.run_id] if done.is_new else []
-        return begun, len(ripe) < AT_ONCE
+        wanted = ripe[-1:] if schedule.catch_up == "last" else ripe
+        occasions = [plan_occasion(at, armed.upto if is_late else 0.0) for at in wanted]
+        fired = await fire_all(self._host, armed, occasions)
+        return [one.run_id for one in fired if one.is_new], len(ripe) < AT_ONCE
 
     def _find_due(self, armed: ArmedTrigger, schedule: Schedule, now: float) -> list[float]:
         """The planned times that are due, in order: up to the first whose jitter is not over."""

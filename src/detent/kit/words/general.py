@@ -61,6 +61,11 @@ CHINESE: dict[str, str] = {
     "  not taken: `{row}`, which has no condition and so is for success": (
         "  未采用：`{row}`，它没有条件，因此只用于成功"
     ),
+    "not proved: a run may come to a state that has no way out": "未能证明：运行可能进入没有出路的状态",
+    "not proved: a wait may go on for ever": "未能证明：某个等待可能永远持续",
+    "proved: every state has a way out, and every wait an end or a reason": (
+        "已证明：每个状态都有出路，每个等待都有终点或理由"
+    ),
     "not proved: an irreversible action may follow an unhandled failure or a rejected approval": (
         "未证明：不可逆的操作可能发生在未处理的失败或被拒绝的审批之后"
     ),
@@ -236,6 +241,19 @@ CHINESE: dict[str, str] = {
     ),
     "not found; only coding runs need it": "没有找到；只有编码运行需要它",
     "a Jupyter kernel is installed": "已安装 Jupyter 内核",
+    "Do one thing to many runs that a query finds.": "对查询到的多个运行执行同一操作。",
+    "Do one thing to many runs; without --yes, show what would be done.": (
+        "对多个运行执行同一操作；没有 --yes 时只显示将会做什么。"
+    ),
+    "Only runs of this workflow.": "只限此工作流的运行。",
+    "Of `signal`: its name.": "用于 `signal`：信号名称。",
+    "Of `signal`: what it carries.": "用于 `signal`：携带的数据。",
+    "Of `settle`: what became of each call in doubt.": "用于 `settle`：每个存疑调用的结果。",
+    "Of `migrate`: the definition to go on under.": "用于 `migrate`：改用的定义。",
+    "Do it; without this, only show what would become of each.": "执行；没有此选项时只显示每个运行会怎样。",
+    "`{verb}` needs {option}": "`{verb}` 需要 {option}",
+    "{done} of {count} done": "{count} 项中已完成 {done} 项",
+    "{verb}: {able} of {count} runs; --yes does it": "{verb}：{count} 个运行中可操作 {able} 个；加 --yes 执行",
     "Only those for which this holds.": "只列出满足此条件的。",
     "Only those with these words in input, questions or output.": "只列出输入、问题或输出中有这些词的。",
     "In the order of an attribute; -NAME turns it round.": "按某个属性排序；-NAME 表示倒序。",

@@ -53,5 +53,11 @@ CHINESE: dict[str, str] = {
         "另一个进程正持有日志；这里的请求会转交给它，它退出后由本进程接管。"
     ),
     "Ctrl-C stops it.": "按 Ctrl-C 停止。",
+    "{title} asks": "{title} 有问题待答",
+    "{count} questions wait for an answer": "{count} 个问题等待回答",
+    "{title} has ended": "{title} 已结束",
+    "{title} has failed": "{title} 已失败",
+    "{title} was stopped": "{title} 已停止",
+    "and {count} more: {link}": "另有 {count} 个：{link}",
     "Stopping; active runs continue at the next start.": "正在停止；进行中的运行会在下次启动时继续。",
 }

@@ -1,6 +1,28 @@
 """Sentences about testing, exporting and watching workflows, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
+    "Make a case from a run; into FILE if one is given.": "由一次运行生成用例；给出 FILE 时写入其中。",
+    "Play N random stories of workflow files, and print the smallest that fails as a case.": (
+        "把工作流文件随机演练 N 遍，并把最小的失败情形打印成用例。"
+    ),
+    "Draw other random stories than those of 0.": "抽取与 0 不同的随机情形。",
+    "the file of run {run} is not there any more, so no case can name it": "运行 {run} 的文件已不在，用例无法引用它",
+    "random stories are drawn by hypothesis, which is not installed; `pip install 'detent[fuzz]'`": (
+        "随机情形由 hypothesis 抽取，而它没有安装；请运行 `pip install 'detent[fuzz]'`"
+    ),
+    "  waiting for its time in `{key}`: number {number}": "  在 `{key}` 中等待轮到：第 {number} 个",
+    "not driven": "无人驱动",
+    "  nobody drives it; `detent serve` does, or {command}": "  无人驱动；可用 `detent serve` 或 {command}",
+    "name a file with cases, or a run with --record": "请给出含用例的文件，或用 --record 给出运行",
+    "name one file that the case is added to, or none": "请只给出一个要追加用例的文件，或不给",
+    "this case does not hold as it is: a run has more to it than a case can say": (
+        "这个用例目前不成立：运行中有用例说不出的内容"
+    ),
+    "ok    {file}: {count} random stories": "通过  {file}：{count} 次随机演练",
+    "FAIL  {file}: {problem}": "失败  {file}：{problem}",
+    "# and the process dies at moment {moment}: play it with --crash": (
+        "# 并且进程在时刻 {moment} 死亡：请用 --crash 演练"
+    ),
     "Say which states and transitions no case goes through.": "说明哪些状态和转移没有任何用例经过。",
     "`{name}`: {states} of {all_states} states entered, {rows} of {all_rows} transitions taken": (
         "`{name}`：进入了 {all_states} 个状态中的 {states} 个，走过了 {all_rows} 条转移中的 {rows} 条"

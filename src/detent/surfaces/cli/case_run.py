@@ -1,28 +1,71 @@
 """The command that plays the cases of workflow files: stubbed tools, virtual time, the real engine and host."""
 
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
 import click
+import yaml
 
 from detent.define.problem import BrokenDefinition, Problem
+from detent.define.workflow import load_workflow
+from detent.errors import Refused
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.exit_code import FAILED
 from detent.kit.terminal.option import verb
 from detent.kit.text import as_json, visible
-from detent.testing import Case, CaseCoverage, CaseVerdict, crash_case, measure_coverage, read_cases, try_case
+from detent.testing import (
+    Case,
+    CaseCoverage,
+    CaseVerdict,
+    crash_case,
+    measure_coverage,
+    read_cases,
+    record_case,
+    try_case,
+)
 
 NOTHING = "—"
+WIDTH = 110
 
 
 @verb("test")
-@click.argument("files", metavar="FILE…", nargs=-1, required=True)
+@click.argument("files", metavar="FILE…", nargs=-1)
 @click.option(
     "--crash", is_flag=True, help=_("Repeat each case with a crash at every write and call; the end must be the same.")
 )
 @click.option(
     "--coverage", "is_measured", is_flag=True, help=_("Say which states and transitions no case goes through.")
 )
-def test(caller: Caller, files: tuple[str, ...], crash: bool, is_measured: bool) -> int:
+@click.option(
+    "--record", "recorded", default="", metavar="RUN", help=_("Make a case from a run; into FILE if one is given.")
+)
+@click.option(
+    "--fuzz",
+    "stories",
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help=_("Play N random stories of workflow files, and print the smallest that fails as a case."),
+)
+@click.option("--seed", type=int, default=0, metavar="N", help=_("Draw other random stories than those of 0."))
+def test(
+    caller: Caller,
+    files: tuple[str, ...],
+    crash: bool,
+    is_measured: bool,
+    recorded: str,
+    stories: int | None,
+    seed: int,
+) -> int:
     """Play every case of every file; files that hold no cases come first."""
+    if recorded:
+        return _record(caller, recorded, files)
+    if not files:
+        raise click.UsageError(_("name a file with cases, or a run with --record"))
+    if stories is not None:
+        return _fuzz(caller, files, stories, seed)
     verdicts = []
     for case in _read(files):
         verdicts.append(crash_case(case) if crash else try_case(case))
@@ -40,6 +83,72 @@ def test(caller: Caller, files: tuple[str, ...], crash: bool, is_measured: bool)
             _tell_coverage(caller, one)
         caller.say(_("{passed} passed, {failed} failed", passed=passed, failed=failed), colour)
     return FAILED if failed else 0
+
+
+def _record(caller: Caller, name: str, files: tuple[str, ...]) -> int:
+    """A case from a real run: played once, so that nobody keeps one that does not hold."""
+    if len(files) > 1:
+        raise click.UsageError(_("name one file that the case is added to, or none"))
+    reader = caller.reader
+    run_id = reader.find(name).run_id
+    standing = reader.standing(run_id)
+    source = standing.run.source
+    if not source or not Path(source).is_file():
+        raise Refused(_("the file of run {run} is not there any more, so no case can name it", run=run_id))
+    folder = Path(files[0]).resolve().parent if files else Path.cwd()
+    family = [run_id, *(one.run_id for one in reader.family(run_id) if one.run_id != run_id)]
+    told = [(one, tuple(reader.entries(one))) for one in family]
+    case = record_case(standing.machine, told, f"as-{run_id}", os.path.relpath(source, folder))
+    text = yaml.safe_dump([case], sort_keys=False, allow_unicode=True, width=WIDTH)
+    verdict = _play_text(text, folder)
+    if files:
+        with Path(files[0]).open("a", encoding="utf-8") as file:
+            file.write(text)
+    if caller.is_json:
+        emit({"ok": verdict.ok, "case": case, "differs": list(verdict.differs), "file": files[0] if files else None})
+    elif not files:
+        click.echo(text, nl=False)
+    else:
+        caller.say(_("written to {file}", file=visible(files[0])), "green")
+    if not verdict.ok:
+        _tell(caller, verdict)
+        caller.note(_("this case does not hold as it is: a run has more to it than a case can say"), "yellow")
+    return 0 if verdict.ok else FAILED
+
+
+def _play_text(text: str, folder: Path) -> CaseVerdict:
+    with tempfile.NamedTemporaryFile("w", suffix=".test.yaml", dir=folder, encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        return try_case(read_cases(file.name)[0])
+
+
+def _fuzz(caller: Caller, files: tuple[str, ...], stories: int, seed: int) -> int:
+    try:
+        from detent.testing.fuzz import fuzz
+    except ImportError as error:
+        raise Refused(_(str(error))) from None
+    found: list[dict[str, Any]] = []
+    for file in files:
+        report = fuzz(load_workflow(file, warn=False).machine, stories, seed)
+        case = report.story.to_case(Path(file).name, report.problem, report.told) if report.story is not None else None
+        dies_at = report.story.dies_at if report.story is not None else []
+        found.append(
+            {"file": file, "played": report.played, "problem": report.problem, "case": case, "dies_at": dies_at}
+        )
+        if caller.is_json:
+            continue
+        if case is None:
+            caller.say(_("ok    {file}: {count} random stories", file=visible(file), count=report.played), "green")
+            continue
+        caller.say(_("FAIL  {file}: {problem}", file=visible(file), problem=visible(report.problem)), "red")
+        click.echo(yaml.safe_dump([case], sort_keys=False, allow_unicode=True, width=WIDTH), nl=False)
+        if dies_at:
+            caller.say(_("# and the process dies at moment {moment}: play it with --crash", moment=dies_at[0]))
+    is_good = not any(one["problem"] for one in found)
+    if caller.is_json:
+        emit({"ok": is_good, "files": found})
+    return 0 if is_good else FAILED
 
 
 def _measure(verdicts: list[CaseVerdict]) -> list[CaseCoverage]:

@@ -37,6 +37,7 @@ COMMANDS = {
     "retry": "control",
     "fork": "control",
     "migrate": "control",
+    "bulk": "many_runs",
     "show": "reading",
     "log": "reading",
     "list": "reading",

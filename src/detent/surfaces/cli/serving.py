@@ -62,7 +62,8 @@ async def serve(  # noqa: PLR0913  # one for each option
         caller.check_policy(served.room.host)
         is_known = is_loopback(host) and settings.login.os_user  # the user of this machine needs no login then
         link = "" if is_known or settings.proxy is not None else await make_own_link(served.room.host, caller.home)
-        page = f"{served.address}/#login={quote(link)}" if link else served.address
+        base = settings.address.rstrip("/") or served.address  # what others open, where it is known
+        page = f"{base}/#login={quote(link)}" if link else base
         with service.listening() as told:
             if caller.is_json:
                 said = {"ok": True, "address": served.address, "is_holder": served.room.host.is_holder, "error": None}

@@ -154,7 +154,17 @@ def validate(caller: Caller, file: str, is_fragment: bool) -> int:
 
 def _proof(proof: MachineProof) -> dict[str, Any]:
     holes = [{"after": h.after, "action": h.action, "deed": h.deed, "states": list(h.states)} for h in proof.holes]
-    return {"irreversible": proof.deeds, "holds": proof.is_whole and not holes, "ways": holes}
+    still = proof.standstill
+    endless = [{"state": one.state, "action": one.action, "why": one.why} for one in still.endless]
+    return {
+        "irreversible": proof.deeds,
+        "holds": proof.is_whole and not holes,
+        "ways": holes,
+        "same_in_every_run": list(proof.same),
+        "no_way_out": list(still.no_way_out),
+        "waits": still.waits,
+        "endless": endless,
+    }
 
 
 def _say_proof(caller: Caller, proof: MachineProof) -> None:
@@ -165,6 +175,13 @@ def _say_proof(caller: Caller, proof: MachineProof) -> None:
         )
     elif proof.deeds:
         caller.say(_("proved: no irreversible action follows an unhandled failure or a rejected approval"), "green")
+    still = proof.standstill
+    if still.no_way_out:
+        caller.say(_("not proved: a run may come to a state that has no way out"), "yellow")
+    elif still.waits and still.unexplained:
+        caller.say(_("not proved: a wait may go on for ever"), "yellow")
+    elif still.waits:
+        caller.say(_("proved: every state has a way out, and every wait an end or a reason"), "green")
 
 
 def _check(caller: Caller, file: str, is_fragment: bool) -> Definition:

@@ -36,6 +36,7 @@ DECISION = {
     "properties": {"approve": {"type": "boolean", "title": "Do it?", "description": "Yes: exactly as shown."}},
     "required": ["approve"],
 }
+_COMPLETE = {"resultType": "complete"}  # what an older server does not say of its result
 _say: ContextVar[Callable[[Any], None]] = ContextVar("say", default=lambda _: None)
 
 
@@ -163,7 +164,7 @@ class Gateway:
             shown.append(types.Tool(name=tool.name, description=about, input_schema=schema, annotations=notes))
         return types.ListToolsResult(tools=shown)
 
-    async def _call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> Any:
         tool = self._tools.get(params.name)
         if tool is None:
             return _fail(f"there is no tool `{visible(params.name)}` here")
@@ -176,14 +177,14 @@ class Gateway:
         finally:
             _say.reset(token)
 
-    async def _call(self, ctx: Any, tool: OfferedTool, given: dict[str, Any], session: str) -> types.CallToolResult:
+    async def _call(self, ctx: Any, tool: OfferedTool, given: dict[str, Any], session: str) -> Any:
         asked = None
         for _ in range(2):
             try:
                 if tool.is_changed:
                     tool = await self._ask_about_change(tool)
                 call = self._guard.options(tool.call, waiting="raise", session=session, by=session)
-                return types.CallToolResult.model_validate(await call(**given))
+                return {**_COMPLETE, **await call(**given)}
             except Waiting as waiting:
                 if asked is not None or not await self._ask_user(ctx, waiting):
                     return self._describe_waiting(waiting)

@@ -26,20 +26,17 @@ async def open_gateway(home: Path, policy: Any, *, page: str = "", may_approve: 
         raise Refused("there is no detent.mcp.yaml here, so the gateway has nothing to offer")
     law = getattr(policy, "mcp_may_approve_irreversible", False)
     guard = make_guard(home, policy=policy, waiting="raise")
-    try:
-        async with Servers(home, configs) as servers:
-            gateway = Gateway(guard, servers, configs, Pins(home / "mcp"), page=page, may_approve=may_approve or law)
-            await gateway.open()
-            yield gateway
-    finally:
-        guard.close()
+    async with guard.open_in_loop(), Servers(home, configs) as servers:
+        gateway = Gateway(guard, servers, configs, Pins(home / "mcp"), page=page, may_approve=may_approve or law)
+        await gateway.open()
+        yield gateway
 
 
 async def serve_stdio(gateway: Any) -> None:
     """Serve one client until it hangs up."""
-    from mcp.server.stdio import stdio_server
+    from detent.surfaces.mcp.standard_stream import standard_streams
 
-    async with stdio_server() as (read, write):
+    async with standard_streams() as (read, write):
         await gateway.server.run(read, write, gateway.server.create_initialization_options())
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 import traceback
 from collections.abc import Awaitable
 from typing import Annotated, Any, get_args, get_origin
@@ -31,14 +32,13 @@ from detent.errors import (
     ReplayError,
     Unknown,
 )
-from detent.kit.error_translation import error_in_chinese
 from detent.kit.http.route import HttpCall, Route, bare
 from detent.kit.http.trouble import AlreadyDecided, BadRequest
 from detent.redaction import ambient_redactor
 from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page, table
 from detent.surfaces.server.gate import Gate
-from detent.surfaces.server.refusal import Turned
+from detent.surfaces.server.refusal import Turned, say_to
 from detent.surfaces.server.requester import name_caller
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Detail, Trouble
@@ -88,7 +88,11 @@ def trouble(status: int, kind: str, message: str, **known: Any) -> Response:
 
 def _path(room: HttpServer, route: Route) -> Path:
     async def endpoint(request: Request) -> Response:
-        return await _respond_to(_work(room, route, request), request)
+        began = time.monotonic()
+        response = await _respond_to(_work(room, route, request), request)
+        took = None if route.kind == "stream" else time.monotonic() - began
+        room.meter.note(route.method, route.path, response.status_code, took)
+        return response
 
     made = Path(route.path, endpoint, methods=[route.method], name=f"{route.method} {route.path}")
     made.methods = {route.method}  # without the HEAD that Starlette adds: it would follow a stream and show nothing
@@ -109,7 +113,7 @@ async def _respond_to(work: Awaitable[Response], request: Request) -> Response:
     try:
         return await work
     except DetentError as error:
-        return _refusal(error, is_chinese=request.headers.get("accept-language", "").lower().startswith("zh"))
+        return _refusal(error, request)
     except Turned as turned:
         response = trouble(turned.status, turned.kind, str(turned))
         response.headers.update(turned.headers)
@@ -123,7 +127,7 @@ async def _respond_to(work: Awaitable[Response], request: Request) -> Response:
         return trouble(500, "internal_error", "this is a fault of detent; what was acknowledged is in the journal")
 
 
-def _refusal(error: DetentError, is_chinese: bool = False) -> Response:
+def _refusal(error: DetentError, request: Request) -> Response:
     for kind, status, name in TYPES:
         if isinstance(error, kind):
             known: dict[str, Any] = {}
@@ -133,7 +137,7 @@ def _refusal(error: DetentError, is_chinese: bool = False) -> Response:
                 known["problems"] = [problem._asdict() for problem in error.problems]
             if isinstance(error, AlreadyDecided):
                 known["decided"] = error.decided
-            said = error_in_chinese(str(error)) if is_chinese else str(error)
+            said = say_to(request, str(error))
             return trouble(error.status if isinstance(error, BadRequest) else status, name, said, **known)
     raise error
 

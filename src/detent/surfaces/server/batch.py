@@ -19,6 +19,7 @@ from detent.kit.http.asked import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server.desk import is_batchable
+from detent.surfaces.server.refusal import say_to
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Name, Note
 
@@ -72,7 +73,7 @@ async def approve(room: HttpServer, call: HttpCall) -> BatchReport:
         try:
             await room.host.answer(one.run_id, one.contract_id, said, by=call.by)
         except DetentError as error:
-            problem = str(error)
+            problem = say_to(call.request, str(error))
         answers.append(BatchAnswer(one.run_id, one.contract_id, not problem, problem))
     return BatchReport(sum(one.is_taken for one in answers), answers)
 

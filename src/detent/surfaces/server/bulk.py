@@ -1,8 +1,4 @@
-"""One verb for many runs: looked at first, then done one after the other, each with an entry of its own.
-
-A preview and the deed take the same selection and ask the same question of each run, so that what was shown is what is
-tried. What has moved meanwhile is refused alone and says why.
-"""
+"""One verb for many runs, over HTTP: chosen by name or by a query, looked at first, then done one after the other."""
 
 import asyncio
 from typing import Annotated, Any, Literal
@@ -11,21 +7,27 @@ import msgspec
 from msgspec import Meta
 
 from detent.core.status import Status
-from detent.errors import DefinitionError, DetentError
-from detent.host.people import RECORD_ID
+from detent.errors import DefinitionError
 from detent.host.reading import Summary
-from detent.host.standing import Can
 from detent.kit.http.asked import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
 from detent.kit.run_index import RunFilter, RunIndex
+from detent.surfaces.bulk_verb import (
+    BULK_MAX,
+    PAUSE_S,
+    BulkLine,
+    BulkPlan,
+    BulkVerb,
+    act_on_run,
+    find_obstacle,
+    select_runs,
+)
 from detent.surfaces.server import shape
+from detent.surfaces.server.figures import ask_index
+from detent.surfaces.server.refusal import say_to
 from detent.surfaces.server.server_context import HttpServer
-from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
-BULK_MAX = 500
-PAUSE_S = 0.005  # between two runs: others want to be heard as well
-BulkVerb = Literal["cancel", "retry", "signal", "pause", "resume"]
 RunName = Annotated[str, Meta(min_length=1, max_length=100)]
 
 
@@ -39,22 +41,14 @@ class BulkBody(Asked, frozen=True):
     status: Annotated[tuple[shape.StatusName, ...], Meta(max_length=7)] = ()
     machine: shape.Name = ""
     preview: bool = False
-    reason: shape.Note = ""  # of a cancel
+    reason: shape.Note = ""  # of a cancel, and the comment of a settlement
     signal: shape.Name = ""  # its name
     data: dict[str, Any] = msgspec.field(default_factory=dict)
+    outcome: Literal["", "happened", "not_happened", "give_up"] = ""  # of a settlement
+    definition: Annotated[str, Meta(max_length=1000)] = ""  # to migrate to
+    state: shape.Name = ""  # what the present state is called there
     key: shape.Name = ""  # makes each signal and each retry of this request count once
     by: shape.Name = ""
-
-
-class BulkLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What becomes of one run; `problem`: why it does not."""
-
-    run_id: str
-    machine: str
-    state: str
-    status: str
-    is_done: bool = False
-    problem: str = ""
 
 
 class BulkReport(msgspec.Struct, frozen=True):
@@ -70,72 +64,52 @@ class BulkReport(msgspec.Struct, frozen=True):
 async def act(room: HttpServer, call: HttpCall) -> BulkReport:
     """Do one thing to many runs, or say what would become of it."""
     given: BulkBody = call.body
-    if given.verb == "signal" and not given.signal:
-        raise BadRequest("name the `signal` to send", 422)
-    if not (given.runs or given.text or given.where or given.status or given.machine):
-        raise BadRequest("say which runs: `runs`, or `where`, `text`, `status` or `machine`", 422)
-    found, matching = await room.ask(_select, room, given)
+    _check(given)
+    machine = (await room.library.load(given.definition)).machine if given.verb == "migrate" else None
+    plan = BulkPlan(given.verb, given.reason, given.signal, given.data, given.outcome, machine, given.state, given.key)
+    found, matching = await _select(room, given)
     lines = []
     for summary in found:
-        problem = await room.ask(_find_obstacle, room, given, summary.run_id)
+        problem = await room.ask(find_obstacle, room.reader, plan, summary)
         is_done = False
         if not problem and not given.preview:
-            problem = await _do(room, given, call, summary.run_id)
+            problem = await act_on_run(room.host, plan, call.by, summary.run_id)
             is_done = not problem
             await asyncio.sleep(PAUSE_S)
         status = summary.status.value
-        lines.append(BulkLine(summary.run_id, summary.name, summary.state, status, is_done, problem))
+        said = say_to(call.request, problem)
+        lines.append(BulkLine(summary.run_id, summary.name, summary.state, status, is_done, said))
     return BulkReport(given.verb, given.preview, matching, sum(one.is_done for one in lines), lines)
 
 
-def _select(room: HttpServer, given: BulkBody) -> tuple[list[Summary], int]:
+def _check(given: BulkBody) -> None:
+    for verb, field in (("signal", "signal"), ("settle", "outcome"), ("migrate", "definition")):
+        if given.verb == verb and not getattr(given, field):
+            raise BadRequest(f"`{verb}` needs `{field}`", 422)
+    if not (given.runs or given.text or given.where or given.status or given.machine):
+        raise BadRequest("say which runs: `runs`, or `where`, `text`, `status` or `machine`", 422)
+
+
+async def _select(room: HttpServer, given: BulkBody) -> tuple[list[Summary], int]:
     if given.runs:
-        found = [room.reader.find(name) for name in dict.fromkeys(given.runs)]
+        found = [await room.find(name) for name in dict.fromkeys(given.runs)]
         return found, len(found)
-    statuses = tuple(Status(name) for name in given.status)
-    without = () if given.machine else (WEBHOOK.name, RECORD_ID)
-    wanted = RunFilter(given.text, given.where, statuses, given.machine, without, limit=BULK_MAX)
-    try:
-        page = RunIndex(room.reader, room.home).search(wanted)
-    except DefinitionError as error:
-        raise BadRequest(f"`where`: {error.problem}", 422) from None
-    return [one.summary for one in page.runs], page.total
+    wanted = RunFilter(given.text, given.where, tuple(Status(name) for name in given.status), given.machine)
 
+    def search(index: RunIndex) -> tuple[list[Summary], int]:
+        try:
+            page = select_runs(index, wanted)
+        except DefinitionError as error:
+            raise BadRequest(f"`where`: {error.problem}", 422) from None
+        return [one.summary for one in page.runs], page.total
 
-def _find_obstacle(room: HttpServer, given: BulkBody, run_id: str) -> str:
-    """Why this cannot be done to a run as it stands; nothing when it can."""
-    try:
-        can: Can = room.reader.standing(run_id).can
-    except DetentError as error:
-        return str(error)
-    if given.verb == "signal":
-        return "" if given.signal in can.signal else f"it takes no `{given.signal}` now"
-    return "" if getattr(can, given.verb) else f"`{given.verb}` makes no sense for it now"
-
-
-async def _do(room: HttpServer, given: BulkBody, call: HttpCall, run_id: str) -> str:
-    """The verb itself; why it was refused, or nothing."""
-    host, by = room.host, call.by
-    key = f"bulk {given.key}" if given.key else ""
-    try:
-        if given.verb == "cancel":
-            await host.cancel(run_id, by=by, reason=given.reason)
-        elif given.verb == "retry":
-            await host.retry(run_id, by=by, id=key)
-        elif given.verb == "signal":
-            await host.signal(run_id, given.signal, given.data, id=key, by=by)
-        elif given.verb == "pause":
-            await host.hold(run_id, by=by)
-        else:
-            await host.recover(run_id)
-            await host.release(run_id, by=by)
-    except DetentError as error:
-        return str(error)
-    return ""
+    return await ask_index(room, search)
 
 
 ROUTES = (
     Route("POST", "/api/bulk", act, "Do one thing to many runs", BulkReport, takes=BulkBody, errors=(403, 404, 409),
-          about="`cancel`, `retry`, `signal`, `pause` or `resume`, for at most 500 runs. With `preview` nothing "
-          "is changed, and the answer says what would become of each run."),
+          is_guarded=True,
+          about="`cancel`, `retry`, `signal`, `pause`, `resume`, `settle` (with `outcome`) or `migrate` (with "
+          "`definition`), for at most 500 runs. With `preview` nothing is changed, and the answer says what would "
+          "become of each run."),
 )  # fmt: skip

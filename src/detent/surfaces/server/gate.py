@@ -27,7 +27,8 @@ LOOK_S = 1.0  # how often somebody who reads a stream is looked at again
 VISITOR = "detent.visitor"  # where a request's scope says who sends it
 LOGIN = "/api/login"
 FOR_NOBODY = (LOGIN, "/api/logout", "/api/me")  # what works for those who are not logged in
-GUARDED = ("/api", "/chat", "/ecs", "/mcp")  # what the token protects, with all beneath it; the rest is the page
+# What the token protects, with all beneath it; the rest is the page.
+GUARDED = ("/api", "/chat", "/ecs", "/mcp", "/metrics")
 SECURITY = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "

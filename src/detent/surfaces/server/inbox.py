@@ -1,6 +1,6 @@
 """The inbox: everything that waits for a person, oldest first, with what follows from yes and from no."""
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -49,9 +49,12 @@ class Follow(msgspec.Struct, frozen=True):
 
 
 class PolicySays(msgspec.Struct, frozen=True):
-    """What the policy in force says to the call now; `deny`: a yes would not make it go through."""
+    """What the policy in force says to the call now; `deny`: a yes would not make it go through.
 
-    decision: Decision
+    `later`: it goes by facts that only the call has (program, paths, host), and decides when the call is made.
+    """
+
+    decision: Decision | Literal["later"]
     rule: str
     message: str = ""
 
@@ -202,9 +205,11 @@ def item(now: Standing, contract: Contract, viewer: Viewer, desk: QuestionDesk) 
 
 
 def _ask_policy(policy: Policy | None, machine: Machine, run: Run, contract: Contract) -> PolicySays | None:
-    """What the policy would say to the call; None where it says nothing, or goes by facts that only the call has."""
-    if policy is None or policy.has_facts or contract.effect in OWN:
+    """What the policy would say to the call; None where it says nothing."""
+    if policy is None or contract.effect in OWN:
         return None
+    if policy.has_facts:
+        return PolicySays("later", "")
     said = policy.decide(call_of(run, machine, contract))
     return None if said is None else PolicySays(said.decision, said.rule, said.message)
 

@@ -1,8 +1,10 @@
 """A request that does not get in, and how it is told."""
 
 import msgspec
+from starlette.requests import Request
 from starlette.types import Send
 
+from detent.kit.error_translation import error_in_chinese
 from detent.surfaces.server.shape import Detail, Trouble
 
 
@@ -17,6 +19,12 @@ class Turned(Exception):
 def too_early(seconds: float, message: str) -> Turned:
     """Somebody who asks too often, and when they may again."""
     return Turned(429, "too_many_requests", message, **{"Retry-After": str(max(1, round(seconds + 0.5)))})
+
+
+def say_to(request: Request, english: str) -> str:
+    """A sentence in the language that a request asks for."""
+    is_chinese = request.headers.get("accept-language", "").lower().startswith("zh")
+    return error_in_chinese(english) if is_chinese else english
 
 
 async def turn_away(turned: Turned, send: Send) -> None:

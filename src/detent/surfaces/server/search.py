@@ -1,6 +1,5 @@
 """Finding runs: by words in what they were given, asked and gave, and by an expression over their attributes."""
 
-import asyncio
 from typing import Annotated
 
 import msgspec
@@ -15,6 +14,7 @@ from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
 from detent.kit.run_index import FoundRuns, RunFilter, RunIndex
 from detent.surfaces.server import shape, view
+from detent.surfaces.server.figures import ask_index
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
@@ -52,17 +52,14 @@ async def search(room: HttpServer, call: HttpCall) -> FoundPage:
     statuses = tuple(Status(name) for name in asked.status)
     without = () if asked.machine else (WEBHOOK.name, RECORD_ID)
     wanted = RunFilter(asked.text, asked.where, statuses, asked.machine, without, asked.sort, asked.offset, asked.limit)
-    # One at a time: whoever comes second finds the index up to date.
-    turn: asyncio.Semaphore = room.extras.setdefault("search", asyncio.Semaphore(1))
-    async with turn:
-        found = await room.ask(_search, room, wanted)
+    found = await ask_index(room, lambda index: _search(index, wanted))
     lines = [FoundLine(view.line(one.summary), one.attributes) for one in found.runs]
     return FoundPage(lines, found.total, found.is_cut)
 
 
-def _search(room: HttpServer, wanted: RunFilter) -> FoundRuns:
+def _search(index: RunIndex, wanted: RunFilter) -> FoundRuns:
     try:
-        return RunIndex(room.reader, room.home).search(wanted)
+        return index.search(wanted)
     except DefinitionError as error:
         raise BadRequest(f"`where`: {error.problem}", 422) from None
 

@@ -12,6 +12,7 @@ from detent.host.port import OpenHost
 from detent.host.reading import Summary
 from detent.surfaces.server.desk import QuestionDesk
 from detent.surfaces.server.feed import Feeds
+from detent.surfaces.server.meter import Meter
 from detent.surfaces.server.progress_feed import Voices
 from detent.surfaces.server.setting import ServerSettings
 from detent.surfaces.server.visitor import Reception
@@ -40,6 +41,7 @@ class HttpServer:
         self.feeds = Feeds(self, tasks)
         self.voices = Voices(host)
         self.streams = 0
+        self.meter = Meter(self)
         self._free = asyncio.Semaphore(READERS_MAX)
         self.extras: dict[str, Any] = {}  # what route modules of other parts keep here, by their name
         self.user = ""  # who runs this server; a claimed name

@@ -22,8 +22,10 @@ from detent.surfaces.server.application import application
 from detent.surfaces.server.gate import HEAD_BYTES, Gate
 from detent.surfaces.server.library import Library
 from detent.surfaces.server.mcp_mount import agents_welcome
+from detent.surfaces.server.notice import Notifier
 from detent.surfaces.server.server_context import HttpServer, open_room
 from detent.surfaces.server.setting import ServerSettings
+from detent.surfaces.server.tracing import RunTracer
 from detent.surfaces.server.trigger_routes import drive_triggers
 from detent.surfaces.server.upkeep import upkeep
 from detent.surfaces.server.visitor import COOKIE
@@ -91,7 +93,8 @@ async def serving(
         )
     driving.setdefault("people", PeopleFile(plan.home))
     with bind_socket(plan.host, plan.port) as listener:
-        given = [*(effects or {}).values(), sender(settings)]
+        notifier = Notifier(settings)
+        given = [*(effects or {}).values(), sender(settings), *notifier.effects()]
         library = Library(plan.folder, (*plan.definitions, *settings.definitions))
         async with (
             open_host(plan.home, given, find_effects, grace_s=EFFECTS_S, **driving) as host,
@@ -99,12 +102,16 @@ async def serving(
             agents_welcome(room, plan.folder),
         ):
             room.user = plan.user
+            notifier.room = room
             if host.is_holder:
                 await host.recover()  # else the process that has the journal drives it
             async with asyncio.TaskGroup() as tasks:
                 caretakers = [tasks.create_task(Courier(room).run()), tasks.create_task(host.succeed())]
+                caretakers.append(tasks.create_task(notifier.run()))
                 caretakers.append(tasks.create_task(drive_triggers(room)))
                 caretakers += [tasks.create_task(work) for work in upkeep(settings, plan.home)]
+                if settings.traces is not None:
+                    caretakers.append(tasks.create_task(RunTracer(room, settings.traces).run()))
                 room.reception.cookie_name = f"{COOKIE}_{listener.getsockname()[1]}"  # cookies do not know ports
                 server = Server(room, plan, settings)
                 done = tasks.create_task(server.serve(sockets=[listener]))
@@ -238,8 +245,21 @@ def _want_files() -> None:
 
 
 def _address(host: str, listener: socket.socket) -> str:
+    """An address that can be opened: of a server on all addresses, the one that others on the network reach."""
+    host = _find_own_address(host) if host in ("0.0.0.0", "::") else host  # noqa: S104  # only compared
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{listener.getsockname()[1]}"
+
+
+def _find_own_address(host: str) -> str:
+    """This machine's own address on its network; nothing is sent to find it out."""
+    family, elsewhere = (socket.AF_INET6, "2001:db8::1") if ":" in host else (socket.AF_INET, "192.0.2.1")
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((elsewhere, 9))
+            return str(probe.getsockname()[0])
+    except OSError:
+        return "::1" if ":" in host else "127.0.0.1"  # there is no network
 
 
 @contextlib.contextmanager

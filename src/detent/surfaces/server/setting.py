@@ -17,6 +17,7 @@ from detent.core.expression import compile_template
 from detent.define.document import Document, read_document, read_file
 from detent.define.problem import BrokenDefinition, Problem, refuse
 from detent.errors import DefinitionError, Refused
+from detent.surfaces.server.notice_setting import NoticeChannel, list_channel_problems, list_variables
 from detent.surfaces.server.signature import Format
 
 NAME = "detent.serve.yaml"
@@ -107,6 +108,15 @@ class Proxy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_out: str = ""  # where the proxy ends its own session, for the page's link
 
 
+class Traces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A collector that gets what runs did as spans, over OTLP/HTTP."""
+
+    to: str  # such as http://127.0.0.1:4318/v1/traces
+    headers_env: Variable | Literal[""] = ""  # holds `name=value,name=value`, for a collector that wants a key
+    service: str = "detent"
+    machines: tuple[str, ...] = ()  # empty: all
+
+
 class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything a server can be told by its file."""
 
@@ -119,6 +129,9 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     anchor: AnchorPlan | None = None
     login: Login = Login()
     proxy: Proxy | None = None
+    traces: Traces | None = None
+    address: str = ""  # how people reach this server: links in notices begin with it
+    notify: dict[str, NoticeChannel] = {}
 
 
 def read_settings(folder: Path, name: str = "") -> ServerSettings:
@@ -158,6 +171,16 @@ def secret(variable: str) -> bytes:
     return found.encode()
 
 
+def read_headers(variable: str) -> dict[str, str]:
+    """The headers that a variable of the environment holds, written `name=value,name=value`."""
+    if not variable:
+        return {}
+    pairs = [pair.partition("=") for pair in os.environ.get(variable, "").split(",")]
+    if not all(name.strip() and mark for name, mark, _ in pairs):
+        raise DefinitionError(f"the variable {variable} must hold headers, written `name=value,name=value`")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
 def _check(document: Document, settings: ServerSettings) -> None:
     """What a type alone does not say, each with its place."""
     problems = []
@@ -173,9 +196,7 @@ def _check(document: Document, settings: ServerSettings) -> None:
         problems += _naming(document, ("hooks", name), name)
         problems += _secret(document, ("hooks", name, "secret_env"), hook.secret_env)
     for name, webhook in settings.webhooks.items():
-        if not re.match(r"https?://[^\s/@]+(/|$)", webhook.url):
-            problem = "an address is http:// or https:// and a host, without a user name in it"
-            problems.append(_at(document, ("webhooks", name, "url"), problem))
+        problems += _address(document, ("webhooks", name, "url"), webhook.url)
         problems += _naming(document, ("webhooks", name), name)
         problems += _secret(document, ("webhooks", name, "secret_env"), webhook.secret_env)
     for field, plan in (("backup", settings.backup), ("anchor", settings.anchor)):
@@ -183,8 +204,29 @@ def _check(document: Document, settings: ServerSettings) -> None:
             problem = f"`{plan.every}` is not a time of at least {EVERY_MIN_S:g} s; write 1h or 30m"
             problems.append(_at(document, (field, "every"), problem))
     problems += _check_proxy(document, settings.proxy)
+    problems += _check_notify(document, settings)
+    if settings.traces is not None:
+        problems += _address(document, ("traces", "to"), settings.traces.to)
+        try:
+            read_headers(settings.traces.headers_env)
+        except DefinitionError as error:
+            problems.append(_at(document, ("traces", "headers_env"), str(error)))
     if problems:
         raise BrokenDefinition(problems)
+
+
+def _check_notify(document: Document, settings: ServerSettings) -> list[Problem]:
+    if not settings.notify:
+        return []
+    problems = _address(document, ("address",), settings.address)
+    for name, channel in settings.notify.items():
+        problems += _naming(document, ("notify", name), name)
+        problems += [_at(document, ("notify", name, *place), said) for place, said in list_channel_problems(channel)]
+        for place, variable in list_variables(channel):
+            if not os.environ.get(variable):
+                problem = f"the variable {variable} is empty; it must hold what the channel needs"
+                problems.append(_at(document, ("notify", name, *place), problem))
+    return problems
 
 
 def _check_proxy(document: Document, proxy: Proxy | None) -> list[Problem]:
@@ -204,6 +246,12 @@ def _check_proxy(document: Document, proxy: Proxy | None) -> list[Problem]:
     if proxy.log_out and not re.match(r"(https://[^\s/@]+)?/[^/\s]?\S*$", proxy.log_out):
         problems.append(_at(document, ("proxy", "log_out"), "this is a path (/…) or an https:// address"))
     return problems
+
+
+def _address(document: Document, path: tuple[str, ...], address: str) -> list[Problem]:
+    if re.match(r"https?://[^\s/@]+(/|$)", address):
+        return []
+    return [_at(document, path, "an address is http:// or https:// and a host, without a user name in it")]
 
 
 def _naming(document: Document, path: tuple[str, ...], name: str) -> list[Problem]:

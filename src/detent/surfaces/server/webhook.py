@@ -5,12 +5,9 @@ its id is made of the event, so one event is delivered as one run, however often
 a message at least once and can tell a repetition by its id.
 """
 
-import asyncio
 import hashlib
-import os
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,9 +17,9 @@ from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailur
 from detent.core.identity import Identity
 from detent.core.machine import Action, Machine, Retry, table
 from detent.core.status import TERMINAL, Status
-from detent.errors import DetentError
 from detent.host.housekeeping import WEBHOOK_NAME
 from detent.host.reading import Step, Summary
+from detent.surfaces.server.bookmark import read_on
 from detent.surfaces.server.setting import ServerSettings, Webhook, secret
 from detent.surfaces.server.signature import HEADER, sign
 
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 
 EFFECT = "detent.webhook"
 TIMEOUT_S = 20.0
-TROUBLE_S = 2.0
 MACHINE = Machine(
     name=WEBHOOK_NAME,
     initial="sending",
@@ -96,33 +92,16 @@ class Courier:
     def __init__(self, room: "HttpServer") -> None:
         self._room = room
         self._settings = room.settings
-        self._mark = room.home / "webhooks"  # how far the journal was read; a file, for it is only a bookmark
 
     async def run(self) -> None:
         """Go on until cancelled; nothing at all when nobody wants to hear anything."""
-        if not self._settings.webhooks:
-            return
-        await self._room.host.succeed()  # whoever holds the journal tells of it
-        while not self._room.is_closing:
-            try:
-                async for steps in self._room.reader.follow_all(await self._begin()):
-                    await self._look(steps)
-            except DetentError:  # the journal cannot be used now; it is read again from the bookmark
-                await asyncio.sleep(TROUBLE_S)
-
-    async def _begin(self) -> int:
-        newest = await self._room.ask(self._room.reader.cursor)
-        try:
-            return min(int(self._mark.read_text()), newest)
-        except (OSError, ValueError):
-            _keep(self._mark, newest)
-            return newest
+        if self._settings.webhooks:
+            await read_on(self._room, "webhooks", self._look)
 
     async def _look(self, steps: Sequence[Step]) -> None:
         moved = dict.fromkeys(step.run_id for step in steps if step.name != MACHINE.name)
         for summary in await self._room.ask(self._room.reader.summaries, moved):
             await self._tell(summary)
-        _keep(self._mark, steps[-1].cursor)
 
     async def _tell(self, summary: Summary) -> None:
         for kind, mark, told in _news(summary):
@@ -151,10 +130,3 @@ def _news(summary: Summary) -> list[tuple[str, str, dict[str, Any]]]:
         ("waiting", f"{question.contract_id} {question.since}", {"run": run, "question": msgspec.to_builtins(question)})
         for question in summary.waiting
     ]
-
-
-def _keep(path: Path, place: int) -> None:
-    """Move the bookmark; a crash before this makes the same deliveries again, which are then there already."""
-    new = path.with_name(f"{path.name}-new")
-    new.write_text(str(place))
-    os.replace(new, path)

@@ -3,6 +3,8 @@
 import random
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from detent.core import Action, Contract, EffectFailed, Machine, Outcome, Run, Status, effect
 from detent.core.machine import Group, Transition
 from detent.errors import GroupFull, Refused
@@ -204,3 +206,67 @@ async def take_turns(open_host: HostOpener, home: Path, count: int, kills: int, 
 
 async def check_many_runs_take_turns_through_kills(open_host: HostOpener, home: Path) -> None:
     await take_turns(open_host, home, 12, 4)
+
+
+async def check_a_run_may_ask_to_go_on_beside_the_others(open_host: HostOpener, home: Path) -> None:
+    machine = make_grouped(1, "ask")
+    async with open_host(home, [Outside().effect()]) as host:
+        for name in ("r1", "r2", "r3", "r4"):
+            run = await start(host, name, machine)
+        (question,) = run.waiting
+        assert question.question is not None
+        assert "run r1 has the place" in question.question.text
+        await host.answer("r2", question.id, {"approved": True, "by": "ann"})
+        await until(host, "r2", lambda run: run.state == "waiting" and not run.is_held)
+        assert (await host.answer("r3", question.id, {"approved": False, "by": "ann"})).ended is Status.CANCELLED
+    async with open_host(home, [Outside().effect()]) as host:
+        await host.recover()
+        assert (await host.show("r4")).is_held
+        await finish(host, "r2")
+        assert (await host.show("r4")).is_held  # r1 has the place
+        await finish(host, "r1")
+        run = await until(host, "r4", lambda run: run.state == "waiting" and not run.is_held)
+        assert run.waiting == ()  # nobody need answer any more
+        await finish(host, "r4")
+
+
+async def check_a_run_that_asks_for_a_place_can_be_cancelled(open_host: HostOpener, home: Path) -> None:
+    async with open_host(home, [Outside().effect()]) as host:
+        for name in ("r1", "r2"):
+            await start(host, name, make_grouped(1, "ask"))
+        assert (await host.cancel("r2")).ended is Status.CANCELLED
+
+
+def make_rated(rate: int, per_s: float, when_full: str = "queue") -> Machine:
+    """Such a machine with a rate instead of a limit."""
+    group = Group("{{ context.repo }}", 1, when_full, rate, per_s)  # type: ignore[arg-type]
+    return replace(make_grouped(), group=group)
+
+
+async def check_runs_begin_at_the_rate_of_their_group(open_host: HostOpener, home: Path) -> None:
+    outside, clock, machine = Outside(), HandClock(), make_rated(2, 60.0)
+    async with open_host(home, [outside.effect()], clock) as host:
+        for number in range(5):
+            await start(host, f"r{number}", machine)
+        for name in ("r0", "r1"):
+            await finish(host, name)
+        assert (await host.show("r2")).is_held
+        await refusal(Refused, host.release("r2"))
+    async with open_host(home, [outside.effect()], clock) as host:
+        await host.recover()
+        for beginning, waiting in ((("r2", "r3"), ("r4",)), (("r4",), ())):
+            clock.move(60.0)
+            for name in beginning:
+                await finish(host, name)
+            for name in waiting:
+                assert (await host.show(name)).is_held
+        assert [contract.input["who"] for contract in outside.deeds] == [f"r{number}" for number in range(5)]
+
+
+async def check_a_run_that_comes_too_early_can_be_dropped(open_host: HostOpener, home: Path) -> None:
+    clock, machine = HandClock(), make_rated(1, 60.0, "drop")
+    async with open_host(home, [Outside().effect()], clock) as host:
+        await start(host, "r1", machine)
+        assert "full" in await refusal(GroupFull, start(host, "r2", machine))
+        await finish(host, "r1")
+        assert "too early" in await refusal(GroupFull, start(host, "r3", machine))

@@ -121,7 +121,7 @@ async def check_a_role_that_is_missing_is_named(open_host: HostOpener, home: Pat
             told = await refusal(NotPermitted, host.answer(run.id, run.waiting[0].id, YES, by=who))
             assert "approver" in told
             assert "kim, ann, bob" in told
-        for verb in (host.cancel, host.hold, host.release):
+        for verb in (host.cancel, host.hold, host.release, host.retry, host.fork):
             await refusal(NotPermitted, verb(run.id, by=VAL))
         nobody = Identity("nobody", "token")
         await refusal(NotPermitted, host.signal(run.id, "OPEN", by=nobody))
@@ -157,5 +157,5 @@ async def check_who_changed_the_people_is_kept(open_host: HostOpener, home: Path
         assert getattr(last, "by", "") == "ada"
         assert getattr(last, "data", {})["change"] == {"do": "remove", "name": "bob"}
         assert not host.reader.verify("detent_people").problem
-        for verb in (host.cancel, host.hold, host.release):
+        for verb in (host.cancel, host.hold, host.release, host.retry, host.fork):
             await refusal(Refused, verb("detent_people", by=ADA))

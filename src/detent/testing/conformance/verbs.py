@@ -147,3 +147,21 @@ async def check_an_early_signal_is_kept(open_host: HostOpener, home: Path) -> No
         await host.recover()
         run = await host.signal(run.id, "GO")
         assert (run.status, run.results["paid"]["data"]) == (Status.COMPLETED, {"by": "card"})
+
+
+async def check_a_fork_begins_as_its_run_was(open_host: HostOpener, home: Path) -> None:
+    async with open_host(home) as host:
+        run = await host.start(DOOR, {"colour": "red"}, by="ann")
+        run = await host.signal(run.id, "OPEN")
+        now, before = await host.fork(run.id, by="kim"), await host.fork(run.id, "1")
+        assert [(one.state, one.context, one.ended) for one in (now, before)] == [
+            ("open", {"colour": "red"}, None),
+            ("closed", {"colour": "red"}, None),
+        ]
+        assert len({run.id, now.id, before.id}) == 3
+        assert (await host.signal(now.id, "CLOSE")).state == "closed"
+        assert await host.show(run.id) == run
+        await refusal(Refused, host.fork(run.id, "999"))
+    async with open_host(home) as host:
+        assert (await host.signal(before.id, "OPEN")).state == "open"
+        assert len(await host.list()) == 3

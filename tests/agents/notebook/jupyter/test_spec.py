@@ -144,3 +144,12 @@ def test_a_private_folder_is_private_and_short(monkeypatch: pytest.MonkeyPatch, 
     assert folder.stat().st_mode & 0o777 == 0o700
     assert len(str(folder)) < spec.SOCKET_PATH_MAX
     spec.remove(folder)
+
+
+def test_a_kernel_sees_what_it_needs_and_what_somebody_allows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("R_HOME", "BANK_KEY", "SITE_REGION"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv(spec.ALLOWED, "SITE_REGION, OTHER")
+    seen = spec.environment({"GIVEN": "y"}, {}, tmp_path)
+    assert {"R_HOME", "SITE_REGION", "GIVEN", "PATH"} <= set(seen)
+    assert "BANK_KEY" not in seen

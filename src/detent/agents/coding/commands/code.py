@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.commands import look as codelook
 from detent.agents.coding.commands import move as codemove
-from detent.agents.coding.commands.job import SOURCE, Desk, ask_person
+from detent.agents.coding.commands import reviewing as codereview
+from detent.agents.coding.commands.job import SOURCE, Desk, ask_person, is_interactive
 from detent.agents.coding.job import job_of
 from detent.agents.coding.machine import CODING
 from detent.agents.coding.mending import NONE
@@ -32,7 +32,9 @@ from detent.kit.text import visible
 
 GO = {"go", "yes", "y", "ok", "confirm", "确认", "执行", "好", "是"}
 CANCEL = {"cancel", "no", "n", "取消", "否"}
-yes_option = click.option("--yes", "is_yes", is_flag=True, help=_("Confirm the plan without asking."))
+yes_option = click.option(
+    "--yes", "is_yes", is_flag=True, help=_("Confirm the plan without asking, and land what was verified.")
+)
 
 
 @verb("start", _("Plan a requirement, ask you to confirm, and carry it out."))
@@ -98,7 +100,7 @@ async def _offer_git(caller: Caller, is_wanted: bool) -> None:
     repository = await Repository.open(".")
     if repository.has_git:
         return
-    if not is_wanted and _is_interactive(caller):
+    if not is_wanted and is_interactive(caller):
         is_wanted = await asyncio.to_thread(click.confirm, _("There is no git repository here. Run `git init`?"), True)
     if is_wanted:
         subprocess.run(["git", "init", "--quiet"], check=True, cwd=repository.root)  # noqa: ASYNC221, S607
@@ -115,6 +117,7 @@ def _choose_settings(desk: Desk, plan_file: str, worker: str, planner: str | Non
         projection.write(path, configuration.write_settings(found).encode())
         names = ", ".join(step.name for step in found.verify) or _("none")
         desk.caller.note(_("wrote {file}; checks: {names}", file=configuration.FILE, names=names))
+    found = configuration.add_local(desk.root, found)
     if worker:
         found = msgspec.structs.replace(found, worker=_worker(worker))
     if plan_file:
@@ -153,18 +156,14 @@ def _worker(text: str) -> WorkerSettings:
     return WorkerSettings(text) if text in crew.WORKERS else WorkerSettings("shell", command=text)
 
 
-def _is_interactive(caller: Caller) -> bool:
-    return not caller.is_json and sys.stdin.isatty() and sys.stdout.isatty()
-
-
 async def _onward(desk: Desk, is_yes: bool) -> int:
     """Where a plan waits for its confirmation: show it, and ask."""
     standing = desk.standing()
     while standing.run.state == "CONFIRMING":
         shown_digest = show_plan(desk, standing)
-        if is_yes:
+        if is_yes:  # who trusts the checks is not asked again
             return desk.give(await desk.say("USER_CONFIRM", {"plan": shown_digest}))
-        if not _is_interactive(desk.caller):
+        if not is_interactive(desk.caller):
             return desk.give(standing)
         said = await ask_person(_("Go, modify …, or cancel?"))
         standing = await _take_in_edits(desk, standing)
@@ -172,7 +171,8 @@ async def _onward(desk: Desk, is_yes: bool) -> int:
             continue  # it was edited while we asked: show it again
         word = said.lower().rstrip("!.。！")
         if word in GO:
-            return desk.give(await desk.say("USER_CONFIRM", {"plan": shown_digest}))
+            standing = await desk.say("USER_CONFIRM", {"plan": shown_digest, "attended": True})
+            return desk.give(await codereview.attend(desk, standing))
         if word in CANCEL:
             return desk.give(await desk.say("USER_CANCEL"))
         if said:
@@ -228,8 +228,9 @@ async def _take_in_edits(desk: Desk, standing: RunReport) -> RunReport:
 
 @verb("confirm", _("Confirm the plan and start working on it."))
 @click.option("--plan", "digest", default="", metavar="DIGEST", help=_("The digest of the plan you reviewed."))
+@click.option("--yes", "is_yes", is_flag=True, help=_("Land what was verified without asking."))
 @by_option
-async def confirm(caller: Caller, digest: str, by: str) -> int:
+async def confirm(caller: Caller, digest: str, is_yes: bool, by: str) -> int:
     """Say Go."""
     desk = await Desk.open(caller, by)
     before = desk.check("confirm")
@@ -240,7 +241,10 @@ async def confirm(caller: Caller, digest: str, by: str) -> int:
     if not digest and now != _digest(before):
         desk.caller.note(_("the plan was edited; confirm what it is now"), "yellow")
         return desk.give(standing)
-    return desk.give(await desk.say("USER_CONFIRM", {"plan": now}))
+    if is_yes or not is_interactive(caller):
+        return desk.give(await desk.say("USER_CONFIRM", {"plan": now}))
+    standing = await desk.say("USER_CONFIRM", {"plan": now, "attended": True})
+    return desk.give(await codereview.attend(desk, standing))
 
 
 @verb("revise", _("Ask for changes to the plan."))
@@ -262,7 +266,10 @@ class Code(click.Group):
 COMMANDS: dict[str, click.Command] = {
     "code": Code(
         "code",
-        commands={c.name or "": c for c in (start, confirm, revise, *codemove.COMMANDS, *codelook.COMMANDS)},
+        commands={
+            c.name or "": c
+            for c in (start, confirm, revise, *codereview.COMMANDS, *codemove.COMMANDS, *codelook.COMMANDS)
+        },
         help=_("Turn a requirement into a verified change in a git repository."),
         context_settings={"help_option_names": ["-h", "--help"]},
     )

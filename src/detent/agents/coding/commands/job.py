@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -202,6 +203,9 @@ def tell(caller: Caller, job: Job, run: Run) -> None:
     elif run.state == "CONFIRMING" and job.plan is not None:
         caller.say(_("  plan {digest}: {file}", digest=job.plan.digest, file=str(planning.plan_path(job.root))))
         caller.say(_("  go: {command}", command=caller.command("code", "confirm", "--plan", job.plan.digest)))
+    elif run.state == "ARCHIVING" and run.status is Status.WAITING:
+        command = caller.command("code", "review")
+        caller.say(_("  the change waits for your review: {command}", command=command), "cyan")
     elif run.is_held:
         caller.say(_("  go on: {command}", command=caller.command("code", "resume")))
     elif run.status is Status.RUNNING and not is_held(caller.home):
@@ -241,6 +245,9 @@ def _menu(job: Job) -> list[tuple[str, tuple[str, ...]]]:
     if reason == "review":
         ways.append((_("look at the changes that wait for you"), ("approve", "--show")))
         ways.append((_("accept them"), ("approve",)))
+    if reason == "only_here":
+        ways.append((_("give them what they need"), ("include", "PATH")))
+        ways.append((_("go on without them, and do not ask again"), ("include", "--none")))
     if reason == "budget":
         ways.append((_("let the job use more"), ("extend", "--minutes", "30")))
     return [
@@ -251,6 +258,11 @@ def _menu(job: Job) -> list[tuple[str, tuple[str, ...]]]:
         (_("end the job and keep what was done, unverified"), ("abandon", "--keep")),
         (_("put everything back and end the job"), ("rollback",)),
     ]
+
+
+def is_interactive(caller: Caller) -> bool:
+    """Whether somebody sits at the other end."""
+    return not caller.is_json and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 async def ask_person(question: str) -> str:

@@ -26,13 +26,15 @@ TEXT_MAX = 4000
 GUARDED = ("_pytest", "pluggy", "pytest")
 
 
-def _open_report() -> "Callable[[dict[str, Any]], None] | None":
+def _open_report() -> "tuple[Callable[[dict[str, Any]], None], frozenset[str]] | None":
+    """The way to report, and the names of the tests that are to run: none named, all of them."""
     number = os.environ.pop(VARIABLE, "")
     if not number.isdigit():
         return None
     fd = os.dup(int(number))  # not for the processes that tests start
     os.close(int(number))
-    key = os.pread(fd, KEY_BYTES, 0)
+    given = os.pread(fd, os.fstat(fd).st_size, 0)
+    key, only = given[:KEY_BYTES], frozenset(given[KEY_BYTES:].decode().split("\n")) - {""}
     os.ftruncate(fd, 0)
     os.lseek(fd, 0, os.SEEK_SET)
     chain, own = [b""], os.getpid()
@@ -47,7 +49,7 @@ def _open_report() -> "Callable[[dict[str, Any]], None] | None":
         while line:
             line = line[write(fd, line) :]
 
-    return tell
+    return tell, only
 
 
 def _list_functions() -> Iterator[tuple[str, object]]:
@@ -72,8 +74,8 @@ def _fail_on_purpose() -> None:
 class Witness:
     """The hooks."""
 
-    def __init__(self, tell: "Callable[[dict[str, Any]], None]") -> None:
-        self._tell = tell
+    def __init__(self, tell: "Callable[[dict[str, Any]], None]", only: "frozenset[str]") -> None:
+        self._tell, self._only = tell, only
         self._functions: dict[str, object] = {}
         self._is_over = False
 
@@ -86,6 +88,8 @@ class Witness:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """What will run."""
+        if self._only:
+            items[:] = [item for item in items if item.nodeid in self._only]
         self._tell({"kind": "collected", "tests": [item.nodeid for item in items]})
 
     def pytest_deselected(self, items: list[Any]) -> None:
@@ -156,6 +160,6 @@ def pytest_configure(config: Any) -> None:
 def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
     """Called as soon as the module is loaded, which is before any file of the project is."""
     del parser
-    tell = _open_report()
-    if tell is not None:
-        pluginmanager.register(Witness(tell), f"detent-{os.urandom(8).hex()}")
+    opened = _open_report()
+    if opened is not None:
+        pluginmanager.register(Witness(*opened), f"detent-{os.urandom(8).hex()}")

@@ -23,7 +23,7 @@ from detent.agents.coding.workspace.snapshot import Snapshot
 from detent.errors import Refused
 
 CONFLICTS_MAX = 50
-LABEL = "before landing"
+LABEL, MERGE = "before landing", "before a merge"  # into the user's tree, into a copy
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,13 @@ class Landing:
     left: tuple[str, ...] = ()  # of a landing taken back: what was changed since and therefore stays
 
 
-async def land(place: Worktree, run: str, base: str, made: MadeTree, cap_bytes: int, *, wins: bool = False) -> Landing:
+async def land(
+    place: Worktree, run: str, base: str, made: MadeTree, cap_bytes: int, *, wins: bool = False, label: str = LABEL
+) -> Landing:
     """Bring what somebody made of a tree into this one; the caller holds the lock.
 
-    Conflicts let nothing be written, or it `wins`: then each of these files is as they made it.
+    Conflicts let nothing be written, or it `wins`: then each of these files is as they made it. `label` is what the
+    checkpoint before it is called.
     """
     head.check_index_lock(place)
     found = await snapshot.take(place, cap_bytes)
@@ -66,7 +69,7 @@ async def land(place: Worktree, run: str, base: str, made: MadeTree, cap_bytes: 
     if blocked:
         conflicts = blocked
         return Landing(found.tree, found.tree, theirs=theirs, conflicts=conflicts)
-    safe = await record.write(place, run, LABEL, found)
+    safe = await record.write(place, run, label, found)
     opened = {path: mode for path, mode in made.permissions.items() if mode & 0o600 == 0o600}  # no file is locked away
     await _switch(place, found, goal, steps, {**found.permissions, **opened}, cap_bytes)
     return Landing(found.tree, goal, safe, tuple(sorted(steps)), theirs, conflicts)

@@ -82,8 +82,9 @@ class Repository:
     async def land(self, run: str, base: str, made: MadeTree, *, wins: bool = False) -> Landing:
         """Bring what a job made of the tree `base` into this work tree, as one change or not at all."""
         record.check_run(run)
+        label = landing.MERGE if self.place.own else landing.LABEL
         with self._hold(f"landing of {run}"):
-            return await landing.land(self.place, run, base, made, self.cap_bytes, wins=wins)
+            return await landing.land(self.place, run, base, made, self.cap_bytes, wins=wins, label=label)
 
     async def take_back(self, run: str, trees: tuple[str, str], paths: Collection[str], undo: str = "") -> Landing:
         """Undo a landing, file by file, where the file still is what it wrote; `undo` is the checkpoint before it."""

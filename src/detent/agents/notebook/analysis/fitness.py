@@ -1,7 +1,8 @@
 """Whether a file can be analysed at all, seen from outside before any kernel starts."""
 
+from collections.abc import Iterable
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
@@ -9,25 +10,18 @@ from detent.agents.notebook.action import BESIDES, PROTOCOL
 from detent.agents.notebook.cell_text import action_of
 from detent.errors import Refused
 
-TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".json", ".jsonl", ".feather", ".dta", ".sqlite", ".duckdb")
-PACKED = (".gz", ".bz2", ".xz")
-WHOLE = (
-    ".xlsx",
-    ".xls",
-    ".xlsm",
-    ".ods",
-    ".parquet",
-    ".pq",
-    ".feather",
-    ".dta",
-    ".db",
-    ".sqlite",
-    ".sqlite3",
-    ".duckdb",
-    *PACKED,
-)  # read by their own libraries
+TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".parquet", ".json", ".jsonl", ".arrow", ".dta", ".sqlite", ".duckdb")
+PACKED = (".gz", ".bz2", ".xz", ".zip")
+KINDS = {  # what is no text, by the cells that read it
+    "sheet": (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"),
+    "columns": (".parquet", ".pq", ".feather", ".arrow", ".ipc"),
+    "database": (".db", ".sqlite", ".sqlite3", ".duckdb"),
+    "stata": (".dta",),
+    "json": (".json", ".jsonl", ".ndjson"),
+}
+WHOLE = (*(ending for kind, endings in KINDS.items() if kind != "json" for ending in endings), *PACKED)
+LARGE_BYTES = 200_000_000  # what is larger is analysed by a part of its rows
 FOREIGN = {
-    ".zip": "an archive: unpack it first",
     ".tar": "an archive: unpack it first",
     ".pkl": "a pickle, which may run anything when it is read: save the table as CSV or Parquet",
     ".pickle": "a pickle, which may run anything when it is read: save the table as CSV or Parquet",
@@ -39,6 +33,17 @@ FOREIGN = {
 MARKS = (b"\xff\xfe", b"\xfe\xff")  # UTF-16, in which every other byte may be zero
 SAMPLE = 65_536
 LINES_LOOKED_AT = 50
+
+
+def kinds_of(names: Iterable[str]) -> set[str]:
+    """The kinds of these files, and `several` where there may be more than one table."""
+    found, count = set(), 0
+    for name in names:
+        place = PurePath(name.lower())
+        ending = PurePath(place.stem).suffix if place.suffix in PACKED else place.suffix
+        found.add(next((kind for kind, endings in KINDS.items() if ending in endings), "text"))
+        count += 1
+    return found | ({"several"} if count > 1 or found & {"sheet", "database"} else set())
 
 
 def is_table(path: Path, *, has_actions: bool = False) -> bool:
@@ -74,10 +79,12 @@ def refuse_unfit(path: Path) -> None:
         return
     with path.open("rb") as file:
         sample = file.read(SAMPLE)
-    if b"\0" in sample and not sample.startswith(MARKS):
+    is_wide = sample.startswith(MARKS) or sample.count(b"\0") > len(sample) / 5
+    is_wide = is_wide and sample[: len(sample) // 2 * 2].count(b"\0\0\0") == 0
+    if b"\0" in sample and not is_wide:
         raise Refused(f"{path} holds binary data, not a table; tables come as {', '.join(TABLES)}")
     is_text = kind not in (".json", ".jsonl", ".ndjson")
-    if is_text and size <= SAMPLE and not sample.startswith(MARKS):
+    if is_text and size <= SAMPLE and not is_wide:
         lines = [line for line in sample.removeprefix(b"\xef\xbb\xbf").splitlines() if line.strip()]
         if not lines:
             raise Refused(f"{path} holds only blank lines: there is nothing to analyse")

@@ -37,6 +37,7 @@ def _tell_loading(goal: Goal, facts: Facts) -> str:
     if facts.get("rows") is None:
         return ""
     rows, width = f"{facts.get('rows'):,}", facts.get("width")
+    kept, joined = facts.get("kept_part") or "", facts.get("joined") or []
     encoding = {"utf-8-sig": "UTF-8"}.get(str(facts.get("encoding")), facts.get("encoding"))
     mark = {"\t": "tab", "": "", r"\s+": pick(goal, "white space", "空白")}.get(
         facts.get("delimiter") or "", facts.get("delimiter")
@@ -50,11 +51,42 @@ def _tell_loading(goal: Goal, facts: Facts) -> str:
         if mark
         else ""
     )
-    return pick(
+    text = pick(
         goal,
-        f"The file has **{rows} rows** and **{width} columns**.{how}",
-        f"文件共有 **{rows} 行**、**{width} 列**。{how}",
+        f"The {'table' if facts.get('tables') else 'file'} has **{rows} rows** and **{width} columns**.{how}",
+        f"{'表' if facts.get('tables') else '文件'}共有 **{rows} 行**、**{width} 列**。{how}",
     )
+    if kept:
+        some = f"{facts.get('kept_rows'):,}"
+        latest = kept.removeprefix("the latest by ")
+        chosen = (
+            "随机抽取"
+            if kept == "drawn at random"
+            else "文件最后"
+            if kept == "the last"
+            else f"按 {quote(latest)} 最近"
+        )
+        text += pick(
+            goal,
+            f" It is too large to be read whole: **{some} rows, {kept}, stand for all of them** in everything below.",
+            f"文件太大，无法整体读取：以下分析以{chosen}的 **{some} 行**为代表。",
+        )
+    if facts.get("tables"):
+        text += _tell_tables(goal, facts, joined)
+    return text
+
+
+def _tell_tables(goal: Goal, facts: Facts, joined: list[str]) -> str:
+    """Which tables there were, and what became of them."""
+    names, main = list_names(goal, facts.get("tables")), quote(facts.get("main_table"))
+    unused = facts.get("unused") or []
+    text = pick(goal, f" Of the tables {names}, the goal is about {main}.", f"共有表 {names}，目标针对 {main}。")
+    if joined:
+        told = "; ".join(quote(one) for one in joined)
+        text += pick(goal, f" Put together: {told}.", f"已合并：{told}。")
+    if unused:
+        text += pick(goal, f" Not used: {list_names(goal, unused)}.", f"未使用：{list_names(goal, unused)}。")
+    return text
 
 
 def _tell_types(goal: Goal, facts: Facts) -> str:

@@ -69,7 +69,7 @@ def _future(goal: Goal, facts: Facts) -> list[str]:
         said.append(
             pick(
                 goal,
-                "The intervals come from the errors of the back-tests. Measured on origins that had no part in them, "
+                "The intervals come from errors at many origins in the past. Measured on origins without part in them, "
                 f"they hold so many of the true values: {told}.",
                 f"区间来自回测误差；在未参与其计算的起点上，真实值落入区间的比例：{told}。",
             )

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from detent.agents.notebook.analysis.fact import Facts
+from detent.agents.notebook.analysis.fitness import LARGE_BYTES, kinds_of
 from detent.agents.notebook.analysis.goal import (
     HOLDS,
     Goal,
@@ -26,6 +27,10 @@ from detent.agents.notebook.analysis.report import outcome, summary
 from detent.agents.notebook.port import Advisers, NotebookAction, Observation, PlannerFailed, PlanningResponse
 
 COLUMNS_SHOWN = 30
+EXTRAS = {  # which extra brings what the kernel lacks
+    **dict.fromkeys(("", "pandas", "python_calamine"), "'detent[analysis]'"),
+    **dict.fromkeys(("pyarrow", "duckdb"), "'detent[tables]'"),
+}
 NO_DATA = (
     "builtin:analysis needs a data file: detent notebook run DATA.csv --goal TEXT, or `data_file` in the observation's "
     "context.variables"
@@ -76,6 +81,11 @@ class _View:
         self.iteration: int = current["behavior_iteration"] or 0
         variables = context.get("variables") or {}
         self.data_file = str(variables.get("data_file") or "")
+        several = variables.get("data_files")
+        self.data_files = [str(one) for one in several] if isinstance(several, list) and several else [self.data_file]
+        large = variables.get("large_bytes")
+        self.large_bytes = int(large) if isinstance(large, int | float) else LARGE_BYTES
+        self.joins_unasked = bool(variables.get("join_unasked"))
         told = (location.get("goals") or {}).get("workflow") or variables.get("problem_description")
         self.goal: Goal = read_goal(str(told or variables.get("user_goal") or ""))
         self.facts = Facts((context.get("notebook") or {}).get("cells") or [])
@@ -174,7 +184,7 @@ def _way_out(view: _View) -> str:
         return ""
     found = re.search(r"(?:named|dependency|using:) '([\w.]+)'", view.facts.error)
     name = found[1].partition(".")[0] if found else ""
-    package = {"pandas": "'detent[analysis]'", "": "'detent[analysis]'"}.get(name, name)
+    package = EXTRAS.get(name, name)
     return f"; the kernel's environment needs it: pip install {package}"
 
 
@@ -196,8 +206,9 @@ def _actions(view: _View) -> Iterable[NotebookAction]:
         yield from _opening(view)
         if step.step_id == "summary":
             yield {"action": "add", "shot_type": "dialogue", "content": summary(view.goal, view.facts)}
+        kinds = kinds_of(view.data_files)
         for cell in step.cells:
-            if not cell.only or view.task in cell.only:
+            if (not cell.only or view.task in cell.only) and (not cell.kinds or kinds & {*cell.kinds}):
                 yield from _cell(view, cell, {})
     if 0 < view.iteration <= len(view.candidates):
         candidate = view.candidates[view.iteration - 1]
@@ -231,7 +242,9 @@ def _opening(view: _View) -> Iterable[NotebookAction]:
 def _cell(view: _View, cell: CellRecipe, pieces: dict[str, str]) -> Iterable[NotebookAction]:
     measures = [measure.wire() for measure in view.goal.measures]
     values = {
-        "data_file": view.data_file,
+        "data_files": view.data_files,
+        "large_bytes": view.large_bytes,
+        "auto_join": view.joins_unasked,
         "goal": view.goal.text,
         "target": view.target.column,
         "task": view.goal.task or ("description" if view.target.how == "unasked" else ""),

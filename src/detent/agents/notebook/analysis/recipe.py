@@ -34,6 +34,7 @@ class CellRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     code: str
     auto_debug: bool = False
     only: tuple[str, ...] = ()  # tasks; (): any
+    kinds: tuple[str, ...] = ()  # of files; (): any
 
 
 class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,8 +116,8 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         }
 
 
-class ForecastPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a step does for a forecast, beside what it does for every task."""
+class RecipePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a step does beside what stands in the template: how files are read, and what a forecast needs."""
 
     cells: tuple[CellRecipe, ...] = ()
     candidates: tuple[Candidate, ...] = ()
@@ -124,9 +125,11 @@ class ForecastPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def recipe() -> Recipe:
-    """The recipe this detent carries: the analysis, with the cells of a forecast in their steps."""
+    """The recipe this detent carries: the analysis, with the cells of files and forecasts in their steps."""
     whole = msgspec.convert(_read("template.yaml"), Recipe)
-    more = msgspec.convert(_read("forecast.yaml"), dict[str, ForecastPart])
+    more: dict[str, RecipePart] = {}
+    for name in ("loading.yaml", "forecast.yaml"):
+        more |= msgspec.convert(_read(name), dict[str, RecipePart])
     stages = [
         replace(stage, steps=tuple(_with(step, more.get(step.step_id)) for step in stage.steps))
         for stage in whole.stages
@@ -134,7 +137,7 @@ def recipe() -> Recipe:
     return replace(whole, stages=tuple(stages))
 
 
-def _with(step: StepRecipe, more: "ForecastPart | None") -> StepRecipe:
+def _with(step: StepRecipe, more: RecipePart | None) -> StepRecipe:
     if more is None:
         return step
     candidates = {**step.candidates, "forecast": more.candidates} if more.candidates else step.candidates

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,17 @@ def _refuse_no_model() -> None:
         raise Refused(f"the planner llm needs a model: {HOW}")
 
 
+def _refuse_missing(planner: str) -> None:
+    """Say what is not installed before anything is in the journal: the first cell would fail for it."""
+    needed: dict[str, tuple[str, ...]] = {"notebook": ("jupyter_client", "ipykernel", "nbformat")}
+    if planner == "builtin:analysis":
+        needed["analysis"] = ("pandas", "matplotlib")
+    for extra, packages in needed.items():
+        missing = [name for name in packages if find_spec(name) is None]
+        if missing:
+            raise Refused(f"a notebook needs {', '.join(missing)}: pip install 'detent[{extra}]'")
+
+
 def _context(text: str) -> dict[str, Any]:
     """Custom context as JSON or as the name of a file that holds it."""
     if not text:
@@ -69,7 +81,7 @@ def _context(text: str) -> dict[str, Any]:
 
 
 @verb("run", _("Start a notebook and stay with it until it is done or waits."))
-@click.argument("file", metavar="[DATA|SCRIPT]", default="")
+@click.argument("files", metavar="[DATA…|SCRIPT]", nargs=-1)
 @click.option("--goal", "--problem", "goal", default="", metavar="TEXT", help=_("The goal, in your own words."))
 @click.option(
     "--planner", default="", metavar="NAME", help=_("The planner: builtin:analysis, builtin:script, http or llm.")
@@ -125,12 +137,15 @@ def _context(text: str) -> dict[str, Any]:
 )
 @click.option("--id", "run_id", default="", metavar="RUN", help=_("The run's id; the same id twice is the same run."))
 @by_option
-async def run(caller: Caller, file: str, run_id: str, by: str, outputs: tuple[str, ...], **given: Any) -> int:
+async def run(
+    caller: Caller, files: tuple[str, ...], run_id: str, by: str, outputs: tuple[str, ...], **given: Any
+) -> int:
     """Start a notebook run."""
-    brief = _brief(file, given)
+    brief = _brief(files, given)
     known = caller.find_known(run_id)
     if known is not None and known.machine != NOTEBOOK.digest:
         raise Refused(f"there is a run {run_id} of another machine (`{known.name}`); give this one another id")
+    _refuse_missing(str(brief.input().get("planner", {}).get("use", "")))
     async with caller.host() as host:
         begun = await host.start(NOTEBOOK, brief.input(), run_id=run_id, by=by, source=of_agent("notebook"))
         caller.interrupted = begun.id
@@ -142,15 +157,23 @@ async def run(caller: Caller, file: str, run_id: str, by: str, outputs: tuple[st
     return _give(caller, begun.id, outputs)
 
 
-def _brief(file: str, given: dict[str, Any]) -> Brief:
-    path = Path(file) if file else None
-    if path is not None and path.is_dir():
-        raise click.UsageError(_("{name} is a folder; name one of the files in it", name=file))
-    if path is not None and not path.is_file():
-        raise click.UsageError(_("there is no file {name}", name=file))
+def _find_file(name: str) -> Path:
+    path = Path(name)
+    if path.is_dir():
+        raise click.UsageError(_("{name} is a folder; name one of the files in it", name=name))
+    if not path.is_file():
+        raise click.UsageError(_("there is no file {name}", name=name))
+    return path
+
+
+def _brief(files: tuple[str, ...], given: dict[str, Any]) -> Brief:
+    paths = [_find_file(name) for name in files]
+    path = paths[0] if paths else None
     has_actions = bool(given["actions"])
     is_script = path is not None and path.suffix.lower() in SCRIPTS and not is_table(path, has_actions=has_actions)
     parameters = assign_pairs(given["pairs"], {})
+    if is_script and len(paths) > 1:
+        raise click.UsageError(_("a script runs alone; name no other files beside {name}", name=files[0]))
     url = given["url"] or os.environ.get("DSLC_BASE_URL", "")
     planner = _planner(given["planner"], path if is_script else None, url, parameters)
     fallback = _planner(given["fallback"], path if is_script else None, "", parameters) if given["fallback"] else None
@@ -163,14 +186,18 @@ def _brief(file: str, given: dict[str, Any]) -> Brief:
     if planner["use"] == "builtin:analysis":
         if path is None and not context.get("data_file"):
             raise click.UsageError(_("name a data file or a script, like {example}", example=EXAMPLE))
-        if path is not None and not is_script:
-            refuse_unfit(path)
+        for one_path in () if is_script else paths:
+            refuse_unfit(one_path)
     goal = given["goal"] or str(context.get("problem_description") or context.get("user_goal") or "")
     variables = {**context, **({} if is_script else parameters)}
     if goal:
         variables["problem_description"] = goal
     if path is not None and not is_script:
         variables["data_file"] = str(path.absolute())
+    if len(paths) > 1:
+        variables["data_files"] = [str(one.absolute()) for one in paths]
+    if given["confirm"] == "all":
+        variables["join_unasked"] = True
     cwd = Path(given["cwd"] or ".").absolute()
     if not cwd.is_dir():
         raise click.UsageError(_("there is no folder {name}", name=str(cwd)))

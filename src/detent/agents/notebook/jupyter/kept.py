@@ -6,6 +6,7 @@ interrupt or end it; one whose detent has left for a while also says until when 
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -24,6 +25,7 @@ from detent.effects.census import identity, lives
 from detent.effects.sandbox import NO_WISH, Sandbox
 
 FOLDER = "kernels"
+MARKS = "deeds"  # a file in the kernel's folder: what its cells were about to do to the world (`audit_hook`)
 INTERRUPTED = "interrupted"  # a file in the kernel's folder: somebody interrupted its cell from elsewhere
 
 
@@ -81,6 +83,27 @@ class KernelRecords:
             return None
         return found if found.is_alive else None
 
+    def keep_marks(self) -> None:
+        """Take over what the cells of kernels that have died were about to do, before their folders go."""
+        for path in self._folder.glob("run-*.json"):
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                record = msgspec.json.decode(path.read_bytes(), type=KernelRecord)
+                if not record.is_alive:
+                    marks = (Path(record.folder) / MARKS).read_bytes()
+                    (self._folder / f"deeds-{record.run_id}").write_bytes(marks)
+
+    def marked(self, run_id: str, code: str) -> list[str]:
+        """What this cell was about to do in a kernel that died with its detent."""
+        try:
+            text = (self._folder / f"deeds-{run_id}").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return []
+        return marks_of(text, code)
+
+    def forget_marks(self, run_id: str) -> None:
+        """What was marked has been dealt with."""
+        (self._folder / f"deeds-{run_id}").unlink(missing_ok=True)
+
     def all(self) -> list[KernelRecord]:
         """Every kernel that runs; records of those that have ended are taken away."""
         found = []
@@ -95,6 +118,13 @@ class KernelRecords:
     def remove(self, run_id: str) -> None:
         """Forget a kernel."""
         self._path(run_id).unlink(missing_ok=True)
+
+
+def marks_of(text: str, code: str) -> list[str]:
+    """The lines of a file of marks that are about this code, or about code that nobody could name."""
+    digest = hashlib.sha256(code.encode()).hexdigest()[:16]
+    parts = [line.partition(" ") for line in text.splitlines()]
+    return list(dict.fromkeys(what for cell, _, what in parts if cell in (digest, "-")))
 
 
 def interrupt_kernel(record: KernelRecord) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from detent.agents.notebook.jupyter import spec
 from detent.agents.notebook.jupyter.cell import CellExecution, CellRequest, State
-from detent.agents.notebook.jupyter.kept import INTERRUPTED, KeptLink, KernelRecord, keeper_words
+from detent.agents.notebook.jupyter.kept import INTERRUPTED, MARKS, KeptLink, KernelRecord, keeper_words, marks_of
 from detent.agents.notebook.jupyter.link import Link
 from detent.agents.notebook.jupyter.output import OnOutput, Outputs
 from detent.agents.notebook.jupyter.variable import VariableTable, ask_memory, installation, read_answer
@@ -208,6 +208,7 @@ class Kernel:
             question = (
                 self._table.question(code, strategies or {}, expressions or {}) if link.can_look and self.looks else {}
             )
+            (link.folder / MARKS).unlink(missing_ok=True)  # they were about cells that have ended
             cell = await link.send(code, outputs, question, silent, inputs)
             return await self._follow(AskingCell(link, cell, code, [*(inputs or ())], question), timeout_s, grace_s)
 
@@ -227,7 +228,7 @@ class Kernel:
                 return CellExecution("asking", outputs=cell.outputs.all(), asks=cell.asks)
             link.release(cell)
             if status == "dead":
-                return _dead(cell.outputs, f"the kernel {link.farewell()}", cell)
+                return _dead(cell.outputs, f"the kernel {link.farewell()}", cell, _read_marks(link, at_work.code))
             return await self._complete(link, cell, status, (timeout_s, at_work.question))
         except asyncio.CancelledError:
             await self._abandon(link, cell, grace_s)
@@ -405,7 +406,15 @@ class Kernel:
         link.can_look = cell.error is None
 
 
-def _dead(outputs: Outputs, sentence: str, cell: CellRequest | None = None) -> CellExecution:
+def _read_marks(link: Link, code: str) -> list[str]:
+    """What a cell was about to do to the world before its kernel died."""
+    try:
+        return marks_of((link.folder / MARKS).read_text(encoding="utf-8", errors="replace"), code)
+    except OSError:
+        return []
+
+
+def _dead(outputs: Outputs, sentence: str, cell: CellRequest | None = None, deeds: Sequence[str] = ()) -> CellExecution:
     outputs.error("KernelDied", sentence, [])
     return CellExecution(
         status="dead",
@@ -413,6 +422,7 @@ def _dead(outputs: Outputs, sentence: str, cell: CellRequest | None = None) -> C
         execution_count=cell.execution_count if cell else None,
         error={"ename": "KernelDied", "evalue": sentence, "traceback": []},
         duration_s=cell.duration_s if cell else 0.0,
+        deeds=tuple(deeds),
     )
 
 

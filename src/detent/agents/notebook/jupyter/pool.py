@@ -38,6 +38,7 @@ class Kernels:
 
     async def __aenter__(self) -> Self:
         if self.home:
+            await asyncio.to_thread(self._records.keep_marks)
             kept = {record.pid for record in self._records.all() if record.is_kept}
             await asyncio.to_thread(kill_orphans, self.home, spared=kept)
             await asyncio.to_thread(remove_leftovers)
@@ -82,8 +83,17 @@ class Kernels:
     def note(self, key: str, executed: int, until: float = 0.0) -> None:
         """Enter the kernel of that key into the home's records: which process it is, and how much it has run."""
         link = self._kernels[key][0].link if key in self._kernels else None
-        if self._keep_s and link is not None:
+        if self.home and link is not None:
             self._records.write(record_of(key, link, executed, until))
+
+    def marked(self, key: str, code: str) -> list[str]:
+        """What a cell was about to do to the world when its kernel and its detent died."""
+        return self._records.marked(key, code) if self.home else []
+
+    def forget_marks(self, key: str) -> None:
+        """What was marked has been dealt with."""
+        if self.home:
+            self._records.forget_marks(key)
 
     def count_executed(self, key: str) -> int:
         """How many cells of the journal the kernel of that key has run, where it was kept for us; else 0."""
@@ -128,7 +138,7 @@ class Kernels:
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
             await kernel.shutdown(polite_s)
-            if self._keep_s:
+            if self.home:
                 self._records.remove(key)
 
     async def shutdown(self, polite_s: float = POLITE_S) -> None:

@@ -20,6 +20,23 @@ from detent.core import EffectFailed
 from detent.effects.census import identity, lives
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+# Where kernels of other languages find their libraries; no value of these is a secret.
+LANGUAGES = (
+    "R_HOME",
+    "R_LIBS",
+    "R_LIBS_USER",
+    "JULIA_DEPOT_PATH",
+    "JULIA_LOAD_PATH",
+    "JULIA_PROJECT",
+    "JAVA_HOME",
+    "GOPATH",
+    "GOROOT",
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "DOTNET_ROOT",
+    "CONDA_PREFIX",
+)
+ALLOWED = "DETENT_KERNEL_ENV"  # names, after commas or spaces, that every kernel may see
 THREADS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -52,7 +69,8 @@ def cores() -> int:
 
 def environment(given: Mapping[str, str], marks: Mapping[str, str], folder: Path) -> dict[str, str]:
     """The variables a kernel sees: a few of ours, thread counts, what was given, and detent's marks."""
-    kept = {name: value for name, value in os.environ.items() if name in INHERITED or name.startswith("LC_")}
+    allowed = {*INHERITED, *LANGUAGES, *os.environ.get(ALLOWED, "").replace(",", " ").split()}
+    kept = {name: value for name, value in os.environ.items() if name in allowed or name.startswith("LC_")}
     threads = dict.fromkeys(THREADS, str(cores()))
     return {**kept, **OWN, "IPYTHONDIR": str(folder / "ipython"), **threads, **given, **marks}
 

@@ -1,0 +1,121 @@
+"""Would the tests notice? New tests on the old source, tests that need the user's own tree, two results of one tree."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from detent.agents.coding.differential import TestDoubts
+from detent.agents.coding.evidence import Evidence
+from detent.effects.sandbox import find_problem
+from tests.agents.coding.test_dishonest import RIGHT, choose, make_project
+from tests.agents.coding.world import configured, git, office, project, worker
+
+needs_sandbox = pytest.mark.skipif(bool(find_problem("folder")), reason=find_problem("folder"))
+FEATURE = "calc.write_text(RIGHT + '\\n\\ndef triple(a):\\n    return a * 3\\n')\n"
+TEST = "Path('tests/test_triple.py').write_text('import calc\\n\\n\\ndef test_triple():\\n    assert calc{}\\n')\n"
+REAL, EMPTY = TEST.format(".triple(2) == 6"), TEST.format("")
+
+
+@pytest.mark.parametrize(
+    ("empty", "vouching", "mutants", "alive", "is_weak"),
+    [
+        ((), (), 0, (), False),  # nothing was to be tried
+        (("t",), (), 0, (), True),  # the only new test passes without the change
+        (("t",), ("u",), 0, (), False),
+        (("t",), (), 3, ("m",), False),  # others notice wrong changes
+        ((), ("u",), 3, ("m", "n"), True),
+    ],
+)
+def test_what_other_source_says_about_tests(
+    empty: tuple[str, ...], vouching: tuple[str, ...], mutants: int, alive: tuple[str, ...], is_weak: bool
+) -> None:
+    assert TestDoubts(empty, vouching, mutants, alive).is_weak is is_weak
+
+
+async def verify_feature(folder: Path, script: str) -> Evidence:
+    root = make_project(folder)
+    (root / "calc.py").write_text(RIGHT)
+    git(root, "commit", "-qam", "good")
+    chosen = choose(folder, FEATURE + script)
+    (folder / "plan.md").write_text("# F\n\n## Tasks\n\n- [ ] T-001 (P0) Add triple()\n")
+    async with office(root) as here:
+        await here.go(chosen)
+        found = (await here.job()).final
+    assert found is not None
+    return found
+
+
+@needs_sandbox
+async def test_a_new_test_counts_if_it_fails_with_the_old_source(tmp_path: Path) -> None:
+    found = await verify_feature(tmp_path, REAL)
+    assert found.word == "verified"
+    assert not any("old source" in note for note in found.notes)
+
+
+@needs_sandbox
+async def test_a_new_test_that_passes_with_the_old_source_is_named_and_vouches_for_nothing(tmp_path: Path) -> None:
+    found = await verify_feature(tmp_path, EMPTY)
+    assert found.word == "checked"
+    assert any(note.endswith("count for nothing: tests/test_triple.py::test_triple") for note in found.notes)
+
+
+ONLY_HERE = """\
+import json, os, pathlib
+
+
+def test_with_a_file():
+    assert json.loads(pathlib.Path("local.json").read_text()) == {}
+
+
+def test_with_a_variable():
+    assert os.environ["SERVICE_TOKEN"] == "here"
+"""
+
+
+@needs_sandbox
+async def test_what_passes_only_in_the_users_tree_is_named_asked_about_and_not_held_against_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVICE_TOKEN", "here")
+    root = make_project(tmp_path)
+    (root / "tests" / "test_local.py").write_text(ONLY_HERE)
+    (root / ".gitignore").write_text("local.json\n__pycache__/\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "needs more")
+    (root / "local.json").write_text("{}")
+    async with office(root) as here:
+        await here.start(choose(tmp_path, "calc.write_text(RIGHT)"))
+        plan = (await here.job()).plan
+        assert plan is not None
+        run = await here.say("USER_CONFIRM", plan=plan.digest, attended=True)
+        job = await here.job()
+        assert (run.state, job.blocked and job.blocked.reason) == ("BLOCKED", "only_here")
+        assert job.baseline is not None
+        needs = {one.test.rpartition("::")[2]: (one.needs, one.files) for one in job.baseline.only_here}
+        assert needs == {"test_with_a_file": ("files", ("local.json",)), "test_with_a_variable": ("services", ())}
+        assert job.tasks["T-001"].attempts == 0
+        run = await here.say("HUMAN_INTERVENTION", include=["local.json"], services=["SERVICE_TOKEN"])
+        job = await here.job()
+        assert job.baseline is not None
+        assert [test for step in job.baseline.steps for test in step.failing_ids] == ["tests/test_calc.py::test_add"]
+        assert run.state == "ARCHIVING"  # somebody is there, so the change is shown before it lands
+        assert job.final is not None
+        assert job.final.word == "verified"
+
+
+async def test_two_results_of_the_same_tree_are_told(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    count = tmp_path / "count"
+    code = f"import sys; p={str(count)!r}; n=int(open(p).read() or 0); open(p,'w').write(str(n+1)); sys.exit(n % 2)"
+    count.write_text("0")
+    step = {"name": "sometimes", "run": [sys.executable, "-c", code]}
+    given = configured(
+        worker(tmp_path, "calc.write_text(GOOD + '#')"), verify=[step], rerun_flaky=True, sandbox={"level": "off"}
+    )
+    async with office(root) as here:
+        await here.go(given)
+        job = await here.job()
+    assert job.final is not None, job.blocked
+    assert job.final.word == "checked"
+    assert "flaky (same tree, two results): sometimes: sometimes" in job.final.notes
