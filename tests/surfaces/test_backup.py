@@ -73,7 +73,8 @@ def test_what_was_done_after_a_backup_is_asked_about_until_the_gap_is_closed(det
 
 def test_a_home_moves_and_a_second_copy_is_warned_of(detent: Detent) -> None:
     run_id = pay(detent, "bob")
-    assert "not an address" in detent("move", "--to", "postgresql://db/detent", code=2).err
+    assert "say --all" in detent("move", "--to", "postgresql://db/detent", code=2).err
+    assert "not an address" in detent("move", "--to", "ssh://db/detent", code=2).err
     detent("move", "--to", "elsewhere/home")
     assert not detent.has(".detent")
     assert "if it was moved" in detent("run", "pay.yaml", "--set", "to=bob", code=None).err
