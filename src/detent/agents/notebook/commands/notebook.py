@@ -166,6 +166,14 @@ def _find_file(name: str) -> Path:
     return path
 
 
+def _name_data(paths: list[Path], confirm: str) -> dict[str, Any]:
+    """What a planner is told of the data: where it is, and whether tables are joined without asking."""
+    found: dict[str, Any] = {"data_file": str(paths[0].absolute())} if paths else {}
+    if len(paths) > 1:
+        found["data_files"] = [str(one.absolute()) for one in paths]
+    return {**found, "join_unasked": True} if confirm == "all" else found
+
+
 def _brief(files: tuple[str, ...], given: dict[str, Any]) -> Brief:
     paths = [_find_file(name) for name in files]
     path = paths[0] if paths else None
@@ -192,12 +200,7 @@ def _brief(files: tuple[str, ...], given: dict[str, Any]) -> Brief:
     variables = {**context, **({} if is_script else parameters)}
     if goal:
         variables["problem_description"] = goal
-    if path is not None and not is_script:
-        variables["data_file"] = str(path.absolute())
-    if len(paths) > 1:
-        variables["data_files"] = [str(one.absolute()) for one in paths]
-    if given["confirm"] == "all":
-        variables["join_unasked"] = True
+    variables |= {} if is_script else _name_data(paths, given["confirm"])
     cwd = Path(given["cwd"] or ".").absolute()
     if not cwd.is_dir():
         raise click.UsageError(_("there is no folder {name}", name=str(cwd)))
