@@ -239,9 +239,11 @@ async def test_a_home_moves(tmp_path: Path) -> None:
     assert runs_of(target) == [bob.id]
     assert not home.exists()
     assert find_twins(target) == ()
-    await pay_for(home, "eve")
+    with pytest.raises(JournalError, match="is gone"):
+        await pay_for(home, "eve")
+    await pay_for(tmp_path / "other", "eve")
     with pytest.raises(Refused, match="there already"):
-        move(target, home)
+        move(target, tmp_path / "other")
 
 
 # No deed is repeated: the world of these tests is the only one, whatever journal is used in it.

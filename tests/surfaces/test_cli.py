@@ -611,9 +611,10 @@ def sentences() -> Iterator[str]:
         yield from agent.commands.values()
     for path in chain.from_iterable((SOURCE / name).rglob("*.py") for name in ("surfaces", "kit", "agents")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_":
-                assert isinstance(node.args[0], ast.Constant), f"{path}:{node.lineno}: not a plain sentence"
-                yield str(node.args[0].value)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("_", "say_in"):
+                said = node.args[node.func.id == "say_in"]
+                assert isinstance(said, ast.Constant), f"{path}:{node.lineno}: not a plain sentence"
+                yield str(said.value)
 
 
 def fields(sentence: str) -> list[str]:

@@ -242,9 +242,6 @@ CHINESE: dict[str, str] = {
     "not found; only coding runs need it": "没有找到；只有编码运行需要它",
     "a Jupyter kernel is installed": "已安装 Jupyter 内核",
     "Do one thing to many runs that a query finds.": "对查询到的多个运行执行同一操作。",
-    "Do one thing to many runs; without --yes, show what would be done.": (
-        "对多个运行执行同一操作；没有 --yes 时只显示将会做什么。"
-    ),
     "Only runs of this workflow.": "只限此工作流的运行。",
     "Of `signal`: its name.": "用于 `signal`：信号名称。",
     "Of `signal`: what it carries.": "用于 `signal`：携带的数据。",

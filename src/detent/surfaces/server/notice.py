@@ -204,8 +204,12 @@ class Notifier:
         if summary is None or summary.status not in TERMINAL:
             return None
         title = clean(self._here.desk.title(summary.machine) or summary.name, 80)
-        words = {Status.COMPLETED: "{title} has ended", Status.FAILED: "{title} has failed"}
-        subject = say_in(channel, words.get(summary.status, "{title} was stopped"), title=title)
+        if summary.status == Status.COMPLETED:
+            subject = say_in(channel, "{title} has ended", title=title)
+        elif summary.status == Status.FAILED:
+            subject = say_in(channel, "{title} has failed", title=title)
+        else:
+            subject = say_in(channel, "{title} was stopped", title=title)
         why = summary.error["message"] if channel.question and summary.error is not None else ""
         return Notice(about.id, subject, [NoticeLine(title, path_of_run(summary.run_id), why)], now)
 
