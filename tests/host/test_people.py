@@ -123,6 +123,28 @@ async def test_a_verb_that_is_handed_over_is_of_the_user_of_its_process(tmp_path
             await other.start(DOOR, by=Identity("eve", "session"))
 
 
+async def test_a_program_with_a_token_has_the_rights_of_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Identity("mcp:tester", "mcp")
+    async with detent.open(tmp_path / "home") as holder:
+        await holder.change_people({"do": "add", "name": "ann", "roles": ["admin"], "os_user": USER})
+        for name, role in (("vic", "viewer"), ("bob", "operator")):
+            kept = hash_token(f"{name}.secret", b"0123456789abcdef")
+            await holder.change_people({"do": "add", "name": name, "roles": [role], "token": kept})
+        assert (await holder.start(DOOR, by=client)).by == "mcp:tester"
+        monkeypatch.setenv("DETENT_TOKEN", "bob.secret")
+        async with detent.open(tmp_path / "home") as beside:
+            assert (await beside.start(DOOR, by=client)).by == "bob"
+        monkeypatch.setenv("DETENT_TOKEN", "vic.secret")
+        async with detent.open(tmp_path / "home") as beside:
+            with pytest.raises(NotPermitted, match="`vic` is viewer"):
+                await beside.start(DOOR, by=client)
+    async with detent.open(tmp_path / "home") as alone:
+        with pytest.raises(NotPermitted, match="`vic` is viewer"):
+            await alone.start(DOOR, by=client)
+
+
 def test_a_voucher_is_of_one_process_and_one_home(tmp_path: Path) -> None:
     who = Identity("ann", "session", "kim")
     (tmp_path / "other").mkdir()

@@ -85,7 +85,9 @@ class Admission:
         if is_guarded and not is_checked and self._origin() == "step":
             return Identity(wish, "step")
         if type(by) is Identity and by.known != "claimed":
-            return by
+            # A program has the rights of whoever runs it: the owner of our token, unless it came from another process.
+            is_ours = by.known == "mcp" and bool(self._token) and not by.is_checked
+            return self.of_process(people, "", os.getuid(), self._token) if is_ours and people is not None else by
         if wish.startswith(SPEAKER):
             raise Refused(f"`{wish[:LONGEST]}`: names that begin with `{SPEAKER}` are the policy's own")
         if wish.startswith(ROLE):
