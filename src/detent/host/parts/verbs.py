@@ -406,7 +406,7 @@ class Verbs(ABC):
 
     async def mark_restored(self, since: float, until: float = 0.0, *, by: By = "") -> int:
         """Say that this journal knows nothing of what was done since a time; the new epoch."""
-        who = replace(self.admission.admit("restore", by), known="detent")
+        who = self.admission.admit("restore", by)
         self.gap = await mark_restored(self, since, until or self.clock.now(), who)
         return self.gap.epoch
 
