@@ -80,6 +80,21 @@ def test_what_was_done_after_a_backup_is_asked_about_until_the_gap_is_closed(det
     detent("log", "--all", "--verify")
 
 
+def test_a_list_warns_of_an_older_copy_that_a_run_refuses(detent: Detent) -> None:
+    home, older = detent.folder / ".detent", detent.folder / "older.db"
+    bob = pay(detent, "bob")
+    shutil.copy(home / "journal.db", older)
+    pay(detent, "eve")
+    assert "Warning" not in detent("list").err
+    shutil.copy(older, home / "journal.db")
+    listed = detent("list")
+    assert bob in listed.out
+    assert "older or another copy" in listed.err
+    assert "older or another copy" in detent("run", "pay.yaml", "--set", "to=kim", code=None).err
+    (home / "journal.db").write_bytes(b"")
+    assert detent("list", code=None).err == detent("run", "pay.yaml", "--set", "to=kim", code=None).err
+
+
 def test_a_home_moves_and_a_second_copy_is_warned_of(detent: Detent) -> None:
     run_id = pay(detent, "bob")
     assert "not an address" in detent("move", "--to", "postgresql://db/detent", code=2).err
