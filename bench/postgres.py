@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import psycopg
 
+from bench.contender.detent_worker import make_pay
 from bench.engine import DOOR, folder, noop
 from bench.figure import Figure
 from detent import Action, Question, Signalled
@@ -172,7 +173,7 @@ def throughput() -> Iterator[Figure]:
 
 def scaling() -> Iterator[Figure]:
     """Steps that wait 50 ms, four at once in a worker: three workers against one, taking turns."""
-    contender = _make_detent("wait", runs=60, length=5, slots=4)
+    contender = _make_detent("pause", runs=60, length=5, slots=4)
     rounds = [(_time(contender, 1), _time(contender, 3)) for _ in range(ROUNDS)]
     ratio = statistics.median(one / three for one, three in rounds)
     alone, many = (statistics.median(300 / column for column in taken) for taken in zip(*rounds, strict=True))
@@ -222,7 +223,7 @@ def _await_row(db: "psycopg.Connection[tuple[int]]", query: str, number: int) ->
 
 async def _begin_paying(address: str, home: Path, run_id: str) -> None:
     machine = one(Action("pay", "pay", {"key": run_id}))
-    async with PostgresHost(Database(address), home, [], is_working=False, grace_s=0.0) as host:
+    async with PostgresHost(Database(address), home, [make_pay(home / "ledger")], is_working=False) as host:
         await host.start(machine, run_id=run_id)
 
 

@@ -12,8 +12,8 @@ from detent.host.postgres.connection import Database
 WAIT_S = 0.05
 
 
-@effect("wait", kind="pure")
-async def wait(contract: Contract) -> Outcome:
+@effect("pause", kind="pure")
+async def pause(contract: Contract) -> Outcome:
     """Wait for somebody else's answer, as most steps do."""
     await asyncio.sleep(WAIT_S)
     return Outcome()
@@ -34,7 +34,7 @@ def make_pay(ledger: Path) -> Effect:
 
 async def work(address: str, folder: Path, slots: int) -> None:
     """A worker, until it is killed."""
-    effects = [noop, wait, make_pay(folder / "ledger")]
+    effects = [noop, pause, make_pay(folder / "ledger")]
     async with PostgresHost(Database(address), folder, effects, slots=slots) as host:
         await host.recover()
         await host.queue.ready()
@@ -45,7 +45,7 @@ async def work(address: str, folder: Path, slots: int) -> None:
 async def begin(address: str, folder: Path, runs: int, length: int, name: str) -> None:
     """Begin the runs, when told to."""
     machine = chain(length, name)
-    async with PostgresHost(Database(address), folder, [noop, wait], is_working=False, grace_s=0.0) as host:
+    async with PostgresHost(Database(address), folder, [noop, pause], is_working=False, grace_s=0.0) as host:
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         await asyncio.gather(*(host.start(machine) for _ in range(runs)))

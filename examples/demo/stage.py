@@ -13,12 +13,25 @@ EXAMPLES = ROOT / "examples"
 FOLDER = ROOT / ".detent" / "demo"
 DETENT = Path(sys.executable).parent / "detent"
 WAITS = 3
+HOME = {"DETENT_HOME": str(FOLDER / ".detent")}
+NO_DATABASE = """there is no database to use. With Debian's package, for example:
+       apt-get install postgresql && su postgres -c 'createuser detent && createdb -O detent detent'
+   The password comes from PGPASSWORD or a password file, never from the address."""
 
 
 def make_folder(folder: Path) -> None:
     """The demo's folder; the one above it may become this project's home, and a home is for its owner alone."""
     for one in (folder.parent, folder):
         one.mkdir(mode=0o700, exist_ok=True)
+
+
+def use_database(address: str) -> None:
+    """Keep the demo's runs in a database; without one, say how to come by it."""
+    HOME["DETENT_HOME"] = address
+    note("$ detent db init")
+    done = subprocess.run([DETENT, "db", "init"], cwd=FOLDER, env=environment(), stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        raise SystemExit(f"   {NO_DATABASE}")
 
 
 def tell(line: str) -> None:
@@ -67,7 +80,7 @@ def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
     What outlives a home is kept in the demo's folder, too: a second clone in the same place is a demo of its own.
     """
     home = {
-        "DETENT_HOME": str(FOLDER / ".detent"),
+        **HOME,
         "XDG_STATE_HOME": str(FOLDER / "state"),
         "DETENT_MODEL": "builtin:rules",
     }

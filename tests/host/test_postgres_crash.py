@@ -1,6 +1,8 @@
 """Workers that die, stop for a while or lose the database: nothing is done twice, and nothing is lost."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,11 +12,12 @@ import psycopg
 import pytest
 
 from detent.core import Action, Contract, Effect, Outcome, Status, effect
-from detent.host.postgres import PostgresHost, crew
+from detent.host.postgres import PostgresHost
 from detent.host.postgres.connection import Database
 from detent.host.postgres.job_queue import STALLED_S
 from detent.host.postgres.schema import init
 from detent.testing.conformance import DOING, DOOR, Outside, one
+from tests.host.dying_worker import make_effects
 from tests.host.test_postgres import Databases, databases, server  # noqa: F401  # fixtures
 from tests.postgres import running, why_not
 
@@ -46,10 +49,10 @@ class Slow(Outside):
         return effect("do", kind="irreversible", settle_s=0.0, **declared)(perform)
 
 
-def stop_heartbeat(address: str) -> None:
-    """What a worker looks like to the others when its machine has stopped."""
+def stop_heartbeat(address: str, worker: int = 0) -> None:
+    """What a worker looks like to the others when its machine has stopped; 0: all of them."""
     with psycopg.connect(address, options="-c search_path=detent", autocommit=True) as connection:
-        connection.execute(OLD, (2 * STALLED_S,))
+        connection.execute(f"{OLD} where %s in (0, id)", (2 * STALLED_S, worker))
 
 
 async def test_a_worker_that_comes_back_answers_the_doubt_about_its_call(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
@@ -67,31 +70,6 @@ async def test_a_worker_that_comes_back_answers_the_doubt_about_its_call(databas
             run = await asyncio.wait_for(first_end(second, run.id), 30)
             assert run.status is Status.COMPLETED
     assert len(slow.deeds) == 1
-
-
-async def test_a_worker_of_an_older_version_leaves_newer_runs_alone(
-    databases: Databases,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    address, outside = databases.address(tmp_path), Outside()
-    async with opened(address, tmp_path / "a", outside.effect()) as older:
-        monkeypatch.setattr(crew, "RULES", -1)
-        run = await older.start(DOING, {"amount": 1})
-        await until_given_back(address)
-    monkeypatch.undo()
-    async with opened(address, tmp_path / "b", outside.effect()) as newer:
-        await newer.recover()
-        run = await asyncio.wait_for(first_end(newer, run.id), 30)
-    assert run.status is Status.COMPLETED, "begun by the newer one, without a doubt"
-    assert len(outside.deeds) == 1
-
-
-async def until_given_back(address: str) -> None:
-    with psycopg.connect(address, options="-c search_path=detent", autocommit=True) as connection:
-        asked = "select begun_at is not null and worker is null from work"
-        while connection.execute(asked).fetchone() != (True,):  # noqa: ASYNC110  # another process has no event for us
-            await asyncio.sleep(0.02)
 
 
 async def test_a_second_deed_is_told(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
@@ -214,3 +192,33 @@ async def test_the_database_goes_away_and_comes_back(tmp_path: Path) -> None:
             run = await asyncio.wait_for(first_end(host, run.id), 50)
             assert (run.status, len(slow.deeds)) == (Status.COMPLETED, 3)
             assert not host.reader.verify(run.id).problem
+
+
+async def test_a_worker_may_be_killed_at_any_statement(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address, ledger = databases.address(tmp_path), tmp_path / "ledger"
+    ledger.touch()
+    every = "1" if "DETENT_EXAMPLES" in os.environ else "2"
+    words = [sys.executable, "-m", "tests.host.dying_worker", address, str(tmp_path), str(ledger), every]
+    lives = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
+    said, _ = await lives.communicate()
+    assert lives.returncode == 0
+    assert int(said) > 15, "there are so many places to die at"
+    stop_heartbeat(address)
+    async with opened(address, tmp_path, *make_effects(ledger)) as host:
+        await host.recover()
+        for summary in await host.list(limit=1000):
+            run = await asyncio.wait_for(end_truthfully(host, summary.run_id, ledger), 60)
+            assert run.status is Status.COMPLETED
+            assert not host.reader.verify(run.id).problem
+        assert not list(host.reader.claim_differences())
+        begun = {summary.run_id for summary in await host.list(limit=1000)}
+    assert sorted(ledger.read_text().split()) == sorted(begun), "each once"
+
+
+async def end_truthfully(host: PostgresHost, run_id: str, ledger: Path) -> Any:
+    """Answer what is asked about a deed in doubt by what the ledger says, until the run has ended."""
+    while (run := await host.settled(run_id)).ended is None:
+        is_done = run_id in ledger.read_text().split()
+        said = {"outcome": "happened", "result": {}} if is_done else {"outcome": "not_happened"}
+        await host.answer(run_id, run.waiting[0].id, {**said, "by": "ann"})
+    return run

@@ -155,6 +155,8 @@ class Effect(msgspec.Struct, frozen=True):
     advice: str = ""  # for whoever is asked about a call: how to declare what it is, where nobody has
     # What a policy can go by beside the arguments as they are written: any of {program, paths, host, sandbox}.
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    # It works on what one machine has, such as files or processes: all such calls of a run are made in one place.
+    is_local: bool = False
     may_trail: bool = False  # a pure call does not wait for the disk: a power cut may take its record with it
 
 
@@ -173,6 +175,7 @@ def effect(
     schema: Mapping[str, Any] | None = None,
     is_lenient: bool = False,
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+    is_local: bool = False,
 ) -> Callable[[Callable[..., Any]], Effect]: ...
 def effect(  # noqa: PLR0913  # each has the right default
     name: str | Callable[..., Any] = "",
@@ -186,6 +189,7 @@ def effect(  # noqa: PLR0913  # each has the right default
     schema: Mapping[str, Any] | None = None,
     is_lenient: bool = False,
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+    is_local: bool = False,
 ) -> Effect | Callable[[Callable[..., Any]], Effect]:
     """Declare an async function of a contract as an effect; undeclared means irreversible, the careful default."""
     if kind not in ("pure", "idempotent", "irreversible"):
@@ -195,6 +199,6 @@ def effect(  # noqa: PLR0913  # each has the right default
         called = name if isinstance(name, str) and name else perform.__name__
         about = (perform.__doc__ or "").strip().partition("\n")[0]
         declared = Declared(kind, float(timeout_s), scope, float(settle_s), is_lenient=is_lenient)
-        return Effect(called, perform, declared, reconcile, about, dict(schema or {}), facts=facts)
+        return Effect(called, perform, declared, reconcile, about, dict(schema or {}), facts=facts, is_local=is_local)
 
     return declare(name) if callable(name) else declare

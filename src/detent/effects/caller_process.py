@@ -94,7 +94,7 @@ def make_caller_effect(home: Path, source: str) -> Effect:
     door = _CallDoor(home / FOLDER, place)
     # No time limit of its own: a program that dies is noticed at once, and how long a function takes only it knows.
     declared = Declared("irreversible", 0.0, "global", place.settle_s)
-    return Effect(place.tool, door.perform, declared, door.reconcile, may_trail=True)
+    return Effect(place.tool, door.perform, declared, door.reconcile, may_trail=True, is_local=True)
 
 
 class _CallDoor:

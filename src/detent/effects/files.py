@@ -72,19 +72,19 @@ async def look(contract: Contract) -> Outcome | None:
         return None  # a file that cannot be looked into is no evidence
 
 
-@effect("files.write", kind="idempotent", settle_s=1.0, reconcile=look, facts=file_facts)
+@effect("files.write", kind="idempotent", settle_s=1.0, reconcile=look, facts=file_facts, is_local=True)
 async def write(contract: Contract) -> Outcome:
     """Replace a file's content, all of it or nothing."""
     return await _perform(_write, Arguments("files.write", contract.input, WHAT))
 
 
-@effect("files.read", kind="pure", settle_s=0.0, facts=file_facts)
+@effect("files.read", kind="pure", settle_s=0.0, facts=file_facts, is_local=True)
 async def read(contract: Contract) -> Outcome:
     """Read a file."""
     return await _perform(_read, Arguments("files.read", contract.input, f"{WHERE} encoding as"))
 
 
-@effect("files.append", kind="irreversible", settle_s=1.0, reconcile=look, facts=file_facts)
+@effect("files.append", kind="irreversible", settle_s=1.0, reconcile=look, facts=file_facts, is_local=True)
 async def append(contract: Contract) -> Outcome:
     """Add to the end of a file."""
     return await _perform(_append, Arguments("files.append", contract.input, WHAT))
@@ -105,6 +105,7 @@ files = Effect(
     look,
     about="Write, read or append, as `op` says.",
     facts=file_facts,
+    is_local=True,
 )
 
 

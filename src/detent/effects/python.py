@@ -39,7 +39,7 @@ TIMEOUT_S = 600.0
 KNOWN = f"function args {sandbox.KNOWN}"
 
 
-@effect("python", kind="irreversible", timeout_s=TIMEOUT_S, is_lenient=True, facts=python_facts)
+@effect("python", kind="irreversible", timeout_s=TIMEOUT_S, is_lenient=True, facts=python_facts, is_local=True)
 async def python(contract: Contract) -> Outcome:
     """Call a Python function."""
     name, positional, named = _parse_call(contract.input)

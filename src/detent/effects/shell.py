@@ -53,9 +53,8 @@ async def sweep(contract: Contract) -> None:
     await asyncio.to_thread(kill_leftovers, contract.key)
 
 
-@effect(
-    "shell", kind="irreversible", timeout_s=TIMEOUT_S, settle_s=0.0, reconcile=sweep, is_lenient=True, facts=shell_facts
-)
+@effect("shell", kind="irreversible", timeout_s=TIMEOUT_S, settle_s=0.0, reconcile=sweep, is_lenient=True,
+        facts=shell_facts, is_local=True)  # fmt: skip
 async def shell(contract: Contract) -> Outcome:
     """Run a program with its arguments and wait for its end."""
     known = f"argv env cwd stdin stdin_json timeout ok_exit is_failed_late is_metered is_json {sandbox.KNOWN}"

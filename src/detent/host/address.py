@@ -5,7 +5,9 @@ alone: its people, its tokens, the logs of its programs. The address never holds
 """
 
 import hashlib
+import os
 import re
+import socket
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
@@ -13,6 +15,7 @@ from detent.errors import JournalError, Refused
 
 SCHEMES = ("postgresql://", "postgres://")
 POINTER = "database"  # the file with the address
+PLACE_VARIABLE = "DETENT_PLACE"
 NAME_MAX = 40
 ADDRESS_MAX = 2000
 
@@ -37,6 +40,11 @@ def find_home(home: str) -> Path:
     except OSError as error:
         raise Refused(f"{folder} cannot be a home: {error.strerror or error}") from None
     return folder
+
+
+def find_place(name: str = "") -> str:
+    """Where this process works on files: as it was named, else this folder of this machine."""
+    return name or os.environ.get(PLACE_VARIABLE, "") or f"{socket.gethostname()}:{os.path.realpath('.')}"
 
 
 def find_address(home: Path) -> str:

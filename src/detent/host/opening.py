@@ -1,6 +1,7 @@
 """Opening a home: which host keeps it is decided here, and loaded only when it is used."""
 
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +111,13 @@ def move_home(home: Path, target: Path) -> None:
     move(home, target)
 
 
+def find_departure(home: Path) -> tuple[str, bool]:
+    """Where the journal of a home is going or has gone, and whether it has; empty: it is here."""
+    from detent.host.embedded.departure import find_departure as find  # noqa: PLC0415
+
+    return find(home)
+
+
 def find_twins(home: Path) -> tuple[str, ...]:
     """Other homes on this machine that have the same journal."""
     if find_address(home):
@@ -143,11 +151,15 @@ def prepare_database(home: Path, *, is_checked_only: bool = False) -> "DatabaseR
 
 
 def _load_postgres() -> Any:
+    return load_postgres("postgres_home")
+
+
+def load_postgres(module: str) -> Any:
+    """A module of the host in PostgreSQL, whose packages may be missing here."""
     try:
-        from detent.host.postgres import postgres_home  # noqa: PLC0415
+        return import_module(f"detent.host.postgres.{module}")
     except ImportError as error:
         raise Refused(f"a journal in PostgreSQL needs {error.name}: pip install 'detent[postgres]'") from None
-    return postgres_home
 
 
 def _check_folder(home: Path) -> None:

@@ -34,6 +34,7 @@ from detent.host.reading import (
     StoreCheck,
     Summary,
     SummaryPage,
+    Unserved,
 )
 from detent.host.standing import Standing
 
@@ -297,6 +298,9 @@ class Reader(Protocol):
 
     def gap(self) -> OpenGap | None:
         """What the journal knows nothing of, because it was restored and nobody has looked into that yet."""
+
+    def list_unserved(self, run_id: str = "") -> Sequence[Unserved]:
+        """Calls that nobody at work can make, and why: of one run, or of all."""
 
     def head(self) -> JournalHead:
         """One digest over every run, every claim and the people, with what it is of."""

@@ -223,6 +223,18 @@ class RestoreReport(NamedTuple):
     twins: tuple[str, ...]  # other homes on this machine with the same journal
 
 
+class RelocationReport(NamedTuple):
+    """A journal that was moved into a database."""
+
+    home: str  # the folder that points at the database now
+    runs: int
+    events: int
+    claims: int
+    head: str  # one digest over all of it, the same on both sides
+    copied: tuple[str, ...]  # other files of the home that were copied there
+    left: tuple[str, ...]  # and those that stay where they are
+
+
 class AnchorProof(NamedTuple):
     """Whether a journal still has what it had when it was anchored."""
 
@@ -274,6 +286,14 @@ class JournalHolder(NamedTuple):
     pid: int = 0
     command: str = ""
     since: float = 0.0
+
+
+class Unserved(NamedTuple):
+    """A call that nobody at work can make, and why."""
+
+    run_id: str
+    contract_id: str
+    problem: str
 
 
 class Checkup(NamedTuple):

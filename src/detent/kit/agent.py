@@ -60,6 +60,7 @@ class Agent(NamedTuple):
     routes: str = ""  # its addresses of the HTTP API: a sequence of Route
     view: str = ""  # the page's view of its runs: one that the page has, or `package:FILE.js`, a module of its own
     words: str = ""  # Chinese sentences, by the English ones
+    is_local: bool = False  # its effects work on what one machine has: kernels, copies of a project, its own files
     errors: str = ""  # the same of what it raises: `{}` for each value in English, `{0}`, `{1}` in Chinese
 
     def load(self, part: str) -> Any:

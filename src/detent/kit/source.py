@@ -11,6 +11,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from msgspec.structs import replace
+
 from detent.core.effect_type import Effect
 from detent.define import find_effects
 from detent.effects.caller_process import CALLER_MARK, make_caller_effect
@@ -52,9 +54,13 @@ class Sources:
     def _agent(self, name: str) -> Mapping[str, Effect]:
         if name not in self._opened:
             try:
-                open_effects = find_agent(name).load("effects")
+                agent = find_agent(name)
+                open_effects = agent.load("effects")
             except DefinitionError as error:  # its run is kept as it is, like one whose agent is not here
                 raise Refused(f"{error}; its runs are kept as they are until it works") from error
             surroundings = Surroundings(self._home, self._open, self._reader)
-            self._opened[name] = {} if open_effects is None else open_effects(surroundings)
+            found = {} if open_effects is None else open_effects(surroundings)
+            if agent.is_local:
+                found = {one: replace(effect, is_local=True) for one, effect in found.items()}
+            self._opened[name] = found
         return self._opened[name]

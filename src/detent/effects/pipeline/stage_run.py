@@ -36,7 +36,7 @@ VALUE_MAX = 16 * 1024 * 1024
 
 
 @effect("pipeline", kind="irreversible", timeout_s=TIMEOUT_S, settle_s=0.0, reconcile=sweep, is_lenient=True,
-        facts=shell_facts)  # fmt: skip
+        facts=shell_facts, is_local=True)  # fmt: skip
 async def _pipeline(contract: Contract) -> Outcome:
     """Hand items through stages."""
     given = Arguments("pipeline", contract.input, f"{KNOWN} {sandbox.KNOWN}")

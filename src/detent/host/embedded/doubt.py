@@ -19,7 +19,7 @@ from detent.core.status import Status
 from detent.errors import NotWaiting
 from detent.host.parts.call import ask_probe
 from detent.host.parts.claim import was_redone
-from detent.host.parts.gap import ask_about, find_clearance, note_cleared
+from detent.host.parts.gap import find_clearance, meet_gap
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outcome import (
     UnknownOutcome,
@@ -157,25 +157,19 @@ class DoubtRegister:
             self.look_again(live, contract)
 
     async def meet_gap(self, live: LoadedRun, effect: Effect, contract: Contract) -> ContractMoved | None:
-        """What stands against a call that may have been made before the journal was restored; None: nothing.
-
-        The probe is asked first; its word that nothing happened counts when nothing from before can be in flight.
-        """
-        clock, gap = self._host.clock, self._host.claims.gap
+        """What stands against a call that may have been made before the journal was restored; None: nothing."""
+        gap = self._host.claims.gap
         if gap is None or not gap.concerns(live.run, contract):
             return None
         why = find_clearance(self._host.journal, gap, live.run, contract)
-        if not why and effect.reconcile is not None:
-            lands_until = gap.until + contract.timeout_s + contract.settle_s
-            if 0 < lands_until - clock.now() <= ASK_WITHIN_S:
-                await clock.sleep_until(lands_until)
-            found = await self._probe(live, effect, contract.id, True, may_deny=clock.now() >= lands_until)
-            if found and found[0].trigger == "succeed":
-                return replace(found[0], at=clock.now())
-            why = "its probe says that it was not done" if found else ""
-        if not why:
-            return ask_about(gap, contract, clock.now(), effect.advice)
-        self._host.fold(live, note_cleared(gap, contract, why, clock.now()))
+
+        async def probe(may_deny: bool) -> list[ContractMoved] | None:
+            return await self._probe(live, effect, contract.id, True, may_deny=may_deny)
+
+        met = await meet_gap(gap, contract, effect, self._host.clock, why, probe)
+        if isinstance(met, ContractMoved):
+            return met
+        self._host.fold(live, met)
         return None
 
     def look_again(self, live: LoadedRun, contract: Contract) -> None:

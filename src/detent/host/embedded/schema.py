@@ -84,7 +84,31 @@ insert into meta values ('journal_id', lower(hex(randomblob(16)))), ('epoch', '1
 VERSION = 1 + len(MIGRATIONS)
 
 
-def open_writing(path: Path, sync: str, migrations: Mapping[int, str] = MIGRATIONS) -> sqlite3.Connection:
+LEAVING, LEFT = "leaving", "left"  # where a journal is going, and where it has gone and when
+
+
+def read_departure(db: sqlite3.Connection) -> tuple[str, bool]:
+    """Where a journal is going or has gone, and whether it has; empty: it stays."""
+    if not db.execute("select 1 from sqlite_master where name = 'meta'").fetchone():
+        return "", False
+    found = dict(db.execute("select name, value from meta where name in (?, ?)", (LEAVING, LEFT)).fetchall())
+    return str(found.get(LEFT) or found.get(LEAVING) or "").partition(" ")[0], LEFT in found
+
+
+def _check_departure(db: sqlite3.Connection, path: Path) -> None:
+    address, has_left = read_departure(db)
+    if has_left:
+        raise JournalError(f"the journal of {path.parent} was moved to {address}: give --home {address}")
+    if address:
+        raise JournalError(
+            f"the journal of {path.parent} is being moved to {address}: `detent move --all --to {address}` finishes"
+            " that, and `detent move --all --cancel` gives it up"
+        )
+
+
+def open_writing(
+    path: Path, sync: str, migrations: Mapping[int, str] = MIGRATIONS, *, is_leaving: bool = False
+) -> sqlite3.Connection:
     """The one connection that writes; makes the file if there is none, and migrates an older one."""
     _make(path)
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
@@ -94,6 +118,8 @@ def open_writing(path: Path, sync: str, migrations: Mapping[int, str] = MIGRATIO
         db.execute(f"pragma synchronous = {'full' if sync == 'full' else 'off'}")
         check_log(db, path)
         _migrate(db, path, migrations)
+        if not is_leaving:
+            _check_departure(db, path)
     except BaseException:
         db.close()
         raise

@@ -6,10 +6,13 @@ probe says so, a person has said so since, or it was not to be made before the g
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+from msgspec.structs import replace
+
 from detent.core.contract import Contract
+from detent.core.effect_type import Effect
 from detent.core.events import REPEATED, RESTORED, RULED, ContractMoved, Signalled
 from detent.core.identity import By
 from detent.core.machine import Machine, table
@@ -17,9 +20,11 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, Refused
+from detent.host.parts.clock import Clock
 from detent.host.parts.journal import AnyJournal, Batch, Nobody, decode_event, encode
 from detent.host.parts.loaded_run import LoadedRun, load
 from detent.host.run_id import is_made_id
+from detent.host.standing import ASK_WITHIN_S
 
 GAP = "gap"  # stands where an earlier deed names its contract
 RECORD = "restored"
@@ -37,6 +42,10 @@ MENTIONS = (
     "select cast(body as blob) from events where run = (select no from runs where run_id = ?)"
     " and instr(body, cast(? as blob)) > 0 order by seq desc"
 )
+
+
+# Asks the probe of a call, and says whether its no would count.
+AskProbe = Callable[[bool], Awaitable[list[ContractMoved] | None]]
 
 
 class Gap(NamedTuple):
@@ -114,6 +123,26 @@ def note_cleared(gap: Gap, contract: Contract, why: str, at: float) -> Signalled
     """Why a call goes on although the gap is open, for the trace."""
     said = {"rule": f"restored, epoch {gap.epoch}: {why}", "decision": "allow"}
     return Signalled(RULED, {"contract_id": contract.id, "policy": said}, "journal", at)
+
+
+async def meet_gap(
+    gap: Gap, contract: Contract, effect: Effect, clock: Clock, why: str, probe: AskProbe
+) -> ContractMoved | Signalled:
+    """What stands against a call that may have been made in the gap; a signal says `why` nothing does.
+
+    The probe is asked first; its word that nothing happened counts when nothing from before can be in flight.
+    """
+    if not why and effect.reconcile is not None:
+        lands_until = gap.until + contract.timeout_s + contract.settle_s
+        if 0 < lands_until - clock.now() <= ASK_WITHIN_S:
+            await clock.sleep_until(lands_until)
+        found = await probe(clock.now() >= lands_until)
+        if found and found[0].trigger == "succeed":
+            return replace(found[0], at=clock.now())
+        why = "its probe says that it was not done" if found else ""
+    if why:
+        return note_cleared(gap, contract, why, clock.now())
+    return ask_about(gap, contract, clock.now(), effect.advice)
 
 
 def find_clearance(journal: AnyJournal, gap: Gap, run: Run, contract: Contract) -> str:

@@ -43,6 +43,7 @@ from detent.host.reading import (
     StoreCheck,
     Summary,
     SummaryPage,
+    Unserved,
 )
 from detent.host.standing import Standing
 
@@ -282,6 +283,10 @@ class RunReader(ABC):
         with self.journal() as journal:
             found = open_gap(journal)
         return None if found is None else OpenGap(*found)
+
+    def list_unserved(self, run_id: str = "") -> Sequence[Unserved]:  # noqa: ARG002  # whoever writes a file also works
+        """Calls that nobody at work can make: of one run, or of all."""
+        return ()
 
     def head(self) -> JournalHead:
         """One digest over every run, every claim and the people, with what it is of."""

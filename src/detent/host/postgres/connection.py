@@ -5,6 +5,7 @@ an address. No message of ours repeats an address as given.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ ACQUIRE_S = 10.0
 # A process that cannot be reached must not hold a run: the server ends what it left open, and it notices by itself.
 IDLE = "idle_in_transaction_session_timeout=15000"
 KEEPALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 15000}
+
+# What goes wrong with a connection is told to whoever asked for it, without the address.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 Q = ParamSpec("Q")
 R = TypeVar("R")

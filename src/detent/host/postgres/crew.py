@@ -21,7 +21,7 @@ from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.parts.call import ask_probe, call_effect
 from detent.host.parts.child import begin_child, child_machine
 from detent.host.parts.claim import was_redone
-from detent.host.parts.gap import ask_about, find_clearance, note_cleared, open_gap
+from detent.host.parts.gap import find_clearance, meet_gap, open_gap
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outcome import (
     UnknownOutcome,
@@ -36,57 +36,21 @@ from detent.host.parts.outcome import (
 )
 from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
 from detent.host.postgres.fold_transaction import Moment
-from detent.host.postgres.job_queue import STALLED_S, end_job, find_job
+from detent.host.postgres.job_delivery import TAKE_OVER, Beginning, Delivery, begin, hand_on, is_possible, take_over
+from detent.host.postgres.job_queue import RULES_NEEDED, end_job, find_job, name_need, name_place
 from detent.host.postgres.part import PostgresPerformer
 from detent.host.standing import ASK_WITHIN_S, settle_time
 
-BEGIN = (
-    "update work set worker = %(worker)s, begun_at = extract(epoch from clock_timestamp()) from runs"
-    " where runs.run_id = %(run_id)s and work.run = runs.no and work.contract_id = %(contract_id)s"
-    " and work.turn = %(turn)s and work.worker is null and"
-    " set_config('synchronous_commit', coalesce(%(commit)s::text, current_setting('synchronous_commit')), true) <> ''"
-    " returning 1"
-)
-FIND = (
-    "select work.worker, exists (select 1 from procrastinate_workers where id = work.worker"
-    " and last_heartbeat > now() - make_interval(secs => %(stalled_s)s)) from work join runs on runs.no = work.run"
-    " where runs.run_id = %(run_id)s and work.contract_id = %(contract_id)s and work.turn = %(turn)s"
-)
-
-TAKE_OVER = (
-    "update work set worker = %s where run = %s and contract_id = %s and turn = %s and worker in (%s, %s) returning 1"
-)
 CRASHED = UnknownOutcome()
 
 
-class Delivery(NamedTuple):
-    """A contract that a job points at: which of its turns, and in whose hands."""
+class BegunCall(NamedTuple):
+    """A run as it stands, the contract if it is to be carried out, and who is to do that."""
 
-    run_id: str
-    contract_id: str
-    turn: int
-    worker: int
-    job: int = 0
-
-    @property
-    def mark(self) -> tuple[str, str]:
-        """The contract across all runs."""
-        return self.run_id, self.contract_id
-
-
-def begin(connection: psycopg.Connection, wanted: Delivery, is_lazy: bool) -> tuple[bool, int]:
-    """Begin a turn of a contract: whether it is ours to begin; if not, the dead worker that had begun it, or 0.
-
-    What may be called twice need not wait until the disk has that it was begun.
-    """
-    given = {**wanted._asdict(), "stalled_s": STALLED_S, "commit": "off" if is_lazy else None}
-    if connection.execute(BEGIN, given).fetchone() is not None:
-        return True, 0
-    row = connection.execute(FIND, given).fetchone()
-    if row is None:
-        return False, 0  # it is over, or has another turn
-    holder, is_alive = row
-    return False, 0 if is_alive and holder != wanted.worker else int(holder or 0)
+    live: LoadedRun
+    contract: Contract | None = None
+    queue: str = ""  # of those who can, where this worker cannot
+    beginning: Beginning = Beginning(False)
 
 
 class Crew:
@@ -130,26 +94,28 @@ class Crew:
             self._in_hand.pop(wanted, None)
 
     async def _perform(self, wanted: Delivery) -> None:
-        host, run_id = self._host, wanted.run_id
+        host = self._host
         tries = 0
 
-        async def try_to_begin() -> tuple[LoadedRun, Contract | None, bool, int]:
+        async def try_to_begin() -> BegunCall:
             nonlocal tries
             tries += 1
             return await host.ask(self._look_and_begin, wanted)
 
-        live, contract, is_ours, dead = await host.surely(try_to_begin)
+        live, contract, queue, begun = await host.surely(try_to_begin)
         if contract is None:
             return
-        if live.run.rules > RULES:
-            raise Refused(f"run {run_id} was begun by a newer detent; only a newer worker can go on with it")
-        if tries > 1 and dead == wanted.worker:
-            is_ours, dead = True, 0  # it was begun by a try whose answer was lost: nothing has left
-        if not is_ours and not dead:
+        if queue:
+            host.places.leave(queue)
+            await host.surely(lambda: host.ask(hand_on, host.queue, wanted, queue))
+            return
+        if tries > 1 and begun.dead == wanted.worker:
+            begun = Beginning(True)  # it was begun by a try whose answer was lost: nothing has left
+        if not begun.is_ours and not begun.dead:
             return
         try:
-            if dead:
-                await self._take_over(live, contract, wanted, dead)
+            if begun.dead:
+                await self._take_over(live, contract, wanted, begun.dead)
             else:
                 await self._attempt(live, contract, wanted)
         except asyncio.CancelledError:
@@ -157,17 +123,21 @@ class Crew:
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
             await self._broke(live, contract, wanted, error)
 
-    def _look_and_begin(
-        self, connection: psycopg.Connection, wanted: Delivery
-    ) -> tuple[LoadedRun, Contract | None, bool, int]:
-        """The run as it stands, and the contract if it is to be carried out; begun, unless this worker is too old."""
-        live = self._host.load(wanted.run_id, connection)
+    def _look_and_begin(self, connection: psycopg.Connection, wanted: Delivery) -> BegunCall:
+        """Begin a contract that is to be carried out, unless that is for others: then nothing has left."""
+        host = self._host
+        live = host.load(wanted.run_id, connection)
         contract = live.run.contract(wanted.contract_id)
         if contract is None or contract.status is not Status.RUNNING:
-            return live, None, False, 0
+            return BegunCall(live)
         if live.run.rules > RULES:
-            return live, contract, False, 0
-        return live, contract, *begin(connection, wanted, not contract.is_irreversible)
+            return BegunCall(live, contract, f"{RULES_NEEDED}{live.run.rules}")
+        effect = None if contract.effect == "child" else host.effect(live, contract.effect)
+        if effect is None and contract.effect != "child":
+            return BegunCall(live, contract, name_need(contract.effect, live.run.source))
+        place = host.place if effect is not None and effect.is_local else ""
+        begun = begin(connection, wanted, place, not contract.is_irreversible)
+        return BegunCall(live, contract, name_place(begun.place) if begun.place else "", begun)
 
     async def _take_over(self, live: LoadedRun, contract: Contract, wanted: Delivery, dead: int) -> None:
         """A worker that has begun this is gone: what follows is what follows from any crash."""
@@ -178,12 +148,12 @@ class Crew:
             given = (wanted.worker, moment.live.no, wanted.contract_id, wanted.turn, dead, wanted.worker)
             is_taken = dead == wanted.worker or moment.connection.execute(TAKE_OVER, given).fetchone() is not None
             now = moment.live.run.contract(wanted.contract_id)
-            if not is_taken or now is None or now.status is not Status.RUNNING or _is_possible(now):
+            if not is_taken or now is None or now.status is not Status.RUNNING or is_possible(now):
                 return ()
             at = self._host.clock.now()
             return [replace(moved, at=at) for moved in run_again(now, "recovery")]
 
-        if _is_possible(contract):
+        if is_possible(contract):
             is_taken = dead == wanted.worker or await self._host.surely(
                 lambda: self._host.ask(take_over, wanted, live.no, dead)
             )
@@ -247,24 +217,21 @@ class Crew:
 
     async def _meet_gap(self, live: LoadedRun, effect: Effect, contract: Contract) -> ContractMoved | None:
         """What stands against a call that may have been made before the journal was restored; None: nothing."""
-        host, clock = self._host, self._host.clock
+        host = self._host
         if not contract.is_irreversible:
             return None
         gap = await host.surely(lambda: host.database.aside(open_gap, host.journal))
         if gap is None or not gap.concerns(live.run, contract):
             return None
         why = await host.database.aside(find_clearance, host.journal, gap, live.run, contract)
-        if not why and effect.reconcile is not None:
-            lands_until = gap.until + contract.timeout_s + contract.settle_s
-            if 0 < lands_until - clock.now() <= ASK_WITHIN_S:
-                await clock.sleep_until(lands_until)
-            found = await self._probe(live, effect, contract.id, True, may_deny=clock.now() >= lands_until)
-            if found and found[0].trigger == "succeed":
-                return replace(found[0], at=clock.now())
-            why = "its probe says that it was not done" if found else ""
-        if not why:
-            return ask_about(gap, contract, clock.now(), effect.advice)
-        await host.tell(live, note_cleared(gap, contract, why, clock.now()))
+
+        async def probe(may_deny: bool) -> list[ContractMoved] | None:
+            return await self._probe(live, effect, contract.id, True, may_deny=may_deny)
+
+        met = await meet_gap(gap, contract, effect, host.clock, why, probe)
+        if isinstance(met, ContractMoved):
+            return met
+        await host.tell(live, met)
         return None
 
     async def hand_in(
@@ -440,13 +407,3 @@ class Crew:
         host = self._host
         machine = await host.database.aside(child_machine, host.journal, live.machine, contract)
         return await begin_child(host, machine, live.run, contract)
-
-
-def take_over(connection: psycopg.Connection, wanted: Delivery, no: int, dead: int) -> bool:
-    """Take a contract out of a dead worker's hands; whether nobody was quicker."""
-    given = (wanted.worker, no, wanted.contract_id, wanted.turn, dead, wanted.worker)
-    return connection.execute(TAKE_OVER, given).fetchone() is not None
-
-
-def _is_possible(contract: Contract) -> bool:
-    return contract.is_irreversible and contract.effect_state == "possible"

@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import psycopg
+from msgspec.structs import replace
 
 from detent.core.contract import Contract, Failure
 from detent.core.effect_type import Effect
-from detent.core.events import ContractMoved, Event
+from detent.core.events import ContractMoved, Event, Started
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
@@ -23,14 +24,15 @@ from detent.host.parts.loaded_run import LoadedRun, Point, beginning, load, repl
 from detent.host.parts.outbox import Outbox
 from detent.host.policy_check import Rulings
 from detent.host.postgres.connection import GONE
-from detent.host.postgres.job_queue import QueuedJob
+from detent.host.postgres.job_queue import ANYWHERE, QUEUE, JobQueue, QueuedJob, name_need, name_place
 from detent.host.postgres.journal import PostgresJournal, take_claims, write_batch
 from detent.host.postgres.statement import Statements
 
 SHORT = 50  # events that are read at once, without asking for a snapshot first
 LOCK = (
     "select no, seq, head, extract(epoch from clock_timestamp())::float8,"
-    " exists (select 1 from runs where name = 'restored' and state <> 'closed')"
+    " exists (select 1 from runs where name = 'restored' and state <> 'closed'),"
+    " (select place from pins where pins.run_id = runs.run_id)"
     " from runs where run_id = %s for update"
 )
 HELD = "select worker, turn from work where run = (select no from runs where run_id = %s) and contract_id = %s"
@@ -38,6 +40,13 @@ FIRST = (
     "select nextval(pg_get_serial_sequence('runs', 'no')), extract(epoch from clock_timestamp())::float8,"
     " exists (select 1 from runs where name = 'restored' and state <> 'closed')"
 )
+PIN_OF = "select place from pins where run_id = %s"
+PIN = "insert into pins (run_id, place) values (%s, %s) on conflict do nothing"
+KNOW_PLACE = (
+    "insert into places (place, seen_at, lease_s) values (%s, extract(epoch from clock_timestamp()), %s)"
+    " on conflict do nothing"
+)
+UNPIN = "delete from pins where run_id = %s and place = %s"
 PUT_WORK = (
     "insert into work (run, contract_id, turn) values (%s, %s, %s)"
     " on conflict (run, contract_id) do update set turn = excluded.turn, worker = null, begun_at = 0"
@@ -87,6 +96,10 @@ class FoldingHost(Protocol):
     clock: Clock
     outbox: Outbox
     rulings: Rulings
+    is_working: bool
+    lease_s: float
+    place: str  # where it makes local calls
+    queue: JobQueue
     is_own_time: bool  # whether a test moves the clock: then nothing can be due by the database's
 
     def effect(self, live: LoadedRun, name: str) -> Effect | None:
@@ -101,6 +114,7 @@ class FoldTransaction(FoldRoom):
         self.claims, self.clock = Claims(lambda: journal), host.clock
         self.outbox, self.rulings = host.outbox, host.rulings
         self._wake_at: float | None = None
+        self._place = ""  # the run is pinned to
         self.held: tuple[int, int] | None = None
         self.statements = Statements()
         self.now = 0.0
@@ -121,7 +135,8 @@ class FoldTransaction(FoldRoom):
         self.held = held.fetchone() if held is not None else None
         if row is None:
             raise Unknown(f"there is no run {run_id}")
-        no, seq, head, self.now, is_restored = row
+        no, seq, head, self.now, is_restored, place = row
+        self._place = place or ""
         if is_restored:
             self.claims.gap = open_gap(self._journal)
         return bring_up(self._journal, run_id, no, seq, bytes(head), cached)
@@ -144,6 +159,7 @@ class FoldTransaction(FoldRoom):
         plan = FoldPlan(live, batch)
         if not events:
             return Folded(live, plan, self.now)
+        self._find_place(live, before, events)
         self._fold_all(deque(events), plan, False)
         self._withdraw(live, plan)
         if batch.events:
@@ -189,7 +205,11 @@ class FoldTransaction(FoldRoom):
         """The jobs that point at what this fold has led to."""
         run = plan.live.run
         jobs = [
-            QueuedJob("perform", {"run_id": run.id, "contract_id": contract_id, "turn": run.seq}, 0.0)
+            QueuedJob(
+                "perform",
+                {"run_id": run.id, "contract_id": contract_id, "turn": run.seq},
+                queue=self._choose_queue(plan.live, contract_id),
+            )
             for contract_id in plan.performs
         ]
         if self._wake_at and not self._host.is_own_time:
@@ -203,6 +223,55 @@ class FoldTransaction(FoldRoom):
                 children = filter(None, (child_id(run.id, contract.id), contract.reopens))
                 jobs += [QueuedJob("end_child", {"run_id": child}) for child in children]
         return [*jobs, *(QueuedJob("hand_up", {"run_id": child}) for child in self._find_early(before, run))]
+
+    def _choose_queue(self, live: LoadedRun, contract_id: str) -> str:
+        """Who can make a call, as far as this process knows; a worker that cannot hands it on."""
+        contract = live.run.contract(contract_id)
+        if contract is None or contract.effect == "child":
+            return QUEUE
+        effect = self.effect(live, contract.effect)
+        if effect is None:
+            return name_need(contract.effect, live.run.source)
+        if not effect.is_local:
+            return QUEUE
+        return name_place(self._place) if self._place else ANYWHERE
+
+    def _find_place(self, live: LoadedRun, before: Run, events: Sequence[Event]) -> None:
+        """A new run belongs where its parent does, else where it was begun if calls are made there."""
+        for event in events:
+            if type(event) is ContractMoved:
+                self._let_go(before, event)
+            elif type(event) is Started:
+                row = None
+                if event.parent:
+                    row = self._connection.execute(PIN_OF, (event.parent.partition(" ")[0],)).fetchone()
+                if row is not None:
+                    self._pin(live.run.id, row[0])
+                elif self._host.is_working and self._host.queue.is_own and self._is_local(live, event.source):
+                    self._pin(live.run.id, self._host.place)
+
+    def _is_local(self, live: LoadedRun, source: str) -> bool:
+        """Whether any work of a machine can only be done in one place."""
+        named = {action.effect for work in live.machine.work.values() for action in work}
+        begun = LoadedRun(0, live.machine, replace(live.run, source=source), live.head)
+        return any((found := self.effect(begun, name)) is not None and found.is_local for name in named)
+
+    def _pin(self, run_id: str, place: str) -> None:
+        """All local calls of a run are made in one place from now on."""
+        self._place = place
+        self.statements.add(PIN, (run_id, place))
+        self.statements.add(KNOW_PLACE, (place, self._host.lease_s))
+
+    def _let_go(self, before: Run, event: ContractMoved) -> None:
+        """Somebody wants a call made elsewhere whose place is away: the run belongs nowhere until a worker takes it."""
+        if event.trigger != "resume" or event.actor in ("machine", "probe"):
+            return
+        contract = before.contract(event.contract_id)
+        place = contract.question.data.get("machine") if contract is not None and contract.question else None
+        said = event.result if isinstance(event.result, dict) else {}
+        if place and place == self._place and said.get("outcome") == "not_happened":
+            self.statements.add(UNPIN, (before.id, place))
+            self._place = ""
 
     def _find_early(self, before: Run, run: Run) -> list[str]:
         """Children that ended before their parent began to wait: they have called in vain.

@@ -7,7 +7,7 @@ the same transaction, and carried out by whichever worker takes it.
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,13 +15,14 @@ import psycopg
 
 from detent.core.effect_type import Effect
 from detent.core.events import CANCEL, ContractMoved, Event, Started
-from detent.core.identity import Identity
+from detent.core.identity import By, Identity
 from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.progress import Hear, Pass
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.errors import DetentError, NotWaiting, Refused, Unknown
+from detent.errors import DetentError, JournalError, NotWaiting, Refused, Unknown
+from detent.host.address import find_place
 from detent.host.parts.admission import Admission
 from detent.host.parts.child import awaiting, describe_end
 from detent.host.parts.claim_check import differences, repair, right_holders
@@ -35,16 +36,18 @@ from detent.host.parts.verbs import Verbs
 from detent.host.people import PeopleSource
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
-from detent.host.postgres.connection import Database
+from detent.host.postgres.connection import GONE, Database
 from detent.host.postgres.crew import Crew
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import Folded, Moment
-from detent.host.postgres.job_queue import Handle, JobQueue
-from detent.host.postgres.postgres_reader import PostgresReader
+from detent.host.postgres.job_queue import USUAL, Handle, JobQueue
+from detent.host.postgres.place import LEASE_S, WorkPlaces
+from detent.host.postgres.postgres_reader import PATIENCE_S, PostgresReader
 from detent.host.postgres.recovery import take_up
 from detent.host.postgres.room import PostgresRoom, write_alone
 from detent.host.postgres.schema import check_version, find_places
 from detent.host.postgres.sweep import Sweep
+from detent.host.postgres.team import SHARE_S, share_people
 from detent.host.postgres.wake import Wakes
 from detent.host.reading import Query, Summary
 from detent.host.run_group import reconcile
@@ -74,12 +77,15 @@ class PostgresHost(PostgresRoom, Verbs):
         people: PeopleSource | None = None,
         guarded: Sequence[Path] = (),
         slots: int = SLOTS,
-        queues: Sequence[str] = (),
+        queues: Sequence[str] = USUAL,
         is_working: bool = True,
+        place: str = "",
+        lease_s: float = LEASE_S,
         reader: PostgresReader | None = None,
     ) -> None:
         super().__init__(find_effects)
         self.database, self.home, self.admission = database, home, Admission(people)
+        self._people = people
         self.ground = describe_ground(home, guarded)
         self.effects = effects if isinstance(effects, Mapping) else {effect.name: effect for effect in effects}
         self.is_own_time, self.clock = clock is not None, clock or DatabaseClock()
@@ -93,16 +99,36 @@ class PostgresHost(PostgresRoom, Verbs):
         self.on_silence: Callable[[], None] = lambda: None
         self.given_up = ""
         self.crew, self.wakes, self.sweep = Crew(self), Wakes(self), Sweep(self)
+        self.place, self.lease_s = find_place(place), lease_s
+        self.places = WorkPlaces(self, self.crew, self.place, lease_s)
         handlers: dict[str, Handle] = {"perform": self.crew.perform, "wake": self.wakes.wake}
         handlers |= {"hand_up": self.hand_up, "end_child": self.end_child, "pass_place_on": self.pass_place_on}
-        self.queue = JobQueue(database, handlers, slots, queues)
+        self.queue = JobQueue(database, handlers, slots, queues, self.place)
 
     async def __aenter__(self) -> Self:
         """Open the journal; what was left at work is taken up by `recover`, and by any worker that goes on."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._since = self._loop.time()
         await self.database.aside(self._open)
         self.own(self.hear_aborts())
+        if self._people is not None:
+            self.own(self._keep_people())
         return self
+
+    async def _keep_people(self) -> None:
+        """Hear of people that another machine has changed."""
+        while not self.is_closing:
+            await asyncio.sleep(SHARE_S)
+            try:
+                await self.ask(share_people, self.journal, self._people)
+            except (*GONE, JournalError):
+                continue  # the next round finds it
+
+    async def change_people(self, change: Mapping[str, Any], *, by: By = "") -> dict[str, Any]:
+        """Change who may do what, on every machine."""
+        changed = await super().change_people(change, by=by)
+        await self.ask(share_people, self.journal, self._people)
+        return changed
 
     def _open(self) -> None:
         check_version(self.database)
@@ -110,6 +136,8 @@ class PostgresHost(PostgresRoom, Verbs):
             self.journal.places = find_places(connection)
             row = connection.execute("select extract(epoch from clock_timestamp())::float8").fetchone()
         self.set_clock(row[0] if row is not None else 0.0)
+        with self.database.connection() as connection:
+            share_people(connection, self.journal, self._people)
         self.admission.look(self.journal)
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -224,7 +252,7 @@ class PostgresHost(PostgresRoom, Verbs):
         if self.is_working and not self._is_at_it and not self.crew.is_closing:
             self._is_at_it = True
             self.queue.start()
-            self.own(self.sweep.run())
+            self.own(self.sweep.run(self.places.tend))
 
     def stop_effect(self, run_id: str, contract_id: str) -> None:
         """Stop a contract's effect, if it is under way here."""
@@ -281,9 +309,19 @@ class PostgresHost(PostgresRoom, Verbs):
             while True:
                 rung = watched.bell.take()
                 run = (await self.look(run_id)).run
-                if run.status is not Status.RUNNING:
+                if run.status is not Status.RUNNING or await self._is_stranded(run):
                     return run
-                await rung.wait()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(rung.wait(), PATIENCE_S)
+
+    async def _is_stranded(self, run: Run) -> bool:
+        """Whether nothing of a run goes on until another worker comes."""
+        at_work = {one.id for one in run.contracts if one.status is Status.RUNNING}
+        is_early = run.at > self.clock.now() - PATIENCE_S or self._loop.time() < self._since + PATIENCE_S
+        if not at_work or is_early:
+            return False
+        found = await self.database.aside(self.reader.list_unserved, run.id)
+        return at_work <= {one.contract_id for one in found}
 
     async def probe(self, run_id: str, contract_id: str) -> bool:
         """Ask the effect itself whether a deed in doubt happened; whether that settled it."""

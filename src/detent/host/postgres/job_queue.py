@@ -5,6 +5,7 @@ is decided by what the journal says then. So a job that comes twice, late or for
 """
 
 import asyncio
+import hashlib
 import json
 import logging
 from collections import deque
@@ -24,7 +25,14 @@ from procrastinate.worker import Worker
 from detent.host.postgres.connection import Database
 from detent.host.postgres.statement import Statements
 
-QUEUE = "detent"
+QUEUE = "detent"  # what every worker can do, as far as whoever puts it there knows
+ANYWHERE = "detent local"  # local calls of runs that belong nowhere yet: the worker that takes one is where they stay
+NEEDS, PLACE = "needs:", "at:"
+RULES_NEEDED = f"{NEEDS}rules "
+# What a worker takes: what anybody may do, the local calls of its own place, those of runs that belong nowhere yet.
+SHARED, OWN, LOCAL = "shared", "own", "local"
+USUAL = (SHARED, OWN)  # for a process that has more to do than to work
+NAME_MAX = 40  # bytes of a queue's name: with what the library puts before it, it names a channel of 63
 # Taking a job and letting go of it need not wait for the disk: what a failing database loses is the newest, so whoever
 # finds a call begun finds its job taken, and a job that comes again finds its call begun.
 LAZY = "synchronous_commit=off"
@@ -51,6 +59,22 @@ HINT = json.dumps({"type": "job_inserted", "job_id": 0})
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
 
 Handle = Callable[..., Awaitable[None]]
+
+
+def name_need(effect: str, source: str) -> str:
+    """The queue of calls that wait for a worker with this effect, of the file or agent it comes from."""
+    return _shorten(NEEDS, f"{effect} {source}".strip())
+
+
+def name_place(place: str) -> str:
+    """The queue of calls that can only be made in a place."""
+    return _shorten(PLACE, place)
+
+
+def _shorten(kind: str, name: str) -> str:
+    if len(f"{kind}{name}".encode(errors="surrogateescape")) <= NAME_MAX:
+        return f"{kind}{name}"
+    return f"{kind}{hashlib.sha256(name.encode(errors='surrogateescape')).hexdigest()[:24]}"
 
 
 class QueuedJob(NamedTuple):
@@ -94,8 +118,13 @@ class QuietWorker(Worker):
 class JobQueue:
     """Puts jobs into the queue and takes them out of it."""
 
-    def __init__(self, database: Database, handlers: Mapping[str, Handle], slots: int, queues: Sequence[str]) -> None:
-        self._database, self._slots, self._queues = database, slots, list(queues) or [QUEUE]
+    def __init__(
+        self, database: Database, handlers: Mapping[str, Handle], slots: int, queues: Sequence[str], place: str
+    ) -> None:
+        self._database, self._slots = database, slots
+        taken = {SHARED: QUEUE, OWN: name_place(place), LOCAL: ANYWHERE}
+        self.is_own, self.is_shared = OWN in queues, SHARED in queues
+        self.names = {taken[one] for one in queues}  # the queues it takes jobs from
         connector = procrastinate.PsycopgConnector(conninfo=database.add_option(LAZY), min_size=1, max_size=4)
         self.app = procrastinate.App(connector=connector)
         for name, handle in handlers.items():
@@ -161,7 +190,7 @@ class JobQueue:
             worker._new_job_event.clear()
             most = max(1, min(FETCH_MAX, self._slots - len(worker._running_jobs)))
             found = await self.app.connector.execute_query_all_async(
-                FETCH, queues=self._queues, worker_id=worker_id, most=most
+                FETCH, queues=sorted(self.names), worker_id=worker_id, most=most
             )
             self._fetched.extend(Job.from_row(row) for row in found)
             if not found and not worker._new_job_event.is_set():

@@ -50,6 +50,7 @@ PRUNE = (
     "delete from snapshots where run = %s",
     "delete from projections where run = %s",
     "delete from work where run = %s",
+    "delete from pins where run_id = (select run_id from runs where no = %s)",
     "delete from runs where no = %s",
 )
 KEEP_META = "insert into meta (name, value) values (%s, %s) on conflict (name) do update set value = excluded.value"

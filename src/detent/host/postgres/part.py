@@ -59,11 +59,26 @@ class PostgresMover(Protocol):
         """Something went wrong with one run while nobody was asking; the others go on."""
 
 
+class PlaceKeeper(Protocol):
+    """Knows which queues this worker serves."""
+
+    def leave(self, queue_name: str) -> None:
+        """This worker turned out not to have what a queue needs."""
+
+
 class PostgresPerformer(PostgresMover, Protocol):
     """Knows effects, and begins the runs that contracts stand for."""
 
     ground: Ground
     onlookers: Onlookers
+    place: str
+
+    @property
+    def places(self) -> "PlaceKeeper":
+        """What this worker says of its place and does about others."""
+
+    def forget_source(self, source: str) -> None:
+        """Look anew for what a source brings."""
 
     def effect(self, live: LoadedRun, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""

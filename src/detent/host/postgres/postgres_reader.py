@@ -1,8 +1,9 @@
 """Reading a journal in PostgreSQL, and hearing that there is more: LISTEN is a hint, and whoever hears it looks."""
 
 import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,13 +12,46 @@ import psycopg
 from detent.core.machine import Machine
 from detent.host.parts.run_reader import RunReader
 from detent.host.postgres.connection import Database
+from detent.host.postgres.job_queue import ANYWHERE, NEEDS, PLACE, QUEUE, RULES_NEEDED, STALLED_S
 from detent.host.postgres.journal import PostgresJournal
 from detent.host.postgres.schema import VERSION, check_version
-from detent.host.reading import StoreCheck
+from detent.host.reading import StoreCheck, Unserved
 
 MOVED = "detent_moved"  # the channel on which whoever writes says which runs have moved
 LOOK_S = 1.0  # a hint may be lost, so that one looks so often all the same
 TROUBLE_S = 0.5
+PATIENCE_S = 5.0  # so long a call that anybody can make may lie there before somebody says that nobody works
+UNSERVED_MAX = 1000
+# Jobs in queues that no worker with a heartbeat serves.
+UNSERVED = (
+    "select runs.run_id, work.contract_id, job.queue_name, runs.source, pins.place, places.seen_at"  # noqa: S608
+    " from procrastinate_jobs job join runs on runs.run_id = job.args->>'run_id'"
+    " join work on work.run = runs.no and work.contract_id = job.args->>'contract_id'"
+    " left join pins on pins.run_id = runs.run_id left join places on places.place = pins.place"
+    " where job.status = 'todo' and job.task_name = 'perform' and not exists (select 1 from stations"
+    " join procrastinate_workers on id = worker and last_heartbeat > now() - make_interval(secs => ?)"
+    " where job.queue_name = any(queues))"
+    " and (runs.updated_at < extract(epoch from clock_timestamp()) - ? or job.queue_name <> ?)"
+    f" and ? in ('', runs.run_id) order by runs.no limit {UNSERVED_MAX}"
+)
+
+
+def explain_queue(queue: str, effect: str, source: str, place: str | None, seen_at: float | None) -> str:
+    """Why nobody takes a call of a queue that nobody serves."""
+    if queue.startswith(RULES_NEEDED):
+        return "no worker here is new enough for this run; update one"
+    if queue.startswith(NEEDS):
+        return (
+            f"no worker here has the effect `{effect}` of {source}"
+            if source
+            else f"no worker here has the effect `{effect}`"
+        )
+    if queue.startswith(PLACE):
+        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seen_at or 0.0))
+        return f"no worker is at `{place}` since {since}, where the files of this run are"
+    if queue == ANYWHERE:
+        return "no worker takes local calls of new runs; start one with `detent worker`"
+    return "no worker is there; start one with `detent worker`"
 
 
 class PostgresReader(RunReader):
@@ -68,6 +102,21 @@ class PostgresReader(RunReader):
                 size = int(journal.rows(query, ())[0][0])
                 swept = int(journal.rows("select value from meta where name = 'swept'", ())[0][0])
             return StoreCheck(tuple(problems), VERSION, size, swept)
+
+    def list_unserved(self, run_id: str = "") -> Sequence[Unserved]:
+        """Calls that nobody at work can make: of one run, or of all."""
+        with self.journal() as journal:
+            rows = journal.rows(UNSERVED, (STALLED_S, PATIENCE_S, QUEUE, run_id))
+        return tuple(
+            Unserved(
+                one, contract_id, explain_queue(queue, self._find_effect(one, contract_id), source, place, seen_at)
+            )
+            for one, contract_id, queue, source, place, seen_at in rows
+        )
+
+    def _find_effect(self, run_id: str, contract_id: str) -> str:
+        contract = self.standing(run_id).run.contract(contract_id)
+        return contract.effect if contract is not None else ""
 
     async def _poll(self) -> None:
         while self.tail.followers and not self._is_closed:

@@ -59,6 +59,8 @@ class PostgresRoom(Precautions):
     home: Path
     is_own_time: bool
     is_working: bool
+    lease_s: float
+    place: str
     journal: PostgresJournal
     outbox: Outbox
     queue: JobQueue
@@ -148,6 +150,10 @@ class PostgresRoom(Precautions):
         if source not in self._sources:
             self._sources[source] = dict(self._find_effects(source))
         return self._sources[source]
+
+    def forget_source(self, source: str) -> None:
+        """Look anew for what a source brings: its file may have come meanwhile."""
+        self._sources.pop(source, None)
 
     def effect(self, live: LoadedRun, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""

@@ -87,8 +87,22 @@ create index work_by_worker on work (worker);
 
 # From version n to n + 1. A migration must leave the tables usable by the version before it: workers are replaced one
 # after the other.
-MIGRATIONS: dict[int, str] = {}
+MIGRATIONS: dict[int, str] = {
+    1: """
+create table stations (
+    worker bigint primary key, place text collate "C" not null, lease_s double precision not null,
+    queues text[] not null
+);
+create table places (
+    place text collate "C" primary key, seen_at double precision not null, lease_s double precision not null
+);
+create table pins (run_id text collate "C" primary key, place text collate "C" not null);
+create index pins_by_place on pins (place);
+""",
+}
 VERSION = 1 + len(MIGRATIONS)
+OLDEST = 2  # the oldest version that may work on these tables: one that knows of places
+ARRIVING = "arriving"  # a journal is being moved here, and the other side is not sealed yet
 LOCK = 0x64657465  # one migration at a time
 
 # What the queue's library would do for every job, in our transactions: a notification, for which commits wait in a line
@@ -120,7 +134,7 @@ def init(database: Database) -> int:
             found += 1
         for trigger in QUIET:
             connection.execute(f"alter table procrastinate_jobs disable trigger {trigger}")
-        _keep(connection, {"version": str(found)})
+        _keep(connection, {"version": str(found), "oldest": str(OLDEST)})
     return found
 
 
@@ -128,12 +142,17 @@ def check_version(database: Database) -> None:
     """Raise where the tables are missing, or of another version than this detent writes."""
     with database.connection() as connection:
         found = read_version(connection)
+        row = connection.execute("select value from meta where name = 'oldest'").fetchone() if found else None
+        oldest = int(row[0]) if row is not None else found
+        is_arriving = found and connection.execute("select 1 from meta where name = %s", (ARRIVING,)).fetchone()
     if not found:
         raise JournalError(f"{database.name} has no journal yet; `detent db init` makes one")
-    if found > VERSION:
+    if oldest > VERSION:  # a newer one that leaves older workers room is fine: they are replaced one after the other
         raise JournalError(_NEWER.format(database.name, found, VERSION))
     if found < VERSION:
         raise JournalError(f"{database.name} is of an older version (schema {found}); `detent db migrate` updates it")
+    if is_arriving:
+        raise JournalError(f"a journal is being moved to {database.name}; the same `detent move` again finishes that")
 
 
 def read_version(connection: psycopg.Connection) -> int:

@@ -5,6 +5,7 @@ and the count should stay at 0.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import psycopg
 
@@ -62,11 +63,13 @@ class Sweep:
         self._host = host
         self.swept = 0  # by this process
 
-    async def run(self) -> None:
-        """Sweep for as long as the host is open."""
+    async def run(self, tend: Callable[[], Awaitable[None]]) -> None:
+        """Sweep for as long as the host is open, and tend this worker's place."""
+        await self._host.queue.ready()
         while not self._host.is_closing:
-            await asyncio.sleep(SWEEP_S)
             try:
+                await tend()
+                await asyncio.sleep(SWEEP_S)
                 self.swept += await self._host.ask(sweep, self._host.queue, is_own_time=self._host.is_own_time)
             except (*GONE, JournalError):
-                continue  # the database is away; the next round finds it
+                await asyncio.sleep(SWEEP_S)  # the database is away; the next round finds it

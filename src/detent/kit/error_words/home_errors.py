@@ -28,9 +28,35 @@ CHINESE = {
     "{}: this host is closed": "{0}：此主机已关闭",
     "run {} is overtaken again and again; try later": "运行 {0} 一再被抢先；请稍后再试",
     "nobody knows whether the last word was kept: {}": "无人知道最后一条是否已保存：{0}",
-    "run {} was begun by a newer detent; only a newer worker can go on with it": (
-        "运行 {0} 由更新版本的 detent 开始；只有更新的工作进程才能继续"
+    "no worker here is new enough for this run; update one": "这里没有足够新的工作进程来执行此运行；请更新一个",
+    "no worker here has the effect `{}`": "这里没有工作进程具有效果 `{0}`",
+    "no worker here has the effect `{}` of {}": "这里没有工作进程具有 {1} 的效果 `{0}`",
+    "no worker is at `{}` since {}, where the files of this run are": (
+        "自 {1} 起 `{0}` 没有工作进程，而此运行的文件在那里"
     ),
+    "no worker takes local calls of new runs; start one with `detent worker`": (
+        "没有工作进程接受新运行的本地调用；用 `detent worker` 启动一个"
+    ),
+    "no worker is there; start one with `detent worker`": "没有工作进程；用 `detent worker` 启动一个",
+    "the journal of {} was moved to {}: give --home {}": "{0} 的日志已移到 {1}：请给出 --home {2}",
+    "the journal of {} is being moved to {}: `detent move --all --to {}` finishes that, and `detent move --all --cancel`"
+    " gives it up": (
+        "{0} 的日志正在移往 {1}：`detent move --all --to {2}` 会完成移动，`detent move --all --cancel` 则放弃"
+    ),
+    "a journal is being moved to {}; the same `detent move` again finishes that": (
+        "一个日志正在移往 {0}；再执行一次同样的 `detent move` 即可完成"
+    ),
+    "{} holds another journal; a journal moves into a database that has none": (
+        "{0} 中有另一个日志；日志只能移入没有日志的数据库"
+    ),
+    "{}: what arrived is not what was sent": "{0}：到达的内容与发出的不同",
+    "{} does not fit {}: only one of them can have the journal": "{0} 与 {1} 不相符：日志只能在其中之一",
+    "{} has its journal in a database already": "{0} 的日志已经在数据库中",
+    "{} was moved to {}": "{0} 已移到 {1}",
+    "{} is being moved to {}; finish that, or give it up with --cancel": (
+        "{0} 正在移往 {1}；请完成它，或用 --cancel 放弃"
+    ),
+    "no move of {} is under way": "{0} 没有正在进行的移动",
     "`{}` could not be called: {}": "无法调用 `{0}`：{1}",
     "`{}` is a group and nobody's name; say who you are": "`{0}` 是一个组，不是任何人的名字；请说明您是谁",
     "a journal cannot be restored to a time that is still to come": "日志不能恢复到尚未到来的时间",

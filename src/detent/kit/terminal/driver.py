@@ -183,15 +183,18 @@ async def _wait_settled(caller: Caller, host: "OpenHost", run_id: str) -> Run:
 async def _at_rest(caller: Caller, host: "OpenHost", run_id: str) -> Family:
     """The family of a moment when none of it is at work; damaged relatives are told, and left out."""
     damaged: set[str] = set()
+    stranded: set[str] = set()  # what goes on only when another worker comes
     while True:
         now = caller.reader.family_now(run_id)
         kin = now._replace(members=[one for one in now.members if one.run_id not in damaged])
         at_work = [one.run_id for one in kin.members if one.status in (Status.RUNNING, Status.PENDING)]
+        at_work = [one for one in at_work if one not in stranded]
         if not at_work:
             return kin
         for one in at_work:
             try:
-                await host.settled(one)
+                if (await host.settled(one)).status is Status.RUNNING:
+                    stranded.add(one)
             except (JournalError, ReplayError) as error:
                 if one == run_id:
                     raise

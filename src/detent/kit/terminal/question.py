@@ -64,6 +64,11 @@ def _rows(caller: Caller, question: dict[str, Any], is_filled_in: bool, is_brief
 def _ways(caller: Caller, question: dict[str, Any]) -> list[str]:
     words, reason = (question["run_id"], question["contract_id"]), question["reason"]
     sign = ("--sign",) if question.get("require_signature") else ()
+    if reason == "outcome_unknown" and "machine" in question.get("data", {}):
+        return [
+            f"{_('do it elsewhere:')} {caller.command('answer', *words, '--outcome', 'not-happened', *sign)}",
+            f"{_('stop:')} {caller.command('answer', *words, '--outcome', 'give-up', *sign)}",
+        ]
     if reason == "outcome_unknown":
         return [
             caller.command("answer", *words, "--outcome", "happened", "--result", "JSON", *sign),

@@ -46,6 +46,7 @@ class RunReport:
         self.accepts = standing.accepts
         self.questions = questions(caller, standing)
         self.notes = caller.reader.notes(run_id)
+        self.unserved = caller.reader.list_unserved(run_id) if standing.run.status is Status.RUNNING else ()
         self._agent = agent_of(self.run.source, self.run.parent)
         self._manner = self._find_manner()
 
@@ -65,6 +66,7 @@ class RunReport:
     def envelope(self, ok: bool) -> dict[str, Any]:
         """The run for machines."""
         run = self.run
+        unserved = [{"contract_id": one.contract_id, "problem": one.problem} for one in self.unserved]
         return {
             "ok": ok,
             "run_id": run.id,
@@ -81,6 +83,7 @@ class RunReport:
             "paused": run.is_held and run.held_by != HOST,
             "wake_at": run.wake_at or None,
             "outbox": [note._asdict() for note in self.notes],
+            **({"unserved": unserved} if unserved else {}),
         }
 
     def give(self, code: int | None = None) -> int:
@@ -123,6 +126,8 @@ class RunReport:
             yield f"  {_render_note(note)}", "" if note.delivered_at else "yellow"
         for question in self.questions:
             yield from render_question(self.caller, question)
+        for one in self.unserved:
+            yield f"  {visible(one.contract_id)}: {visible(translate_error(one.problem))}", "yellow"
         yield from self._say_what_next()
 
     def _say_what_next(self) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,9 @@ from pathlib import Path
 import click
 
 from detent.errors import Refused
+from detent.host.address import is_address
 from detent.host.opening import back_up, move_home, restore
+from detent.host.relocation import cancel_move, move_to_database
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, comment_option, verb
@@ -87,9 +89,17 @@ async def _close_gap(caller: Caller, by: str, comment: str) -> int:
 
 
 @verb("move")
-@click.option("--to", "target", required=True, metavar="FOLDER", help=_("Where the home is to be; new or empty."))
-def move(caller: Caller, target: str) -> int:
-    """Move the home to another folder of this machine."""
+@click.option("--to", "target", default="", metavar="FOLDER", help=_("Where the home is to be; new or empty."))
+@click.option("--all", "is_all", is_flag=True, help=_("Move the whole journal into a database: --to postgresql://…"))
+@click.option("--cancel", "is_cancelled", is_flag=True, help=_("Give up such a move that was not finished."))
+def move(caller: Caller, target: str, is_all: bool, is_cancelled: bool) -> int:
+    """Move the home to another folder of this machine, or its journal into a database."""
+    if is_cancelled == bool(target):
+        raise click.UsageError(_("say either --to, or --all --cancel"))
+    if is_all:
+        return _give_up_move(caller) if is_cancelled else _move_to_database(caller, target)
+    if is_address(target):
+        raise Refused("only a whole journal moves into a database: say --all")
     if "://" in target:
         raise Refused(f"--to takes a folder of this machine, not an address like {target.partition('://')[0]}://…")
     caller.admit("move")
@@ -98,6 +108,34 @@ def move(caller: Caller, target: str) -> int:
         emit({"ok": True, "from": str(caller.home), "home": str(Path(target)), "error": None})
         return 0
     caller.say(_("moved to {home}; give --home or DETENT_HOME from now on", home=visible(target)), "green")
+    return 0
+
+
+def _move_to_database(caller: Caller, address: str) -> int:
+    if not is_address(address):
+        raise Refused("--all moves a journal into a database: --to postgresql://HOST/DATABASE")
+    caller.reader.close()
+    done = move_to_database(caller.home, address)
+    if caller.is_json:
+        emit({"ok": True, "from": str(caller.home), **done._asdict(), "error": None})
+        return 0
+    known = {"runs": done.runs, "events": done.events, "claims": done.claims}
+    caller.say(_("moved {runs} runs, {events} events and {claims} claims, all equal on both sides", **known), "green")
+    caller.say(_("the old journal is sealed; give --home {address} from now on", address=visible(address)))
+    if done.copied:
+        caller.note(_("copied to {home}: {names}", home=done.home, names=visible(", ".join(done.copied[:10]))), "dim")
+    if done.left:
+        caller.note(_("not moved: {names}", names=visible(", ".join(done.left[:10]))), "dim")
+    return 0
+
+
+def _give_up_move(caller: Caller) -> int:
+    caller.reader.close()
+    address = cancel_move(caller.home)
+    if caller.is_json:
+        emit({"ok": True, "home": str(caller.home), "not_moved_to": address, "error": None})
+    else:
+        caller.say(_("given up; the journal stays in {home}", home=visible(str(caller.home))), "green")
     return 0
 
 

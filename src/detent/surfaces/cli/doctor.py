@@ -34,6 +34,7 @@ from detent.kit.text import clock, process_name, silence, status_word, visible
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.extra import describe_missing
 from detent.surfaces.cli.finding import Finding, check_permissions, find_existing
+from detent.surfaces.cli.working import describe_unserved
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024
@@ -63,6 +64,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
         _sandbox(),
         *check_permissions(caller.home),
         _lock(caller.home),
+        *(Finding("workers", "risk", text) for text in describe_unserved(caller)),
         *_journal(caller, deep, is_repair),
     ]
     code = 1 if any(finding.level == "problem" for finding in found) else 0
@@ -227,12 +229,9 @@ def _people(caller: Caller) -> Iterator[Finding]:
         people = PeopleFile(caller.home).current()
         has_record = caller.has_journal() and caller.reader.summary(RECORD_ID) is not None
         record = caller.reader.standing(RECORD_ID).run if has_record else None
-    except BrokenDefinition as error:
-        for problem in error.problems:
-            yield Finding("people", "problem", visible(str(problem)))
-        return
     except DetentError as error:
-        yield Finding("people", "problem", visible(str(error)))
+        for problem in error.problems if isinstance(error, BrokenDefinition) else (error,):
+            yield Finding("people", "problem", visible(str(problem)))
         return
     if difference := difference_of(people, record):
         yield Finding("people", "problem", difference)

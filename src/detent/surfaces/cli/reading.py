@@ -11,7 +11,7 @@ from detent.core.history import Entry
 from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.housekeeping import HOUSEKEEPING
-from detent.host.opening import find_mismatch
+from detent.host.opening import find_departure, find_mismatch
 from detent.host.reading import Query
 from detent.kit.error_translation import translate_error
 from detent.kit.every_run import walk_runs
@@ -180,6 +180,9 @@ async def list_runs(
         return 0
     for line, colour in fit_list(runs, shutil.get_terminal_size().columns) if sys.stdout.isatty() else table(runs):
         caller.say(line, colour)
+    address, has_left = find_departure(caller.home)
+    if has_left:
+        caller.warn(_("this journal was moved to {address}; this is how it was then", address=visible(address)))
     return 0
 
 

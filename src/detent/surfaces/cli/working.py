@@ -2,43 +2,64 @@
 
 import asyncio
 import signal
+from collections import Counter
+from collections.abc import Iterator
 
 import click
 
-from detent.errors import Refused
-from detent.host.address import find_address
+from detent.errors import DetentError, Refused
+from detent.host.address import find_address, find_place
 from detent.host.opening import open_host, prepare_database
 from detent.host.reading import DatabaseReport
+from detent.kit.audit.trail import parse_time
+from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.terminal.option import verb
-from detent.kit.text import visible
+from detent.kit.terminal.option import by_option, verb
+from detent.kit.text import clock, visible
 
 SLOTS = 8
 GRACE_S = 20.0
+QUEUES = ("shared", "own", "local")  # what anybody may do, local calls of its own place, those of runs without a place
+LEASE_S = 60.0
+NAME_MAX = 100
 
 
 @verb("worker")
 @click.option("--slots", type=click.IntRange(1, 1000), default=SLOTS, metavar="N", help=_("How many calls at once."))
-async def worker(caller: Caller, slots: int) -> int:
+@click.option("--name", default="", metavar="NAME", help=_("Its place: workers of one name see the same files."))
+@click.option(
+    "--queues", default=",".join(QUEUES), metavar="LIST", help=_("What it takes, of: {words}.", words=", ".join(QUEUES))
+)
+@click.option("--lease", "lease_s", type=click.FloatRange(1.0), default=LEASE_S, metavar="SECONDS",
+              help=_("How long its place may be away before runs ask."))  # fmt: skip
+async def worker(caller: Caller, slots: int, name: str, queues: str, lease_s: float) -> int:
     """Carry out calls until SIGINT or SIGTERM."""
     if not find_address(caller.home):
         raise Refused("a worker is for runs in a database: give --home postgresql://HOST/DATABASE")
+    wanted = [one.strip() for one in queues.split(",") if one.strip()]
+    if not wanted or not set(wanted) <= set(QUEUES):
+        raise Refused(f"--queues is `{queues}`; it must be some of {', '.join(QUEUES)}")
+    if len(name) > NAME_MAX or not name.isprintable():
+        raise Refused(f"--name must be a name of at most {NAME_MAX} characters")
+    place = find_place(name)
+    mine = {"slots": slots, "place": place, "queues": tuple(wanted), "lease_s": lease_s}
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, told.set)
     async with (
         caller.driving() as given,
-        open_host(caller.home, reader=caller.reader, slots=slots, grace_s=GRACE_S, **given) as host,
+        open_host(caller.home, reader=caller.reader, grace_s=GRACE_S, **mine, **given) as host,
     ):
         taken_up = await host.recover()
         report = prepare_database(caller.home, is_checked_only=True)
         if caller.is_json:
-            emit({"ok": True, "database": report.name, "slots": slots, "taken_up": list(taken_up), "error": None})
+            emit({"ok": True, "database": report.name, "slots": slots, "place": place,
+                  "taken_up": list(taken_up), "error": None})  # fmt: skip
         else:
-            known = {"name": visible(report.name), "slots": slots, "count": len(taken_up)}
-            caller.say(_("works on {name}, {slots} calls at once; runs taken up: {count}", **known), "green")
+            known = {"name": visible(report.name), "slots": slots, "count": len(taken_up), "place": visible(place)}
+            caller.say(_("works on {name} at {place}, {slots} calls at once; runs taken up: {count}", **known), "green")
             caller.say(_("Ctrl-C stops it."), "dim")
         await told.wait()
         caller.note(_("Stopping; another worker goes on with what is not finished in time."))
@@ -46,9 +67,15 @@ async def worker(caller: Caller, slots: int) -> int:
 
 
 @verb("db")
-@click.argument("what", type=click.Choice(["init", "migrate", "check"]))
-async def db(caller: Caller, what: str) -> int:
-    """Make the tables of a database, bring them up to date, or look at them."""
+@click.argument("what", type=click.Choice(["init", "migrate", "check", "restored"]))
+@click.option("--since", default="", metavar="TIME", help=_("With restored: the moment of the copy."))
+@by_option
+async def db(caller: Caller, what: str, since: str, by: str) -> int:
+    """Make the tables of a database, bring them up to date, look at them, or say that they were restored."""
+    if (what == "restored") != bool(since):
+        raise click.UsageError(_("--since goes with `restored`, which needs it"))
+    if what == "restored":
+        return await _say_restored(caller, parse_time(since, "--since") or 0.0, by)
     report = await asyncio.to_thread(prepare_database, caller.home, is_checked_only=what == "check")
     is_ready = report.version == report.known
     if caller.is_json:
@@ -66,10 +93,38 @@ async def db(caller: Caller, what: str) -> int:
     return 0 if is_ready else 1
 
 
+async def _say_restored(caller: Caller, since: float, by: str) -> int:
+    """Begin a new epoch: irreversible calls that the copy cannot know are asked about from now on."""
+    if not find_address(caller.home):
+        raise Refused(
+            "`detent restore` puts a file back; this is for a database: give --home postgresql://HOST/DATABASE"
+        )
+    async with caller.driving() as given, open_host(caller.home, reader=caller.reader, slots=0, **given) as host:
+        epoch = await host.mark_restored(since, by=by)
+    if caller.is_json:
+        emit({"ok": True, "epoch": epoch, "since": since, "error": None})
+        return 0
+    known = {"clock": clock(since), "epoch": epoch}
+    caller.say(_("restored as of {clock}, epoch {epoch}", **known), "green")
+    caller.say(_("So irreversible calls that it does not know are asked about. When everything was looked into:"))
+    caller.say(f"  {caller.command('restore', '--close-gap')}")
+    return 0
+
+
 def _describe_lack(report: DatabaseReport) -> dict[str, str]:
     way_out = "detent db init" if not report.version else "detent db migrate"
     message = _("the tables are of version {version}, not {known}", version=report.version, known=report.known)
     return {"type": "journal_error", "message": f"{message}: {way_out}"}
+
+
+def describe_unserved(caller: Caller) -> Iterator[str]:
+    """Calls that lie there because nobody at work can make them."""
+    try:
+        found = caller.reader.list_unserved() if caller.has_journal() else ()
+    except DetentError:
+        return  # told where the journal is looked at
+    for problem, count in Counter(one.problem for one in found).items():
+        yield _("{count} calls wait: {problem}", count=count, problem=visible(translate_error(problem)))
 
 
 COMMANDS = {"worker": worker, "db": db}

@@ -1,5 +1,6 @@
 """Addresses for those who look at where the time of a run went: its bars, and two runs side by side."""
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -125,7 +126,10 @@ def _page(reader: Reader, found: Summary, asked: WaterfallQuery) -> WaterfallPag
     bars, logs = list(made.bars), made.logs  # at once: whoever folds may move on in another thread
     now = reader.summary(found.run_id) or found
     since, until = now.started_at, now.updated_at
-    chosen = choose_bars(bars, lambda bar: _is_meant(bar, asked, until), asked.sort, until)
+    if made.sums is None or made.sums[0] != now.seq:  # a long run has many bars: they are summed once for every event
+        made.sums = (now.seq, count_begun(bars, since, until, PIECES), sum_actions(bars, until, ACTIONS_MAX))
+    _, begun, actions = made.sums
+    chosen = choose_bars(bars, _list_wishes(asked, until), asked.sort, until)
     shown = [_view(bar) for bar in chosen[asked.offset : asked.offset + asked.limit]]
     first, last = asked.since or since, asked.until or until
     return WaterfallPage(
@@ -138,27 +142,30 @@ def _page(reader: Reader, found: Summary, asked: WaterfallQuery) -> WaterfallPag
         offset=asked.offset,
         matching=len(chosen),
         total=len(bars),
-        begun=count_begun(bars, since, until, PIECES),
-        actions=sum_actions(bars, until, ACTIONS_MAX),
+        begun=begun,
+        actions=actions,
         logs=[line for line in logs if first <= line.at <= last][-LOGS_MAX:],
     )
 
 
-def _is_meant(bar: Bar, asked: WaterfallQuery, until: float) -> bool:
-    if asked.since is not None and (bar.end if bar.end is not None else until) < asked.since:
-        return False
-    if asked.until is not None and bar.begin > asked.until:
-        return False
-    if asked.find and asked.find.lower() not in f"{bar.id} {bar.effect} {bar.model} {bar.error}".lower():
-        return False
-    kinds = {
-        "asked": bar.asks,
-        "failed": bar.status == "failed",
-        "models": bool(bar.model or bar.tokens_in),
-        "children": bar.kind == "child",
-        "slow": bar.kind != "state" and bar.seconds(until) >= 1.0,
+def _list_wishes(asked: WaterfallQuery, until: float) -> list[Callable[[Bar], bool]]:
+    """What a bar must be to be shown; nothing where all are wanted."""
+    since, upto, text = asked.since, asked.until, asked.find.lower()
+    kinds: dict[str, Callable[[Bar], bool]] = {
+        "asked": lambda bar: bar.asks,
+        "failed": lambda bar: bar.status == "failed",
+        "models": lambda bar: bool(bar.model or bar.tokens_in),
+        "children": lambda bar: bar.kind == "child",
+        "slow": lambda bar: bar.kind != "state" and bar.seconds(until) >= 1.0,
     }
-    return kinds.get(asked.only, True)
+    wishes = [kinds[asked.only]] if asked.only else []
+    if since is not None:
+        wishes.append(lambda bar: (bar.end if bar.end is not None else until) >= since)
+    if upto is not None:
+        wishes.append(lambda bar: bar.begin <= upto)
+    if text:
+        wishes.append(lambda bar: text in f"{bar.id} {bar.effect} {bar.model} {bar.error}".lower())
+    return wishes
 
 
 def _view(bar: Bar) -> BarView:

@@ -94,6 +94,7 @@ class RunBars:
         self.bars: list[Bar] = []
         self.ended: list[Bar] = []  # the same, as far as they are over, in the order in which they ended
         self.logs: list[LogLine] = []
+        self.sums: tuple[int, list[int], list[ActionTime]] | None = None  # over all bars, as of an event
         self._open: dict[str, Bar] = {}  # contracts that have not ended
         self._here: Bar | None = None  # the state the run is in
 
@@ -253,7 +254,7 @@ def count_begun(bars: Iterable[Bar], since: float, until: float, pieces: int) ->
     return counts
 
 
-def choose_bars(bars: list[Bar], takes: Callable[[Bar], bool], sort: str, until: float) -> list[Bar]:
-    """The bars that are meant: in the order of their beginning, or the longest first."""
-    found = [bar for bar in bars if takes(bar)]
+def choose_bars(bars: list[Bar], wishes: list[Callable[[Bar], bool]], sort: str, until: float) -> list[Bar]:
+    """The bars that fulfil every wish: in the order of their beginning, or the longest first."""
+    found = [bar for bar in bars if all(wish(bar) for wish in wishes)] if wishes else bars
     return sorted(found, key=lambda bar: -bar.seconds(until)) if sort == "longest" else found
