@@ -15,6 +15,8 @@ from detent.errors import JournalError
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.marker import find_problem, forget, marker_paths, read_identity, read_markers
+from detent.host.opening import find_mismatch
+from detent.host.reading import Query
 from detent.testing.conformance import DOOR, Outside
 from tests.surfaces.command import Detent
 
@@ -72,6 +74,8 @@ async def test_a_journal_that_was_here_is_missed_by_whoever_opens_it_or_reads_it
     with pytest.raises(JournalError, match=rf"{known.journal_id[:8]}, epoch 1, with 2 runs and 4 events.*--forget"):
         await live(home, "three")
     assert not (home / "journal.db").exists() or not (home / "journal.db").stat().st_size, "nothing was begun"
+    with pytest.raises(JournalError, match=rf"is (gone|empty).*{known.journal_id[:8]}.*--forget"):
+        JournalReader(home).list(Query())
     if damage is not empty:
         with pytest.raises(JournalError, match="is gone"):
             JournalReader(home).has_runs()
@@ -90,6 +94,8 @@ async def test_another_journal_in_its_place_is_found(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="another journal"):
         await live(here, "two")
     assert "another journal" in str(JournalReader(here).check().problems)
+    assert "another journal" in find_mismatch(here)
+    assert not find_mismatch(there)
 
 
 async def test_an_older_copy_put_back_by_hand_is_found(tmp_path: Path) -> None:

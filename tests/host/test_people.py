@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import detent
+from detent.core.events import ATTEMPT, Signalled
 from detent.core.identity import Identity
 from detent.core.people import People, check_token, hash_token
 from detent.core.run import Run
@@ -121,6 +123,44 @@ async def test_a_verb_that_is_handed_over_is_of_the_user_of_its_process(tmp_path
         assert run.by == "kim"
         with pytest.raises(NotPermitted):
             await other.start(DOOR, by=Identity("eve", "session"))
+
+
+async def test_a_program_with_a_token_has_the_rights_of_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Identity("mcp:tester", "mcp")
+    async with detent.open(tmp_path / "home") as holder:
+        await holder.change_people({"do": "add", "name": "ann", "roles": ["admin"], "os_user": USER})
+        for name, role in (("vic", "viewer"), ("bob", "operator")):
+            kept = hash_token(f"{name}.secret", b"0123456789abcdef")
+            await holder.change_people({"do": "add", "name": name, "roles": [role], "token": kept})
+        assert (await holder.start(DOOR, by=client)).by == "mcp:tester"
+        monkeypatch.setenv("DETENT_TOKEN", "bob.secret")
+        async with detent.open(tmp_path / "home") as beside:
+            assert (await beside.start(DOOR, by=client)).by == "bob"
+        monkeypatch.setenv("DETENT_TOKEN", "vic.secret")
+        async with detent.open(tmp_path / "home") as beside:
+            with pytest.raises(NotPermitted, match="`vic` is viewer"):
+                await beside.start(DOOR, by=client)
+    async with detent.open(tmp_path / "home") as alone:
+        with pytest.raises(NotPermitted, match="`vic` is viewer"):
+            await alone.start(DOOR, by=client)
+
+
+@pytest.mark.parametrize("known", ["step", "unknown"])
+async def test_a_program_of_nobody_has_nobodys_rights(tmp_path: Path, known: Any) -> None:
+    async with detent.open(tmp_path / "home", [Outside().effect()]) as host:
+        await host.change_people({"do": "add", "name": "ann", "roles": ["admin", "approver"], "os_user": USER})
+        run = await host.start(ASKING, {"amount": 1})
+        for verb in (host.cancel(run.id, by=Identity("ann", known)), host.release(run.id, by=Identity("ann", known))):
+            with pytest.raises(NotPermitted, match="may"):
+                await verb
+        for name in ("ann", "kim"):  # whatever name it gives, it is written down once
+            with pytest.raises(NotPermitted, match="answer"):
+                await host.answer(run.id, run.waiting[0].id, {"approved": True}, by=Identity(name, known))
+        events = [entry.event for entry in host.reader.entries(run.id)]
+        tried = [event for event in events if isinstance(event, Signalled) and event.name == ATTEMPT]
+        assert [event.known_by for event in tried] == [known]
 
 
 def test_a_voucher_is_of_one_process_and_one_home(tmp_path: Path) -> None:

@@ -65,10 +65,34 @@ def test_what_was_done_after_a_backup_is_asked_about_until_the_gap_is_closed(det
     assert "--close-gap" in detent("cancel", record["run_id"], code=2).err
     assert detent("restore", "--close-gap", "--comment", "looked", "--json").json["closed"] == [record["run_id"]]
     assert "looked" in detent("log", record["run_id"], "--json").out
+    lines = detent("audit", "--run", record["run_id"], "--json").out.splitlines()
+    restored, closed = (json.loads(line) for line in lines[:-1])
+    assert (restored["decision"], restored["by"], restored["outcome"]) == ("restore", "kim", "done")
+    assert restored["given"]["epoch"] == 2
+    assert restored["given"]["since"] <= restored["given"]["until"] <= restored["at"]
+    assert (closed["decision"], closed["by"], closed["reason"]) == ("close_gap", "kim", "looked")
+    told = detent("audit").out
+    assert "restore “2" in told
+    assert "close_gap “looked”" in told
     pay(detent, "kim")
     assert paid(detent) == ["bob", "eve", "kim"]
     assert "there is no gap" in detent("restore", "--close-gap").out
     detent("log", "--all", "--verify")
+
+
+def test_a_list_warns_of_an_older_copy_that_a_run_refuses(detent: Detent) -> None:
+    home, older = detent.folder / ".detent", detent.folder / "older.db"
+    bob = pay(detent, "bob")
+    shutil.copy(home / "journal.db", older)
+    pay(detent, "eve")
+    assert "Warning" not in detent("list").err
+    shutil.copy(older, home / "journal.db")
+    listed = detent("list")
+    assert bob in listed.out
+    assert "older or another copy" in listed.err
+    assert "older or another copy" in detent("run", "pay.yaml", "--set", "to=kim", code=None).err
+    (home / "journal.db").write_bytes(b"")
+    assert detent("list", code=None).err == detent("run", "pay.yaml", "--set", "to=kim", code=None).err
 
 
 def test_a_home_moves_and_a_second_copy_is_warned_of(detent: Detent) -> None:

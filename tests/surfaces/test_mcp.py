@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from mcp.types import ElicitResult, Implementation
 from detent.effects import builtin
 from detent.host.embedded.shared import open_host
 from detent.surfaces.mcp import Surface
+from tests.surfaces.command import Detent
 
 DETENT = str(Path(sys.executable).with_name("detent"))
 FLOW = """
@@ -72,8 +74,11 @@ NO = ElicitResult(action="decline")
 
 
 @contextlib.asynccontextmanager
-async def client(folder: Path, person: Person | None = None, mode: str = "auto", *words: str) -> AsyncIterator[Client]:
-    parameters = StdioServerParameters(command=DETENT, args=["mcp", *words], cwd=folder)
+async def client(
+    folder: Path, person: Person | None = None, mode: str = "auto", *words: str, token: str = ""
+) -> AsyncIterator[Client]:
+    env = {**os.environ, "DETENT_TOKEN": token} if token else None
+    parameters = StdioServerParameters(command=DETENT, args=["mcp", *words], cwd=folder, env=env)
     with (folder / "stderr").open("a") as log:
         async with Client(
             stdio_client(parameters, errlog=log),
@@ -251,6 +256,24 @@ async def test_it_works_beside_the_process_that_has_the_journal(folder: Path) ->
         out, _ = await done.communicate()
         assert json.loads(out)["status"] == "completed"
         assert (await call(first, "run_get", run="last"))["status"] == "completed"
+
+
+async def test_a_token_decides_whose_rights_a_client_has(folder: Path) -> None:
+    detent = Detent(folder)
+    detent("people", "add", "ada", "--role", "admin", "--os-user", pwd.getpwuid(os.getuid()).pw_name)
+    ann, vic = (
+        str(detent("people", "add", name, "--role", role, "--token", "--json").json["token"])
+        for name, role in (("ann", "approver"), ("vic", "viewer"))
+    )
+    async with client(folder, token=vic) as watching:
+        said = await refused(watching, "run_start", workflow="book.yaml", key="k", input={"what": "tea"})
+        assert "takes the role operator" in said
+    async with client(folder) as own, client(folder, Person(YES), token=ann) as beside:
+        begun = await call(own, "run_start", workflow="book.yaml", key="k", input={"what": "tea"})
+        decision = await call(beside, "approval_request", run=begun["run_id"])
+        assert decision["by"] == "ann"
+    answer = json.loads(detent("audit", "--who", "ann", "--json").out.splitlines()[0])
+    assert (answer["known_by"], answer["channel"]) == ("token", "mcp")
 
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "detent-tests" / "inspector"

@@ -8,9 +8,12 @@ from typing import Literal
 
 import msgspec
 
-# `step`: something that an effect has started; `mcp`, `hook` and `trigger`: a program under a name of its own;
-# `detent`: a run moves another one. Everybody else is a person.
-Known = Literal["claimed", "os_user", "token", "ssh", "proxy", "session", "mcp", "hook", "trigger", "step", "detent"]
+# `step`: something that an effect has started; `unknown`: a program of which the kernel does not show if it is one;
+# `mcp`, `hook` and `trigger`: a program under a name of its own; `detent`: a run moves another one. Everybody else is a
+# person.
+Known = Literal[
+    "claimed", "os_user", "token", "ssh", "proxy", "session", "mcp", "hook", "trigger", "step", "unknown", "detent"
+]  # fmt: skip
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -29,6 +32,11 @@ class Identity(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def speaker(self) -> str:
         """Who says it."""
         return self.spoken_by or self.name
+
+    @property
+    def is_nobodys(self) -> bool:
+        """Whether it is a program behind which no person stands, whatever name it gives."""
+        return self.known in ("step", "unknown")
 
     @property
     def known_by(self) -> str:

@@ -1,10 +1,11 @@
 """Opening a home: which host keeps it is decided here, and loaded only when it is used."""
 
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from detent.errors import Refused
+from detent.errors import JournalError, Refused
 from detent.host.address import find_address
 
 if TYPE_CHECKING:
@@ -124,6 +125,21 @@ def find_twins(home: Path) -> tuple[str, ...]:
     from detent.host.embedded.restore import find_twins as find  # noqa: PLC0415
 
     return find(home)
+
+
+def find_mismatch(home: Path) -> str:
+    """Why the journal in a home is not the one that was there, or not all of it; nothing where it is."""
+    if find_address(home):
+        return ""
+    from detent.host.embedded.journal import open_journal  # noqa: PLC0415
+    from detent.host.embedded.marker import check_known  # noqa: PLC0415
+
+    with closing(open_journal(home)) as journal:
+        try:
+            check_known(home, journal.connection)
+        except JournalError as error:
+            return str(error)
+    return ""
 
 
 def prepare_database(home: Path, *, is_checked_only: bool = False) -> "DatabaseReport":

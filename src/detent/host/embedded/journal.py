@@ -229,7 +229,7 @@ class Journal(Listing):
 def open_journal(home: Path) -> Journal:
     """The journal of a home for reading."""
     path = home / "journal.db"
+    check_missing(home)
     if not path.exists():
-        check_missing(home)
         raise Unknown(f"there is no journal in {home} yet; `detent run FILE` makes one")
     return Journal(path)

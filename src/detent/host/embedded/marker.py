@@ -127,18 +127,24 @@ def find_journal(home: Path) -> Path:
     return home / "journal.db"
 
 
-def check(home: Path, db: sqlite3.Connection) -> Marker | None:
+def check_known(home: Path, db: sqlite3.Connection) -> Marker | None:
     """Raise where a home's journal is not the one that is known, or not all of it; what it says of itself."""
     found = read_identity(db)
     if found is None:
         return None
-    markers = read_markers(home)
-    problem = next(filter(None, (find_problem(db, found, known) for known in markers)), "")
+    problem = next(filter(None, (find_problem(db, found, known) for known in read_markers(home))), "")
     if problem:
         way_out = "Put the right one back. To go on with this one: detent doctor --forget"
         raise JournalError(f"{home / 'journal.db'}: {problem}. {way_out}")
-    for known in markers:
-        check_claims(db, found, known)
+    return found
+
+
+def check(home: Path, db: sqlite3.Connection) -> Marker | None:
+    """The same, for whoever is about to write: its claims have to be those that are known, too."""
+    found = check_known(home, db)
+    if found is not None:
+        for known in read_markers(home):
+            check_claims(db, found, known)
     return found
 
 

@@ -378,6 +378,8 @@ class SharedHost:
         by: By = given.get("by", "")
         proof: dict[str, Any] = {"token": self._token} if self._token else {}
         if isinstance(by, Identity):
+            if by.known == "mcp" and self._token and self._settings["people"].current() is not None:
+                by = Identity()  # the owner of the token, with whose rights the program acts
             given = given | {"by": by.name}
             proof = proof if by.known == "claimed" else {"voucher": vouch(self._home, by)}
         sent = {k: msgspec.to_builtins(v) if isinstance(v, Machine) else plain(v, k) for k, v in given.items()}

@@ -70,8 +70,8 @@ class Admission:
             raise Refused(f"run {RECORD_ID} keeps the changes of the people; `detent people` makes them")
         people = self.people()
         who = self.identify(by, people, is_guarded=verb in GUARDED)
-        if who.known == "step" and verb in GUARDED:
-            raise NotPermitted(f"nothing that a step has started may {WORDS[verb]}; a person has to, outside of it")
+        if who.is_nobodys and (verb in GUARDED or people is not None):
+            raise NotPermitted(_describe_refusal(who, verb))
         if people is not None:
             check_role(people, verb, who, user_name(os.getuid()))
         return who
@@ -85,7 +85,9 @@ class Admission:
         if is_guarded and not is_checked and self._origin() == "step":
             return Identity(wish, "step")
         if type(by) is Identity and by.known != "claimed":
-            return by
+            # A program has the rights of whoever runs it: the owner of our token, unless it came from another process.
+            is_ours = by.known == "mcp" and bool(self._token) and not by.is_checked
+            return self.of_process(people, "", os.getuid(), self._token) if is_ours and people is not None else by
         if wish.startswith(SPEAKER):
             raise Refused(f"`{wish[:LONGEST]}`: names that begin with `{SPEAKER}` are the policy's own")
         if wish.startswith(ROLE):
@@ -111,7 +113,7 @@ class Admission:
             if origin == "step":
                 return Identity(wish, "step")
             if can_know() and not token:
-                raise NotPermitted("the system does not show where this comes from; give a token (`DETENT_TOKEN`)")
+                return Identity(wish, "unknown")
         people = self.people(is_lenient=is_lenient)
         if people is None:
             return Identity(wish, is_checked=True)
@@ -125,3 +127,9 @@ class Admission:
         if self._own is None:
             self._own = origin_of(os.getpid())
         return self._own
+
+
+def _describe_refusal(who: Identity, verb: str) -> str:
+    if who.known == "step":
+        return f"nothing that a step has started may {WORDS[verb]}; a person has to, outside of it"
+    return f"the system does not show where this comes from, so it may not {WORDS[verb]}; log in, or give a token"

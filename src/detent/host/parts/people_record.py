@@ -51,7 +51,7 @@ async def change_people(host: PeopleHost, given: Any, by: By) -> dict[str, Any]:
     people = source.current()
     if people is None and change.do == "adopt":
         who = host.admission.identify(by, None, is_guarded=True)
-        if who.known == "step":
+        if who.is_nobodys:
             raise NotPermitted("nothing that a step has started may change the people")
     else:
         who = await _admit(host, change, by)
@@ -93,7 +93,7 @@ async def _note_link(host: PeopleHost, change: PeopleChange, by: By) -> dict[str
     """A link that logs somebody in is about to be made: everybody may for themselves, an admin for all."""
     people = host.admission.people()
     who = host.admission.identify(by, people, is_guarded=True)
-    if who.known == "step" or who.spoken_by or who.name != change.name:
+    if who.is_nobodys or who.spoken_by or who.name != change.name:
         who = await _admit(host, change, by)
     if people is None or change.name not in people.by_name:
         raise Unknown(f"there is nobody called `{change.name}` here")

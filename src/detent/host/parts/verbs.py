@@ -230,7 +230,7 @@ class Verbs(ABC):
             else:
                 tried = self.admission.identify_attempt()
         live = await self.fetch(run_id)
-        person = "" if tried.known == "step" else tried.speaker  # a step may say any name, and is written down once
+        person = "" if tried.is_nobodys else tried.speaker  # a step may say any name, and is written down once
         # Other names may be tried without end: they are one reason. What is refused to one's own name are few.
         reason = why if person and identity_of(by).name in ("", person) else ""
         mark = f"attempt {digest([contract_id, verb, person, tried.known, reason])[:16]}"
@@ -406,7 +406,7 @@ class Verbs(ABC):
 
     async def mark_restored(self, since: float, until: float = 0.0, *, by: By = "") -> int:
         """Say that this journal knows nothing of what was done since a time; the new epoch."""
-        who = replace(self.admission.admit("restore", by), known="detent")
+        who = self.admission.admit("restore", by)
         self.gap = await mark_restored(self, since, until or self.clock.now(), who)
         return self.gap.epoch
 

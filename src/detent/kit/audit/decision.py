@@ -4,6 +4,7 @@
 what is still open, so a long run needs no more memory than a short one.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -19,10 +20,12 @@ from detent.core.question import Answer, Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import digest
+from detent.host.parts.gap import CLOSE
+from detent.host.parts.gap import RECORDED as RESTORE
 
 DecisionKind = Literal[
     "answer", "policy", "settle", "repeat", "evidence", "expiry", "retry", "cancel", "fork", "migrate", "attempt",
-    "people",
+    "people", "restore", "close_gap",
 ]  # fmt: skip
 DecisionOutcome = Literal["done", "failed", "refused", "cancelled", "reused", "doubt", "not_yet"]
 CLAIMED = "claimed"  # a name that nobody has checked
@@ -135,6 +138,8 @@ class DecisionFold:
             made = None if contract is None else self._judge_move(entry, event, contract)
         elif type(event) is Signalled:
             made = self._judge_signal(entry, event)
+        elif type(event) is Started and event.machine == RESTORE.digest:
+            made = self._describe_restore(entry, event)
         elif type(event) is Started and event.fork is not None:
             source = f"{event.fork.get('run_id', '')}@{event.fork.get('seq', '')}"
             made = self._about_run(entry, "fork", event.by, source, event)
@@ -149,6 +154,9 @@ class DecisionFold:
             reason = "; ".join(str(event.data[key]) for key in ("change", "why") if event.data.get(key))
             made = self._about_run(entry, kind, event.by, reason, event)
             return replace(made, outcome=outcome, outcome_at=event.at)
+        if event.name == CLOSE and self._before.machine == RESTORE.digest:
+            made = self._about_run(entry, "close_gap", event.by, str(event.data.get("comment", "")), event)
+            return replace(made, outcome="done", outcome_at=event.at)
         if event.name in VERBS:
             if event.by in OWN_HANDS:
                 return None
@@ -160,6 +168,14 @@ class DecisionFold:
         if event.name == RULED and contract is not None:
             return self._describe_rule(entry, contract, event.data.get(POLICY), event.by)
         return None
+
+    def _describe_restore(self, entry: Entry, event: Started) -> AuditDecision:
+        """Somebody put a backup in place: from when to when the journal knows nothing."""
+        since, until = (float(event.input.get(name, 0.0)) for name in ("since", "until"))
+        made = self._about_run(
+            entry, "restore", event.by, f"{_write_minute(since)} to {_write_minute(until)} UTC", event
+        )
+        return replace(made, given=event.input, outcome="done", outcome_at=event.at)
 
     def _describe_attempt(self, entry: Entry, event: Signalled, contract: Contract | None) -> AuditDecision:
         """Somebody tried what they may not: it was refused, and changed nothing."""
@@ -310,6 +326,10 @@ def read_identity(event: ContractMoved | Signalled | Started) -> str:
     if not known and type(event) is ContractMoved and isinstance(event.result, dict):
         known = event.result.get("known_by", "")
     return known if isinstance(known, str) and known else CLAIMED
+
+
+def _write_minute(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
 
 
 def _has_signature(event: Event) -> bool:

@@ -88,6 +88,8 @@ CHINESE = {
     "Rebuild them from the events: detent doctor --repair": (
         "日志中有 {0} 个不可逆调用的占用；它关闭时有 {1} 个，此后没有写入任何事件。请根据事件重建：detent doctor --repair"
     ),
+    "nothing that a step has started may {}; a person has to, outside of it": "步骤启动的程序都不能这样做（{0}）；必须由人在步骤之外来做",
+    "the system does not show where this comes from, so it may not {}; log in, or give a token": "系统没有显示它来自哪里，因此它不能这样做（{0}）；请登录，或提供令牌",
     "the journal {} {}. What was here: {}. {}": "日志 {0} {1}。原来这里有：{2}。{3}",
     "the sandbox `{}`, which {} asks for, cannot be had here: {}; {}": "{1} 要求的沙箱 `{0}` 在这里无法使用：{2}；{3}",
     "there is a `{}` already; `detent people change {}` changes them": "已经有 `{0}` 了；用 `detent people change {1}` 来变更",

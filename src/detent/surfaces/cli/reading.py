@@ -11,8 +11,9 @@ from detent.core.history import Entry
 from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.housekeeping import HOUSEKEEPING
-from detent.host.opening import find_departure
+from detent.host.opening import find_departure, find_mismatch
 from detent.host.reading import Query
+from detent.kit.error_translation import translate_error
 from detent.kit.every_run import walk_runs
 from detent.kit.language import _
 from detent.kit.record import record_of
@@ -161,6 +162,8 @@ async def list_runs(
     **finding: str,
 ) -> int:
     """List the runs, newest first."""
+    if caller.has_journal() and (problem := find_mismatch(caller.home)):
+        caller.warn(translate_error(problem))
     wanted = [Status(name) for name in dict.fromkeys((*status, *(["waiting"] if waiting else [])))]
     if any(finding.values()):
         if is_live:

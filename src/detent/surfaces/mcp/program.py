@@ -31,6 +31,7 @@ from pydantic import BaseModel, Field, create_model
 from detent.core.answer import answer_of
 from detent.core.contract import Contract
 from detent.core.identity import Identity
+from detent.core.run import Run
 from detent.core.signed_answer import unsigned_problem
 from detent.core.value import digest
 from detent.define import load
@@ -293,9 +294,19 @@ class Surface:
             given = answer.data.model_dump(exclude_unset=True)
             is_doubt = contract.question is not None and contract.question.reason == "outcome_unknown"
             said, word = (said | given, "settled") if is_doubt else (said | {"data": given}, "filled_in")
-        await self._host.answer(run_id, contract.id, said, by=by)
+        after = await self._host.answer(run_id, contract.id, said, by=by)
         await self._wait_settled(run_id, 2.0)
-        return Decision(is_decided=True, answer=word, by=by.name, run=self._view.standing(run_id))
+        return Decision(
+            is_decided=True, answer=word, by=_find_speaker(after, contract) or by.name, run=self._view.standing(run_id)
+        )
+
+
+def _find_speaker(run: Run, contract: Contract) -> str:
+    """In whose name an answer was taken: where a token came with the client, in its owner's."""
+    now = run.contract(contract.id)
+    if now is not None and now.answers:
+        return now.answers[-1].by
+    return str(run.answers.get(contract.action, {}).get("by", ""))
 
 
 def _client(ctx: Context) -> Identity:
