@@ -205,9 +205,10 @@ async def test_a_thousand_idle_streams_leave_room_for_others(tmp_path: Path) -> 
         async with stage(tmp_path, ServerSettings(limits=ServerLimits(streams=900))) as at:
             run_id = await at.start("count")
             before = memory()
-            opened = [await asyncio.open_connection("127.0.0.1", at.port) for _ in range(1000)]
-            for _, writer in opened:
-                writer.write(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            opened = []
+            for _ in range(1000):  # each asks at once: who says nothing for long is sent away
+                opened.append(await asyncio.open_connection("127.0.0.1", at.port))
+                opened[-1][1].write(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             answers = [await reader.readline() for reader, _ in opened]
             assert answers.count(b"HTTP/1.1 200 OK\r\n") == 900
             assert sum(answer.startswith(b"HTTP/1.1 429") for answer in answers) == 100

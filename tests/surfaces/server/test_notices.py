@@ -159,7 +159,7 @@ async def test_a_question_is_told_with_its_link_and_without_its_words(tmp_path: 
 async def test_who_comes_later_is_told_only_of_what_is_still_open(tmp_path: Path) -> None:
     with mail_server() as (mails, mail):
         channels = wanted(
-            first=NoticeChannel(mail=mail), boss=NoticeChannel(mail=mail, after="1s", on=("waiting", "failed"))
+            first=NoticeChannel(mail=mail), boss=NoticeChannel(mail=mail, after="8s", on=("waiting", "failed"))
         )
         async with stage(tmp_path, channels) as at:
             soon, late = await at.start("plea", to="ann"), await at.start("plea", to="bob")
