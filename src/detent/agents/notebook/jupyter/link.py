@@ -36,6 +36,10 @@ REAP_S = 5.0
 TAKE_UP_S = 0.5
 POLL_S = 0.02
 RECONNECT_MS = 20
+HANDSHAKE, JOIN_S = (
+    0x1000,
+    1.0,
+)  # zmq's event that both sides know a channel, and how long a kernel that answers may take
 KEPT = "kept"  # a file in the folder of a kernel that was left: whoever it names keeps the folder
 
 
@@ -129,6 +133,13 @@ class Link:
         self._client.start_channels(shell=True, iopub=True, stdin=True, hb=False, control=True)  # noqa: S604
         for channel, take in (("shell", self._on_shell), ("iopub", self._on_iopub), ("stdin", self._on_stdin)):
             self._own(self._read(getattr(self._client, f"{channel}_channel").socket, take))
+        asking = self._client.stdin_channel.socket
+        self._joined = self._own(self._join(asking, asking.get_monitor_socket(HANDSHAKE)))
+
+    async def _join(self, channel: Any, monitor: Any) -> None:
+        """What a kernel asks before it knows the channel for the answer is lost, and it would wait for ever."""
+        await monitor.recv_multipart()
+        channel.disable_monitor()
 
     @property
     def can_stay(self) -> bool:
@@ -179,6 +190,7 @@ class Link:
             self._news.clear()
             await self._send("shell", "kernel_info_request", {})
             await asyncio.wait((self._own(self._news_came()),), timeout=KNOCK_S)
+        await asyncio.wait((self._joined,), timeout=JOIN_S)
 
     async def _news_came(self) -> None:
         while not all(self._ready.values()) and not self.ended.is_set():

@@ -41,9 +41,7 @@ class Kernels:
             await asyncio.to_thread(self._records.keep_marks)
             kept = {record.pid for record in self._records.all() if record.is_kept}
             await asyncio.to_thread(kill_orphans, self.home, spared=kept)
-            await asyncio.to_thread(
-                self._records.keep_marks
-            )  # without a sandbox a kernel outlives its detent until now
+            await asyncio.to_thread(self._records.keep_marks)  # without a sandbox they outlive it till here
             await asyncio.to_thread(remove_leftovers)
         return self
 
