@@ -169,12 +169,12 @@ class Tour:
         if most_ms and ms > most_ms:
             self.wrong.append(f"{what} took {ms:.0f} ms, and may take {most_ms:.0f}")
 
-    def decide_together(self) -> None:
+    def decide_together(self, questions: int) -> None:
         """Ann approves what bob has open and kim may only look at; ann goes on to the next."""
         (ann, hers), (bob, his), (kim, theirs) = (self.enter(name) for name in ("ann", "bob", "kim"))
         begun = time.perf_counter()
         shown(hers.locator("article.question"))
-        self.time("a card of 10,000", begun)
+        self.time(f"a card of {questions:,}", begun)
         place = hers.url.partition("/#")[2]
         for page in (his, theirs):
             page.goto(f"{self._stage.address}/#{place}")
@@ -191,7 +191,7 @@ class Tour:
         hers.screenshot(path=OUT / "2-ann-has-the-next.png")
         hers.locator(".roll").evaluate("(box) => box.scrollTo(0, box.scrollHeight)")
         begun = time.perf_counter()
-        shown(hers.get_by_text("A-109999"))
+        shown(hers.get_by_text(f"A-{100_000 + questions - 1}"))
         self.time("the end of the list", begun)
         hers.get_by_label("Search the questions").fill("Customer 77 ")
         begun = time.perf_counter()
@@ -301,7 +301,11 @@ def main() -> int:
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
                 tour = Tour(stage, browser)
-                for part in (tour.decide_together, lambda: tour.travel(given.events), tour.look_around):
+                for part in (
+                    lambda: tour.decide_together(given.questions),
+                    lambda: tour.travel(given.events),
+                    tour.look_around,
+                ):
                     part()
                     for what, ms in tour.taken:
                         print(f"{what}: {ms:,.0f} ms", flush=True)
