@@ -5,6 +5,7 @@ import { call, returned, stream } from "../wire.js";
 import { isOver } from "../status.js";
 
 const QUIET_MS = 120;
+const WORKERS_MS = 5000; // workers come and go without an event of the run
 const PAGE = 100;
 const WORDS = 500; // kept of what one contract says
 const LETTERS = 64 * 1024; // kept of a text that goes on
@@ -138,6 +139,7 @@ export function openRun(runId, { isPlain = false } = {}) {
     return page.entries.filter((entry) => entry.seq < seq);
   };
   document.addEventListener("visibilitychange", seenAgain);
+  const looking = setInterval(() => { if (isListening && !document.hidden && run.peek()?.status === "running" && run.peek().unserved) reread(); }, WORKERS_MS);
   begin();
 
   return {
@@ -168,6 +170,6 @@ export function openRun(runId, { isPlain = false } = {}) {
       past.value = { run: was, graph: picture, seq, entries: around };
       sought.value = 0;
     },
-    close() { isClosed = true; isBack(); clearTimeout(timer); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
+    close() { isClosed = true; isBack(); clearTimeout(timer); clearInterval(looking); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
   };
 }
