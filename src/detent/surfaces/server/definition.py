@@ -1,5 +1,6 @@
 """Addresses of definitions: what the project offers, with pictures and problems, and what differs between two."""
 
+import asyncio
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ class Flaw(msgspec.Struct, frozen=True):
     column: int
     message: str
     hint: str
-    severity: Literal["error", "warning"]
+    severity: Literal["error", "warning", "advice"]
 
 
 class DefinitionLine(msgspec.Struct, frozen=True):
@@ -140,7 +141,12 @@ async def definition_svg(room: HttpServer, call: HttpCall) -> Response:
 async def compare(room: HttpServer, call: HttpCall) -> Comparison:
     """What differs between two machines."""
     left, right = await _machine(room, call.query.left), await _machine(room, call.query.right)
-    changes = list(differences(left, right))
+    return await asyncio.to_thread(compare_machines, left, right)
+
+
+def compare_machines(left: Machine, right: Machine) -> Comparison:
+    """What differs between two machines, and both pictures."""
+    changes = differences(left, right)
     return Comparison(not changes, changes, lay_out(left, picture(left)), lay_out(right, picture(right)))
 
 
