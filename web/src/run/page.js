@@ -117,7 +117,7 @@ function Now({ store }) {
 
 function Panel({ store }) {
   const run = store.run.value;
-  const tabs = [...viewsOf(run, store), ["now", _("Now"), Now], ["timeline", _("Timeline"), Timeline], ["contracts", _("Contracts"), Contracts], ["waterfall", _("Waterfall"), Waterfall], ["compare", _("Compare"), Versus]];
+  const tabs = [...viewsOf(run), ["now", _("Now"), Now], ["timeline", _("Timeline"), Timeline], ["contracts", _("Contracts"), Contracts], ["waterfall", _("Waterfall"), Waterfall], ["compare", _("Compare"), Versus]];
   const wanted = place.value.query.get("tab");
   const [name, , Shown] = tabs.find(([key]) => key === wanted) || tabs[0];
   const list = useRef(null);

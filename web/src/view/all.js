@@ -1,13 +1,15 @@
-// Views of special kinds of runs; each says itself which runs it fits, and stands first among the tabs of such a run.
-// Those of agents that other packages bring are loaded when the first of their runs is looked at.
+// Views of special kinds of runs: the one of its agent stands first among the tabs of a run. Each is fetched when the first of
+// its runs is looked at, ours like those that other packages bring.
 import { agentOf } from "../agent.js";
+import { later } from "../later.js";
+import { _ } from "../language.js";
 import { signal } from "../lib.js";
-import * as chat from "./chat.js";
-import * as coding from "./coding.js";
-import * as notebook from "./notebook.js";
 
-const VIEWS = [notebook, coding, chat];
-const BUILT_IN = ["notebook", "coding", "assistant"];
+const BUILT_IN = {
+  notebook: ["notebook", () => _("Notebook"), later(() => import("./notebook.js"), "View")],
+  coding: ["coding", () => _("Plan and tasks"), later(() => import("./coding.js"), "View")],
+  assistant: ["chat", () => _("Conversation"), later(() => import("./chat.js"), "View")],
+};
 const guests = signal({}); // by agent: its view, or null for one that has none
 
 function load(agent) {
@@ -18,10 +20,13 @@ function load(agent) {
 }
 
 /** The views of a run, as rows of name, title and component. */
-export function viewsOf(run, store) {
+export function viewsOf(run) {
   const agent = agentOf(run);
+  if (Object.hasOwn(BUILT_IN, agent)) {
+    const [name, title, View] = BUILT_IN[agent];
+    return [[name, title(), View]];
+  }
   const guest = guests.value[agent];
-  if (agent && guest === undefined && !BUILT_IN.includes(agent)) queueMicrotask(() => agent in guests.peek() || load(agent));
-  const own = /** @type {any[]} */ (VIEWS).filter((view) => view.fits(run, store)).map((view) => [view.name, view.title(), view.View]);
-  return guest ? [[agent, guest.title(), guest.View], ...own] : own;
+  if (agent && guest === undefined) queueMicrotask(() => agent in guests.peek() || load(agent));
+  return guest ? [[agent, guest.title(), guest.View]] : [];
 }

@@ -1,5 +1,4 @@
 // Chat: what was said, with the tools' contracts between the words; a question of a tool is answered where it stands.
-import { agentOf } from "../agent.js";
 import { readAnswer } from "../answer.js";
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { _ } from "../language.js";
@@ -9,10 +8,6 @@ import { Question } from "../question.js";
 import { Status, isOver } from "../status.js";
 import { Text } from "../text.js";
 import { Value, brief } from "../value.js";
-
-export const name = "chat";
-export const title = () => _("Conversation");
-export const fits = (run) => agentOf(run) === "assistant";
 
 const INNER = /^(assistant\.(?!form$)|llm$|set$|log$|choose$|wait$|$)/;
 

@@ -1,5 +1,4 @@
 // Coding runs: the plan, its tasks with their evidence, checks, diffs and checkpoints; all of it is in the run's context.
-import { agentOf } from "../agent.js";
 import { html, useState } from "../lib.js";
 import { _ } from "../language.js";
 import { clock, money, span } from "../format.js";
@@ -8,10 +7,6 @@ import { say } from "../toast.js";
 import { Value } from "../value.js";
 import { call, query } from "../wire.js";
 import { Diff, Review } from "./review.js";
-
-export const name = "coding";
-export const title = () => _("Plan and tasks");
-export const fits = (run) => agentOf(run) === "coding";
 
 const KINDS = { DONE: "good", IN_PROGRESS: "here", BLOCKED: "harm", FAILED: "harm", RETRY: "warn", SKIPPED: "" };
 const WORDS = () => ({ DONE: _("done"), IN_PROGRESS: _("in progress"), BLOCKED: _("blocked"), FAILED: _("failed"), RETRY: _("again"), SKIPPED: _("skipped"), PENDING: _("pending") });

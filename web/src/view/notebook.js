@@ -1,6 +1,5 @@
 // Notebook runs: stage, step and behaviour, and the live notebook with outputs and plots. Everything is told by the
 // events: what an effect of the notebook agent did is in its result under `changes`.
-import { agentOf } from "../agent.js";
 import { html, signal, useEffect, useMemo, useRef, useSignal } from "../lib.js";
 import { _ } from "../language.js";
 import { span } from "../format.js";
@@ -8,10 +7,6 @@ import { Markdown } from "../markdown.js";
 import { Painted } from "../run/output.js";
 import { Text } from "../text.js";
 import { call } from "../wire.js";
-
-export const name = "notebook";
-export const title = () => _("Notebook");
-export const fits = (run) => agentOf(run) === "notebook";
 
 const PAGE = 200;
 const NEAR = 240; // pixels from the end: somebody so near to it wants to see what comes
