@@ -18,6 +18,7 @@ TITLES = {
     "limits": "`limits`",
     "await": "An event under `for`",
     "tool": "A tool",
+    "probe": "`probe` of a tool",
     "group": "`group`",
     "trigger": "A trigger",
 }
@@ -44,6 +45,7 @@ WORDS = {
     "names": "text or list of texts",
     "numbers": "whole number or list of them",
     "schema": "JSON Schema, or names with types",
+    "inputs": "JSON Schema, or names with types or `secret`",
     "join": "`all`, `any` or a number",
     "path": "file",
     "awaits": "event, or list of events",

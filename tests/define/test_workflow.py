@@ -327,4 +327,4 @@ states:
 transitions: [{from: a, to: z}]
 """
     found = [(one.rate, one.per_s, one.pace) for one in read_workflow(text).machine.work["a"]]
-    assert found == [(2, 1.0, "post"), (2, 1.0, "post"), (9, 60.0, "")]
+    assert found == [(2, 1.0, "tool post"), (2, 1.0, "tool post"), (9, 60.0, "")]

@@ -96,7 +96,7 @@ function Control({ id, schema, value, change, wrong }) {
     const kinds = { date: "date", email: "email", uri: "url", password: "password" };
     return isLong
       ? html`<textarea ...${shared} value=${value ?? ""} onInput=${(event) => change(event.target.value)} />`
-      : html`<input type=${kinds[schema.format] || "text"} ...${shared} value=${value ?? ""} onInput=${(event) => change(event.target.value)} />`;
+      : html`<input type=${kinds[schema.format] || "text"} autocomplete=${schema.format === "password" ? "new-password" : undefined} ...${shared} value=${value ?? ""} onInput=${(event) => change(event.target.value)} />`;
   }
   return html`<${Json} id=${id} value=${value} change=${change} wrong=${wrong} />`;
 }

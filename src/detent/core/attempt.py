@@ -53,8 +53,7 @@ def open_contract(
     effect = action.effect if work.effect is None else _check_effect_name(work.effect(scope))
     is_edited = before is not None and bool(before.supersedes)  # then the person's arguments stand, not the author's
     given = before.input if before is not None and is_edited else work.input(scope)
-    if not isinstance(given, dict):
-        given = {"value": given}
+    given = given if isinstance(given, dict) else {"value": given}
     if draft.chart.has_budget and _stop_over_budget(draft, action.id, effect):
         return
     declared = draft.changes.get("effects", draft.run.effects)
@@ -66,7 +65,7 @@ def open_contract(
     was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
     is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
     call_hash = digest([effect, given]) if is_bound else ""
-    due_at = _find_slot(draft, action, due_at) if action.rate else due_at
+    due_at, pace = _find_beginning(draft, action, due_at) if action.rate else (due_at, NOTHING)
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}", path)
     # One that asks nobody goes straight to RUNNING; an irreversible one only where no other can be doing the same.
@@ -95,6 +94,8 @@ def open_contract(
         created_at=draft.at,
         moved_at=draft.at,
         due_at=due_at,
+        pace=pace,
+        probe=NOTHING if is_edited else _make_probe(work, scope),
         **({} if before is None else _inherit(before, call_hash)),
     )
     draft.contracts[contract_id] = contract
@@ -103,6 +104,14 @@ def open_contract(
         draft.taken.append(Consequence("contract", Status.PENDING, "start", Status.RUNNING, contract_id, "engine"))
     elif not due_at and (not draft.held or effect in ("wait", "ask")):
         start(draft, contract, work)
+
+
+def _find_beginning(draft: WorkingCopy, action: Action, due_at: float) -> tuple[float, dict[str, Any]]:
+    """When a call may begin that has a rate; where all runs share it, the host knows what others do, and says when."""
+    if not action.is_shared:
+        return _find_slot(draft, action, due_at), NOTHING
+    after = max(due_at, draft.at)
+    return after, {"name": action.pace or action.id, "rate": action.rate, "per_s": action.per_s, "after": after}
 
 
 def _find_slot(draft: WorkingCopy, action: Action, due_at: float) -> float:
@@ -127,6 +136,15 @@ def kind_of(draft: WorkingCopy, work: Work, contract: Contract, given: dict[str,
     """The kind of a contract's call with other arguments than its author's."""
     known: Declared = draft.get("effects").get(contract.effect, UNDECLARED)
     return known.kind_of(given) if known.kind_by and not work.action.kind else contract.kind
+
+
+def _make_probe(work: Work, scope: dict[str, Any]) -> dict[str, Any]:
+    """The call that finds out whether this one happened; with other arguments than the author's there is none."""
+    probe = work.action.probe
+    if probe is None or work.probe is None:
+        return NOTHING
+    asked = {"effect": probe.effect, "input": work.probe(scope)}
+    return {**asked, "happened": probe.happened, "not_happened": probe.not_happened}
 
 
 def _says_nothing(action: Action) -> bool:

@@ -1,6 +1,6 @@
 """A machine made ready for the engine: lookups by state, and every expression compiled to a closure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from detent.core.check import OWN_EFFECTS
@@ -52,7 +52,7 @@ class Work:
     """An action with its expressions compiled."""
 
     __slots__ = ("action", "ask", "branches", "choice", "duration", "each", "effect", "input", "is_fixed", "key",
-                 "matches", "repeat", "retries", "timeout", "when")  # fmt: skip
+                 "matches", "probe", "repeat", "retries", "timeout", "when")  # fmt: skip
 
     def __init__(self, action: "Action") -> None:
         self.action = action
@@ -62,6 +62,10 @@ class Work:
         self.choice = Condition(_text(action.input["condition"])) if action.effect == "choose" else None
         self.key = compile_template(action.key) if action.key else None
         self.repeat = compile_template(action.repeat) if action.repeat else None
+        self.probe = compile_template(action.probe.input) if action.probe is not None else None
+        if action.probe is not None:
+            for source in (action.probe.happened, action.probe.not_happened):
+                Condition(source)  # a bad one is found now
         retry = action.retry
         self.retries = retry if isinstance(retry, tuple) else (retry,) if retry is not None else ()
         self.each = compile_template(action.each) if action.each else None
@@ -77,7 +81,9 @@ class Work:
         if action.branches:
             self.branches = tuple((b.name, tuple(Work(a) for a in b.actions)) for b in action.branches)
         # Whether opening its contract reads nothing: then the engine need not build a scope.
-        self.is_fixed = is_constant(action.input) and not any((self.effect, self.key, self.repeat, self.ask))
+        self.is_fixed = is_constant(action.input) and not any(
+            (self.effect, self.key, self.repeat, self.ask, self.probe)
+        )
 
 
 def _input(action: "Action") -> Evaluate:
@@ -262,7 +268,8 @@ def _is_note(action: "Action") -> bool:
     return level == "notify" or not (level is None or is_constant(level))
 
 
-def _effects(actions: Iterable["Action"]) -> tuple[str, ...]:
+def _effects(actions: Sequence["Action"]) -> tuple[str, ...]:
     """The names of the host's effects these actions call; one that is an expression counts as `*`."""
     called = dict.fromkeys(action.effect for action in actions)
+    called |= dict.fromkeys(action.probe.effect for action in actions if action.probe is not None)
     return tuple(dict.fromkeys(name if "{{" not in name else "*" for name in called if name not in OWN_EFFECTS))

@@ -90,6 +90,8 @@ class Contract(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     moved_at: float = 0.0
     due_at: float = 0.0  # PENDING: not before
     expires_at: float = 0.0  # WAITING: not after
+    pace: dict[str, Any] = {}  # it waits to be told when it may begin, for calls of all runs share this rate
+    probe: dict[str, Any] = {}  # the call that finds out whether it happened, and how its answer is read
     is_adrift: bool = False  # its state was left; it drives nothing, but must still be settled
     result: Any = None
     error: Failure | None = None

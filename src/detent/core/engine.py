@@ -25,6 +25,7 @@ from detent.core.events import (
     RETRY,
     RULED,
     RULES,
+    SLOT,
     WAKE,
     ContractMoved,
     Event,
@@ -211,7 +212,15 @@ def _note_restore(draft: WorkingCopy, event: Signalled) -> None:
     draft.changes["alarms"] = (*draft.run.alarms[-ALARMS_MAX + 1 :], said)
 
 
-NOTES = {RESTORED: _note_restore, ATTEMPT: _note_attempt}
+def _take_slot(draft: WorkingCopy, event: Signalled) -> None:
+    """When a call may begin whose rate all runs share; its timer does the rest."""
+    contract = draft.contracts.get(str(event.data.get("contract_id", "")))
+    if contract is None or not contract.pace:
+        raise NotWaiting(f"no call of run {draft.run.id} waits for that")
+    draft.contracts[contract.id] = replace(contract, pace={}, due_at=max(float(event.data["at"]), draft.at))
+
+
+NOTES = {RESTORED: _note_restore, ATTEMPT: _note_attempt, SLOT: _take_slot}
 
 
 def _release(draft: WorkingCopy) -> None:
@@ -250,6 +259,8 @@ def _wake(draft: WorkingCopy) -> None:
             continue  # an earlier one has ended it
         if contract.status is Status.WAITING:
             answer.expire(draft, contract)
+        elif contract.pace:
+            continue  # the host has not said yet when it may begin
         elif draft.held:
             draft.contracts[contract.id] = replace(contract, due_at=0.0)
         else:

@@ -5,7 +5,8 @@ host's own: `@wake` (a timer is due), `@cancel`, `@hold` and `@release` (pause),
 said about a contract that goes on as it is, or about who may answer its question), `@attempt` (somebody tried to answer
 who may not; nothing else changed), `@repeat` (what a contract asks
 about was done before), `@evidence` (what came of a call after its contract had gone on without it), `@retry` (a run
-that has failed goes on from what failed), `@restored` (the journal was restored from a backup, and the run may have
+that has failed goes on from what failed), `@slot` (when a call may begin whose rate all runs share),
+`@restored` (the journal was restored from a backup, and the run may have
 gone on since).
 """
 
@@ -25,6 +26,7 @@ from detent.core.question import Question
 RULES = 3
 WAKE, CANCEL, HOLD, RELEASE, MIGRATE, RULED = "@wake", "@cancel", "@hold", "@release", "@migrate", "@policy"
 REPEATED, EVIDENCE, RETRY, RESTORED, ATTEMPT = "@repeat", "@evidence", "@retry", "@restored", "@attempt"
+SLOT = "@slot"
 
 
 class Started(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="event", tag="started"):

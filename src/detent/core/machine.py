@@ -19,7 +19,7 @@ from detent.core.chart import Chart
 from detent.core.check import check
 from detent.core.check import did_you_mean as did_you_mean  # noqa: PLC0414 - who writes machines looks here
 from detent.core.question import Question
-from detent.core.schema import problems, with_defaults
+from detent.core.schema import leave_out_secrets, list_secret_inputs, problems, with_defaults
 from detent.core.status import Status
 from detent.core.value import canonical, intern_texts, sort_keys
 from detent.errors import DefinitionError, Refused
@@ -66,6 +66,15 @@ class Branch(msgspec.Struct, frozen=True, omit_defaults=True):
     actions: tuple["Action", ...]
 
 
+class Probe(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call that finds out whether another happened: both conditions read `result`; neither holds: it cannot tell."""
+
+    effect: str
+    input: Any = {}
+    happened: str = "{{ result.happened == true }}"
+    not_happened: str = "{{ result.happened == false }}"
+
+
 class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     """One piece of work: which effect, with what, and under which care.
 
@@ -96,6 +105,8 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     rate: int = 0  # how many such calls may begin
     per_s: float = 0.0  # in this time, in one run
     pace: str = ""  # calls with the same word share their rate; its own id otherwise
+    is_shared: bool = False  # and so do those of all runs of the journal
+    probe: Probe | None = None  # the call that finds out whether this one happened
 
     def __post_init__(self) -> None:
         if self.kind or self.scope or self.join is not _ALL:
@@ -223,6 +234,22 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
         """The machine made ready for the engine."""
         return Chart(self)
 
+    @cached_property
+    def secret_inputs(self) -> tuple[str, ...]:
+        """The parts of its input that a run is given and no journal holds."""
+        return list_secret_inputs(self.input_schema)
+
+    def take_secrets(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """An input without its secrets, and those; refused where one does not fit. No value is told."""
+        if not self.secret_inputs:
+            return dict(given), {}
+        secrets = {name: given[name] for name in self.secret_inputs if name in given}
+        known = self.input_schema.get("properties", {})
+        found = [one for name, value in secrets.items() for one in problems(known[name], value, f"input.{name}")]
+        if found:
+            raise Refused(f"`{self.name}` cannot begin with this: {'; '.join(found[:PROBLEMS_MAX])}")
+        return {name: value for name, value in given.items() if name not in secrets}, secrets
+
     def accepts(self, state: str) -> tuple[str, ...]:
         """The signals that mean something in this state."""
         if state not in self.chart.places:
@@ -233,8 +260,10 @@ class Machine(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
         """What a run is given, with the defaults filled in; refused where it does not fit the schema."""
         if not self.input_schema:
             return given
-        filled: dict[str, Any] = with_defaults(self.input_schema, given)
-        found = problems(self.input_schema, filled, "input")
+        schema = leave_out_secrets(self.input_schema)
+        found = [f"input.{name} is a secret, which no journal may hold" for name in self.secret_inputs if name in given]
+        filled: dict[str, Any] = with_defaults(schema, given)
+        found += problems(schema, filled, "input")
         if found:
             raise Refused(f"`{self.name}` cannot begin with this: {'; '.join(found[:PROBLEMS_MAX])}")
         return filled

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from detent.core.artefact import ArtefactStore
 from detent.core.contract import Contract
 
 Hear = Callable[[str, Mapping[str, Any]], None]  # a contract's id, and what it says
@@ -30,6 +31,7 @@ class Attempt(NamedTuple):
     home_id: tuple[int, int] | None = None  # the number of that folder on the disk, and of the disk: names can be moved
     least: str = ""  # the weakest sandbox that the policy allows
     notes: dict[str, str] | None = None  # what the journal shall say of the call beside its outcome
+    store: ArtefactStore | None = None  # where files are kept with the run
 
 
 # Set by the host around the call of an effect. The contract is in it because a task or a thread may outlive the call it

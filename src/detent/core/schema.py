@@ -4,6 +4,7 @@ Regular expressions are left out on purpose: a hostile pattern can take for ever
 ignored, as the specification says: a schema may come from an effect, and a bad one must not stop a run.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 TYPES: dict[str, tuple[type, ...]] = {
@@ -56,6 +57,24 @@ def with_defaults(schema: Any, value: Any) -> Any:
         elif isinstance(inner, dict) and "default" in inner:
             filled[name] = inner["default"]
     return filled
+
+
+def list_secret_inputs(schema: Any) -> tuple[str, ...]:
+    """The properties whose values nobody may read again (`writeOnly`): a run is given them, no journal holds them."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
+        return ()
+    return tuple(name for name, one in properties.items() if isinstance(one, dict) and one.get("writeOnly") is True)
+
+
+def leave_out_secrets(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of what is left of an input when its secrets are taken out."""
+    hidden = list_secret_inputs(schema)
+    if not hidden:
+        return dict(schema)
+    properties = {name: one for name, one in schema["properties"].items() if name not in hidden}
+    required = [name for name in _list(schema.get("required")) if name not in hidden]
+    return {**schema, "properties": properties, "required": required}
 
 
 def _list(value: Any) -> list[Any]:

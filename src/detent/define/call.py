@@ -14,7 +14,9 @@ from detent.define.value_check import Spot, numbers, seconds
 TOLERANT = {"ok_exit": "shell", "ok_status": "http"}  # whose answers each widens
 SANDBOX = ("sandbox", "paths", "network")
 STARTS_PROGRAMS = ("shell", "python")
-CARE = frozenset({"side_effect", "approval", "when", "timeout", "retry", "key", "scope", "repeat", "on_repeat", "rate"})
+CARE = frozenset(
+    {"side_effect", "approval", "when", "timeout", "retry", "key", "scope", "repeat", "on_repeat", "rate", "probe"}
+)
 
 
 def call(plan: MachinePlan, given: Fields, id: str, state: str) -> Action | None:
@@ -28,11 +30,12 @@ def call(plan: MachinePlan, given: Fields, id: str, state: str) -> Action | None
         return None
     pace = ""
     if named[0] == "tool" and (tool := plan.page.tools.get(given["tool"])) is not None:
+        own = given.values
         expanded = expand(given, tool)
         if expanded is None:
             return None
         given, named = expanded, ["python" if tool.kind == "python" else "tool"]
-        pace = tool.name if "rate" in tool.care else ""
+        pace = tool.name if "rate" in tool.care and "rate" not in own else ""
     effect, input = _target(plan, given, named[0])
     if not plan.retries and effect != "ask" and CARE.isdisjoint(given.values):
         kind = given.get("effect")  # most calls say no more than this
@@ -45,7 +48,9 @@ def call(plan: MachinePlan, given: Fields, id: str, state: str) -> Action | None
         input=input,
         rate=rate,
         per_s=per_s,
-        pace=pace,
+        pace=f"tool {pace}" if pace else "",
+        is_shared=bool(pace),
+        probe=given.get("probe"),
         kind=given.get("effect", "irreversible" if given.get("side_effect") else ""),
         ask=approval(plan, given, id, state, is_needed=effect == "ask"),
         when=given.get("when", ""),

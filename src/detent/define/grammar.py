@@ -72,6 +72,7 @@ Kind = Literal[
     "names",  # a text or a list of texts
     "numbers",  # a whole number or a list of them
     "schema",  # JSON Schema, or a short form of it
+    "inputs",  # the same, with secrets
     "join",
     "path",
     "one",  # a mapping of the shape `of`
@@ -114,7 +115,7 @@ WORKFLOW: Shape = {
     "version": Key("label", "The author's label; never interpreted."),
     "name": Key("label", "What the workflow is called."),
     "description": Key("text", "What it is for."),
-    "input": Key("schema", "What a run must be given: JSON Schema, or names with their types."),
+    "input": Key("inputs", "What a run must be given: JSON Schema, or names with their types; `secret` is kept out."),
     "variables": Key("plain", "Values every expression can read as `variables.NAME`."),
     "states": Key("named", "The states, by name.", is_needed=True, of="state"),
     "transitions": Key("many", "The ways between states, tried in this order.", of="transition"),
@@ -271,6 +272,7 @@ TOOL: Shape = {
     "mcp": Key("text", "A tool of an MCP server as `server.tool`; `params` are its arguments."),
     "description": Key("text", "What it does."),
     "input": Key("schema", "What `params` must be: JSON Schema, or names with their types."),
+    "probe": Key("one", "The call that finds out whether a call of this tool happened, when nobody knows.", of="probe"),
 } | {
     name: ACTION[name]._replace(types=())
     for name in (
@@ -278,6 +280,12 @@ TOOL: Shape = {
         "approval", "on_repeat",
     )
 }  # fmt: skip
+TOOL["rate"] = Key("text", "How many calls of it may begin in which time, in all runs together, such as `10/min`.")
+PROBE: Shape = {
+    **{kind: TOOL[kind] for kind in ("shell", "python", "http", "mcp")},
+    "happened": Key("condition", "It happened if this holds of `result`; `result.happened == true` by default."),
+    "not_happened": Key("condition", "It did not if this holds; `result.happened == false` by default."),
+}
 GROUP: Shape = {
     "key": Key("template", "Runs with the same key are one group; it can read `context`, the input.", is_needed=True),
     "limit": Key("positive", "How many of them go on at the same time; 1 by default."),
@@ -318,6 +326,7 @@ SHAPES: dict[str, Shape] = {
     "limits": LIMITS,
     "await": AWAIT,
     "tool": TOOL,
+    "probe": PROBE,
     "group": GROUP,
     "trigger": TRIGGER,
 }

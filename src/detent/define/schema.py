@@ -4,11 +4,13 @@ from typing import Any
 
 from detent.core.schema import TYPES
 from detent.define.grammar import ERROR_TYPES, SHAPES, Key, Shape
+from detent.define.secret_input import SECRET
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 TITLE = "detent workflow"
 
 _EXPRESSION = {"type": "string", "pattern": r"\{\{"}
+_PROPERTY = {"type": ["object", "array", "string", "boolean"]}
 _NAME = {"type": "string", "pattern": r"^[^\W\d]\w*$", "maxLength": 100}
 _TEXTS = {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "uniqueItems": True}
 _ACTIONS = {"type": "array", "items": {"$ref": "#/$defs/action"}}
@@ -58,7 +60,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "numbers": {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}, "minItems": 1}]},
     "schema": {
         "type": ["object", "null"],
-        "additionalProperties": {"anyOf": [{"enum": list(TYPES)}, {"type": ["object", "array", "string", "boolean"]}]},
+        "additionalProperties": {"anyOf": [{"enum": list(TYPES)}, _PROPERTY]},
+    },
+    "inputs": {
+        "type": ["object", "null"],
+        "additionalProperties": {"anyOf": [{"enum": [*TYPES, SECRET]}, _PROPERTY]},
     },
     "join": {"anyOf": [{"enum": ["all", "any"]}, {"type": "integer", "minimum": 1}]},
     "path": {"type": "string", "pattern": r"\.ya?ml$"},

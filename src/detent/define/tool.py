@@ -8,9 +8,11 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from detent.core.machine import Probe
 from detent.core.schema import problems, with_defaults
 from detent.define.document import Route, read_document, read_file
 from detent.define.page import Page
+from detent.define.secret_input import is_secret
 from detent.define.shape import Fields, fields
 from detent.define.value_check import check_name
 
@@ -33,6 +35,7 @@ class NamedTool(NamedTuple):
     call: Any  # argv or the arguments of shell, module:function, the request, server.tool
     care: dict[str, Any]
     schema: dict[str, Any]
+    probe: "NamedTool | None" = None  # how to find out whether a call of it happened
 
 
 def read_tools(page: Page) -> dict[str, NamedTool]:
@@ -71,9 +74,25 @@ def _read_all(page: Page, path: Route, value: Any) -> dict[str, NamedTool]:
 def _read_tool(page: Page, path: Route, name: str, value: Any) -> NamedTool | None:
     seen = len(page.readings)
     given = fields(page, path, value, "tool", f"the tool `{name}`")
+    asks = given is not None and "probe" in given
+    probe = (
+        fields(page, (*path, "probe"), given["probe"], "probe", f"the probe of `{name}`") if given and asks else None
+    )
     del page.readings[seen:]  # `params` is known only here; what else they read is looked at where they are called
     if given is None:
         return None
+    made = _read_end(page, path, name, given)
+    if made is None or probe is None:
+        return made
+    asked = _read_end(page, (*path, "probe"), name, probe)
+    if asked is not None:
+        conditions = {key: probe[key] for key in ("happened", "not_happened") if key in probe}
+        asked = asked._replace(care=conditions)
+    return made._replace(probe=asked)
+
+
+def _read_end(page: Page, path: Route, name: str, given: Fields) -> NamedTool | None:
+    """What a tool or its probe calls."""
     kinds = [kind for kind in ENDS if kind in given.said]
     if len(kinds) != 1:
         page.say(path, f"a tool has exactly one of {', '.join(f'`{kind}`' for kind in ENDS)}")
@@ -102,7 +121,7 @@ def expand(given: Fields, tool: NamedTool) -> Fields | None:
         given.say("params", f"`params` of the tool `{tool.name}` must be a mapping", "name each of them")
         return None
     params = with_defaults(tool.schema, params)
-    fixed = {name: value for name, value in params.items() if "{{" not in str(value)}
+    fixed = {name: value for name, value in params.items() if "{{" not in str(value) and not is_secret(value)}
     for problem in problems({**tool.schema, "required": []}, fixed, "params") if tool.schema else ():
         given.say("params", f"{problem} (the tool `{tool.name}`)")
     for name in tool.schema.get("required", ()):
@@ -110,6 +129,8 @@ def expand(given: Fields, tool: NamedTool) -> Fields | None:
             given.page.say(given.path, f"the tool `{tool.name}` needs `{name}` under `params`")
     values = {**tool.care, **{key: value for key, value in given.values.items() if key not in ("tool", "params")}}
     said = (set(given.said) - {"tool", "params"}) | {"params"}
+    if tool.probe is not None:
+        values["probe"] = _make_probe(given, tool.probe, params)
     match tool.kind:
         case "python":
             values |= {"python": tool.call, "params": params}
@@ -121,6 +142,16 @@ def expand(given: Fields, tool: NamedTool) -> Fields | None:
             values |= {"tool": tool.kind, "params": _arguments(given, tool, params)}
             said |= {"tool"}
     return Fields(given.page, given.path, values, given.type, said)
+
+
+def _make_probe(given: Fields, tool: NamedTool, params: dict[str, Any]) -> Probe:
+    """The call that finds out whether another one of these params happened."""
+    match tool.kind:
+        case "python":
+            return Probe("python", {"function": tool.call, "args": params}, **tool.care)
+        case "mcp":
+            return Probe(tool.call, params, **tool.care)
+    return Probe(tool.kind, _arguments(given, tool, params), **tool.care)
 
 
 def _arguments(given: Fields, tool: NamedTool, params: dict[str, Any]) -> dict[str, Any]:
@@ -144,6 +175,11 @@ def _put(given: Fields, value: Any, params: dict[str, Any]) -> Any:
     whole = PARAM.fullmatch(value.strip())
     if whole is not None:
         return params.get(whole[1])
+    if any(is_secret(params.get(name)) for name in PARAM.findall(value)):
+        given.page.say(
+            given.path, f"`{value[:80]}` puts a secret into a text", "{secret: NAME, prefix: …} stands alone"
+        )
+        return value
     made = PARAM.sub(lambda found: _as_text(params.get(found[1])), value)
     if any(PARAMS.search(part) for part in re.findall(r"\{\{.*?\}\}", PARAM.sub("", value))):
         given.page.say(

@@ -14,10 +14,13 @@ from detent.define.document import Route
 from detent.define.grammar import ERROR_TYPES, ROOTS, Key
 from detent.define.page import Page, kind_of
 from detent.define.problem import cut
+from detent.define.secret_input import spell_type
 
 MISSING: Any = object()
 NAME_MAX = 100
-MAY_BE_EMPTY = ("template", "plain", "templates", "one", "many", "named", "branches", "schema", "tools", "triggers")
+MAY_BE_EMPTY = (
+    "template", "plain", "templates", "one", "many", "named", "branches", "schema", "inputs", "tools", "triggers",
+)  # fmt: skip
 AMOUNT_MAX = 1e9  # of seconds, this is more than thirty years
 
 # What the engine does itself is not called as a tool.
@@ -282,9 +285,19 @@ def _schema(spot: Spot, value: Any) -> Any:
         return spot.note_mistyped("a mapping from names to types", value)
     before = len(spot.page.problems)
     is_whole = "properties" in value or value.get("type") == "object"
+    if spot.key.kind == "inputs":  # only a run is given secrets
+        value = _spell_secrets(value, is_whole)
     found = value if is_whole else _object(value)
     _check_schema(spot.page, spot.path, found, is_short=not is_whole)
     return found if len(spot.page.problems) == before else MISSING
+
+
+def _spell_secrets(value: dict[str, Any], is_whole: bool) -> dict[str, Any]:
+    properties = value.get("properties") if is_whole else value
+    if not isinstance(properties, dict):
+        return value
+    spelled = {name: spell_type(one) for name, one in properties.items()}
+    return {**value, "properties": spelled} if is_whole else spelled
 
 
 def _object(short: dict[str, Any]) -> dict[str, Any]:
@@ -348,6 +361,7 @@ CHECKS: dict[str, Check] = {
     "names": _names,
     "numbers": numbers,
     "schema": _schema,
+    "inputs": _schema,
     "join": _join,
     "path": _text,
 }

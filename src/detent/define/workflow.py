@@ -26,6 +26,7 @@ from detent.define.problem import BrokenDefinition, Problem, refuse
 from detent.define.proof import MachineProof, prove, together
 from detent.define.rate import read_rate
 from detent.define.repeat import advise
+from detent.define.secret_input import check_reads, name_secrets
 from detent.define.shape import Fields, fields
 from detent.define.standstill import find_standstill
 from detent.define.state import declare, waits, work
@@ -174,6 +175,7 @@ def _workflow(
         judge = partial(is_irreversible, effects=wanted.effects)
         made = compile_steps(page, shelf.child, judge, warn=wanted.warnings)
         return made.machine, made.machine.input_schema if made.machine is not None else {}, made.proof
+    name_secrets(page)
     given = fields(page, (), page.value, "workflow", "a workflow")
     if given is None:
         return None, {}, MachineProof()
@@ -182,6 +184,7 @@ def _workflow(
     plan = MachinePlan(page, (), is_fragment=is_fragment, nest=nest, find_child=shelf.child)
     plan.variables = plan.declared = given.get("variables", {})
     machine = _machine(plan, given, given.get("name") or Path(page.file).stem or "workflow", wanted)
+    check_reads(page, given.get("input", {}))
     if wanted.warnings:
         lint_names(page, [plan, *plans])
         warn_of_disguises(page, [plan, *plans])

@@ -24,6 +24,7 @@ BUILTIN = {
     "files.write": "detent.effects.files:write",
     "files.read": "detent.effects.files:read",
     "files.append": "detent.effects.files:append",
+    "files.keep": "detent.effects.kept_file:keep",
     "notify": "detent.effects.notify:notify",
     "llm": "detent.effects.llm:llm",
 }

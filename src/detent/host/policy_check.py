@@ -87,6 +87,11 @@ class Rulings:
         verdict, _ = self._verdict(run, machine, contract, facts)
         return "" if verdict is None else verdict.on_repeat
 
+    def lets_through(self, run: Run, machine: Machine, contract: Contract, facts: FindFacts = _no_facts) -> bool:
+        """Whether the policy has nothing against a call, and nobody need be asked."""
+        verdict, _ = self._verdict(run, machine, contract, facts)
+        return verdict is None or verdict.decision == "allow"
+
     def least_sandbox(self, run: Run, machine: Machine, contract: Contract, facts: FindFacts = _no_facts) -> str:
         """The weakest sandbox in which the call may be made; empty where the policy does not say."""
         if not self.policy.has_sandbox:

@@ -16,6 +16,7 @@ from detent.core.policy import Policy
 from detent.core.progress import Hear, Pass
 from detent.core.run import Run
 from detent.core.status import Status
+from detent.host.artefact_list import KeptFile
 from detent.host.projection import P
 from detent.host.reading import (
     AnchorLine,
@@ -243,6 +244,12 @@ class Reader(Protocol):
 
     def deeds(self, run_id: str, after: int = 0) -> Sequence[Deed]:
         """What a run did to the outside world after one of its events."""
+
+    def artefacts(self, run_id: str) -> Sequence[KeptFile]:
+        """The files that a run has kept."""
+
+    def read_artefact(self, run_id: str, digest: str) -> Iterator[bytes]:
+        """The content of a file that a run has kept, piece by piece."""
 
     def notes(self, run_id: str) -> Sequence[Note]:
         """The messages a run has sent to whoever started it."""

@@ -43,6 +43,7 @@ def move_to_database(home: Path, address: str) -> RelocationReport:
                 state = "none"
             if state == "none":
                 arrival.take(departure.tables(), head, home)
+            arrival.take_artefacts(departure.artefacts)
             copied, left = departure.copy_files(target)
             if not has_left:
                 departure.seal(address)

@@ -20,6 +20,7 @@ from detent.core.machine import Group, Machine, table
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import EventRefused, ExpressionError, GroupFull, Refused, Unknown
+from detent.host.call_rate import find_slot
 from detent.host.housekeeping import GROUP_NAME
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.port import Reader
@@ -81,8 +82,7 @@ class GroupQueue:
 
     def _find_slot(self, at: float, rate: int, per_s: float) -> float:
         """When the next one may begin: in any time of `per_s` at most `rate` begin, in the order in which they came."""
-        earlier = self.slots[-rate] + per_s if len(self.slots) >= rate else 0.0
-        slot = max(at, earlier, *self.slots[-1:])
+        slot = find_slot(self.slots, at, rate, per_s)
         self.slots = [*self.slots, slot][-rate:]
         return slot
 

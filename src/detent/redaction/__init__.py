@@ -3,7 +3,13 @@
 What is promised and what is not stands in docs/security.md, section "Secrets".
 """
 
-from detent.redaction.environment import AMBIENT_MIN, ambient_redactor, declare_variable, declared_redactor
+from detent.redaction.environment import (
+    AMBIENT_MIN,
+    ambient_redactor,
+    declare_value,
+    declare_variable,
+    declared_redactor,
+)
 from detent.redaction.redactor import HIDDEN, Redactor
 from detent.redaction.stream import RedactionStream
 
@@ -13,6 +19,7 @@ __all__ = [
     "RedactionStream",
     "Redactor",
     "ambient_redactor",
+    "declare_value",
     "declare_variable",
     "declared_redactor",
 ]

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from detent.redaction.redactor import Redactor
 
+GIVEN_MAX = 500
 AMBIENT_MIN = 16  # characters of a variable that nobody declared
 _LOOKS_SECRET = re.compile(
     r"(?:^|_)(?:(?:API|ACCESS|PRIVATE|SECRET|SIGNING|ENCRYPTION|MASTER|AUTH)?_?KEY|[A-Z]*TOKEN|[A-Z]*SECRET|[A-Z]*PASSWORD|"
@@ -18,6 +19,7 @@ _NAMES_A_PLACE = re.compile(
 _NO_SECRETS = frozenset({"PWD", "OLDPWD"})
 
 _declared: set[str] = set()  # names that a definition of this process has used as a secret
+_given: dict[str, None] = {}  # values that runs of this process were given, the latest of them
 _seen: dict[object, object] = {}  # the environment for which `_found` was made
 _found = Redactor()
 
@@ -35,9 +37,18 @@ def declare_variable(name: str) -> None:
         _seen.clear()
 
 
+def declare_value(value: str) -> None:
+    """A run was given this as a secret; it is hidden like a variable that a definition names."""
+    if len(value) >= AMBIENT_MIN and value not in _given:
+        if len(_given) >= GIVEN_MAX:
+            del _given[next(iter(_given))]
+        _given[value] = None
+        _seen.clear()
+
+
 def ambient_values() -> frozenset[str]:
-    """What the variables that look like secrets hold now."""
-    return frozenset(
+    """What the variables that look like secrets hold now, and what runs were given as secrets."""
+    return frozenset(_given) | frozenset(
         value
         for name, value in os.environ.items()
         if len(value) >= AMBIENT_MIN and (name in _declared or looks_secret(name)) and not _is_place(value)

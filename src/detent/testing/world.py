@@ -6,7 +6,7 @@ import random
 import selectors
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -31,6 +31,7 @@ from detent.host.embedded.writer import Done, InlineWriter
 from detent.host.parts.clock import Alarm
 from detent.host.parts.journal import Batch
 from detent.host.parts.loaded_run import LoadedRun
+from detent.host.parts.secret_box import SecretFolder
 from detent.kit.people import PeopleFile
 
 T = TypeVar("T")
@@ -357,6 +358,14 @@ class World:
         return task.result()
 
 
+class MadeUpSecrets(SecretFolder):
+    """Gives a run every secret that its input asks for: what is called here is made up as well."""
+
+    def keep(self, run_id: str, given: Mapping[str, str], wanted: Iterable[str]) -> None:
+        """Keep what was given, and something for the rest."""
+        super().keep(run_id, {**{name: f"secret-{name}" for name in wanted}, **given}, ())
+
+
 class MortalHost(EmbeddedHost):
     """The embedded host, which dies at the write or call that its `World` names; `World.host()` makes one."""
 
@@ -371,6 +380,7 @@ class MortalHost(EmbeddedHost):
             people=PeopleFile(world.home),
         )
         self._world = world
+        self.secret_box = MadeUpSecrets(world.home)
 
     async def __aenter__(self) -> "MortalHost":
         await super().__aenter__()

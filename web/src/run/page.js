@@ -15,6 +15,7 @@ import { say } from "../toast.js";
 import { Value } from "../value.js";
 import { viewsOf } from "../view/all.js";
 import { Acts, Keep } from "./act.js";
+import { Artefacts } from "./artefacts.js";
 import { Contracts } from "./contracts.js";
 import { Lanes } from "./lanes.js";
 import { openRun } from "./store.js";
@@ -109,6 +110,7 @@ function Now({ store }) {
     ${!isPast && html`<${Unserved} run=${run} />`}
     ${run.error && run.status !== "completed" && html`<div class="note harm" role="alert"><div><b><${Text} value=${run.error.type} /></b><br /><${Text} value=${run.error.message || ""} />${(run.error.data?.passed_over || []).map((row) => html`<br /><small>${_("Not taken: {row}, which has no condition and so is for success", { row })}</small>`)}</div></div>`}
     ${run.output !== null && run.output !== undefined && JSON.stringify(run.output) !== "{}" && isOver(run.status) && html`<section class="card"><header><h2>${_("Output")}</h2></header><div class="body leaf"><${Value} value=${run.output} /></div></section>`}
+    ${!isPast && html`<${Artefacts} store=${store} />`}
     ${run.why.length > 0 && html`<section class="card"><header><h2>${_("Why it is here")}</h2></header><div class="body"><ol class="timeline">${run.why.slice(-12).map((entry) => html`<${Event} key=${entry.seq} base=${store.base} entry=${entry} isTold=${true} />`)}</ol></div></section>`}
     <section class="card"><header><h2>${_("Context")}</h2></header><div class="body">${Object.keys(run.context).length ? html`<${Value} value=${run.context} />` : html`<span class="faint">${_("empty")}</span>`}</div></section>
     ${Object.keys(run.variables).length > 0 && html`<section class="card"><header><h2>${_("Variables")}</h2></header><div class="body"><${Value} value=${run.variables} /></div></section>`}

@@ -169,15 +169,16 @@ class Attempts:
             return  # stopped before it began
         live.tasks[contract.id] = task
         try:
-            effect = self._host.effect(live, contract.effect)
+            effect = self._host.find_effect(live, contract)
             if contract.effect == "child":
                 effect = Effect("child", lambda c: self._child(live, c))
             known = frozenset() if contract.effect == "child" else list_secrets(live.machine, contract.action)
-            secrets = Secrets(known) if known else NONE
+            secrets = Secrets(known, partial(self._host.secret_box.find, live.run.id)) if known else NONE
             self._under_way[mark] = True
             notes: dict[str, str] = {}
             least = self._host.least_sandbox(live, contract)
-            about = progress.Attempt(contract, live.run.id, self._pass_on, *self._host.ground, least, notes)
+            store = self._host.artefacts
+            about = progress.Attempt(contract, live.run.id, self._pass_on, *self._host.ground, least, notes, store)
             speaking = progress.attempt.set(about)
             try:
                 met = None
@@ -230,7 +231,7 @@ class Attempts:
 
     async def _child(self, live: LoadedRun, contract: Contract) -> Outcome:
         machine = child_machine(self._host.journal, live.machine, contract)
-        return await begin_child(self._host, machine, live.run, contract)
+        return await begin_child(self._host, machine, live, contract)
 
     @guard_work
     async def _cancel_child(self, live: LoadedRun, mark: str, run_id: str) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from detent.errors import JournalError, Refused, Unknown
+from detent.host.embedded.artefact_folder import FOLDER as ARTEFACTS
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.marker import HOME_MARKER, check_missing, read_identity
 from detent.host.embedded.schema import open_reading
@@ -31,6 +32,7 @@ OWN = {
     HOME_MARKER,
     "sessions",  # who is logged in: what has ended since must not begin again
     "links",
+    "secrets",  # what runs were given and nobody may read again
     "search.db",
 }  # made anew wherever a journal is opened
 LEFT_OUT = {"mcp", "store"}  # logs of MCP servers, snapshots of work trees: large, and no run needs them to go on
@@ -93,6 +95,8 @@ def _add_files(home: Path, copy: sqlite3.Connection) -> Iterator[str]:
     """Keep the other files of a home in the copy; gives those that are left out."""
     for path in sorted(home.rglob("*")):
         name = path.relative_to(home)
+        if name.parts[:2] == (ARTEFACTS, "content"):  # each is in the folder of its run too
+            continue
         if name.parts[0] in OWN or path.name.endswith(("-wal", "-shm", "-journal")):
             continue
         try:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from detent.errors import Refused
+from detent.host.embedded.artefact_folder import FOLDER as ARTEFACTS
+from detent.host.embedded.artefact_folder import ArtefactFolder
 from detent.host.embedded.backup import JOURNAL, LEFT_OUT, OWN
 from detent.host.embedded.journal import open_journal
 from detent.host.embedded.lock import Lock, holder
@@ -97,12 +99,17 @@ class Departure:
         while rows := found.fetchmany(PORTION):
             yield from rows
 
+    @property
+    def artefacts(self) -> ArtefactFolder:
+        """The files that runs have kept."""
+        return ArtefactFolder(self.home)
+
     def copy_files(self, folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Copy what else is in the home beside a new one; what was copied, and what stays behind."""
         copied, left = [], []
         for path in sorted(self.home.rglob("*")):
             name = path.relative_to(self.home)
-            if name.parts[0] in OWN or path.is_symlink() or not path.is_file():
+            if name.parts[0] in (*OWN, ARTEFACTS) or path.is_symlink() or not path.is_file():
                 continue
             place = folder / name
             if name.parts[0] in LEFT_OUT or path.name.endswith(("-wal", "-shm", "-journal")):

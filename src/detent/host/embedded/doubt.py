@@ -141,7 +141,7 @@ class DoubtRegister:
             contract = live.run.contract(contract_id)
             if contract is None or contract.status is not Status.RUNNING:
                 return
-            effect = effect or self._host.effect(live, contract.effect)
+            effect = effect or self._host.find_effect(live, contract)
             lands_until = settle_time(live.run, contract, clock.now())
             if lands_until - clock.now() <= ASK_WITHIN_S:
                 await clock.sleep_until(lands_until)
@@ -174,7 +174,7 @@ class DoubtRegister:
 
     def look_again(self, live: LoadedRun, contract: Contract) -> None:
         """Ask the probe of an open doubt once nothing of its call can be in flight."""
-        effect = self._host.effect(live, contract.effect)
+        effect = self._host.find_effect(live, contract)
         if effect is not None and effect.reconcile is not None and f"{contract.id}{_PROBE_MARK}" not in live.tasks:
             self._host.spawn(live, f"{contract.id}{_PROBE_MARK}", self._look_again(live, contract.id, effect))
 
@@ -204,7 +204,7 @@ class DoubtRegister:
             return True
         if contract is None or contract.question is None or contract.question.reason != "outcome_unknown":
             raise NotWaiting(f"contract `{contract_id}` of run {live.run.id} is not in doubt")
-        effect, asked, clock = self._host.effect(live, contract.effect), contract.question.data, self._host.clock
+        effect, asked, clock = self._host.find_effect(live, contract), contract.question.data, self._host.clock
         may_deny = clock.now() >= float(asked.get("lands_until", 0.0))
         found = await self._probe(live, effect, contract_id, is_crash="cause" not in asked, may_deny=may_deny)
         if not found:
@@ -222,7 +222,8 @@ class DoubtRegister:
         contract = live.run.contract(contract_id)
         if contract is None:
             return None
-        secrets = Secrets(list_secrets(live.machine, contract.action))
+        find_given = functools.partial(self._host.secret_box.find, live.run.id)
+        secrets = Secrets(list_secrets(live.machine, contract.action), find_given)
         return await ask_probe(
             effect,
             lambda: live.run.contract(contract_id),

@@ -7,10 +7,10 @@ import asyncio
 import threading
 from abc import abstractmethod
 from collections import OrderedDict, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from detent.core.effect_type import Effect
 from detent.core.events import CANCEL, Event, Signalled
@@ -21,6 +21,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
 from detent.host.embedded.aftermath import Aftermath, settle_future
+from detent.host.embedded.artefact_folder import ArtefactFolder
 from detent.host.embedded.attempt import Attempts
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.journal_reader import JournalReader
@@ -39,18 +40,25 @@ from detent.host.parts.onlooker import Onlookers
 from detent.host.parts.outbox import Outbox
 from detent.host.parts.precaution import describe_ground
 from detent.host.parts.projector import ProjectionRow
+from detent.host.parts.secret_box import SecretFolder
 from detent.host.people import PeopleSource
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
 from detent.redaction import ambient_redactor
 
 LIVE_MAX = 2000
+SECRETS_GO = (Status.COMPLETED, Status.CANCELLED)  # others can be tried again
 
 
 class Drive(FoldRoom):
     """Every run of one journal, and what each of them has under way."""
 
     attempts: Attempts  # set by the host, whose verbs child runs need
+
+    if TYPE_CHECKING:  # one of the host's verbs
+
+        async def take_slots(self, run_id: str) -> None:
+            """Tell a run when those of its calls may begin whose rate all runs share."""
 
     def __init__(  # noqa: PLR0913  # all but the first two have the right default
         self,
@@ -72,7 +80,7 @@ class Drive(FoldRoom):
     ) -> None:
         self.home, self.admission = home, Admission(people)
         self._guarded, self.ground = guarded, describe_ground(home, guarded)
-        self.outbox = Outbox(self, notify)
+        self.outbox, self.secret_box, self.artefacts = Outbox(self, notify), SecretFolder(home), ArtefactFolder(home)
         self.rulings = Rulings(policy, self.admission.people)
         self._lock = lock  # one that is held already; without it the host takes its own
         self.clock: Clock = clock or SystemClock()
@@ -253,6 +261,8 @@ class Drive(FoldRoom):
         """An event is on disk and acted upon: tell whoever is waiting for that."""
         if run.ended is not None and run.parent:
             self.attempts.hand_up(run)
+        if run.ended in SECRETS_GO and self.secret_box.held:
+            self.secret_box.drop([run.id])
         if run.ended is not None and run.group and not self.is_closing:
             self.own(self.pass_place_on(run))
         if live.waiters and not live.unwritten and live.run.status is not Status.RUNNING:
@@ -316,6 +326,17 @@ class Drive(FoldRoom):
         for run_id in runs:
             self._live.pop(run_id, None)
             self._tail.forget(run_id)
+        self.secret_box.drop(runs)
+        if self._is_inline:
+            self._let_go(runs)
+        else:
+            await asyncio.to_thread(self._let_go, runs)
+
+    def _let_go(self, runs: Iterable[str]) -> None:
+        """Remove the artefacts of runs that are gone, also of earlier ones if that was cut off."""
+        self.artefacts.drop(runs)
+        with self.reader.journal() as journal:
+            self.artefacts.sweep(lambda run_id: journal.record(run_id) is not None)
 
     async def write(self, batch: Batch) -> None:
         """Write what is no event of a run; returns when it is on disk."""

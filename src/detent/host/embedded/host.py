@@ -9,7 +9,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError
 from detent.host.embedded.attempt import Attempts
-from detent.host.embedded.drive import Drive
+from detent.host.embedded.drive import SECRETS_GO, Drive
 from detent.host.embedded.recovery import take_up
 from detent.host.parts.claim_check import differences, repair, right_holders
 from detent.host.parts.gap import Gap
@@ -113,10 +113,15 @@ class EmbeddedHost(Drive, Verbs):
             await self.write(batch)
         return tuple(one.problem for one in found)
 
+    def _needs_secrets(self, run_id: str) -> bool | None:
+        known = self.journal.record(run_id)
+        return None if known is None else known.summary.status not in SECRETS_GO
+
     async def recover(self, run_id: str = "") -> tuple[str, ...]:
         """Take up what the last process left, all of it or one run's family; the runs that had something under way."""
         await reconcile(self, self.clock.now(), entering=self.entering)
         taken_up = take_up(self, run_id)
+        self.secret_box.sweep(self._needs_secrets)
         self.timers.load()
         self.outbox.load()
         return taken_up

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from detent.errors import DetentError, JournalError
+from detent.host.embedded.artefact_folder import ArtefactFolder
 from detent.host.embedded.journal import Journal, open_journal
 from detent.host.embedded.marker import check, check_missing
 from detent.host.embedded.schema import VERSION
@@ -23,6 +24,7 @@ class JournalReader(RunReader):
 
     def __init__(self, home: Path, *, is_inline: bool = False) -> None:
         super().__init__(home, is_inline=is_inline)
+        self.artefact_store = ArtefactFolder(home)
         self._idle: list[Journal] = []
         self._lock = threading.Lock()
 

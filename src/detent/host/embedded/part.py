@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
+from detent.core.artefact import ArtefactStore
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.events import ContractMoved, Event
@@ -16,6 +17,7 @@ from detent.host.parts.claim import Claims
 from detent.host.parts.clock import Clock
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.onlooker import Onlookers
+from detent.host.parts.secret_box import SecretKeeper
 
 
 class Mover(Protocol):
@@ -35,6 +37,12 @@ class Mover(Protocol):
     def fold(self, live: LoadedRun, event: Event, *, follow: Sequence[Event] = ()) -> None:
         """Fold an event and what follows from it at once, hand it to the writer, and act when it is on disk."""
 
+    async def take_slots(self, run_id: str) -> None:
+        """Tell a run when those of its calls may begin whose rate all runs share."""
+
+    def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Give a coroutine that belongs to no run an owner."""
+
     def report(self, run_id: str, error: Exception) -> None:
         """Something went wrong with one run while nobody was asking; the others go on."""
 
@@ -48,6 +56,13 @@ class Performer(Mover, Protocol):
 
     def effect(self, live: LoadedRun, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""
+
+    def find_effect(self, live: LoadedRun, contract: Contract) -> Effect | None:
+        """The effect of a contract, with the probe that its definition names."""
+
+    @property
+    def secret_box(self) -> SecretKeeper:
+        """Where the secrets are that runs were given."""
 
     def spawn(self, live: LoadedRun, contract_id: str, work: Coroutine[Any, Any, None]) -> None:
         """Give a coroutine an owner."""
@@ -63,6 +78,10 @@ class ChildHost(Performer, Protocol):
     @property
     def ground(self) -> Ground:
         """What effects must keep off: the home, and files elsewhere that say what they may do."""
+
+    @property
+    def artefacts(self) -> ArtefactStore:
+        """Where files are kept with their runs."""
 
     def least_sandbox(self, live: LoadedRun, contract: Contract) -> str:
         """The weakest sandbox that the policy allows a call."""

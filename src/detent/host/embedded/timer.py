@@ -1,6 +1,7 @@
 """Durable timers: one alarm for the soonest of all; the times themselves are in the journal."""
 
 import heapq
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from detent.core.events import WAKE, Signalled
@@ -83,8 +84,20 @@ class Timers:
     def _wake(self, run_id: str, now: float) -> None:
         try:
             live = self._host.load(run_id)
-            self._host.fold(live, Signalled(WAKE, at=now))
+            if any(contract.pace for contract in live.run.contracts):
+                self._host.own(self._take_slots(run_id))
+            else:
+                self._host.fold(live, Signalled(WAKE, at=now))
         except EventRefused:
             return  # it ended in the meantime
+        except DetentError as error:
+            self._host.report(run_id, error)
+
+    async def _take_slots(self, run_id: str) -> None:
+        """Find out when calls may begin whose rate all runs share, then let go off what is due."""
+        try:
+            await self._host.take_slots(run_id)
+            with suppress(EventRefused):  # it ended in the meantime
+                self._host.fold(self._host.load(run_id), Signalled(WAKE, at=self._host.clock.now()))
         except DetentError as error:
             self._host.report(run_id, error)

@@ -93,9 +93,10 @@ async def ask_probe(
     limit = Limit(clock, contract.timeout_s or PROBE_TIMEOUT_S)
     try:
         given = contract
-        if secrets.find(contract.input):
+        if secrets.find([contract.input, contract.probe]):
             try:
-                given = replace(contract, input=secrets.resolve(contract.input))
+                known = {"input": secrets.resolve(contract.input), "probe": secrets.resolve(contract.probe)}
+                given = replace(contract, **known)
             except EffectFailed:
                 return None  # without its secrets the probe cannot ask; that says nothing about the deed
         outcome = await effect.reconcile(given)

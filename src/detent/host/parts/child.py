@@ -6,6 +6,7 @@ A child's id is computed from its contract, so beginning it twice gives the same
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -18,9 +19,12 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, Refused, Unknown
+from detent.host.parts.secret import Secrets, list_secrets
 
 if TYPE_CHECKING:
     from detent.host.parts.journal import AnyJournal
+    from detent.host.parts.loaded_run import LoadedRun
+    from detent.host.parts.secret_box import SecretKeeper
 
 RUN_ID_MAX = 100
 
@@ -105,8 +109,12 @@ class ChildStarter(Protocol):
     async def retry_child(self, run_id: str, mark: str) -> bool:
         """Whether a child that failed goes on from what failed."""
 
+    @property
+    def secret_box(self) -> "SecretKeeper":
+        """Where the secrets are that runs were given."""
 
-async def begin_child(host: ChildStarter, machine: Machine, parent: Run, contract: Contract) -> Outcome:
+
+async def begin_child(host: ChildStarter, machine: Machine, live: "LoadedRun", contract: Contract) -> Outcome:
     """Start (or find again) the run a contract stands for, and wait for it to call back.
 
     A child that failed goes on from what failed, instead of a new one from the beginning.
@@ -115,12 +123,18 @@ async def begin_child(host: ChildStarter, machine: Machine, parent: Run, contrac
         with suppress(DetentError):  # it is not there any more, or cannot be read
             if await host.retry_child(contract.reopens, f"retry {contract.id}"):
                 return wait_for(contract.reopens)
-    run_id, asked = child_id(parent.id, contract.id), contract.input.get("input")
-    given = asked if isinstance(asked, dict) else {}
+    parent, asked = live.run, contract.input.get("input")
+    run_id, given = child_id(parent.id, contract.id), asked if isinstance(asked, dict) else {}
+    find_given = partial(host.secret_box.find, parent.id)
+    if machine.secret_inputs:  # the parent's definition names what it hands on
+        secrets = Secrets(list_secrets(live.machine, contract.action), find_given)
+        given = {name: secrets.resolve(one) if name in machine.secret_inputs else one for name, one in given.items()}
     try:
-        machine.fill_input(given)
+        machine.fill_input(machine.take_secrets(given)[0])
     except Refused as error:
         raise EffectFailed(str(error), "validation_error") from None
+    if not machine.input_schema:  # a part of the same file, or one that asks for nothing
+        host.secret_box.hand_on(parent.id, run_id)
     await host.start(
         machine,
         given,

@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from detent.core import progress
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.progress import Ground
 from detent.core.run import Run
 from detent.host.parts.claim import Wish
 from detent.host.parts.loaded_run import LoadedRun
+from detent.host.parts.tool_probe import add_probe
 from detent.host.policy_check import Rulings
 
 
@@ -29,6 +31,10 @@ def describe_ground(home: Path, guarded: Sequence[Path]) -> Ground:
     return real, tuple(str(path.absolute()) for path in guarded), number
 
 
+def _say_nothing(run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
+    """Nobody listens to a probe."""
+
+
 class Precautions(ABC):
     """The part of a host that asks the policy about calls; the host knows the effects."""
 
@@ -37,6 +43,27 @@ class Precautions(ABC):
     @abstractmethod
     def effect(self, live: LoadedRun, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""
+
+    ground: Ground
+
+    def find_effect(self, live: LoadedRun, contract: Contract) -> Effect | None:
+        """The effect of a contract, with the probe that its definition names."""
+        effect = self.effect(live, contract.effect)
+        if effect is None or not contract.probe:
+            return effect
+        return add_probe(effect, partial(self._call_probe, live))
+
+    async def _call_probe(self, live: LoadedRun, asked: Contract) -> Any:
+        """Make the call of a probe, as carefully as any other; None where nobody has it, or a rule is against it."""
+        effect = self.effect(live, asked.effect)
+        if effect is None or not self.rulings.lets_through(live.run, live.machine, asked, partial(self.facts, live)):
+            return None
+        least = self.least_sandbox(live, asked)
+        speaking = progress.attempt.set(progress.Attempt(asked, live.run.id, _say_nothing, *self.ground, least))
+        try:
+            return await effect.perform(asked)
+        finally:
+            progress.attempt.reset(speaking)
 
     def _on_repeat(self, live: LoadedRun, run: Run, contract: Contract) -> Wish:
         effect = self.effect(live, contract.effect)

@@ -7,11 +7,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from detent.core.artefact import ArtefactStore
 from detent.core.history import Entry
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, Unknown
+from detent.host.artefact_list import KeptFile, KeptFiles
 from detent.host.parts import family, retention
 from detent.host.parts import replay as reader
 from detent.host.parts.anchor import check_anchor, read_head
@@ -59,6 +61,7 @@ R = TypeVar("R")
 class RunReader(ABC):
     """The reading half of the port; who keeps the journal says how to come by a connection and by news."""
 
+    artefact_store: ArtefactStore
     has_workers = False
 
     def __init__(self, home: Path, *, is_inline: bool = False) -> None:
@@ -174,6 +177,14 @@ class RunReader(ABC):
         """What a run did to the outside world after one of its events."""
         with self.journal() as journal:
             return reader.deeds(journal, run_id, after)
+
+    def artefacts(self, run_id: str) -> Sequence[KeptFile]:
+        """The files that a run has kept."""
+        return tuple(self.project(run_id, KeptFiles).files.values())
+
+    def read_artefact(self, run_id: str, digest: str) -> Iterator[bytes]:
+        """The content of a file that a run has kept, piece by piece."""
+        return self.artefact_store.read(run_id, digest)
 
     def notes(self, run_id: str) -> Sequence[Note]:
         """The messages a run has sent to whoever started it."""

@@ -1,4 +1,7 @@
-"""Secrets: named in a definition as `{"secret": "NAME"}`, read from the environment only when an effect is called.
+"""Secrets: named in a definition as `{"secret": "NAME"}`, read only when an effect is called.
+
+A value comes from what the run was given (`secret_box`), where its input declares such a secret, else from the
+environment.
 
 The journal holds the name. A value that comes back in a result, a question or an error is hidden again before anything
 is kept, and so is what looks like a secret although nobody declared it (see `detent.redaction`). Only a name that
@@ -7,7 +10,7 @@ model or from the network, stay data.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -24,11 +27,15 @@ NOT_KEPT = {"not_kept": f"what came of it holds a secret where none can be hidde
 _encode = msgspec.json.Encoder().encode
 
 
+FindGiven = Callable[[str], str | None]
+
+
 class Secrets:
     """The secrets one attempt has used."""
 
-    def __init__(self, known: frozenset[str] = frozenset()) -> None:
+    def __init__(self, known: frozenset[str] = frozenset(), find_given: FindGiven | None = None) -> None:
         self._known = known
+        self._find_given = find_given  # what the run was given under a name, where it has secrets of its own
         self._values: set[str] = set()
 
     def find(self, value: Any) -> bool:
@@ -47,11 +54,13 @@ class Secrets:
             return value
         if not self._is_mine(value):
             return {k: self.resolve(v) for k, v in value.items()}
-        found = os.environ.get(value["secret"])
+        found = self._find_given(value["secret"]) if self._find_given is not None else None
+        if found is None:
+            found = os.environ.get(value["secret"])
+            declare_variable(value["secret"])
         if found is None:
             raise EffectFailed(f"the secret `{value['secret']}` is not set in the environment", "validation_error")
         self._values.add(found)
-        declare_variable(value["secret"])
         return f"{value.get('prefix', '')}{found}"
 
     def hide(self, moved: ContractMoved) -> ContractMoved:
@@ -101,7 +110,8 @@ def list_secrets(machine: Machine, action: str) -> frozenset[str]:
             _NAMED.clear()
         known = _NAMED[machine.digest] = {}
         for one in _actions(machine):
-            if names := frozenset(_references(one.input)):
+            probe = one.probe.input if one.probe is not None else None
+            if names := frozenset(_references([one.input, probe])):
                 known[one.id] = known.get(one.id, frozenset()) | names
     return known.get(action, frozenset())
 

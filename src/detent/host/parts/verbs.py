@@ -32,6 +32,7 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.value import digest, plain
 from detent.errors import BadSignature, NotPermitted, NotWaiting, Refused
+from detent.host.call_rate import take_slots
 from detent.host.parts.admission import Admission
 from detent.host.parts.anchor import anchor
 from detent.host.parts.answer_signature import check_meaning, check_signed, keep_signed
@@ -45,6 +46,7 @@ from detent.host.parts.people_record import change_people
 from detent.host.parts.replay import find
 from detent.host.parts.retention import prune
 from detent.host.parts.run_reader import RunReader
+from detent.host.parts.secret_box import SecretKeeper
 from detent.host.people import DOUBT, RECORD_ID
 from detent.host.policy_check import Rulings
 from detent.host.run_group import enter_again, enter_new, leave, mark_of
@@ -72,6 +74,10 @@ class Verbs(ABC):
         @property
         def reader(self) -> RunReader:
             """Reads what this host writes."""
+
+        @property
+        def secret_box(self) -> SecretKeeper:
+            """Where the secrets are that runs were given."""
 
         @property
         def gap(self) -> Gap | None:
@@ -158,7 +164,7 @@ class Verbs(ABC):
             return await self._on_disk(known)
         run_id = run_id or new_run_id()
         check_run_id(run_id)
-        given = plain(dict(input or {}), "input")
+        given, secrets = machine.take_secrets(plain(dict(input or {}), "input"))
         live = LoadedRun(0, machine, Run(id=run_id), genesis(run_id), is_new=True)
         if source:
             live.effects = self.find_effects_of(source)
@@ -181,7 +187,20 @@ class Verbs(ABC):
                 at=self.clock.now(),
                 **place,
             )
+            self._keep_secrets(machine, run_id, secrets, fork)
             return await self._begin(live, event)
+
+    def _keep_secrets(self, machine: Machine, run_id: str, given: dict[str, str], fork: dict[str, Any] | None) -> None:
+        """Keep what a run was given as secrets, before it begins; a fork has those of the run it begins as."""
+        if fork is not None:
+            self.secret_box.hand_on(str(fork.get("run_id", "")), run_id)
+        elif machine.secret_inputs:
+            needed = machine.input_schema.get("required", ())
+            self.secret_box.keep(run_id, given, [name for name in machine.secret_inputs if name in needed])
+
+    async def take_slots(self, run_id: str) -> None:
+        """Tell a run when those of its calls may begin whose rate all runs share."""
+        await take_slots(self, await self.fetch(run_id))
 
     async def leave_group(self, run: Run) -> None:
         """A run of a group has ended: the next one has its place."""

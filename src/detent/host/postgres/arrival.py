@@ -7,7 +7,7 @@ crash rules. Live runs belong to the place they came from: their files are there
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import psycopg
 
@@ -16,6 +16,7 @@ from detent.errors import DetentError, JournalError, Refused
 from detent.host.address import find_address, find_place
 from detent.host.parts.anchor import read_head
 from detent.host.parts.loaded_run import load
+from detent.host.postgres.artefact_table import ArtefactTable
 from detent.host.postgres.connection import Database, explain
 from detent.host.postgres.job_queue import QUEUE
 from detent.host.postgres.journal import KEEP_META, PostgresJournal
@@ -29,7 +30,8 @@ State = Literal["none", "arriving", "live"]
 
 LOCK = 0x64657476
 CLEAR = """
-truncate runs, events, snapshots, projections, claims, outbox, work, machines, places, pins;
+truncate runs, events, snapshots, projections, claims, outbox, work, machines, places, pins, artefacts, contents,
+    content_parts;
 delete from procrastinate_jobs;
 update meta set value = replace(gen_random_uuid()::text, '-', '') where name = 'journal_id'
 """
@@ -60,6 +62,16 @@ PERFORM = QUEUED.format(
     rows="work join runs on runs.no = work.run",
 )
 LIVE = "select run_id from runs where status = 'running'"
+
+
+class ArtefactSource(Protocol):
+    """What files the arriving runs have kept."""
+
+    def list_runs(self) -> dict[str, list[str]]:
+        """Which contents which run has."""
+
+    def read(self, run_id: str, digest: str) -> Iterator[bytes]:
+        """One of them."""
 
 
 class Arrival:
@@ -125,6 +137,13 @@ class Arrival:
                     connection.execute(WORK, (live.no, contract.id, live.run.seq, NOBODY))
         connection.execute(WAKE)
         connection.execute(PERFORM)
+
+    def take_artefacts(self, folder: ArtefactSource) -> None:
+        """Take over the files that runs have kept; those that are here already are not sent again."""
+        table = ArtefactTable(self._database)
+        for run_id, digests in folder.list_runs().items():
+            for digest in digests:
+                table.keep(run_id, folder.read(run_id, digest))
 
     def open(self) -> None:
         """The other side is sealed: from now on this is the journal."""

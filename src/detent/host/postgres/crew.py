@@ -167,7 +167,7 @@ class Crew:
             error = Failure("cancelled", "stopped before it began")
             await self.hand_in(live, contract, wanted, ContractMoved(contract.id, "cancel", error=error, deed="none"))
             return
-        effect = self._host.effect(live, contract.effect)
+        effect = self._host.find_effect(live, contract)
         if contract.effect == "child":
             effect = Effect("child", partial(self._child, live))
         known = frozenset() if contract.effect == "child" else list_secrets(live.machine, contract.action)
@@ -186,7 +186,7 @@ class Crew:
     ) -> ContractMoved | UnknownOutcome:
         host, mark = self._host, (live.run.id, contract.id)
         least = host.least_sandbox(live, contract)
-        about = progress.Attempt(contract, live.run.id, self._pass_on, *host.ground, least, notes)
+        about = progress.Attempt(contract, live.run.id, self._pass_on, *host.ground, least, notes, host.artefacts)
         task = asyncio.ensure_future(self._call_about(about, live, effect, contract, secrets))
         self._under_way[mark] = task
         try:
@@ -320,7 +320,7 @@ class Crew:
         contract = live.run.contract(wanted.contract_id)
         if contract is None or contract.status is not Status.RUNNING:
             return
-        effect = effect or host.effect(live, contract.effect)
+        effect = effect or host.find_effect(live, contract)
         lands_until = settle_time(live.run, contract, clock.now())
         if lands_until - clock.now() <= ASK_WITHIN_S:
             await clock.sleep_until(lands_until)
@@ -336,7 +336,7 @@ class Crew:
 
     def look_again(self, live: LoadedRun, contract: Contract) -> None:
         """Ask the probe of an open doubt once nothing of its call can be in flight."""
-        effect = self._host.effect(live, contract.effect)
+        effect = self._host.find_effect(live, contract)
         if effect is not None and effect.reconcile is not None:
             self._host.own(self._look_again(live.run.id, contract.id, effect))
 
@@ -356,7 +356,7 @@ class Crew:
             raise NotWaiting(f"contract `{contract_id}` of run {run_id} is not in doubt")
         asked = contract.question.data
         may_deny = clock.now() >= float(asked.get("lands_until", 0.0))
-        effect = effect or self._host.effect(live, contract.effect)
+        effect = effect or self._host.find_effect(live, contract)
         found = await self._probe(live, effect, contract_id, "cause" not in asked, may_deny=may_deny)
         if not found:
             return False
@@ -406,4 +406,4 @@ class Crew:
     async def _child(self, live: LoadedRun, contract: Contract) -> Outcome:
         host = self._host
         machine = await host.database.aside(child_machine, host.journal, live.machine, contract)
-        return await begin_child(host, machine, live.run, contract)
+        return await begin_child(host, machine, live, contract)

@@ -32,10 +32,12 @@ from detent.host.parts.journal import Batch, Nobody
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outbox import Outbox
 from detent.host.parts.precaution import describe_ground
+from detent.host.parts.secret_box import NoSecrets
 from detent.host.parts.verbs import Verbs
 from detent.host.people import PeopleSource
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
+from detent.host.postgres.artefact_table import ArtefactTable
 from detent.host.postgres.connection import GONE, Database
 from detent.host.postgres.crew import Crew
 from detent.host.postgres.database_clock import DatabaseClock
@@ -63,6 +65,7 @@ class PostgresHost(PostgresRoom, Verbs):
 
     is_holder = True  # every process is as good as any other
     outbox_grace_s = 5.0
+    secret_box = NoSecrets()
 
     def __init__(  # noqa: PLR0913  # all but the first two have the right default
         self,
@@ -90,6 +93,7 @@ class PostgresHost(PostgresRoom, Verbs):
         self.ground = describe_ground(home, guarded)
         self.effects = effects if isinstance(effects, Mapping) else {effect.name: effect for effect in effects}
         self.is_own_time, self.clock = clock is not None, clock or DatabaseClock()
+        self.artefacts = ArtefactTable(database)
         self.outbox, self.rulings, self.policy = Outbox(self, notify), Rulings(policy, self.admission.people), policy
         self._grace_s, self.is_working, self._is_at_it = grace_s, is_working, False
         self._is_reader_ours = reader is None
@@ -230,6 +234,7 @@ class PostgresHost(PostgresRoom, Verbs):
         await self.write(batch)
         for run_id in runs:
             self.drop(run_id)
+        await self.database.aside(self.artefacts.let_go)
 
     # when a fold is committed
 

@@ -6,6 +6,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
 
+from detent.core.artefact import ArtefactStore
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.events import Event
@@ -16,6 +17,7 @@ from detent.core.run import Run
 from detent.host.parts.clock import Clock
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.onlooker import Onlookers
+from detent.host.parts.secret_box import SecretKeeper
 from detent.host.postgres.connection import Database
 from detent.host.postgres.fold_transaction import Make
 from detent.host.postgres.job_queue import JobQueue
@@ -45,6 +47,9 @@ class PostgresMover(Protocol):
         self, live: LoadedRun, make: Make, *, machine: Machine | None = None, patience_s: float = ..., about: str = ""
     ) -> Run:
         """Fold what `make` says while the run is locked; `live` is the run as it is then."""
+
+    async def take_slots(self, run_id: str) -> None:
+        """Tell a run when those of its calls may begin whose rate all runs share."""
 
     async def surely(self, ask: Callable[[], Awaitable[R]]) -> R:
         """Ask until the database answers, however long it is away."""
@@ -82,6 +87,17 @@ class PostgresPerformer(PostgresMover, Protocol):
 
     def effect(self, live: LoadedRun, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""
+
+    def find_effect(self, live: LoadedRun, contract: Contract) -> Effect | None:
+        """The effect of a contract, with the probe that its definition names."""
+
+    @property
+    def artefacts(self) -> ArtefactStore:
+        """Where files are kept with their runs."""
+
+    @property
+    def secret_box(self) -> SecretKeeper:
+        """Where the secrets are that runs were given."""
 
     def least_sandbox(self, live: LoadedRun, contract: Contract) -> str:
         """The weakest sandbox that the policy allows a call."""

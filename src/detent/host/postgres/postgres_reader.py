@@ -11,6 +11,7 @@ import psycopg
 
 from detent.core.machine import Machine
 from detent.host.parts.run_reader import RunReader
+from detent.host.postgres.artefact_table import ArtefactTable
 from detent.host.postgres.connection import Database
 from detent.host.postgres.hint import MOVED, make_mark, read_moved
 from detent.host.postgres.job_queue import ANYWHERE, NEEDS, PLACE, QUEUE, RULES_NEEDED, STALLED_S
@@ -70,7 +71,7 @@ class PostgresReader(RunReader):
 
     def __init__(self, database: Database, home: Path, *, is_owner: bool = False) -> None:
         super().__init__(home)
-        self.database, self._is_owner = database, is_owner
+        self.database, self._is_owner, self.artefact_store = database, is_owner, ArtefactTable(database)
         self._listing = PostgresJournal.on(database, OrderedDict[str, Machine](), 0)
         self._is_checked = False
         self.mark = make_mark()  # of hints about what this process has written, which it knows already

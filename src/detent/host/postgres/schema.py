@@ -99,6 +99,17 @@ create table places (
 create table pins (run_id text collate "C" primary key, place text collate "C" not null);
 create index pins_by_place on pins (place);
 """,
+    2: """
+create table contents (digest text collate "C" primary key, size bigint not null);
+create table content_parts (
+    digest text collate "C" not null references contents on delete cascade, part integer not null,
+    body bytea not null, primary key (digest, part)
+);
+create table artefacts (
+    run_id text collate "C" not null, digest text collate "C" not null, primary key (run_id, digest)
+);
+create index artefacts_by_digest on artefacts (digest);
+""",
 }
 VERSION = 1 + len(MIGRATIONS)
 OLDEST = 2  # the oldest version that may work on these tables: one that knows of places

@@ -53,6 +53,8 @@ class Wakes:
 
     async def ring(self, live: LoadedRun) -> None:
         """Let what is due in a run go off."""
+        if any(contract.pace for contract in live.run.contracts):
+            await self._host.take_slots(live.run.id)
         now = self._host.clock.now()
 
         def make(moment: Moment) -> Sequence[Event]:

@@ -1,6 +1,16 @@
 """Of effects: why a call to the outside did not work."""
 
 CHINESE = {
+    "`{}` works only in a run of a home, which keeps the files": "`{0}` 只能在有主目录的运行中使用，文件由主目录保存",
+    "`root` of `{}`: there is no folder {}": "`{0}` 的 `root`：没有文件夹 {1}",
+    "`name` is for one file, and `path` names {}": "`name` 用于一个文件，而 `path` 指了 {0} 个",
+    "`path` of `{}` names files below `root`, such as out/report.pdf or out/*.csv": "`{0}` 的 `path` 指 `root` 之下的文件，例如 out/report.pdf 或 out/*.csv",
+    "{} names more than {} files, too many for one call": "{0} 指的文件超过 {1} 个，一次调用太多了",
+    "there is no file {}": "没有文件 {0}",
+    "{} cannot be the name of an artefact": "{0} 不能作产物的名称",
+    "{} is larger than {} bytes, too large to be kept": "{0} 大于 {1} 字节，太大，无法保存",
+    "with {} the run would keep more than {} bytes": "加上 {0}，运行保存的将超过 {1} 字节",
+    "{} is a link or behind one, and links are not kept": "{0} 是链接或在链接之后，链接不会被保存",
     "`{}` did not answer with JSON: {}": "`{0}` 的回答不是 JSON：{1}",
     "`shell` takes `stdin` or `stdin_json`, not both": "`shell` 只接受 `stdin` 或 `stdin_json` 之一",
     "{}: {}; nothing was appended": "{0}：{1}；没有追加任何内容",

@@ -1,6 +1,9 @@
 """Of the journal and whoever holds it."""
 
 CHINESE = {
+    "run {} has no artefact {}": "运行 {0} 没有产物 {1}",
+    "there is no artefact `{}`; `detent artefacts RUN` lists them": "没有产物 `{0}`；`detent artefacts RUN` 会列出它们",
+    "the artefact {} is damaged: its content is another": "产物 {0} 已损坏：其内容不符",
     "there is no run {}": "没有运行 {0}",
     "there is no run `{}`; `detent list` shows them": "没有运行 `{0}`；`detent list` 会列出所有运行",
     "there are no runs yet": "还没有运行",

@@ -8,6 +8,11 @@ CHINESE = {
     "the key of its group cannot be computed: {}": "无法计算其组的键：{0}",
     "`{}` is not accepted in state `{}`; accepted now: {}": "状态 `{1}` 不接受 `{0}`；现在接受：{2}",
     "nothing: it has ended or is at work": "无（它已结束，或正在工作）",
+    "the secret `{}` is missing: give it with the input, or set {} in the environment": "缺少密钥 `{0}`：请随输入给出，或在环境中设置 {1}",
+    "`{}` is a secret, and a home on a database keeps none: set it for its workers": "`{0}` 是密钥，而数据库上的主目录不保存密钥：请为其工作进程设置它",
+    "input.{} is a secret, which no journal may hold": "input.{0} 是密钥，日志不得保存它",
+    "its probe says that it did not happen": "它的探测说它没有发生",
+    "no call of run {} waits for that": "运行 {0} 没有调用在等这个",
     # answers
     "`{}` waits for {}, not for an answer": "`{0}` 在等 {1}，不是在等答复",
     "contract `{}` of run {} is not open": "运行 {1} 的合约 `{0}` 已不再开放",

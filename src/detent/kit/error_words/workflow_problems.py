@@ -1,6 +1,12 @@
 """What `detent validate` says of a workflow file."""
 
 CHINESE: dict[str, str] = {
+    "the secret `{}` has a default, which anybody could read": "密钥 `{0}` 有默认值，任何人都能读到",
+    "leave it out": "去掉它",
+    "`context.{}` is a secret: only a call can be given it, as a whole": "`context.{0}` 是密钥：只能整个交给一次调用",
+    "write `{{ context.{} }}` alone, or {secret: {}, prefix: …}, under `params`": "在 `params` 下单独写 `{{ context.{0} }}`，或 {secret: {1}, prefix: …}",
+    "`{}` puts a secret into a text": "`{0}` 把密钥放进了文本",
+    "{secret: NAME, prefix: …} stands alone": "{secret: NAME, prefix: …} 要单独写",
     "a `{}` needs an `id`": "`{0}` 需要 `id`",
     "its result is found under it": "它的结果以此命名",
     "a `{}` needs `{}`": "`{0}` 需要 `{1}`",

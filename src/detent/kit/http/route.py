@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 Method = Literal["GET", "POST"]
-Kind = Literal["json", "stream", "svg", "lines", "csv", "text"]
+Kind = Literal["json", "stream", "svg", "lines", "csv", "text", "file"]
 
 
 class HttpCall(msgspec.Struct):

@@ -1,11 +1,12 @@
 """Asking at a terminal for what a run must be given and was not."""
 
+import os
 import sys
 from typing import Any
 
 import click
 
-from detent.core.schema import problems
+from detent.core.schema import list_secret_inputs, problems
 from detent.kit.language import _
 from detent.kit.terminal.option import parse_json
 from detent.kit.text import visible
@@ -15,8 +16,12 @@ KINDS = {"integer": int, "number": float, "string": str}
 
 def list_missing(schema: dict[str, Any], values: dict[str, Any]) -> list[str]:
     """What must be given, has no default, and is not there."""
-    known = schema.get("properties", {})
-    return [name for name in schema.get("required", ()) if name not in values and "default" not in known.get(name, {})]
+    known, hidden = schema.get("properties", {}), list_secret_inputs(schema)
+    return [
+        name
+        for name in schema.get("required", ())
+        if name not in values and "default" not in known.get(name, {}) and not (name in hidden and name in os.environ)
+    ]
 
 
 def can_ask() -> bool:
@@ -50,7 +55,7 @@ def _ask_once(about: str, schema: dict[str, Any]) -> Any:
     if kind == "boolean":
         return click.confirm(about, err=True)
     if isinstance(kind, str) and kind in KINDS:
-        return click.prompt(about, type=KINDS[kind], err=True)
+        return click.prompt(about, type=KINDS[kind], err=True, hide_input=schema.get("writeOnly") is True)
     while True:
         try:
             return parse_json(click.prompt(_("{name}, as JSON", name=about), err=True), about)

@@ -30,6 +30,7 @@ def summaries() -> dict[str, str]:
         "log": _("Show what happened in a run, event by event."),
         "list": _("List the runs, newest first."),
         "watch": _("Follow a run's events until it ends."),
+        "artefacts": _("List the files a run has kept, or fetch one."),
         "audit": _("Show who allowed what, and what came of it."),
         "policy": _("Test a policy on past calls, or propose rules from past answers."),
         "trigger": _("Arm what starts runs by itself: schedules, hooks, files, other runs, signals."),

@@ -1,6 +1,10 @@
 """Sentences about testing, exporting and watching workflows, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
+    "List the files a run has kept, or fetch one.": "列出运行保存的文件，或取出其中一个。",
+    "Where to write it; by default under its own name.": "写到哪里；默认用它自己的名称。",
+    "Replace a file that is there.": "替换已有的文件。",
+    "no artefacts": "没有产物",
     "Make a case from a run; into FILE if one is given.": "由一次运行生成用例；给出 FILE 时写入其中。",
     "Play N random stories of workflow files, and print the smallest that fails as a case.": (
         "把工作流文件随机演练 N 遍，并把最小的失败情形打印成用例。"

@@ -43,6 +43,7 @@ COMMANDS = {
     "log": "reading",
     "list": "reading",
     "watch": "reading",
+    "artefacts": "fetching",
     "audit": "auditing",
     "policy": "policy",
     "trigger": "triggering",

@@ -7,10 +7,12 @@ from typing import Any
 import click
 
 from detent.core.machine import Action, Machine
+from detent.core.schema import leave_out_secrets
 from detent.define import Definition, load
 from detent.define.problem import BrokenDefinition
 from detent.define.proof import MachineProof
 from detent.errors import DefinitionError, Refused, Unknown
+from detent.host.parts.secret_box import check_missing
 from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.people import PEOPLE_FILE, has_people
@@ -69,9 +71,12 @@ def run(  # noqa: PLR0913, PLR0917  # one argument per option
     work_begins()  # tens of thousands of values, all of which stay
     wanted = definition.machine.input_schema.get("properties", {})
     values = assign_pairs(pairs, base, [name for name, schema in wanted.items() if schema.get("type") == "string"])
-    if not caller.is_json and list_missing(definition.machine.input_schema, values) and can_ask():
-        values = ask_missing(definition.machine.input_schema, values)
-    _check_given(definition, values)
+    if is_dry:  # calls are made up, and so are their secrets
+        values = definition.machine.take_secrets(values)[0]
+    schema = leave_out_secrets(definition.machine.input_schema) if is_dry else definition.machine.input_schema
+    if not caller.is_json and list_missing(schema, values) and can_ask():
+        values = ask_missing(schema, values)
+    _check_given(definition, schema, values)
     if is_dry:
         from detent.surfaces.cli.dry_run import show_rehearsal
 
@@ -79,12 +84,13 @@ def run(  # noqa: PLR0913, PLR0917  # one argument per option
     return interrupt.run(_run(caller, definition, values, run_id, by))
 
 
-def _check_given(definition: Definition, values: dict[str, Any]) -> None:
+def _check_given(definition: Definition, schema: dict[str, Any], values: dict[str, Any]) -> None:
     """Say how to give what is missing, before anything begins; the rest is the machine's to judge."""
-    missing = list_missing(definition.machine.input_schema, values)
+    missing, machine = list_missing(schema, values), definition.machine
+    check_missing({}, [name for name in missing if name in machine.secret_inputs])
     try:
         if missing:
-            definition.machine.fill_input(values)
+            machine.fill_input(machine.take_secrets(values)[0])
     except Refused as error:
         way_out = " ".join(f"--set {name}=…" for name in missing)
         raise Refused(f"{error} (give {way_out}, or --input JSON)") from None

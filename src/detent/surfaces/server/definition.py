@@ -1,5 +1,6 @@
 """Addresses of definitions: what the project offers, with pictures and problems, and what differs between two."""
 
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -7,6 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from detent.core.machine import Machine
+from detent.core.schema import list_secret_inputs
 from detent.define.document import read_file
 from detent.define.graph import picture, svg
 from detent.define.problem import BrokenDefinition
@@ -115,6 +117,14 @@ def _line(entry: LibraryEntry, folder: Path) -> DefinitionLine:
     )
 
 
+def _describe_input(schema: dict[str, Any]) -> dict[str, Any]:
+    """What a form asks for; a secret that the server's environment has need not be given."""
+    known = [name for name in list_secret_inputs(schema) if name in os.environ]
+    return (
+        {**schema, "required": [name for name in schema.get("required", ()) if name not in known]} if known else schema
+    )
+
+
 async def definition(room: HttpServer, call: HttpCall) -> DefinitionView:
     """One definition."""
     entry = await room.library.entry(call.query.name)
@@ -126,7 +136,7 @@ async def definition(room: HttpServer, call: HttpCall) -> DefinitionView:
     return DefinitionView(
         line=_line(entry, room.library.folder),
         source=_source(room.library.folder / entry.name),
-        input=dict(made.input) if made else {},
+        input=_describe_input(dict(made.input)) if made else {},
         graph=await room.ask(draw, made.machine) if made else None,  # a large one takes its time
     )
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from detent.core.identity import identity_of
-from detent.core.schema import problems
+from detent.core.schema import leave_out_secrets, problems
 from detent.define.document import read_document
 from detent.define.graph import picture
 from detent.define.problem import BrokenDefinition, Problem
@@ -142,7 +142,7 @@ async def rehearse_draft(room: HttpServer, call: HttpCall) -> Rehearsed:
 
     def rehearse() -> Rehearsed:
         made = _compile(room, path, given.text)
-        if found := problems(made.input, given.input, "input"):
+        if found := problems(leave_out_secrets(made.input), made.machine.take_secrets(given.input)[0], "input"):
             raise BadRequest("; ".join(found), 422)
         return walk(made.machine, _effects(room), given.input, policy, by)
 

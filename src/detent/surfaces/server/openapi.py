@@ -38,6 +38,7 @@ MEDIA = {
     "svg": "image/svg+xml",
     "lines": "application/x-ndjson",
     "csv": "text/csv",
+    "file": "application/octet-stream",
     "text": "text/plain",
 }
 # In Python a class name stands once; clients know these by the plain noun, and go on doing so.

@@ -11,7 +11,7 @@ from detent.core.effect_type import Effect
 from detent.core.identity import identity_of
 from detent.core.machine import Machine
 from detent.core.policy import Policy
-from detent.core.schema import problems
+from detent.core.schema import leave_out_secrets, problems
 from detent.effects import Known
 from detent.kit.http.asked import Asked
 from detent.kit.http.route import HttpCall, Route
@@ -53,7 +53,7 @@ async def rehearse_start(room: HttpServer, call: HttpCall) -> Rehearsed:
     """Walk through a definition without touching anything."""
     given: RehearseBody = call.body
     definition = await room.library.load(given.definition)
-    found = problems(definition.input, given.input, "input")
+    found = problems(leave_out_secrets(definition.input), definition.machine.take_secrets(given.input)[0], "input")
     if found:
         raise BadRequest("; ".join(found), 422)
     policy, by = room.host.policy, identity_of(call.by).name

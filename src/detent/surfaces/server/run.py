@@ -7,7 +7,7 @@ import msgspec
 
 from detent.core.events import Started
 from detent.core.history import Entry
-from detent.core.schema import problems
+from detent.core.schema import leave_out_secrets, problems
 from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.housekeeping import HOUSEKEEPING
@@ -49,12 +49,13 @@ async def start(room: HttpServer, call: HttpCall) -> shape.RunView:
     """Begin a run."""
     given: shape.Begin = call.body
     definition = await room.library.load(given.definition)
-    found = problems(definition.input, given.input, "input")
+    plain, _ = definition.machine.take_secrets(given.input)
+    found = problems(leave_out_secrets(definition.input), plain, "input")
     if found:
         raise BadRequest("; ".join(found), 422)
     run_id = run_id_of(given.key)
     if run_id:
-        await room.ask(_check_same, room.reader, run_id, given.key, definition.machine.digest, given.input)
+        await room.ask(_check_same, room.reader, run_id, given.key, definition.machine.digest, plain)
     begun = await room.host.start(
         definition.machine,
         given.input,

@@ -5,6 +5,7 @@ import re
 from detent.kit.agent import load_all
 from detent.kit.http.route import Route
 from detent.surfaces.server import (
+    artefact_routes,
     audit,
     batch,
     bulk,
@@ -34,6 +35,7 @@ PARTS = (
     control,
     bulk,
     history,
+    artefact_routes,
     batch,
     inbox,
     search,

@@ -2,9 +2,11 @@
 
 from detent.testing.conformance import (
     answers,
+    artefacts,
     children,
     evidence,
     groups,
+    paces,
     people,
     reading,
     restoring,
@@ -15,9 +17,13 @@ from detent.testing.conformance import (
 )
 from detent.testing.conformance.stage import Check
 
+MODULES = (
+    verbs, answers, people, signatures, work, children, evidence, reading, restoring, triggers, groups, artefacts,
+    paces,
+)  # fmt: skip
 CHECKS: dict[str, Check] = {
     name.removeprefix("check_"): check
-    for module in (verbs, answers, people, signatures, work, children, evidence, reading, restoring, triggers, groups)
+    for module in MODULES
     for name, check in sorted(vars(module).items())
     if name.startswith("check_")
 }
