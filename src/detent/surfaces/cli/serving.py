@@ -121,13 +121,13 @@ async def _serve(caller: Caller, plan: "ServePlan", settings: "ServerSettings", 
             service.listening() as told,
             announce(caller.home, served.room.library.folder, base, is_login_free=is_free),
         ):
+            if way and not link:
+                caller.say(_("The editor is at {address}", address=page), "green")
             if caller.is_json:
                 said = {"ok": True, "address": served.address, "is_holder": served.room.host.is_holder, "error": None}
                 emit(said | ({"link": page} if link or way else {}))
             else:
                 _tell(caller, served.address, page if link else "", bool(plan.token), served.room.host.is_holder)
-                if way and not link:
-                    caller.say(f"  {page}")
             if is_open and not (way and caller.is_json):
                 click.launch(page)
             await service.until_told(told, served)

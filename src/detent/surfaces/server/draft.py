@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from detent.core.identity import identity_of
+from detent.core.machine import Machine
 from detent.core.schema import leave_out_secrets, problems
 from detent.define.document import read_document
 from detent.define.graph import picture
@@ -33,7 +34,7 @@ from detent.surfaces.server.refusal import say_to
 from detent.surfaces.server.rehearsal import Rehearsed, walk
 from detent.surfaces.server.server_context import HttpServer
 
-DRAWN_MAX = 400  # states of a picture: more cannot be read, and take long to lay out
+DRAWN_MAX = 400  # states of a picture, and rows between them: more cannot be read, and take long to lay out
 FLAWS_MAX = 200
 CASES_MAX = 200
 CASES_S = 20.0  # cases that are not played by then are told as such
@@ -118,11 +119,21 @@ async def check_draft(room: HttpServer, call: HttpCall) -> CheckedDraft:
             )
             return CheckedDraft(False, flaws, "", "", 0, {}, None)
         machine = made.machine
-        drawn = lay_out(machine, picture(machine)) if len(machine.states) <= DRAWN_MAX else None
+        drawn = _draw(machine)
         told = _describe(room, call, [*made.warnings, *made.advice])
         return CheckedDraft(True, told, machine.name, machine.digest, len(machine.states), dict(made.input), drawn)
 
     return await _work(room, check)
+
+
+def _draw(machine: Machine) -> Graph | None:
+    """The picture of a machine; None if it is too large for one that follows every pause of typing."""
+    if max(len(machine.states), len(machine.transitions)) > DRAWN_MAX:
+        return None
+    try:
+        return lay_out(machine, picture(machine))
+    except DefinitionError:
+        return None
 
 
 def _describe(room: HttpServer, call: HttpCall, found: "list[Problem] | tuple[Problem, ...]") -> list[Flaw]:
