@@ -73,6 +73,7 @@ transitions:
   - {from: south, to: west, on: TURN}
   - {from: west, to: north, on: TURN}
   - {from: north, to: stopped, on: STOP}
+limits: {max_transitions: 1000000}
 """
 LOOP = """\
 name: packing
