@@ -95,7 +95,7 @@ export function Inbox() {
     : isEmpty && !isFiltered && !isGrouped ? html`<${Quiet} />`
       : html`<div class=${`inbox ${runId ? "one" : "none"}`}>
         <nav class="queue" aria-label=${_("Questions")}><${Filters} desk=${desk} values=${values} />
-          ${isGrouped ? html`<${Groups} desk=${desk} group=${values.group} values=${values} />` : html`<${Queue} key=${wanted} desk=${desk} chosen=${chosen} values=${values} />`}</nav>
+          ${isGrouped ? html`<${Groups} desk=${desk} group=${values.group} values=${values} />` : isEmpty && !wide.matches ? html`<${Quiet} isFiltered=${isFiltered && Boolean(desk.total.value)} />` : html`<${Queue} key=${wanted} desk=${desk} chosen=${chosen} values=${values} />`}</nav>
         <div class="detail stack">
           ${runId && html`<a class="back" href=${address(["inbox"], values)}>← ${_("All questions")}</a>`}
           ${runId && trouble && html`<div class="card empty"><h2>${_("There is no such question")}</h2><p><${Text} value=${trouble} /></p></div>`}

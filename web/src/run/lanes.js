@@ -8,6 +8,7 @@ import { call, query } from "../wire.js";
 
 const PAGE = 100;
 const REST_MS = 250; // a run that moves is read again when it rests for a moment
+const GAUGE = ["completed", "failed", "waiting", "running", "pending"]; // from what is over to what has not begun
 const KINDS = ["failed", "waiting", "running", "pending", "completed"];
 
 /** How many lanes are in each status. */
@@ -36,7 +37,7 @@ function Side({ store, sum }) {
   }, [store, sum.path, only, size, past, seq]);
   const counts = countLanes(sum);
   return html`<section class="card lanes"><header><h2><${Text} value=${sum.action} /></h2><span class="grow" /><span class="faint">${_("{done} of {total} done", { done: sum.completed.toLocaleString(), total: sum.total.toLocaleString() })}</span></header>
-    <div class="gauge" aria-hidden="true">${KINDS.toReversed().map((name) => counts[name] > 0 && html`<i key=${name} class=${name} style=${{ flexGrow: counts[name] }} />`)}</div>
+    <div class="gauge" aria-hidden="true">${GAUGE.map((name) => counts[name] > 0 && html`<i key=${name} class=${name} style=${{ flexGrow: counts[name] }} />`)}</div>
     <div class="chips" role="group" aria-label=${_("Show")}><button aria-pressed=${String(!only)} onClick=${() => setOnly("")}>${_("all")}</button>${KINDS.map((name) => counts[name] > 0 && html`<button key=${name} aria-pressed=${String(only === name)} onClick=${() => setOnly(only === name ? "" : name)}>${word(name)} <span class="number">${counts[name].toLocaleString()}</span></button>`)}</div>
     ${!page ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /></div>` : html`<ol class="lane-rows" tabIndex="0" aria-label=${_("Lanes of {action}", { action: sum.action })}>${page.lanes.map((lane) => html`<${Lane} key=${lane.index} lane=${lane} runId=${runId} />`)}</ol>`}
     ${page && page.matching > page.lanes.length && html`<p class="row older"><button onClick=${() => setSize(size + PAGE)}>${_("Show more")} (${(page.matching - page.lanes.length).toLocaleString()})</button></p>`}</section>`;

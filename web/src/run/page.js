@@ -47,7 +47,7 @@ function Head({ store }) {
 function Travel({ store }) {
   const last = store.run.value.last;
   const past = store.past.value;
-  const asked = Number(place.value.query.get("at")) || 0;
+  const asked = Math.min(last, Number(place.value.query.get("at")) || 0);
   const at = asked || last; // where the hand is; what is shown follows
   const isLoading = store.sought.value > 0;
   const upto = store.picture.value.upto; // the way of a long run is drawn piece by piece
