@@ -1,21 +1,27 @@
 """What reports on data sets of others got wrong, each kind of it once: leaks, claims that do not hold, odd labels."""
 
+import importlib
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from detent.agents.notebook.analysis.evidence import describe_drivers
 from detent.agents.notebook.analysis.fact import FACTS, Facts
-from detent.agents.notebook.analysis.goal import read_goal, target_of
+from detent.agents.notebook.analysis.goal import figure, read_goal, target_of
 from detent.agents.notebook.analysis.narrative import comment
 from detent.agents.notebook.analysis.outlook import describe_forecast
+from detent.agents.notebook.analysis.report import summary
 from tests.agents.notebook.cells import run_cells
 
 
 @pytest.fixture(autouse=True)
-def _plots_go_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def _plots_go_nowhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("MPLBACKEND", "agg")
+    yield
+    importlib.import_module("matplotlib.pyplot").close("all")
 
 
 def write(path: Path, head: str, rows: list[tuple[Any, ...]]) -> Path:
@@ -135,3 +141,66 @@ def test_how_far_ahead_names_no_column() -> None:
     goal = read_goal("forecast Passengers for the next 12 months, MAPE < 8 %")
     assert target_of(goal, ["Month", "Passengers (1000s)"], {}).column == "Passengers (1000s)"
     assert target_of(read_goal("predict month"), ["Month", "x"], {}).column == "Month"
+
+
+def test_an_effect_is_told_with_words_held_equal_and_whose_rows_belong_together_are_drawn_together(
+    tmp_path: Path,
+) -> None:
+    draw, rows = random.Random(5), list[tuple[Any, ...]]()
+    for n in range(240):
+        kind = "aaabbc"[n % 6]
+        place = "abc".index(kind)
+        rows.append((kind, place * 10 + draw.gauss(0, 2), place * 50 + draw.gauss(0, 5)))
+    path = write(tmp_path / "kinds.csv", "kind,x,y", rows)
+    facts = run_cells(path, goal="predict y", last="explain")["facts"]
+    found = {(name, word): (low, high, usual) for name, _, low, high, word, usual in facts.get("effects")}
+    assert found["x", ""][0] < 0 < found["x", ""][1]  # it says which kind a row is, and nothing beside
+    assert (found["kind", "c"][0] > 50, found["kind", "c"][2]) == (True, "a")
+    told = given(task="regression", best="ridge", target="y", effects=facts.get("effects"))
+    said = "\n".join(describe_drivers(read_goal("predict y"), told))
+    assert "- `kind` `c` instead of `a`: +" in said
+    persons = [(draw.gauss(0, 1), draw.gauss(0, 10)) for _ in range(20)]
+    seen = [(f"p{n % 20}", persons[n % 20][0], persons[n % 20][1] + draw.gauss(0, 1)) for n in range(400)]
+    path = write(tmp_path / "persons.csv", "person_id,x,y", seen)
+    ((_, _, low, high, _, _),) = run_cells(path, goal="predict y", last="explain")["facts"].get("effects")
+    assert high - low > 5  # twenty persons, not four hundred rows
+
+
+def test_only_one_is_written_as_one_and_a_mase_is_compared_with_that_of_the_baseline() -> None:
+    assert (figure("auc", 0.99963), figure("r2", 1.0), figure("r2", 0.99999999)) == ("0.99963", "1.000", "0.99999")
+    base, best = {"model": "drift", "mase": 2.674}, {"model": "ARIMA", "mase": 1.742, "worst mase": 2.6, "folds": 9}
+    facts: dict[str, Any] = {"task": "forecast", "lead": "mase", "best": "ARIMA", "scores": [base, best]}
+    facts |= {"baseline_row": base, "gain": 0.35, "series": 3, "worst_series": "coal", "future": []}
+    said = "\n".join(describe_forecast(read_goal("forecast it"), given(**facts)))
+    assert "MASE 1.742 on average, 2.6 for the worst (`coal`); “drift” has 2.674 on average." in said
+
+
+def test_what_was_not_tried_is_named_and_what_did_not_happen_is_not() -> None:
+    plain = [{"model": name, "mape": 0.1} for name in ("last value again", "seasonal value again", "drift")]
+    facts: dict[str, Any] = {"task": "forecast", "lead": "mape", "best": "exponential smoothing", "goal_met": True}
+    facts |= {"scores": [*plain, {"model": "exponential smoothing", "mape": 0.05}], "gaps": 1, "has_time": True}
+    said = summary(read_goal("forecast x, MAPE < 8 %"), given(**facts))
+    assert "no further model was tried; theta method, ARIMA, gradient boosting on lags, the mean" in said
+    assert "1 missing step was filled along a line." in said
+    assert "a time that another had" not in said
+    assert "No relation could be measured" not in said
+    joined = ["put the rows of 1950 below those of 1949 (the same columns)"]
+    read = given(rows=24, width=2, tables={"1949": [12, 2], "1950": [12, 2]}, main_table="1949", joined=joined)
+    assert "the goal is about" not in comment("load", read_goal("forecast x"), read)
+
+
+def test_a_recall_that_one_class_does_not_have_is_doubted() -> None:
+    goal = read_goal("predict y, recall > 95 %")
+    said = {"metric": "recall", "relation": ">", "met": True, "measured": 0.97, "model": "logistic regression"}
+    facts: dict[str, Any] = {"task": "classification", "goal_met": True, "verdict": [said], "weak_class": "0"}
+    text = summary(goal, given(**facts, weak_recall=0.94))
+    assert "for `0` alone it is 94 %: not met there" in text
+    assert "alone it is" not in summary(goal, given(**facts, weak_recall=0.96))
+
+
+def test_marks_of_an_axis_do_not_run_into_each_other(tmp_path: Path) -> None:
+    path = write(tmp_path / "years.csv", "year,x", [(1952 + n % 12 * 5, n * 7 % 50) for n in range(120)])
+    figure_now = run_cells(path, goal="describe it", last="distribution-plot")["plt"].gcf()
+    years = next(axis for axis in figure_now.axes if axis.get_title() == "year")
+    figure_now.canvas.draw()
+    assert {mark.get_rotation() for mark in years.get_xticklabels()} == {60.0}

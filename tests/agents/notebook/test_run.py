@@ -77,6 +77,7 @@ async def test_an_exception_is_an_observation_and_ends_a_script(tmp_path: Path) 
 async def test_actions_of_others_may_fail_or_bring_a_context_and_the_run_goes_on(tmp_path: Path) -> None:
     own = every_action()
     own.register_handler("boom", lambda *_: 1 / 0)
+    own.register_handler("shout", lambda store, step: store.add_cell("markdown", step["content"].upper()))
     state = {
         "variables": {"rows": 3},
         "toDoList": ["next"],
@@ -84,7 +85,7 @@ async def test_actions_of_others_may_fail_or_bring_a_context_and_the_run_goes_on
         "effects": {"current": ["no"]},
     }
     odd: dict[str, Any] = {"action": "add", "content": "x", "metadata": ["junk"]}
-    actions = [{"action": "boom"}, odd, {**text("with a context"), "state": state}]
+    actions = [{"action": "boom"}, {"action": "shout", "content": "a"}, odd, {**text("with a context"), "state": state}]
     async with studio(tmp_path, registry=own) as here:
         run = await here.begin(script(*actions, on_cell_error="continue"))
         assert run.state == "workflow_completed"
@@ -92,7 +93,7 @@ async def test_actions_of_others_may_fail_or_bring_a_context_and_the_run_goes_on
         assert "the action `boom` failed: ZeroDivisionError: division by zero" in book.warnings
         assert (book.given, book.todo, book.section_progress) == ({"rows": 3}, ["next"], {"a": 1})
         assert "no" not in book.current
-        assert [cell.content for cell in book.cells] == ["x", "with a context"]
+        assert [cell.content for cell in book.cells] == ["A", "x", "with a context"]
 
 
 @pytest.mark.parametrize(("policy", "state", "count"), [("continue", "workflow_completed", 4), ("fail", "error", 1)])

@@ -62,7 +62,8 @@ You are shown an observation: where the run stands (location), and what is known
 acceptance is evaluated in the kernel: `len(df) > 0`, `rmse < 25`. A step is done only when every expression is true,
 and the whole goal counts as met only where some expression was checked. A goal that names nothing measurable gets
 "measurable": false. context.FSM.state says where you are asked: stage_running and no stage_id (send the plan),
-step_running (begin), behavior_completed (go on or done), stage_completed (is the goal met?).
+step_running (begin), behavior_completed (go on or done), step_completed (no step of the stage is left: is it done? if
+not, send more steps), stage_completed (is the goal met?).
 Never claim what the observation does not show."""
 GENERATING = """You write the actions of one behaviour of a data notebook: one JSON object per line and nothing else.
 {"action": "new_chapter"|"new_section", "content": "Title"}

@@ -150,9 +150,15 @@ class ScriptStore:
         except MissingField as error:
             self.warn(f"{step['action']}: {error}")
             return {"success": False, "error": str(error), "action_id": self.action_id}
-        if isinstance(result, dict):
-            return {"success": True, **result}
-        return {"success": True, **({} if result is None else {"result": result})}
+        found = result if isinstance(result, dict) else {} if result is None else {"result": result}
+        return {"success": True, **{str(name): _keep(value) for name, value in found.items()}}
+
+
+def _keep(value: Any) -> Any:
+    """What a handler gave, as the journal can have it: a cell, or anything else of its own, is named."""
+    if value is None or isinstance(value, str | int | float | list | dict):
+        return value
+    return value.id if isinstance(value, Cell) else str(value)
 
 
 def require_field(step: dict[str, Any], field: str) -> Any:

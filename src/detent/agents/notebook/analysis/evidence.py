@@ -64,8 +64,9 @@ def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
         said.append(
             pick(
                 goal,
-                "No single column matters beyond the noise of the measurement.",
-                "没有哪一列的重要性超出测量噪声。",
+                "Without any single one of the columns the best model would do about as well: what each adds is within "
+                "the noise of the measurement.",
+                "缺少任何单独一列，最佳模型的表现都相差无几：各列的贡献在测量噪声之内。",
             )
         )
     told: set[str] = set()
@@ -76,23 +77,23 @@ def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
         said.append(
             pick(
                 goal,
-                f"{quote(name)} moves together with {list_names(goal, others)}: what is said of one is said of all.",
-                f"{quote(name)} 与 {list_names(goal, others)} 同步变化：对其一的结论适用于全部。",
+                f"{quote(name)} moves together with {list_names(goal, others)}: a model can take one for another, and "
+                "how much each of them matters cannot be told apart.",
+                f"{quote(name)} 与 {list_names(goal, others)} 同步变化：模型可以用其一代替其他，各自的作用无法区分。",
             )
         )
     effects = [one for one in facts.get("effects") or [] if one[2] > 0 or one[3] < 0][:5]
     parts = []
     if effects:
-        unit = pick(goal, "in log-odds", "对数几率") if facts.get("effect_on") else ""
+        what = quote(facts.get("effect_on") or facts.get("target"))
+        unit = pick(goal, " in log-odds", "（对数几率）") if facts.get("effect_on") else ""
         head = pick(
             goal,
-            f"**Direction**, all else equal, for one standard deviation more {unit}".rstrip() + " (95 % interval):",
-            f"**方向**（其他列不变，该列增加一个标准差{'，' + unit if unit else ''}；95 % 区间）：",
+            f"**Direction**: the change of {what}{unit}, with the other columns held equal, in a linear model "
+            "(95 % interval):",
+            f"**方向**：其他列保持不变时 {what} 的变化{unit}，线性模型（95 % 区间）：",
         )
-        lines = [
-            f"- {quote(name)}: {_sign(middle)} ({_sign(low)} … {_sign(high)})" for name, middle, low, high in effects
-        ]
-        parts.append(head + "\n\n" + "\n".join(lines))
+        parts.append(head + "\n\n" + "\n".join(_tell_effect(goal, *one) for one in effects))
     if solid or effects:
         said.append(
             pick(
@@ -102,6 +103,18 @@ def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
             )
         )
     return [(" " if goal.language == "en" else "").join(said), *parts] if said else parts
+
+
+def _tell_effect(goal: Goal, name: str, middle: float, low: float, high: float, word: str = "", usual: str = "") -> str:
+    """One line: of a number one standard deviation more, of words one instead of the commonest."""
+    more = pick(goal, f"{quote(name)}, one standard deviation more", f"{quote(name)} 增加一个标准差")
+    other = pick(
+        goal,
+        f"{quote(name)} {quote(word)} instead of {quote(usual)}",
+        f"{quote(name)} 为 {quote(word)}（而非 {quote(usual)}）",
+    )
+    colon = pick(goal, ":", "：")
+    return f"- {other if word else more}{colon} {_sign(middle)} ({_sign(low)} … {_sign(high)})"
 
 
 def _sign(value: float) -> str:

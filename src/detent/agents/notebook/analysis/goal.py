@@ -359,5 +359,5 @@ def figure(metric: str, value: float | None) -> str:
     if metric in ("accuracy", "balanced_accuracy", "precision", "recall", "mape"):
         return f"{value * 100:.4g} %"
     if metric in ("r2", "f1", "auc"):
-        return f"{value:.3f}"
+        return f"{value:.3f}" if not 0.9995 <= value < 1 else f"{min(value, 0.99999):.5f}"  # only 1 is written as 1.000
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -80,7 +80,9 @@ def _tell_tables(goal: Goal, facts: Facts, joined: list[str]) -> str:
     """Which tables there were, and what became of them."""
     names, main = list_names(goal, facts.get("tables")), quote(facts.get("main_table"))
     unused = facts.get("unused") or []
-    text = pick(goal, f" Of the tables {names}, the goal is about {main}.", f"共有表 {names}，目标针对 {main}。")
+    is_stacked = any(one.startswith("put the rows of ") for one in joined)  # then it is about all of them
+    about = "" if is_stacked else pick(goal, f"; the goal is about {main}", f"，目标针对 {main}")
+    text = pick(goal, f" The tables are {names}{about}.", f"共有表 {names}{about}。")
     if joined:
         told = "; ".join(quote(one, 300) for one in joined)
         text += pick(goal, f" Put together: {told}.", f"已合并：{told}。")

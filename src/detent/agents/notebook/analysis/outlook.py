@@ -4,7 +4,7 @@ from typing import Any
 
 from detent.agents.notebook.analysis.fact import Facts
 from detent.agents.notebook.analysis.goal import Goal, figure, label
-from detent.agents.notebook.analysis.words import best_row, model_name, pick, quote
+from detent.agents.notebook.analysis.words import best_row, model_name, pick, plural, quote
 
 NEAR = 0.02  # a gain below that share is no gain to speak of
 STEPS_ZH = {
@@ -126,13 +126,17 @@ def _describe_several(goal: Goal, facts: Facts) -> list[str]:
     if count > 1:
         worst = quote(facts.get("worst_series"))
         row = best_row(facts)
+        base: dict[str, Any] = facts.get("baseline_row") or {}
+        plain = figure("mase", base.get("mase"))
         said.append(
             pick(
                 goal,
                 f"{count} series, a model fitted to each: MASE {figure('mase', row.get('mase'))} on average, "
-                f"{figure('mase', row.get('worst mase'))} for the worst ({worst}); below 1 beats a seasonal repeat.",
+                f"{figure('mase', row.get('worst mase'))} for the worst ({worst}); "
+                f"“{model_name(goal, base.get('model'))}” has {plain} on average.",
                 f"{count} 条序列各用一个模型：平均 MASE {figure('mase', row.get('mase'))}，"
-                f"最差 {figure('mase', row.get('worst mase'))}（{worst}）；小于 1 优于季节性重复。",
+                f"最差 {figure('mase', row.get('worst mase'))}（{worst}）；"
+                f"“{model_name(goal, base.get('model'))}”平均为 {plain}。",
             )
         )
     if (facts.get("all_series") or 1) > count:
@@ -159,12 +163,16 @@ def _describe_times(goal: Goal, facts: Facts) -> list[str]:
             )
         )
     gaps, doubled = facts.get("gaps") or 0, facts.get("doubled") or 0
-    if gaps or doubled:
+    if gaps:
+        steps = plural("missing step was", "missing steps were", gaps)
+        said.append(pick(goal, f"{gaps:,} {steps} filled along a line.", f"{gaps:,} 个缺失的时点用直线补齐。"))
+    if doubled:
+        times = plural("value had", "values had", doubled)
         said.append(
             pick(
                 goal,
-                f"{gaps:,} missing steps were filled along a line, {doubled:,} doubled ones averaged.",
-                f"{gaps:,} 个缺失的时点用直线补齐，{doubled:,} 个重复的时点取平均。",
+                f"{doubled:,} {times} a time that another had already: their mean is taken.",
+                f"{doubled:,} 个重复的时点取平均。",
             )
         )
     return said

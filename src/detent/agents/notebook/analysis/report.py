@@ -54,7 +54,7 @@ def summary(goal: Goal, facts: Facts) -> str:
         ("relations", ("What goes together", "关联")),
     ):
         said = comment(step_id, goal, facts)
-        if said:
+        if said and (step_id != "relations" or facts.get("strongest")):
             parts.append(f"**{pick(goal, *heading)}.** {said}" if goal.language == "en" else f"**{heading[1]}** {said}")
     parts += _limits(goal, facts)
     return "\n\n".join(parts)
@@ -144,9 +144,19 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
             said.append(
                 pick(
                     goal,
-                    f"{mark_measure(measure)} is close: "
-                    "the folds differ so much that other rows could turn the answer.",
-                    f"{mark_measure(measure)} 很接近：各折差异较大，换一批行结论可能改变。",
+                    f"{mark_measure(measure)}: the folds differ so much that other rows could turn the answer.",
+                    f"{mark_measure(measure)}：各折差异较大，换一批行结论可能改变。",
+                )
+            )
+        weak = facts.get("weak_recall") if measure.metric == "recall" else None
+        if weak is not None and found.get("met") and not HOLDS[measure.relation](weak, measure.value):
+            said.append(
+                pick(
+                    goal,
+                    f"Recall is the mean over the classes; for {quote(facts.get('weak_class'))} alone it is "
+                    f"{figure('recall', weak)}: not met there.",
+                    f"召回率为各类别的平均；仅就类别 {quote(facts.get('weak_class'))} 而言为 "
+                    f"{figure('recall', weak)}：未达到。",
                 )
             )
         later = (facts.get("later") or {}).get(measure.metric)
@@ -217,10 +227,13 @@ def mark_measure(measure: Measure) -> str:
 def _list_untried(goal: Goal, facts: Facts) -> list[str]:
     step, scores = recipe().step("train"), facts.get("scores") or []
     candidates = step.candidates.get(str(facts.get("task")), ()) if step else ()
-    left = [one.title.say(goal.language) for one in candidates[max(0, len(scores) - 1) :]]
-    if not scores or not left or not facts.get("goal_met"):
+    last = str(scores[-1].get("model")).lower() if scores else ""
+    last = "mean of" if last.startswith("mean of") else last
+    at = next((at for at, one in enumerate(candidates) if last in one.title.en.lower()), None)
+    left = [one.title.say(goal.language) for one in candidates[at + 1 :]] if at is not None else []
+    if not left or not facts.get("goal_met"):
         return []
-    names = pick(goal, ", ", "、").join(name[:1].lower() + name[1:] for name in left)
+    names = pick(goal, ", ", "、").join(name if name.isupper() else name[:1].lower() + name[1:] for name in left)
     return [
         pick(
             goal,
