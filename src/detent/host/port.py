@@ -238,6 +238,9 @@ class Reader(Protocol):
     def project(self, run_id: str, projection: type[P]) -> P:
         """What a projection makes of a run; what it has taken before it does not take again."""
 
+    def project_part(self, run_id: str, projection: type[P], seconds: float | None) -> tuple[P, int]:
+        """What a projection makes of a run in a time (None: in any), and up to which event; the next goes on there."""
+
     def deeds(self, run_id: str, after: int = 0) -> Sequence[Deed]:
         """What a run did to the outside world after one of its events."""
 

@@ -166,6 +166,10 @@ class RunReader(ABC):
         """What a projection makes of a run; what it has taken before it does not take again."""
         return self._projector.project(run_id, projection)
 
+    def project_part(self, run_id: str, projection: type[P], seconds: float | None) -> tuple[P, int]:
+        """What a projection makes of a run in a time (None: in any), and up to which event; the next goes on there."""
+        return self._projector.project_part(run_id, projection, seconds)
+
     def deeds(self, run_id: str, after: int = 0) -> Sequence[Deed]:
         """What a run did to the outside world after one of its events."""
         with self.journal() as journal:
