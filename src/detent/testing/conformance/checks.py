@@ -6,6 +6,7 @@ from detent.testing.conformance import (
     evidence,
     groups,
     people,
+    places,
     reading,
     restoring,
     signatures,
@@ -15,9 +16,12 @@ from detent.testing.conformance import (
 )
 from detent.testing.conformance.stage import Check
 
+MODULES = (
+    verbs, answers, people, signatures, work, children, evidence, reading, restoring, triggers, groups, places,
+)  # fmt: skip
 CHECKS: dict[str, Check] = {
     name.removeprefix("check_"): check
-    for module in (verbs, answers, people, signatures, work, children, evidence, reading, restoring, triggers, groups)
+    for module in MODULES
     for name, check in sorted(vars(module).items())
-    if name.startswith("check_")
+    if name.startswith("check_") and not name.startswith("check_place_")
 }
