@@ -37,8 +37,10 @@ def main() -> int:
     for line in done:
         note(f"· {line}")
     where = FOLDER.relative_to(Path.cwd()) if FOLDER.is_relative_to(Path.cwd()) else FOLDER
-    note(f"look: cd {where} && detent list · detent log last · detent serve")
-    if not given.home:
+    if given.home:
+        note(f"look: cd {where} && export DETENT_HOME={given.home}; detent list · detent log last · detent serve")
+    else:
+        note(f"look: cd {where} && detent list · detent log last · detent serve")
         note("the same on a PostgreSQL of yours: ./run demo --home postgresql://HOST/DATABASE")
     if given.serve:
         tell("The page on these runs; Ctrl-C ends it")

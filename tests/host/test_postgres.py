@@ -13,9 +13,10 @@ from detent.core import Effect
 from detent.host import Host
 from detent.host.postgres import PostgresHost
 from detent.host.postgres.connection import Database
+from detent.host.postgres.job_queue import LOCAL, OWN, SHARED
 from detent.host.postgres.schema import init
 from detent.kit.people import PeopleFile
-from detent.testing.conformance import CHECKS, HandClock
+from detent.testing.conformance import CHECKS, PLACE_CHECKS, HandClock
 from tests.postgres import Server, running, why_not
 
 EMPTY = """
@@ -92,3 +93,16 @@ def opener(databases: Databases) -> Any:
 async def test_the_postgres_host_conforms(check: str, databases: Databases, tmp_path: Path) -> None:
     async with asyncio.timeout(60):  # a run that is stuck shall say which
         await CHECKS[check](opener(databases), tmp_path / "home")
+
+
+@pytest.mark.parametrize("check", PLACE_CHECKS)
+async def test_the_postgres_host_keeps_places(check: str, databases: Databases, tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def open_at(home: Path, place: str, effects: Sequence[Effect] = ()) -> AsyncIterator[Host]:
+        home.mkdir(exist_ok=True)
+        given: dict[str, Any] = {"place": place, "queues": (SHARED, OWN, LOCAL), "lease_s": 0.1, "grace_s": 0.0}
+        async with PostgresHost(Database(databases.address(home)), home, effects, **given) as host:
+            yield host
+
+    async with asyncio.timeout(60):
+        await PLACE_CHECKS[check](open_at, tmp_path / "home")

@@ -1,4 +1,4 @@
-"""Servers, clients and copies of one database: whoever stands in front of it shows and takes the same."""
+"""Servers, clients and copies of one database: all of them show the same runs and take the same answers."""
 
 import json
 import subprocess

@@ -14,6 +14,14 @@ CHINESE = {
     "a journal in PostgreSQL needs {}: pip install 'detent[postgres]'": (
         "PostgreSQL 中的日志需要 {0}：pip install 'detent[postgres]'"
     ),
+    "a worker is for runs in a database: give --home postgresql://HOST/DATABASE": (
+        "工作进程用于数据库中的运行：请给出 --home postgresql://HOST/DATABASE"
+    ),
+    "`detent restore` puts a file back; this is for a database: give --home postgresql://HOST/DATABASE": (
+        "`detent restore` 用于恢复文件，此命令用于数据库：请给出 --home postgresql://HOST/DATABASE"
+    ),
+    "--queues is `{}`; it must be some of {}": "--queues 是 `{0}`；它必须是其中若干个：{1}",
+    "--name must be a name of at most {} characters": "--name 必须是不超过 {0} 个字符的名称",
     "this journal is in a database: back it up with pg_dump, and restore it with pg_restore": (
         "此日志在数据库中：请用 pg_dump 备份，用 pg_restore 恢复"
     ),

@@ -5,10 +5,11 @@
 A check gets `open_host(home, effects, clock)`: an async context manager that gives a host on the journal of `home`.
 Leaving the block and opening again is a restart; what was at work then is cut off in the middle, as by a crash. A host
 that passes them all keeps the promises of the port: order, once-only, early and repeated signals, timers, children,
-claims across runs, recovery, and following without gaps.
+claims across runs, recovery, and following without gaps. `PLACE_CHECKS` is for hosts with workers on several machines.
 """
 
 from detent.testing.conformance.checks import CHECKS
+from detent.testing.conformance.places import PLACE_CHECKS, PlaceOpener
 from detent.testing.conformance.stage import (
     ASKING,
     DOING,
@@ -24,6 +25,8 @@ from detent.testing.conformance.stage import (
 
 __all__ = [
     "CHECKS",
+    "PLACE_CHECKS",
+    "PlaceOpener",
     "Check",
     "HostOpener",
     "HandClock",

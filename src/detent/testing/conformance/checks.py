@@ -8,6 +8,7 @@ from detent.testing.conformance import (
     groups,
     paces,
     people,
+    places,
     reading,
     restoring,
     signatures,
@@ -19,11 +20,11 @@ from detent.testing.conformance.stage import Check
 
 MODULES = (
     verbs, answers, people, signatures, work, children, evidence, reading, restoring, triggers, groups, artefacts,
-    paces,
+    paces, places,
 )  # fmt: skip
 CHECKS: dict[str, Check] = {
     name.removeprefix("check_"): check
     for module in MODULES
     for name, check in sorted(vars(module).items())
-    if name.startswith("check_")
+    if name.startswith("check_") and not name.startswith("check_place_")
 }
