@@ -12,12 +12,12 @@ import psycopg
 from detent.core.machine import Machine
 from detent.host.parts.run_reader import RunReader
 from detent.host.postgres.connection import Database
+from detent.host.postgres.hint import MOVED, make_mark, read_moved
 from detent.host.postgres.job_queue import ANYWHERE, NEEDS, PLACE, QUEUE, RULES_NEEDED, STALLED_S
 from detent.host.postgres.journal import PostgresJournal
 from detent.host.postgres.schema import VERSION, check_version
-from detent.host.reading import StoreCheck, Unserved
+from detent.host.reading import Lack, StoreCheck, Unserved
 
-MOVED = "detent_moved"  # the channel on which whoever writes says which runs have moved
 LOOK_S = 1.0  # a hint may be lost, so that one looks so often all the same
 TROUBLE_S = 0.5
 PATIENCE_S = 5.0  # so long a call that anybody can make may lie there before somebody says that nobody works
@@ -36,20 +36,29 @@ UNSERVED = (
 )
 
 
-def explain_queue(queue: str, effect: str, source: str, place: str | None, seen_at: float | None) -> str:
-    """Why nobody takes a call of a queue that nobody serves."""
+def find_lack(queue: str) -> Lack:
+    """What those lack who are at work, to make a call of a queue that nobody serves."""
     if queue.startswith(RULES_NEEDED):
-        return "no worker here is new enough for this run; update one"
+        return "rules"
     if queue.startswith(NEEDS):
-        return (
-            f"no worker here has the effect `{effect}` of {source}"
-            if source
-            else f"no worker here has the effect `{effect}`"
-        )
+        return "effect"
     if queue.startswith(PLACE):
+        return "place"
+    return "local" if queue == ANYWHERE else "worker"
+
+
+def explain_lack(lack: Lack, effect: str, source: str, place: str | None, seen_at: float | None) -> str:
+    """Why nobody makes a call."""
+    if lack == "rules":
+        return "no worker here is new enough for this run; update one"
+    if lack == "effect" and source:
+        return f"no worker here has the effect `{effect}` of {source}"
+    if lack == "effect":
+        return f"no worker here has the effect `{effect}`"
+    if lack == "place":
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seen_at or 0.0))
         return f"no worker is at `{place}` since {since}, where the files of this run are"
-    if queue == ANYWHERE:
+    if lack == "local":
         return "no worker takes local calls of new runs; start one with `detent worker`"
     return "no worker is there; start one with `detent worker`"
 
@@ -57,11 +66,14 @@ def explain_queue(queue: str, effect: str, source: str, place: str | None, seen_
 class PostgresReader(RunReader):
     """The reading half of the port, for a journal in PostgreSQL."""
 
+    has_workers = True
+
     def __init__(self, database: Database, home: Path, *, is_owner: bool = False) -> None:
         super().__init__(home)
         self.database, self._is_owner = database, is_owner
         self._listing = PostgresJournal.on(database, OrderedDict[str, Machine](), 0)
         self._is_checked = False
+        self.mark = make_mark()  # of hints about what this process has written, which it knows already
 
     def close(self) -> None:
         """Let go; whoever follows comes to an end."""
@@ -107,12 +119,12 @@ class PostgresReader(RunReader):
         """Calls that nobody at work can make: of one run, or of all."""
         with self.journal() as journal:
             rows = journal.rows(UNSERVED, (STALLED_S, PATIENCE_S, QUEUE, run_id))
-        return tuple(
-            Unserved(
-                one, contract_id, explain_queue(queue, self._find_effect(one, contract_id), source, place, seen_at)
-            )
-            for one, contract_id, queue, source, place, seen_at in rows
-        )
+        found = []
+        for one, contract_id, queue, source, place, seen_at in rows:
+            lack = find_lack(queue)
+            effect = self._find_effect(one, contract_id) if lack == "effect" else ""
+            found.append(Unserved(one, contract_id, explain_lack(lack, effect, source, place, seen_at), lack))
+        return tuple(found)
 
     def _find_effect(self, run_id: str, contract_id: str) -> str:
         contract = self.standing(run_id).run.contract(contract_id)
@@ -135,7 +147,7 @@ class PostgresReader(RunReader):
             is_heard = False
             async for heard in connection.notifies(timeout=LOOK_S, stop_after=1):
                 is_heard = True
-                for run_id in heard.payload.split():
+                for run_id in read_moved(heard.payload, self.mark):
                     self.tail.wrote(run_id, ())
             if not is_heard:
                 self.tail.ring_all()
