@@ -1,6 +1,7 @@
 """A conversation with the assistant in a real browser: writing, approving and rejecting in place, coming back."""
 
 import asyncio
+import base64
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +15,9 @@ from tests.effort import PATIENCE_S
 from tests.web.conftest import Look
 from tests.web.kit import Stage, gone, shown, told, until
 
+DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)
 LETTER = "Send a mail to bob@example.com saying hello"  # the same mail twice is refused, so each test has its own
 
 
@@ -161,16 +165,37 @@ def stop_and_attach(page: Page, heard: list[Asked]) -> None:
     expect(page.get_by_label("Message", exact=True)).to_have_value("/plan ")
     page.get_by_label("Message", exact=True).press("Enter")
     expect(page.locator(".composer")).to_contain_text("planning: nothing is changed")
+    for command, said in (
+        ("/tools", "email.send"),
+        ("/sessions", "1 message"),
+        ("/verbose", "verbose"),
+        ("/verbose", "brief"),
+    ):
+        write(page, command)
+        expect(page.locator(".composer")).to_contain_text(said)
+    write(page, "/resume nobody")
+    told(page, "`nobody` is not one conversation")
+    page.get_by_label("Message", exact=True).fill("objects")
+    page.get_by_label("Message", exact=True).press("ArrowUp")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("I prefer objects")
+    expect(page.locator(".spent")).to_contain_text("openai:test")
+    expect(page.locator(".spent")).to_contain_text("tokens")
     page.locator(".composer input[type=file]").set_input_files(
         {"name": "note.txt", "mimeType": "text/plain", "buffer": b"the harbour is foggy"}
     )
     expect(page.get_by_role("button", name="note.txt")).to_have_count(1)
+    page.locator(".composer input[type=file]").set_input_files(
+        {"name": "dot.png", "mimeType": "image/png", "buffer": DOT}
+    )
     write(page, "I prefer files")
     expect(page.locator(".say.user")).to_have_count(3)
     until(lambda: len(heard) == 3)
     expect(page.locator(".say.assistant").last).to_have_text("Assistant: Once upon a time, the end.")
     said = heard[2].body["messages"]
-    assert said[-1]["content"] == "I prefer files\n\nFile note.txt:\n```\nthe harbour is foggy\n```"
+    words, image = said[-1]["content"]
+    assert words["text"] == "I prefer files\n\nFile note.txt:\n```\nthe harbour is foggy\n```"
+    assert image["image_url"]["url"].startswith("data:image/png;base64,")
+    expect(page.locator(".say.user img")).to_have_count(1)
     assert "The user wants a plan first" in said[0]["content"]
     assert any("[STOPPED]" in str(one["content"]) for one in said)
 

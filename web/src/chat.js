@@ -9,6 +9,7 @@ import { age, iso, moment } from "./format.js";
 import { address, place } from "./route.js";
 import { openRun } from "./run/store.js";
 import { Status } from "./status.js";
+import { isVerbose } from "./slash.js";
 import { Text } from "./text.js";
 import { say } from "./toast.js";
 import { Turn } from "./view/chat.js";
@@ -108,7 +109,7 @@ export function Chat() {
   return html`<header><div class="grow"><h1>${_("Chat")}</h1>
       <p class="lede">${session ? html`<span class="mono"><${Text} value=${session} /></span>` : _("A conversation with the assistant. What cannot be taken back, it asks about first.")}</p></div>
       ${session && html`<a class="button back" href="#/chat">${_("Conversations")}</a>`}</header>
-    <div class=${`chat ${session ? "one" : "none"}`}><${Conversations} chosen=${session} />
+    <div class=${`chat ${session ? "one" : "none"} ${isVerbose.value ? "verbose" : "brief"}`}><${Conversations} chosen=${session} />
       <div class="stack">${session ? html`<${Conversation} key=${session} session=${session} />`
     : html`<div class="card empty hint"><h2>${_("What shall be done?")}</h2><p>${_("Tools are the effects of the file in DETENT_TOOLS and of MCP servers; the model is the one in DETENT_MODEL.")}</p></div><${Composer} session="" sent=${() => {}} />`}</div></div>`;
 }

@@ -106,11 +106,11 @@ async def test_a_page_to_open_is_shown_and_the_call_goes_on_when_somebody_has_op
         run = await at.said(run, data={}, by="kim")
         assert run.waiting, "nobody had opened it"
         (tmp_path / "opened").touch()
-        run = await at.said(run, approved=True, by="kim")
+        run = await at.said(run, data={"opened": True}, by="kim")
         assert run.ended is Status.COMPLETED
         run = await at.asked("pay_on_page")
         assert "https://bank.example/pay" in str(run.waiting[0].question)
-        run = await at.said(run, approved=True, by="kim")
+        run = await at.said(run, data={"opened": True}, by="kim")
         assert run.ended is Status.COMPLETED
     assert at.notes == "withdrawn\npaid accept\n"
 

@@ -1,6 +1,7 @@
 """The assistant's errors in Chinese, by their sentence."""
 
 CHINESE: dict[str, str] = {
+    "nothing is asked about `{}` of run {}": "运行 {1} 的 `{0}` 没有待答的问题",
     "there are no effects in it; make some with `@effect`": "其中没有效果；请用 `@effect` 定义",
     "there is no tool `{}`; known: {}": "没有工具 `{0}`；已知：{1}",
     "the model `{}` cannot be used: {}": "模型 `{0}` 无法使用：{1}",

@@ -8,6 +8,7 @@ from detent.core.value import digest
 
 NAME = "mcp"  # where a question's `data` keeps what is needed to go on
 TEXT_MAX = 4000
+OPENED = {"type": "object", "properties": {"opened": {"type": "boolean", "title": "I have opened the page"}}}
 
 
 def question_of(contract: Contract) -> dict[str, Any]:
@@ -17,7 +18,9 @@ def question_of(contract: Contract) -> dict[str, Any]:
 
 
 def answer_of(contract: Contract) -> Any:
-    """What the person filled in."""
+    """What the person filled in; of a page that was opened the server is told nothing more."""
+    if question_of(contract).get("is_page"):
+        return None
     return contract.answers[-1].data if contract.answers else None
 
 
@@ -40,7 +43,7 @@ def question(server: str, tool: str, requests: dict[str, Any], left: dict[str, A
     schemas = {key: _schema(params) for key, params in requests.items()}
     schema = next(iter(schemas.values()))
     if all(getattr(params, "url", None) for params in requests.values()):
-        schema = {"type": "object"}  # pages to open: there is nothing to fill in
+        schema, left = OPENED, {**left, "is_page": True}
     elif len(schemas) > 1:
         schema = {"type": "object", "properties": schemas, "required": list(schemas)}
     text = f"The server `{server}` asks, for its tool `{tool}`:\n" + "\n".join(words)

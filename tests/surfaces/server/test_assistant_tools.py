@@ -1,0 +1,61 @@
+"""The assistant's tools over HTTP: which there are, and what a call that waits would change in a file."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.effects.llm.scripted import calling, serving
+from tests.surfaces.server.stage import stage
+
+TOOLS = """
+from pathlib import Path
+
+from detent import effect
+
+
+@effect("notes.write", schema={"type": "object"})
+async def write(contract):
+    '''Write a note.'''
+    return "written"
+
+
+@effect("notes.read", kind="pure")
+async def read(contract):
+    return "note"
+"""
+
+
+async def test_tools_are_listed_and_a_change_is_shown_of_own_files_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "tools.py").write_text(TOOLS)
+    (folder / "a.txt").write_text("one\ntwo\n")
+    (folder / ".env").write_text("KEY=secret\n")
+    (tmp_path / "outside.txt").write_text("secret\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("DETENT_TOOLS", "tools.py")
+    names = ("a.txt", ".env", "../outside.txt", "new.txt")
+    async with serving(*(calling("notes_write", path=name, text="one\nTWO\n") for name in names)) as model:
+        monkeypatch.setenv("DETENT_MODEL", "openai:test")
+        monkeypatch.setenv("DETENT_BASE_URL", model.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        async with stage(folder) as at:
+            offered = {one["name"]: one for one in (await at.get("/api/assistant/tools"))["tools"]}
+            assert offered["notes.write"] == {"name": "notes.write", "kind": "irreversible", "about": "Write a note."}
+            planned = {one["name"] for one in (await at.get("/api/assistant/tools?plan=true"))["tools"]}
+            assert "notes.read" in planned
+            assert "notes.write" not in planned
+            found: dict[str, Any] = {}
+            for name in names:
+                await at.client.post("/chat", json={"message": "I prefer work"})
+                (asked,) = at.room.reader.waiting()
+                path, which = f"/api/runs/{asked.run_id}/changes", {"contract": asked.waiting[0].contract_id}
+                found[name] = (await at.get(path, params=which))["lines"]
+                await at.post(f"/api/runs/{asked.run_id}/cancel", {"reason": "seen"})
+            await at.get(path, 404, params=which)
+    assert found["a.txt"][-3:] == [" one", "-two", "+TWO"]
+    assert found["new.txt"][-2:] == ["+one", "+TWO"]
+    assert found[".env"] == found["../outside.txt"] == []
